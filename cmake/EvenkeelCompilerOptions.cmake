@@ -1,0 +1,20 @@
+# Compile options every target of this project shares, as one interface target that is never exported:
+# warnings are ours, not our users'.
+add_library(evenkeel_compile_options INTERFACE)
+target_compile_features(evenkeel_compile_options INTERFACE cxx_std_20)
+target_compile_options(evenkeel_compile_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+                       -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wnull-dereference)
+if(EVENKEEL_WARNINGS_AS_ERRORS)
+  target_compile_options(evenkeel_compile_options INTERFACE -Werror)
+endif()
+
+# Sanitizers must reach every object that is linked together, so they are set directory-wide.
+if(EVENKEEL_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(EVENKEEL_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(EVENKEEL_SANITIZE)
+  message(FATAL_ERROR "EVENKEEL_SANITIZE is '${EVENKEEL_SANITIZE}'; use address, thread or nothing")
+endif()

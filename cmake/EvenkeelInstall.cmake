@@ -1,0 +1,11 @@
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY include/evenkeel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT EvenkeelTargets NAMESPACE Evenkeel:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
+configure_package_config_file(cmake/EvenkeelConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfig.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace evenkeel {
+
+/// What went wrong, in the classes a caller may want to tell apart. The values travel between ranks.
+enum class ErrorKind : std::uint8_t {
+  none = 0,  ///< no error; never thrown
+  config,    ///< a configuration key or command-line value is unknown, malformed or inconsistent
+  input,     ///< data handed in is malformed: a bad line, a negative token, mismatched shapes
+  limit,     ///< data is well formed but breaks a stated limit, such as a sample longer than the cap
+  mesh,      ///< the process grid does not fit the world
+  io,        ///< a file or folder cannot be opened, read or written
+  mpi,       ///< an MPI call failed
+};
+
+/// Everything a user needs in order to act, and everything another rank needs in order to throw the same
+/// error: a plain value, so that it can be serialized.
+struct ErrorReport {
+  ErrorKind kind = ErrorKind::none;
+  std::string where;    ///< the place: a file and line, a configuration key, an argument. May be empty.
+  std::string message;  ///< what is wrong, with the offending value and the limit it breaks
+  std::string hint;     ///< what to do about it. May be empty.
+  int rank = -1;        ///< the world rank that found it; -1 when every rank found it in replicated data
+
+  friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
+};
+
+/// The one line a user reads: `where: message (rank r). hint`, leaving out what is empty.
+std::string to_string(const ErrorReport& report);
+
+/// Base of everything Evenkeel throws for bad input, bad configuration and failed MPI calls. Broken internal
+/// invariants are assertions, not exceptions.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(ErrorReport report) : std::runtime_error(to_string(report)), report_(std::move(report)) {}
+
+  [[nodiscard]] const ErrorReport& report() const noexcept { return report_; }
+
+ private:
+  ErrorReport report_;
+};
+
+/// One exception type a kind, so that callers can catch what they can handle.
+template <ErrorKind Kind>
+class ErrorOf : public Error {
+ public:
+  explicit ErrorOf(ErrorReport report) : Error(with_kind(std::move(report))) {}
+  ErrorOf(std::string where, std::string message, std::string hint = {})
+      : Error({Kind, std::move(where), std::move(message), std::move(hint), -1}) {}
+
+ private:
+  static ErrorReport with_kind(ErrorReport report) {
+    report.kind = Kind;
+    return report;
+  }
+};
+
+using ConfigError = ErrorOf<ErrorKind::config>;
+using InputError = ErrorOf<ErrorKind::input>;
+using LimitError = ErrorOf<ErrorKind::limit>;
+using MeshError = ErrorOf<ErrorKind::mesh>;
+using IoError = ErrorOf<ErrorKind::io>;
+using MpiError = ErrorOf<ErrorKind::mpi>;
+
+/// Throws the exception type that belongs to `report.kind`. This is how every rank throws the error that one
+/// rank found. Precondition: the kind is not `none`.
+[[noreturn]] void throw_error(ErrorReport report);
+
+}  // namespace evenkeel

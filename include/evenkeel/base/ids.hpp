@@ -1,0 +1,50 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace evenkeel {
+
+/// An integer that cannot be mixed up with another one: a DP rank is no world rank, a sample's number is no
+/// position in a vector. Explicit in, `value()` out, ordered and hashable.
+template <typename Tag, typename Integer = std::int64_t>
+class Id {
+ public:
+  using value_type = Integer;
+
+  constexpr Id() noexcept = default;
+  constexpr explicit Id(Integer value) noexcept : value_(value) {}
+
+  [[nodiscard]] constexpr Integer value() const noexcept { return value_; }
+  /// The value as a subscript. Precondition: not negative.
+  [[nodiscard]] constexpr std::size_t index() const noexcept { return static_cast<std::size_t>(value_); }
+
+  friend constexpr auto operator<=>(Id, Id) noexcept = default;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& value_;
+  }
+
+ private:
+  Integer value_ = 0;
+};
+
+using SampleId = Id<struct SampleIdTag>;         ///< a sample's 0-based line in the source; -1 is filler
+using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the communicator the service was given
+using DpRank = Id<struct DpRankTag, int>;        ///< coordinate along data parallelism
+using CpRank = Id<struct CpRankTag, int>;        ///< coordinate along context parallelism
+
+/// The sample id of filler: an empty micro-batch's only sequence.
+inline constexpr SampleId filler_sample{-1};
+
+}  // namespace evenkeel
+
+template <typename Tag, typename Integer>
+struct std::hash<evenkeel::Id<Tag, Integer>> {
+  std::size_t operator()(evenkeel::Id<Tag, Integer> id) const noexcept {
+    return std::hash<Integer>{}(id.value());
+  }
+};

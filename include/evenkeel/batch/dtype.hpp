@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace evenkeel {
+
+/// Element types of a field. Half-precision values are moved as bits and never computed with.
+enum class DType : std::uint8_t { boolean, uint8, int32, int64, float16, bfloat16, float32, float64 };
+
+/// Bytes of one element.
+[[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::boolean:
+    case DType::uint8:
+      return 1;
+    case DType::float16:
+    case DType::bfloat16:
+      return 2;
+    case DType::int32:
+    case DType::float32:
+      return 4;
+    case DType::int64:
+    case DType::float64:
+      return 8;
+  }
+  return 0;
+}
+
+/// The name used in configuration and error messages, such as "bfloat16".
+[[nodiscard]] std::string_view name_of(DType dtype) noexcept;
+
+/// The dtype whose C++ element type is T: bool, uint8_t, int32_t, int64_t, float or double.
+template <typename T>
+inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "no dtype has this element type"); }();
+template <>
+inline constexpr DType dtype_of<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_of<std::uint8_t> = DType::uint8;
+template <>
+inline constexpr DType dtype_of<std::int32_t> = DType::int32;
+template <>
+inline constexpr DType dtype_of<std::int64_t> = DType::int64;
+template <>
+inline constexpr DType dtype_of<float> = DType::float32;
+template <>
+inline constexpr DType dtype_of<double> = DType::float64;
+
+}  // namespace evenkeel

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/dtype.hpp"
+
+namespace evenkeel {
+
+/// What a field has one row for.
+enum class FieldKind : std::uint8_t {
+  token,           ///< every token of a sample
+  response_token,  ///< every response token of a sample
+  sample,          ///< every sample
+};
+
+[[nodiscard]] std::string_view name_of(FieldKind kind) noexcept;
+
+/// A field's name and shape: rows of `trailing` elements of `dtype`. An empty `trailing` is one element a
+/// row.
+struct FieldSpec {
+  std::string name;
+  DType dtype = DType::int64;
+  FieldKind kind = FieldKind::token;
+  std::vector<std::int64_t> trailing;
+
+  /// Elements of one row; 0 when a trailing dimension is 0.
+  [[nodiscard]] std::int64_t row_elements() const noexcept;
+  /// Bytes of one row.
+  [[nodiscard]] std::size_t row_bytes() const noexcept;
+
+  friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
+};
+
+/// One field's rows, contiguous, row after row. Owns its bytes.
+class Column {
+ public:
+  Column() = default;
+  /// `rows` rows of zero bytes.
+  Column(FieldSpec spec, std::int64_t rows);
+
+  [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return bytes_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// Row `row`'s address. Precondition: 0 <= row <= rows(); `rows()` gives the end.
+  [[nodiscard]] std::byte* row(std::int64_t row) noexcept { return bytes_.data() + offset_of(row); }
+  [[nodiscard]] const std::byte* row(std::int64_t row) const noexcept {
+    return bytes_.data() + offset_of(row);
+  }
+
+  /// The elements as T. Throws InputError when T is not the field's element type.
+  template <typename T>
+  [[nodiscard]] std::span<T> values() {
+    require_dtype(dtype_of<T>);
+    return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
+  template <typename T>
+  [[nodiscard]] std::span<const T> values() const {
+    require_dtype(dtype_of<T>);
+    return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+  }
+
+  /// Makes the column `rows` rows long, keeping what fits and zeroing what is new.
+  void resize(std::int64_t rows);
+
+  friend bool operator==(const Column&, const Column&) = default;
+
+ private:
+  [[nodiscard]] std::size_t offset_of(std::int64_t row) const noexcept {
+    return static_cast<std::size_t>(row) * row_bytes_;
+  }
+  void require_dtype(DType dtype) const;
+
+  FieldSpec spec_;
+  std::size_t row_bytes_ = 0;
+  std::int64_t rows_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/field.hpp"
+
+namespace evenkeel {
+
+/// Half-open range of rows.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] constexpr std::int64_t size() const noexcept { return end - begin; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return begin == end; }
+  friend constexpr bool operator==(RowRange, RowRange) = default;
+};
+
+/// One sample's place in the source and its lengths, in tokens.
+struct SampleShape {
+  SampleId id{0};             ///< 0-based line in the source
+  std::uint64_t group = 0;    ///< samples of one prompt share it (a hash of the uid)
+  std::int64_t prompt = 0;    ///< prompt tokens
+  std::int64_t response = 0;  ///< response tokens
+
+  [[nodiscard]] constexpr std::int64_t length() const noexcept { return prompt + response; }
+  friend constexpr bool operator==(const SampleShape&, const SampleShape&) = default;
+};
+
+/// b ragged samples, columnar: one row range a sample and any number of named fields. The samples of a rank
+/// before the exchange, and of a result after it. Owns everything; moving it is cheap.
+///
+/// Invariants, held from construction on: lengths are not negative, offsets start at 0 and never fall, every
+/// field has exactly the rows its kind asks for, no two fields have one name.
+///
+/// Example: samples of prompt+response 2+1 and 0+2 tokens have token_offsets {0, 3, 5} and
+/// response_offsets {0, 1, 3}.
+class RaggedBatch {
+ public:
+  RaggedBatch() : RaggedBatch(std::vector<SampleShape>{}) {}
+  /// A batch without fields. Throws InputError on a negative length. O(b).
+  explicit RaggedBatch(std::vector<SampleShape> samples);
+
+  /// b
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(samples_.size()); }
+  [[nodiscard]] std::span<const SampleShape> samples() const noexcept { return samples_; }
+  /// b+1 prefix sums of the samples' lengths, in tokens.
+  [[nodiscard]] std::span<const std::int64_t> token_offsets() const noexcept { return token_offsets_; }
+  /// b+1 prefix sums of the response lengths, in tokens.
+  [[nodiscard]] std::span<const std::int64_t> response_offsets() const noexcept { return response_offsets_; }
+  [[nodiscard]] std::int64_t num_tokens() const noexcept { return token_offsets_.back(); }
+
+  /// Rows a field of this kind has over the whole batch.
+  [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
+  /// The rows of sample `index` (its position in the batch) in a field of this kind.
+  [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t index) const noexcept;
+
+  /// Adds a field of zero rows' worth of data to be filled in by the caller. Throws InputError when the name
+  /// is taken. The reference stays valid until the next field is added.
+  Column& add_field(FieldSpec spec);
+  /// Adds a filled field. Throws InputError when the name is taken or the row count is not rows_of(kind).
+  Column& add_field(Column column);
+
+  [[nodiscard]] std::span<const Column> fields() const noexcept { return fields_; }
+  [[nodiscard]] std::span<Column> fields() noexcept { return fields_; }
+  /// The field of that name, or nullptr.
+  [[nodiscard]] const Column* find(std::string_view name) const noexcept;
+  [[nodiscard]] Column* find(std::string_view name) noexcept;
+  /// The field of that name. Throws InputError that lists the names there are.
+  [[nodiscard]] const Column& at(std::string_view name) const;
+
+ private:
+  std::vector<SampleShape> samples_;
+  std::vector<std::int64_t> token_offsets_;
+  std::vector<std::int64_t> response_offsets_;
+  std::vector<Column> fields_;
+};
+
+/// The name of the one field every batch must have: int64 tokens.
+inline constexpr std::string_view input_ids_field = "input_ids";
+
+}  // namespace evenkeel

@@ -1,0 +1,65 @@
+#include "evenkeel/batch/field.hpp"
+
+#include <functional>
+#include <numeric>
+
+namespace evenkeel {
+
+std::string_view name_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::boolean:
+      return "bool";
+    case DType::uint8:
+      return "uint8";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+    case DType::float16:
+      return "float16";
+    case DType::bfloat16:
+      return "bfloat16";
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+  }
+  return "unknown dtype";
+}
+
+std::string_view name_of(FieldKind kind) noexcept {
+  switch (kind) {
+    case FieldKind::token:
+      return "token";
+    case FieldKind::response_token:
+      return "response_token";
+    case FieldKind::sample:
+      return "sample";
+  }
+  return "unknown kind";
+}
+
+std::int64_t FieldSpec::row_elements() const noexcept {
+  return std::accumulate(trailing.begin(), trailing.end(), std::int64_t{1}, std::multiplies<>{});
+}
+
+std::size_t FieldSpec::row_bytes() const noexcept {
+  return static_cast<std::size_t>(row_elements()) * size_of(dtype);
+}
+
+Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()) {
+  resize(rows);
+}
+
+void Column::resize(std::int64_t rows) {
+  rows_ = rows;
+  bytes_.resize(offset_of(rows));
+}
+
+void Column::require_dtype(DType dtype) const {
+  if (dtype == spec_.dtype) return;
+  throw InputError("field '" + spec_.name + "'", "has elements of " + std::string(name_of(spec_.dtype)) +
+                                                     ", read as " + std::string(name_of(dtype)));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,88 @@
+#include "evenkeel/batch/ragged_batch.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace evenkeel {
+namespace {
+
+void require_valid_lengths(const SampleShape& sample) {
+  if (sample.prompt >= 0 && sample.response >= 0) return;
+  throw InputError("sample " + std::to_string(sample.id.value()),
+                   "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
+                       std::to_string(sample.response) + "; a length cannot be negative");
+}
+
+}  // namespace
+
+RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(samples)) {
+  token_offsets_.reserve(samples_.size() + 1);
+  response_offsets_.reserve(samples_.size() + 1);
+  token_offsets_.push_back(0);
+  response_offsets_.push_back(0);
+  for (const SampleShape& sample : samples_) {
+    require_valid_lengths(sample);
+    token_offsets_.push_back(token_offsets_.back() + sample.length());
+    response_offsets_.push_back(response_offsets_.back() + sample.response);
+  }
+}
+
+std::int64_t RaggedBatch::rows_of(FieldKind kind) const noexcept {
+  switch (kind) {
+    case FieldKind::token:
+      return token_offsets_.back();
+    case FieldKind::response_token:
+      return response_offsets_.back();
+    case FieldKind::sample:
+      return size();
+  }
+  return 0;
+}
+
+RowRange RaggedBatch::rows_of(FieldKind kind, std::int64_t index) const noexcept {
+  const auto i = static_cast<std::size_t>(index);
+  switch (kind) {
+    case FieldKind::token:
+      return {token_offsets_[i], token_offsets_[i + 1]};
+    case FieldKind::response_token:
+      return {response_offsets_[i], response_offsets_[i + 1]};
+    case FieldKind::sample:
+      return {index, index + 1};
+  }
+  return {};
+}
+
+Column& RaggedBatch::add_field(FieldSpec spec) {
+  const std::int64_t rows = rows_of(spec.kind);
+  return add_field(Column(std::move(spec), rows));
+}
+
+Column& RaggedBatch::add_field(Column column) {
+  const FieldSpec& spec = column.spec();
+  if (find(spec.name) != nullptr) throw InputError("field '" + spec.name + "'", "is already in the batch");
+  if (column.rows() != rows_of(spec.kind)) {
+    throw InputError("field '" + spec.name + "'",
+                     "has " + std::to_string(column.rows()) + " rows; a " + std::string(name_of(spec.kind)) +
+                         " field of this batch needs " + std::to_string(rows_of(spec.kind)));
+  }
+  return fields_.emplace_back(std::move(column));
+}
+
+const Column* RaggedBatch::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find_if(fields_, [&](const Column& c) { return c.spec().name == name; });
+  return found == fields_.end() ? nullptr : &*found;
+}
+
+Column* RaggedBatch::find(std::string_view name) noexcept {
+  return const_cast<Column*>(std::as_const(*this).find(name));
+}
+
+const Column& RaggedBatch::at(std::string_view name) const {
+  if (const Column* column = find(name)) return *column;
+  std::string known;
+  for (const Column& column : fields_) known += (known.empty() ? "" : ", ") + column.spec().name;
+  throw InputError("field '" + std::string(name) + "'", "is not in the batch; its fields are: " + known);
+}
+
+}  // namespace evenkeel

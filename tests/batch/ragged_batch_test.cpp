@@ -1,0 +1,96 @@
+#include "evenkeel/batch/ragged_batch.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+SampleShape shape(std::int64_t id, std::int64_t prompt, std::int64_t response) {
+  return {SampleId{id}, 0, prompt, response};
+}
+
+TEST(RaggedBatch, offsets_are_prefix_sums_from_zero) {
+  const RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 2)});
+  EXPECT_THAT(batch.token_offsets(), ElementsAre(0, 3, 5));
+  EXPECT_THAT(batch.response_offsets(), ElementsAre(0, 1, 3));
+  EXPECT_EQ(batch.num_tokens(), 5);
+}
+
+TEST(RaggedBatch, an_empty_batch_has_one_offset_and_no_rows) {
+  const RaggedBatch batch;
+  EXPECT_EQ(batch.size(), 0);
+  EXPECT_THAT(batch.token_offsets(), ElementsAre(0));
+  EXPECT_EQ(batch.rows_of(FieldKind::token), 0);
+}
+
+TEST(RaggedBatch, rows_of_a_sample_depend_on_the_kind) {
+  const RaggedBatch batch({shape(0, 2, 1), shape(1, 3, 0), shape(2, 1, 4)});
+  EXPECT_EQ(batch.rows_of(FieldKind::token, 2), (RowRange{6, 11}));
+  EXPECT_EQ(batch.rows_of(FieldKind::response_token, 1), (RowRange{1, 1}));
+  EXPECT_EQ(batch.rows_of(FieldKind::response_token, 2), (RowRange{1, 5}));
+  EXPECT_EQ(batch.rows_of(FieldKind::sample, 2), (RowRange{2, 3}));
+}
+
+TEST(RaggedBatch, a_negative_length_is_an_error_that_names_the_sample) {
+  try {
+    RaggedBatch({shape(0, 1, 1), shape(7, 3, -2)});
+    FAIL() << "a negative length must throw";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sample 7"));
+    EXPECT_THAT(error.what(), HasSubstr("-2"));
+  }
+}
+
+TEST(RaggedBatch, every_kind_and_trailing_shape_gets_its_rows) {
+  RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 2)});
+  EXPECT_EQ(batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).bytes().size(), 5 * 8U);
+  EXPECT_EQ(batch.add_field({"hidden", DType::bfloat16, FieldKind::token, {4, 3}}).bytes().size(), 5 * 24U);
+  EXPECT_EQ(batch.add_field({"advantages", DType::float32, FieldKind::response_token, {}}).rows(), 3);
+  EXPECT_EQ(batch.add_field({"reward", DType::float64, FieldKind::sample, {}}).rows(), 2);
+  EXPECT_EQ(batch.add_field({"nothing", DType::float64, FieldKind::token, {0}}).bytes().size(), 0U);
+}
+
+TEST(RaggedBatch, a_name_can_be_taken_once) {
+  RaggedBatch batch({shape(0, 1, 1)});
+  batch.add_field({"reward", DType::float32, FieldKind::sample, {}});
+  EXPECT_THROW(batch.add_field({"reward", DType::int64, FieldKind::token, {}}), InputError);
+}
+
+TEST(RaggedBatch, a_field_with_the_wrong_rows_is_refused) {
+  RaggedBatch batch({shape(0, 1, 1)});
+  EXPECT_THROW(batch.add_field(Column({"labels", DType::int64, FieldKind::token, {}}, 3)), InputError);
+}
+
+TEST(RaggedBatch, asking_for_an_unknown_field_lists_the_known_ones) {
+  RaggedBatch batch({shape(0, 1, 1)});
+  batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
+  EXPECT_EQ(batch.find("labels"), nullptr);
+  try {
+    (void)batch.at("labels");
+    FAIL() << "an unknown field must throw";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("input_ids"));
+  }
+}
+
+TEST(Column, is_read_as_its_own_element_type_only) {
+  Column column({"x", DType::int32, FieldKind::token, {2}}, 3);
+  column.values<std::int32_t>()[5] = 9;
+  EXPECT_EQ(column.values<std::int32_t>().size(), 6U);
+  EXPECT_EQ(*reinterpret_cast<const std::int32_t*>(column.row(2) + 4), 9);
+  EXPECT_THROW((void)column.values<float>(), InputError);
+}
+
+TEST(DType, sizes_are_those_of_the_elements) {
+  EXPECT_EQ(size_of(DType::boolean), 1U);
+  EXPECT_EQ(size_of(DType::bfloat16), 2U);
+  EXPECT_EQ(size_of(DType::float64), 8U);
+  EXPECT_EQ(dtype_of<std::int64_t>, DType::int64);
+}
+
+}  // namespace
+}  // namespace evenkeel
