@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "evenkeel/balance/partition.hpp"
+
+namespace evenkeel {
+
+/// What a bin may hold: the sum of its items' sizes and their number.
+struct BinLimits {
+  std::int64_t max_size = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max_items = std::numeric_limits<std::int64_t>::max();
+};
+
+/// First-fit-decreasing: items by falling (size, then rising item), each into the earliest bin with room.
+/// Bins in the order they were opened. Throws LimitError that names the first item that fits no bin.
+/// O(n log n). Johnson, 1973.
+[[nodiscard]] Partition first_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
+
+/// Best-fit-decreasing: as above, each into the fullest bin with room, the earliest opened on a tie.
+[[nodiscard]] Partition best_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
+
+/// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (of equal sizes the
+/// larger item first), then at most three passes that each move one item from a heavy bin to a light one;
+/// identical to the reference including order. Never above `max_size`. Throws LimitError for an item above
+/// it.
+[[nodiscard]] Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size);
+
+/// The fewest bins any packing needs: the larger of ceil(sum / max_size), ceil(n / max_items) and Martello
+/// and Toth's L2 bound (1990). 0 for no items.
+[[nodiscard]] std::int64_t min_bins_lower_bound(std::span<const std::int64_t> sizes, BinLimits limits);
+
+}  // namespace evenkeel

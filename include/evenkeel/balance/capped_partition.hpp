@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/partition.hpp"
+
+namespace evenkeel {
+
+/// How many groups a list of items needs under limits.
+struct GroupCount {
+  std::int64_t lower_bound = 0;  ///< no packing has fewer
+  std::int64_t needed = 0;       ///< the fewest for which a packing was found; >= lower_bound
+
+  friend bool operator==(const GroupCount&, const GroupCount&) = default;
+};
+
+/// The smallest number of groups for which a packing under `limits` was found: first- and
+/// best-fit-decreasing, and Karmarkar-Karp at every count below theirs. `costs` and `sizes` have n entries
+/// each. Throws LimitError that names the first item that is above the limits alone.
+[[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
+                                      BinLimits limits);
+
+/// Deals n items into exactly k groups, balanced on `costs`, none above `limits` on `sizes`: always. Groups
+/// may be empty when k > n. Karmarkar-Karp on costs where it keeps the limits; otherwise bins by falling
+/// size, spread over k groups and improved by moves and swaps that keep the limits. Groups come heaviest
+/// first.
+///
+/// Precondition: k >= count_groups(costs, sizes, limits).needed; throws LimitError when no packing into k
+/// groups was found. Costs (what is balanced) and sizes (what is capped) may be different quantities.
+/// Deterministic, local, O(n log n) when Karmarkar-Karp keeps the limits.
+[[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs,
+                                               std::span<const std::int64_t> sizes, BinLimits limits,
+                                               std::int64_t k);
+
+}  // namespace evenkeel

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace evenkeel {
+
+/// What is balanced: the work of one item, in the units of a cost model. Never negative.
+using Cost = std::int64_t;
+/// An item's position in the list of costs handed in.
+using Item = std::int64_t;
+
+/// Items 0..n-1 dealt into k groups. A value type in compressed form: one array of items, k+1 offsets. The
+/// order of groups and of items inside a group is part of the value, and is what the algorithm's
+/// documentation says it is.
+///
+/// Example: groups {2, 0}, {} and {1} are items {2, 0, 1} with offsets {0, 2, 2, 3}.
+class Partition {
+ public:
+  Partition() = default;
+  /// `offsets` has k+1 entries, from 0 to items.size(), never falling. Throws InputError otherwise.
+  Partition(std::vector<Item> items, std::vector<std::int64_t> offsets);
+  explicit Partition(std::span<const std::vector<Item>> groups);
+
+  /// k
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(offsets_.size()) - 1; }
+  [[nodiscard]] std::int64_t num_items() const noexcept { return static_cast<std::int64_t>(items_.size()); }
+  /// The items of group `g`, in order. Precondition: 0 <= g < size().
+  [[nodiscard]] std::span<const Item> operator[](std::int64_t g) const noexcept {
+    const auto at = static_cast<std::size_t>(g);
+    return std::span(items_).subspan(static_cast<std::size_t>(offsets_[at]),
+                                     static_cast<std::size_t>(offsets_[at + 1] - offsets_[at]));
+  }
+  /// All items, group after group.
+  [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
+
+  /// The same groups in the same order with each group's items ascending.
+  [[nodiscard]] Partition with_sorted_items() const;
+  [[nodiscard]] std::vector<std::vector<Item>> to_vectors() const;
+
+  friend bool operator==(const Partition&, const Partition&) = default;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& items_;
+    archive& offsets_;
+  }
+
+ private:
+  std::vector<Item> items_;
+  std::vector<std::int64_t> offsets_{0};
+};
+
+/// The sum of `costs` over each group, k entries.
+[[nodiscard]] std::vector<Cost> group_sums(const Partition& partition, std::span<const Cost> costs);
+
+/// How many items a group may get.
+enum class GroupSize : std::uint8_t {
+  free,   ///< whatever balances best
+  equal,  ///< n/k, rounded down or up: counts differ by at most one
+};
+
+}  // namespace evenkeel

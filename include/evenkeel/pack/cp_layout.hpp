@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+
+namespace evenkeel {
+
+/// How a sequence is cut over the ranks of context parallelism.
+enum class CpLayout : std::uint8_t {
+  zigzag,      ///< 2*cp equal chunks; rank r takes chunks r and 2*cp-1-r (Megatron, Transformer Engine)
+  contiguous,  ///< cp equal chunks in order (Ulysses)
+};
+
+/// A context-parallel group: its size and the cut.
+struct CpGroup {
+  int size = 1;
+  CpLayout layout = CpLayout::zigzag;
+
+  /// Equal chunks a sequence is cut into: 2*cp for zigzag with cp > 1, cp otherwise.
+  [[nodiscard]] constexpr std::int64_t chunks() const noexcept {
+    return layout == CpLayout::zigzag && size > 1 ? 2 * std::int64_t{size} : std::int64_t{size};
+  }
+  friend constexpr bool operator==(const CpGroup&, const CpGroup&) = default;
+};
+
+/// The multiple every sequence's length is rounded up to: 2*cp*tp for zigzag, tp*cp for contiguous, tp when
+/// cp = 1; then the least common multiple with `extra` (ROLL uses 16, FP8 kernels 16 or 32).
+/// Throws InputError when a size is below 1, LimitError when the result passes 2^31-1.
+[[nodiscard]] std::int64_t sequence_alignment(int tp, CpGroup cp, std::int64_t extra = 1);
+
+/// The smallest multiple of `alignment` that is not below `length`. Preconditions: length >= 0, alignment
+/// >= 1.
+[[nodiscard]] constexpr std::int64_t align_up(std::int64_t length, std::int64_t alignment) noexcept {
+  return (length + alignment - 1) / alignment * alignment;
+}
+
+/// The rows of one aligned sequence that one CP rank holds, in the order in which it holds them: one or two
+/// runs, neighbouring runs already merged (zigzag's last rank has one). No run is empty unless the sequence
+/// is.
+class CpRuns {
+ public:
+  CpRuns() = default;
+  explicit CpRuns(RowRange only) : runs_{only, {}}, count_(1) {}
+  CpRuns(RowRange first, RowRange second) : runs_{first, second}, count_(2) {}
+
+  [[nodiscard]] const RowRange* begin() const noexcept { return runs_.data(); }
+  [[nodiscard]] const RowRange* end() const noexcept { return runs_.data() + count_; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+ private:
+  std::array<RowRange, 2> runs_{};
+  std::size_t count_ = 0;
+};
+
+/// The runs of CP rank `rank` in a sequence of `aligned_length` rows. Every row belongs to exactly one rank
+/// and all ranks hold aligned_length / cp rows. Precondition: cp.chunks() divides aligned_length; throws
+/// InputError otherwise. An empty sequence has no runs.
+///
+/// Example: length 8, cp 2, zigzag: rank 0 has [0,2) and [6,8), rank 1 has [2,6).
+[[nodiscard]] CpRuns cp_runs(std::int64_t aligned_length, CpGroup cp, CpRank rank);
+
+/// Transformer Engine's `thd_get_partitioned_indices`: for packed sequences with the given padded cumulative
+/// lengths, the global rows that `rank` holds, in local order. Throws InputError when a length is not a
+/// multiple of chunks().
+[[nodiscard]] std::vector<std::int64_t> partitioned_indices(std::span<const std::int32_t> cu_seqlens_padded,
+                                                            CpGroup cp, CpRank rank);
+
+/// True (unpadded) tokens of each sequence on one CP rank, as cumulative lengths: what varlen attention needs
+/// per ring step. One entry a sequence plus the leading 0.
+struct CuSeqlensOnRank {
+  std::vector<std::int32_t> first;   ///< of the first half of the rank's rows
+  std::vector<std::int32_t> second;  ///< of the second half
+  std::vector<std::int32_t> both;    ///< of all its rows
+};
+/// Transformer Engine's `get_cu_seqlens_on_cp_rank`, zigzag. `cu_seqlens` and `cu_seqlens_padded` are global.
+[[nodiscard]] CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
+                                                    std::span<const std::int32_t> cu_seqlens_padded,
+                                                    int cp_size, CpRank rank);
+
+}  // namespace evenkeel

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "evenkeel/batch/field.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
+
+namespace evenkeel {
+
+/// The copy kernels: bytes of ragged rows <-> bytes of one CP rank's packed rows. They know rows of
+/// `row_bytes` bytes and nothing of dtypes, so they serve every field and trailing shape. All are local and
+/// deterministic; work is proportional to the bytes written; ranges must not overlap.
+///
+/// `ragged` holds the sequences' true rows back to back (num_tokens * row_bytes bytes); `local` holds one CP
+/// rank's rows (local_rows * row_bytes bytes). Wrong sizes throw InputError.
+
+/// Ragged rows -> the packed, cut rows of CP rank `rank`. Pad rows are filled with `pad_row` (row_bytes
+/// bytes; empty means zeros).
+void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
+               std::span<const std::byte> pad_row, std::span<std::byte> local);
+
+/// The inverse on one rank: its packed rows -> its share of the ragged rows; rows of other CP ranks stay
+/// untouched, so that calling it for every rank merges and unpacks.
+void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
+                 std::span<std::byte> ragged);
+
+/// Fills only the pad rows of `local`, leaving true rows alone: for buffers that an exchange fills.
+void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,
+                   std::span<std::byte> local);
+
+}  // namespace evenkeel

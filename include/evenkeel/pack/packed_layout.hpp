@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/pack/cp_layout.hpp"
+
+namespace evenkeel {
+
+/// Where b sequences stand in one packed micro-batch: back to back, each aligned, each cut over the CP ranks
+/// on its own. A value type; the tensors it describes are 1-D over tokens (plus trailing dimensions).
+///
+/// Example: lengths {2, 4, 6, 1}, alignment 4, cp 2: cu_seqlens {0, 2, 6, 12, 13}, cu_seqlens_padded
+/// {0, 4, 8, 16, 20}, max_seqlen 8 and 10 rows on each CP rank (ROLL's worked example, section 2.2.3).
+class PackedLayout {
+ public:
+  PackedLayout() : PackedLayout({}, 1, {}) {}
+  /// `lengths` are true lengths in tokens, b of them. `alignment` must be a multiple of cp.chunks().
+  /// Throws InputError on a negative length or a wrong alignment, LimitError when the packed length passes
+  /// 2^31-1, which is what int32 cu_seqlens can hold. O(b).
+  PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp);
+
+  /// b
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return static_cast<std::int64_t>(cu_seqlens_.size()) - 1;
+  }
+  [[nodiscard]] CpGroup cp() const noexcept { return cp_; }
+  [[nodiscard]] std::int64_t alignment() const noexcept { return alignment_; }
+  /// b+1 prefix sums of true lengths, from 0.
+  [[nodiscard]] std::span<const std::int32_t> cu_seqlens() const noexcept { return cu_seqlens_; }
+  /// b+1 prefix sums of aligned lengths, from 0, over the whole CP group.
+  [[nodiscard]] std::span<const std::int32_t> cu_seqlens_padded() const noexcept {
+    return cu_seqlens_padded_;
+  }
+  /// The longest aligned length; 0 when there is no sequence.
+  [[nodiscard]] std::int32_t max_seqlen() const noexcept { return max_seqlen_; }
+  /// Rows over the whole CP group: the last of cu_seqlens_padded.
+  [[nodiscard]] std::int64_t num_rows() const noexcept { return cu_seqlens_padded_.back(); }
+  /// True tokens over the whole CP group.
+  [[nodiscard]] std::int64_t num_tokens() const noexcept { return cu_seqlens_.back(); }
+  /// Rows each CP rank holds.
+  [[nodiscard]] std::int64_t local_rows() const noexcept { return num_rows() / cp_.size; }
+  /// True length of sequence i.
+  [[nodiscard]] std::int64_t length(std::int64_t i) const noexcept;
+  [[nodiscard]] std::int64_t aligned_length(std::int64_t i) const noexcept;
+  /// The rows of sequence i in each CP rank's local tensors.
+  [[nodiscard]] RowRange local_range(std::int64_t i) const noexcept;
+
+  friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
+
+ private:
+  CpGroup cp_;
+  std::int64_t alignment_ = 1;
+  std::vector<std::int32_t> cu_seqlens_;
+  std::vector<std::int32_t> cu_seqlens_padded_;
+  std::int32_t max_seqlen_ = 0;
+};
+
+/// One copy between a sequence and a CP rank's local packed tensor: rows [sequence.begin, sequence.end) of
+/// sequence `index` stand at rows [local, local + sequence.size()).
+struct PackedRun {
+  std::int64_t index = 0;
+  RowRange sequence;
+  std::int64_t local = 0;
+
+  friend constexpr bool operator==(const PackedRun&, const PackedRun&) = default;
+};
+
+/// Every run of true tokens that CP rank `rank` holds, in local order; padding rows are left out, so that the
+/// runs' sizes over all ranks sum to num_tokens(). The one description that packing, cutting, merging,
+/// unpacking and the transfer plan all follow. O(b).
+[[nodiscard]] std::vector<PackedRun> packed_runs(const PackedLayout& layout, CpRank rank);
+
+}  // namespace evenkeel
