@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/plan/settings.hpp"
+
+namespace evenkeel {
+
+struct MeshConfig {
+  int tp = 1;
+  int cp = 1;
+  int pp = 1;
+  int vpp = 1;
+  std::optional<int> dp;  ///< unset: what remains of the world
+  RankOrder order;
+
+  friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
+};
+
+enum class SourceKind : std::uint8_t {
+  jsonl,      ///< rollouts, one JSON object a line
+  synthetic,  ///< made-up long-tailed GRPO rollouts
+  lengths,    ///< a length table, with made-up tokens
+  embedded,   ///< the embedding program pushes its samples every step
+};
+
+struct SourceConfig {
+  SourceKind kind = SourceKind::synthetic;
+  std::filesystem::path path;   ///< of jsonl and lengths
+  std::uint64_t seed = 1;       ///< of synthetic tokens and lengths
+  std::int64_t samples = 2048;  ///< how many a synthetic source has
+
+  friend bool operator==(const SourceConfig&, const SourceConfig&) = default;
+};
+
+struct BatchConfig {
+  std::int64_t global_batch = 256;  ///< samples of one step over all ranks
+  std::int64_t epochs = 1;
+  bool shuffle = false;
+  std::uint64_t seed = 1;  ///< of the shuffle
+  bool drop_last = false;  ///< leave out an epoch's last, smaller batch
+
+  friend bool operator==(const BatchConfig&, const BatchConfig&) = default;
+};
+
+struct PackConfig {
+  CpLayout cp_layout = CpLayout::zigzag;
+  std::optional<std::int64_t> align;  ///< unset: what tp and cp need
+  std::int64_t align_lcm = 1;
+  std::int64_t pad_token = 0;
+  std::int64_t label_pad = -100;
+
+  friend bool operator==(const PackConfig&, const PackConfig&) = default;
+};
+
+/// How tokens get from owners to consumers.
+enum class ExchangePath : std::uint8_t {
+  automatic,       ///< point-to-point
+  point_to_point,  ///< one non-blocking message a pair of ranks, in derived datatypes
+  alltoallv,       ///< one MPI_Alltoallw over the same datatypes
+};
+
+struct ExchangeConfig {
+  ExchangePath path = ExchangePath::automatic;
+
+  friend bool operator==(const ExchangeConfig&, const ExchangeConfig&) = default;
+};
+
+/// A job's configuration: every key of the YAML file (docs/configuration.md), defaults filled in. A value
+/// type that rank 0 reads and broadcasts.
+struct Config {
+  MeshConfig mesh;
+  SourceConfig source;
+  BatchConfig batch;
+  BalanceSettings balance;
+  MicroBatchSettings micro_batch;
+  PackConfig pack;
+  ExchangeConfig exchange;
+
+  /// The grid over `world_size` ranks. Throws MeshError when it does not fit.
+  [[nodiscard]] Grid grid(int world_size) const;
+  /// What planning depends on, for a grid of these sizes.
+  [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes) const;
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+}  // namespace evenkeel
