@@ -11,3 +11,28 @@ function(evenkeel_add_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   gtest_discover_tests(${name} TEST_PREFIX ${name}. PROPERTIES TIMEOUT 120 LABELS serial)
 endfunction()
+
+# evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...])
+#
+# One program whose tests run on every rank, registered as NAME.r<N> for each rank count. All MPI tests come through
+# here: each has a timeout, tells CTest how many processors it takes, and launches the same way.
+set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --mca mpi_yield_when_idle 1
+                    --mca btl_base_warn_component_unused 0)
+
+function(evenkeel_add_mpi_test name)
+  cmake_parse_arguments(TEST "" "" "RANKS;SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck
+                                        Boost::mpi MPI::MPI_CXX)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  foreach(ranks ${TEST_RANKS})
+    evenkeel_register_mpi_run(${name}.r${ranks} ${ranks} $<TARGET_FILE:${name}>)
+  endforeach()
+endfunction()
+
+# evenkeel_register_mpi_run(NAME RANKS COMMAND...): one CTest that launches COMMAND on RANKS ranks.
+function(evenkeel_register_mpi_run name ranks)
+  add_test(NAME ${name} COMMAND ${EVENKEEL_MPIRUN} -np ${ranks} ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 180 PROCESSORS ${ranks} LABELS mpi ENVIRONMENT
+                       "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+endfunction()

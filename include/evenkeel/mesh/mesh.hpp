@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <boost/mpi/communicator.hpp>
+
+#include "evenkeel/mesh/grid.hpp"
+
+namespace evenkeel {
+
+/// A process grid laid over a communicator, with one communicator a line of the grid. All are Evenkeel's own
+/// (duplicated or split), so that its messages never meet the caller's, and all return errors instead of
+/// aborting.
+///
+/// Copies share the communicators. The last copy must go before MPI_Finalize.
+class Mesh {
+ public:
+  /// Collective over `world`. Throws MeshError on every rank when the grid does not have world.size() ranks.
+  Mesh(const boost::mpi::communicator& world, const Grid& grid);
+
+  [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
+  /// This rank's place in the grid.
+  [[nodiscard]] const GridPoint& here() const noexcept { return here_; }
+  [[nodiscard]] WorldRank rank() const { return WorldRank{world_.rank()}; }
+
+  /// All ranks.
+  [[nodiscard]] const boost::mpi::communicator& world() const noexcept { return world_; }
+  /// The ranks that differ from this one along `axis` only; the rank in it is the coordinate along the axis.
+  [[nodiscard]] const boost::mpi::communicator& along(Axis axis) const noexcept {
+    return lines_[static_cast<std::size_t>(axis)];
+  }
+
+ private:
+  Grid grid_;
+  GridPoint here_;
+  boost::mpi::communicator world_;
+  std::array<boost::mpi::communicator, 4> lines_;
+};
+
+/// A duplicate of `comm` that returns errors and is freed with its last copy. Collective.
+[[nodiscard]] boost::mpi::communicator duplicate(const boost::mpi::communicator& comm);
+
+}  // namespace evenkeel

@@ -1,0 +1,68 @@
+#include "evenkeel/mesh/fail_together.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <set>
+
+namespace evenkeel {
+namespace {
+
+std::set<int> first_middle_last(const boost::mpi::communicator& world) {
+  return {0, world.size() / 2, world.size() - 1};
+}
+
+TEST(FailTogether, nobody_throws_when_nobody_failed) {
+  const boost::mpi::communicator world;
+  EXPECT_NO_THROW(fail_together(world, std::nullopt));
+  EXPECT_EQ(together(world, [&] { return world.rank() * 2; }), world.rank() * 2);
+}
+
+TEST(FailTogether, every_rank_throws_what_one_rank_found) {
+  const boost::mpi::communicator world;
+  for (const int bad : first_middle_last(world)) {
+    try {
+      together(world, [&] {
+        if (world.rank() == bad)
+          throw InputError("rollouts.jsonl:17", "token -4 is negative", "Tokens start at 0");
+      });
+      FAIL() << "rank " << bad << " failed, so every rank must throw";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.report(), (ErrorReport{ErrorKind::input, "rollouts.jsonl:17", "token -4 is negative",
+                                             "Tokens start at 0", bad}));
+    }
+    // All ranks are still in step: the next collective call completes.
+    EXPECT_EQ(boost::mpi::all_reduce(world, 1, std::plus<>()), world.size());
+  }
+}
+
+TEST(FailTogether, of_several_failures_the_lowest_ranks_is_thrown) {
+  const boost::mpi::communicator world;
+  try {
+    together(world, [&] { throw LimitError("sample", "rank " + std::to_string(world.rank())); });
+    FAIL() << "all ranks failed";
+  } catch (const LimitError& error) {
+    EXPECT_EQ(error.report().message, "rank 0");
+  }
+}
+
+TEST(FailTogether, errors_of_the_standard_library_are_carried_by_their_text) {
+  const boost::mpi::communicator world;
+  const int bad = world.size() - 1;
+  try {
+    together(world, [&] {
+      if (world.rank() == bad) throw std::out_of_range("vector::at");
+    });
+    FAIL() << "rank " << bad << " failed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.report().message, "vector::at");
+  }
+  EXPECT_THROW(together(world,
+                        [&] {
+                          if (world.rank() == 0) throw std::bad_alloc();
+                        }),
+               LimitError);
+}
+
+}  // namespace
+}  // namespace evenkeel

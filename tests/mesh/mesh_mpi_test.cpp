@@ -1,0 +1,77 @@
+#include "evenkeel/mesh/mesh.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <functional>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+// A few grids for whatever number of ranks the test was started with.
+std::vector<Grid> grids_for(int world_size) {
+  std::vector<Grid> grids;
+  for (int tp = 1; tp <= world_size; ++tp) {
+    for (int cp = 1; tp * cp <= world_size; ++cp) {
+      for (int pp = 1; tp * cp * pp <= world_size; ++pp) {
+        if (world_size % (tp * cp * pp) != 0) continue;
+        const GridPoint sizes{tp, cp, world_size / (tp * cp * pp), pp};
+        for (const char* order : {"tp-cp-dp-pp", "pp-dp-cp-tp", "dp-tp-pp-cp"})
+          grids.emplace_back(sizes, RankOrder(order));
+      }
+    }
+  }
+  return grids;
+}
+
+TEST(Mesh, communicators_are_the_lines_of_the_grid) {
+  const boost::mpi::communicator world;
+  for (const Grid& grid : grids_for(world.size())) {
+    const Mesh mesh(world, grid);
+    EXPECT_EQ(mesh.here(), grid.point_of(WorldRank{world.rank()}));
+    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
+      const boost::mpi::communicator& line = mesh.along(axis);
+      EXPECT_EQ(line.rank(), mesh.here()[axis]);
+      std::vector<int> members;
+      boost::mpi::all_gather(line, world.rank(), members);
+      std::vector<int> expected;
+      for (const WorldRank rank : grid.line_through(mesh.here(), axis)) expected.push_back(rank.value());
+      EXPECT_EQ(members, expected);
+    }
+  }
+}
+
+TEST(Mesh, works_on_part_of_the_world) {
+  const boost::mpi::communicator world;
+  const boost::mpi::communicator half = world.split(world.rank() % 2);
+  const Mesh mesh(half, Grid::fill_dp({1, 1, 1, 1}, {}, half.size()));
+  EXPECT_EQ(mesh.world().size(), half.size());
+  EXPECT_EQ(boost::mpi::all_reduce(mesh.along(Axis::dp), 1, std::plus<>()), half.size());
+}
+
+TEST(Mesh, a_grid_of_another_size_throws_on_every_rank) {
+  const boost::mpi::communicator world;
+  const Grid wrong({1, 1, world.size() + 1, 1}, {});
+  EXPECT_THROW(Mesh(world, wrong), MeshError);
+}
+
+TEST(Mesh, an_mpi_failure_is_returned_and_thrown_with_the_calls_name) {
+  const boost::mpi::communicator world;
+  const Mesh mesh(world, Grid({1, 1, world.size(), 1}, {}));
+  int value = 0;
+  const int no_such_rank = world.size() + 5;
+  const int code = MPI_Send(&value, 1, MPI_INT, no_such_rank, 0, mesh.world());
+  try {
+    check_mpi(code, "MPI_Send");
+    FAIL() << "sending to a rank outside the communicator must fail";
+  } catch (const MpiError& error) {
+    EXPECT_EQ(error.report().where, "MPI_Send");
+    EXPECT_FALSE(error.report().message.empty());
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
