@@ -1,0 +1,32 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "evenkeel/exchange/block_list.hpp"
+#include "evenkeel/exchange/exchange_path.hpp"
+
+namespace evenkeel {
+
+/// MPI counts are 32-bit, and one huge message stalls all others: longer ones go out in chunks of this many
+/// bytes.
+inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
+
+struct ExchangeOptions {
+  ExchangePath path = ExchangePath::automatic;
+  std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
+};
+
+/// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
+/// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
+/// guarantees.
+void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+                       const std::vector<BlockList>& receives, const ExchangeOptions& options);
+
+/// Collective over `comm`: the blocks of rank `root` fill the blocks of all others, which must have equal
+/// bytes.
+void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blocks, int root,
+                      const ExchangeOptions& options);
+
+}  // namespace evenkeel

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/message_exchange.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/dp_assignment.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+
+namespace evenkeel {
+
+/// What one rank moved in an exchange, in bytes of payload.
+struct ExchangeVolume {
+  std::int64_t sent = 0;       ///< to other ranks, by owners
+  std::int64_t kept = 0;       ///< from this rank to itself
+  std::int64_t broadcast = 0;  ///< received as a copy from the first tensor-parallel rank
+
+  friend bool operator==(const ExchangeVolume&, const ExchangeVolume&) = default;
+};
+
+/// A step's samples, ready to be moved: all of it replicated except `mine` and `micro_batches`, which are
+/// this rank's.
+struct StepTransfer {
+  const LengthTable& table;
+  const Partition& assignment;                    ///< table entries of each DP rank
+  std::span<const FieldSpec> fields;              ///< agreed over all ranks, in one order
+  const RaggedBatch& mine;                        ///< the samples this rank owns
+  std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
+  std::int64_t alignment = 1;
+  CpGroup cp;
+};
+
+/// Collective over mesh.world(): every owner sends each consumer only the rows that its (dp, cp) place holds,
+/// out of its columns straight into the consumer's packed tensors, each field only to the pipeline stages
+/// that need it; nobody ever holds the whole global batch. The first tensor-parallel rank of each place
+/// receives, the others get its copy. Missing fields are derived (see complete_fields).
+///
+/// On return `packed` holds this rank's K micro-batches. Every true row travels once per (place, stage that
+/// needs it), plus one token a chunk whose label lives on another CP rank. Throws MpiError when MPI fails.
+ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
+                                const DerivedFieldOptions& derived, const ExchangeOptions& options,
+                                std::vector<PackedMicroBatch>& packed);
+
+}  // namespace evenkeel

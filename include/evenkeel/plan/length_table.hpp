@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+
+namespace evenkeel {
+
+/// One sample of a step as every rank knows it: its lengths, and who holds its tokens.
+struct LengthEntry {
+  SampleShape shape;
+  WorldRank owner{0};
+  std::int64_t owner_index = 0;  ///< its position in the owner's batch
+
+  friend bool operator==(const LengthEntry&, const LengthEntry&) = default;
+};
+
+/// All samples of a step, ordered by (sample id, owner, owner's position). The order, and so every plan made
+/// from it, does not depend on which rank holds what. Replicated: every rank holds an equal table. "Entry"
+/// below always means a position in it.
+class LengthTable {
+ public:
+  LengthTable() = default;
+  explicit LengthTable(std::vector<LengthEntry> entries);
+
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(entries_.size()); }
+  [[nodiscard]] const LengthEntry& operator[](std::int64_t entry) const noexcept {
+    return entries_[static_cast<std::size_t>(entry)];
+  }
+  [[nodiscard]] std::span<const LengthEntry> entries() const noexcept { return entries_; }
+  [[nodiscard]] std::int64_t num_tokens() const noexcept;
+
+  friend bool operator==(const LengthTable&, const LengthTable&) = default;
+
+ private:
+  std::vector<LengthEntry> entries_;
+};
+
+}  // namespace evenkeel

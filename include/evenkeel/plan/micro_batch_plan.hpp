@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/capped_partition.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/settings.hpp"
+
+namespace evenkeel {
+
+/// One micro-batch: which samples, and how much of everything. Empty ones have no entries: they exist so that
+/// all DP ranks have the same number, weigh nothing, and are laid out as one filler sequence of the
+/// alignment's length.
+struct MicroBatchPlan {
+  std::vector<std::int64_t> entries;  ///< table entries, ascending: the order in which they are packed
+  std::int64_t tokens = 0;            ///< true tokens
+  std::int64_t aligned_tokens = 0;    ///< tokens after alignment: what the cap limits
+  Cost cost = 0;
+
+  [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
+  friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;
+};
+
+/// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
+/// such sample, its length, its aligned length and the cap. On the replicated table, so that every rank
+/// throws the same.
+void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
+
+/// How many micro-batches a DP rank that got `entries` needs under its cap and sample limit. Local.
+/// Precondition: require_samples_fit did not throw.
+[[nodiscard]] GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,
+                                             const PlanSettings& settings);
+
+/// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
+/// multiple that the pipeline needs, at least 1.
+[[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
+
+/// Packs a DP rank's entries into exactly `count` micro-batches, each under the cap and the sample limit,
+/// balanced on cost, in the settings' order; empty ones where samples run out. Local, deterministic.
+/// Precondition: count >= count_micro_batches(...).needed.
+[[nodiscard]] std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
+                                                             std::span<const std::int64_t> entries,
+                                                             std::int64_t count,
+                                                             const PlanSettings& settings);
+
+/// Reorders micro-batches in place. For `pipeline`: by falling (cost, first entry), then every second one
+/// reversed and the others after it, as verl and ROLL do, so that the dearest stand in the middle.
+///
+/// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);
+
+}  // namespace evenkeel

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+#include <boost/serialization/version.hpp>
+
+#include "evenkeel/batch/field.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+
+// Boost.Serialization of what ranks tell each other about samples and plans. Raise a type's version when its
+// members change, and keep reading the old one.
+
+BOOST_CLASS_VERSION(evenkeel::SampleShape, 1)
+BOOST_CLASS_VERSION(evenkeel::LengthEntry, 1)
+BOOST_CLASS_VERSION(evenkeel::FieldSpec, 1)
+BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 1)
+BOOST_CLASS_VERSION(evenkeel::DpRankPlan, 1)
+BOOST_CLASS_VERSION(evenkeel::StepPlan, 1)
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::SampleShape& shape, unsigned /*version*/) {
+  archive& shape.id;
+  archive& shape.group;
+  archive& shape.prompt;
+  archive& shape.response;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::LengthEntry& entry, unsigned /*version*/) {
+  archive& entry.shape;
+  archive& entry.owner;
+  archive& entry.owner_index;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::FieldSpec& spec, unsigned /*version*/) {
+  archive& spec.name;
+  archive& spec.dtype;
+  archive& spec.kind;
+  archive& spec.trailing;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*version*/) {
+  archive& plan.entries;
+  archive& plan.tokens;
+  archive& plan.aligned_tokens;
+  archive& plan.cost;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::DpRankPlan& plan, unsigned /*version*/) {
+  archive& plan.lower_bound;
+  archive& plan.needed;
+  archive& plan.micro_batches;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::StepPlan& plan, unsigned /*version*/) {
+  archive& plan.num_micro_batches;
+  archive& plan.ranks;
+}
+
+}  // namespace boost::serialization

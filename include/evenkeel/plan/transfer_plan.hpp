@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/partition.hpp"
+#include "evenkeel/batch/field.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/plan/length_table.hpp"
+
+namespace evenkeel {
+
+/// Who sends which samples where, from one rank's point of view. Entries are ascending in every list; that
+/// order, and the order of fields and of rows_to_move, is what sender and receiver agree on without talking.
+///
+/// The sender needs only the DP assignment: which micro-batch a sample lands in is the receiver's own
+/// business.
+struct TransferPlan {
+  std::vector<std::vector<std::int64_t>> to_dp_rank;  ///< one list a DP rank: entries this owner sends there
+  std::vector<std::vector<std::int64_t>>
+      from_owner;  ///< one list a world rank: entries this consumer gets from it
+};
+
+/// Of rank `owner` as a sender and of DP rank `consumer` as a receiver, in a world of `num_owners` ranks. The
+/// union over all ranks moves every sample exactly once to its DP rank. Pure; O(samples) time, O(samples of
+/// this rank) memory.
+[[nodiscard]] TransferPlan plan_transfers(const LengthTable& table, const Partition& assignment,
+                                          WorldRank owner, DpRank consumer, int num_owners);
+
+/// One contiguous copy of a sample's field: rows `source` of the sample's rows at the owner become rows
+/// [target, target + source.size()) of the sequence's local rows on the CP rank.
+struct RowMove {
+  RowRange source;
+  std::int64_t target = 0;
+
+  friend constexpr bool operator==(const RowMove&, const RowMove&) = default;
+};
+
+/// At most two moves: a CP rank holds at most two runs of a sequence.
+class RowMoves {
+ public:
+  void push_back(const RowMove& move) noexcept { moves_[count_++] = move; }
+  [[nodiscard]] const RowMove* begin() const noexcept { return moves_.data(); }
+  [[nodiscard]] const RowMove* end() const noexcept { return moves_.data() + count_; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+ private:
+  std::array<RowMove, 2> moves_{};
+  std::size_t count_ = 0;
+};
+
+/// How a sample is cut for one CP rank.
+struct SequenceCut {
+  std::int64_t prompt = 0;
+  std::int64_t length = 0;
+  std::int64_t aligned_length = 0;
+  CpGroup cp;
+  CpRank rank{0};
+};
+
+/// The rows of a field of this kind that CP rank cut.rank gets, true rows only.
+/// - token: row t of the sample stands at row t of the sequence.
+/// - response_token: the row of response token t stands where that token is predicted, at row t-1, like
+/// labels and loss
+///   mask; a response that starts the sequence has no such row for its first token, which stays behind.
+/// - sample: one row, target 0, to every CP rank.
+[[nodiscard]] RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut);
+
+/// The token right after each run that rows_to_move(token) has, as source rows: what labels need where a run
+/// ends inside the sequence. Targets number the runs from 0; a run that ends its sequence has no entry.
+[[nodiscard]] RowMoves halo_to_move(const SequenceCut& cut);
+
+}  // namespace evenkeel

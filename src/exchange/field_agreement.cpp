@@ -1,0 +1,93 @@
+#include "evenkeel/exchange/field_agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <limits>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/plan_serialization.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string describe(const FieldSpec& spec) {
+  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind));
+  for (const std::int64_t dim : spec.trailing) text += " x " + std::to_string(dim);
+  return text;
+}
+
+std::uint64_t hash_of(std::span<const FieldSpec> fields) {
+  std::string text;
+  for (const FieldSpec& field : fields) text += field.name + '\0' + describe(field) + '\0';
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::vector<FieldSpec> fields_of(const RaggedBatch& batch) {
+  std::vector<FieldSpec> fields;
+  for (const Column& column : batch.fields()) fields.push_back(column.spec());
+  std::ranges::sort(fields, {}, &FieldSpec::name);
+  return fields;
+}
+
+const FieldSpec* find(std::span<const FieldSpec> fields, const std::string& name) {
+  const auto found = std::ranges::find(fields, name, &FieldSpec::name);
+  return found == fields.end() ? nullptr : &*found;
+}
+
+std::string held_by(std::size_t rank, const FieldSpec* spec) {
+  return "rank " + std::to_string(rank) + (spec == nullptr ? " does not have it" : " has " + describe(*spec));
+}
+
+// Throws for the first field in which `fields` of rank `rank` differ from those of rank `reference_rank`.
+void throw_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
+                      std::span<const FieldSpec> fields, std::size_t rank) {
+  for (const std::span<const FieldSpec> side : {reference, fields}) {
+    for (const FieldSpec& field : side) {
+      const FieldSpec* one = find(reference, field.name);
+      const FieldSpec* other = find(fields, field.name);
+      if (one != nullptr && other != nullptr && *one == *other) continue;
+      throw InputError("field '" + field.name + "'",
+                       "differs between ranks: " + held_by(reference_rank, one) + ", " + held_by(rank, other),
+                       "Every rank that holds samples must bring the same fields");
+    }
+  }
+}
+
+[[noreturn]] void throw_first_difference(const boost::mpi::communicator& comm,
+                                         const std::vector<FieldSpec>& mine) {
+  std::vector<std::vector<FieldSpec>> all;
+  boost::mpi::all_gather(comm, mine, all);
+  const auto holder = std::ranges::find_if(all, [](const auto& fields) { return !fields.empty(); });
+  const auto reference = static_cast<std::size_t>(holder - all.begin());
+  for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) throw_difference(all[reference], reference, all[rank], rank);
+  }
+  throw InputError("fields", "have equal descriptions but different hashes on some ranks");
+}
+
+}  // namespace
+
+std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, const RaggedBatch& mine) {
+  constexpr std::uint64_t anything = std::numeric_limits<std::uint64_t>::max();
+  const bool have_samples = mine.size() > 0;
+  std::vector<FieldSpec> fields = have_samples ? fields_of(mine) : std::vector<FieldSpec>{};
+  const std::uint64_t hash = hash_of(fields);
+  const std::array<std::uint64_t, 4> words{have_samples ? hash : anything, have_samples ? ~hash : anything,
+                                           have_samples ? static_cast<std::uint64_t>(comm.rank()) : anything,
+                                           have_samples ? 1U : 0U};
+  std::array<std::uint64_t, 4> least{};
+  boost::mpi::all_reduce(comm, words.data(), 4, least.data(), boost::mpi::minimum<std::uint64_t>());
+  const bool nobody_has_samples = least[2] == anything;
+  if (nobody_has_samples) return fields;
+  if (least[0] != ~least[1]) throw_first_difference(comm, fields);
+  const bool all_have_samples = least[3] == 1;
+  if (!all_have_samples) boost::mpi::broadcast(comm, fields, static_cast<int>(least[2]));
+  return fields;
+}
+
+}  // namespace evenkeel

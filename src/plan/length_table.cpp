@@ -1,0 +1,19 @@
+#include "evenkeel/plan/length_table.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace evenkeel {
+
+LengthTable::LengthTable(std::vector<LengthEntry> entries) : entries_(std::move(entries)) {
+  std::ranges::sort(entries_, {},
+                    [](const LengthEntry& e) { return std::tuple(e.shape.id, e.owner, e.owner_index); });
+}
+
+std::int64_t LengthTable::num_tokens() const noexcept {
+  return std::accumulate(entries_.begin(), entries_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const LengthEntry& e) { return sum + e.shape.length(); });
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,103 @@
+#include "evenkeel/plan/micro_batch_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// What balancing and capping look at, for some entries of a table.
+struct Workload {
+  std::vector<Cost> costs;
+  std::vector<std::int64_t> aligned;
+};
+
+Workload workload_of(const LengthTable& table, std::span<const std::int64_t> entries,
+                     const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  Workload workload;
+  for (const std::int64_t entry : entries) {
+    const std::int64_t length = table[entry].shape.length();
+    workload.costs.push_back(settings.balance.cost(length));
+    workload.aligned.push_back(align_up(length, alignment));
+  }
+  return workload;
+}
+
+MicroBatchPlan micro_batch_of(const LengthTable& table, std::span<const std::int64_t> entries,
+                              const Workload& workload, std::span<const Item> items) {
+  MicroBatchPlan plan;
+  for (const Item item : items) {
+    const auto at = static_cast<std::size_t>(item);
+    plan.entries.push_back(entries[at]);
+    plan.tokens += table[entries[at]].shape.length();
+    plan.aligned_tokens += workload.aligned[at];
+    plan.cost += workload.costs[at];
+  }
+  return plan;
+}
+
+}  // namespace
+
+void require_samples_fit(const LengthTable& table, const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  const std::int64_t cap = settings.micro_batch.max_tokens;
+  for (const LengthEntry& entry : table.entries()) {
+    const std::int64_t aligned = align_up(entry.shape.length(), alignment);
+    if (aligned <= cap) continue;
+    throw LimitError("sample " + std::to_string(entry.shape.id.value()),
+                     "has " + std::to_string(entry.shape.length()) + " tokens, " + std::to_string(aligned) +
+                         " after alignment to " + std::to_string(alignment) + ", above the cap of " +
+                         std::to_string(cap) + " tokens",
+                     "Raise micro_batch.max_tokens to at least " + std::to_string(aligned) +
+                         ", or shorten or drop the sample");
+  }
+}
+
+GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,
+                               const PlanSettings& settings) {
+  const Workload workload = workload_of(table, entries, settings);
+  return count_groups(workload.costs, workload.aligned, settings.micro_batch.limits());
+}
+
+std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept {
+  const std::int64_t count = std::max({std::int64_t{1}, largest_needed, settings.micro_batch.min_count});
+  return align_up(count, settings.count_multiple());
+}
+
+std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
+                                               std::span<const std::int64_t> entries, std::int64_t count,
+                                               const PlanSettings& settings) {
+  const Workload workload = workload_of(table, entries, settings);
+  const Partition groups =
+      partition_under_limits(workload.costs, workload.aligned, settings.micro_batch.limits(), count)
+          .with_sorted_items();
+  std::vector<MicroBatchPlan> micro_batches;
+  for (std::int64_t g = 0; g < groups.size(); ++g) {
+    micro_batches.push_back(micro_batch_of(table, entries, workload, groups[g]));
+  }
+  order_micro_batches(micro_batches, settings.micro_batch.order);
+  return micro_batches;
+}
+
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
+  if (order == MicroBatchOrder::plan) return;
+  const auto first_entry = [](const MicroBatchPlan& m) {
+    return m.empty() ? std::numeric_limits<std::int64_t>::min() : m.entries.front();
+  };
+  std::ranges::stable_sort(micro_batches, std::ranges::greater{},
+                           [&](const MicroBatchPlan& m) { return std::tuple(m.cost, first_entry(m)); });
+  if (order == MicroBatchOrder::cost) return;
+  std::vector<MicroBatchPlan> reordered;
+  reordered.reserve(micro_batches.size());
+  for (std::size_t i = 0; i < micro_batches.size(); i += 2) reordered.push_back(std::move(micro_batches[i]));
+  std::ranges::reverse(reordered);
+  for (std::size_t i = 1; i < micro_batches.size(); i += 2) reordered.push_back(std::move(micro_batches[i]));
+  micro_batches = std::move(reordered);
+}
+
+}  // namespace evenkeel

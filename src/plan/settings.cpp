@@ -1,0 +1,55 @@
+#include "evenkeel/plan/settings.hpp"
+
+#include <numeric>
+#include <string>
+#include <string_view>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_at_least(std::int64_t least, std::int64_t value, std::string_view key) {
+  if (value >= least) return;
+  throw ConfigError(std::string(key),
+                    "is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
+}
+
+}  // namespace
+
+std::int64_t PlanSettings::alignment() const {
+  if (!align) return sequence_alignment(tp, cp, align_lcm);
+  if (*align < 1 || *align % cp.chunks() != 0) {
+    throw ConfigError("pack.align",
+                      std::to_string(*align) + " does not fit the context-parallel cut into " +
+                          std::to_string(cp.chunks()) + " chunks",
+                      "Use a multiple of " + std::to_string(cp.chunks()) + ", or auto");
+  }
+  return std::lcm(*align, align_lcm);
+}
+
+std::int64_t PlanSettings::count_multiple() const noexcept {
+  return micro_batch.multiple_of.value_or(vpp > 1 ? pp : 1);
+}
+
+void PlanSettings::validate() const {
+  require_at_least(1, dp, "mesh.dp");
+  require_at_least(1, tp, "mesh.tp");
+  require_at_least(1, cp.size, "mesh.cp");
+  require_at_least(1, pp, "mesh.pp");
+  require_at_least(1, vpp, "mesh.vpp");
+  require_at_least(1, align_lcm, "pack.align_lcm");
+  require_at_least(1, micro_batch.max_tokens, "micro_batch.max_tokens");
+  require_at_least(1, micro_batch.max_samples.value_or(1), "micro_batch.max_samples");
+  require_at_least(1, micro_batch.min_count, "micro_batch.min_count");
+  require_at_least(1, count_multiple(), "micro_batch.multiple_of");
+  if (micro_batch.max_tokens < alignment()) {
+    throw ConfigError("micro_batch.max_tokens",
+                      "the cap of " + std::to_string(micro_batch.max_tokens) +
+                          " tokens is below the alignment of one sequence, " + std::to_string(alignment()) +
+                          " tokens",
+                      "Raise the cap or lower tp, cp or pack.align_lcm");
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,73 @@
+#include "evenkeel/plan/transfer_plan.hpp"
+
+#include <algorithm>
+
+namespace evenkeel {
+namespace {
+
+// The runs of true rows a CP rank holds, with the local row each starts at.
+RowMoves token_moves(const SequenceCut& cut) {
+  RowMoves moves;
+  std::int64_t local = 0;
+  for (const RowRange run : cp_runs(cut.aligned_length, cut.cp, cut.rank)) {
+    const RowRange true_rows{run.begin, std::min(run.end, cut.length)};
+    if (true_rows.begin < true_rows.end) moves.push_back({true_rows, local});
+    local += run.size();
+  }
+  return moves;
+}
+
+RowMoves response_moves(const SequenceCut& cut) {
+  RowMoves moves;
+  for (const RowMove& move : token_moves(cut)) {
+    const std::int64_t first_token = std::max(move.source.begin + 1, cut.prompt);
+    const std::int64_t end_token = std::min(move.source.end + 1, cut.length);
+    if (first_token >= end_token) continue;
+    moves.push_back({{first_token - cut.prompt, end_token - cut.prompt},
+                     move.target + first_token - 1 - move.source.begin});
+  }
+  return moves;
+}
+
+}  // namespace
+
+TransferPlan plan_transfers(const LengthTable& table, const Partition& assignment, WorldRank owner,
+                            DpRank consumer, int num_owners) {
+  TransferPlan plan;
+  plan.to_dp_rank.resize(static_cast<std::size_t>(assignment.size()));
+  plan.from_owner.resize(static_cast<std::size_t>(num_owners));
+  for (std::int64_t r = 0; r < assignment.size(); ++r) {
+    for (const std::int64_t entry : assignment[r]) {
+      const WorldRank from = table[entry].owner;
+      if (from == owner) plan.to_dp_rank[static_cast<std::size_t>(r)].push_back(entry);
+      if (DpRank{static_cast<int>(r)} == consumer) plan.from_owner[from.index()].push_back(entry);
+    }
+  }
+  return plan;
+}
+
+RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut) {
+  switch (kind) {
+    case FieldKind::token:
+      return token_moves(cut);
+    case FieldKind::response_token:
+      return response_moves(cut);
+    case FieldKind::sample:
+      break;
+  }
+  RowMoves one_row;
+  one_row.push_back({{0, 1}, 0});
+  return one_row;
+}
+
+RowMoves halo_to_move(const SequenceCut& cut) {
+  RowMoves halo;
+  std::int64_t run = 0;
+  for (const RowMove& move : token_moves(cut)) {
+    if (move.source.end < cut.length) halo.push_back({{move.source.end, move.source.end + 1}, run});
+    ++run;
+  }
+  return halo;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,98 @@
+#include "evenkeel/exchange/length_gather.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <set>
+
+#include "evenkeel/exchange/field_agreement.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::made_up_shape;
+
+// Samples dealt out unevenly: rank r of p owns every id with (id * id) % p == r, so that some ranks own none.
+std::vector<SampleShape> shapes_of(int rank, int ranks, std::int64_t samples) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = samples - 1; id >= 0; --id) {
+    if (id * id % ranks == rank) shapes.push_back(made_up_shape(id));
+  }
+  return shapes;
+}
+
+TEST(GatherLengths, every_rank_gets_all_samples_in_source_order_with_their_owners) {
+  const boost::mpi::communicator world;
+  const std::vector<SampleShape> mine = shapes_of(world.rank(), world.size(), 30);
+  const LengthTable table = gather_lengths(world, mine, std::nullopt);
+  ASSERT_EQ(table.size(), 30);
+  for (std::int64_t id = 0; id < 30; ++id) {
+    EXPECT_EQ(table[id].shape, made_up_shape(id));
+    EXPECT_EQ(table[id].owner, WorldRank{static_cast<int>(id * id % world.size())});
+    const std::vector<SampleShape> owners = shapes_of(table[id].owner.value(), world.size(), 30);
+    EXPECT_EQ(owners[static_cast<std::size_t>(table[id].owner_index)].id, SampleId{id});
+  }
+}
+
+TEST(GatherLengths, no_samples_anywhere_give_an_empty_table) {
+  const boost::mpi::communicator world;
+  EXPECT_EQ(gather_lengths(world, {}, std::nullopt).size(), 0);
+}
+
+TEST(GatherLengths, one_ranks_error_is_thrown_by_all_and_nobody_hangs) {
+  const boost::mpi::communicator world;
+  for (const int bad : std::set<int>{0, world.size() / 2, world.size() - 1}) {
+    std::optional<ErrorReport> error;
+    if (world.rank() == bad) error = ErrorReport{ErrorKind::input, "rollouts.jsonl:3", "malformed", "", -1};
+    try {
+      (void)gather_lengths(world, shapes_of(world.rank(), world.size(), 9), error);
+      FAIL() << "rank " << bad << " brought an error";
+    } catch (const InputError& thrown) {
+      EXPECT_EQ(thrown.report().rank, bad);
+      EXPECT_EQ(thrown.report().where, "rollouts.jsonl:3");
+    }
+  }
+}
+
+TEST(AgreeOnFields, ranks_without_samples_learn_the_fields_of_the_others) {
+  const boost::mpi::communicator world;
+  const std::vector<FieldSpec> extra = testing_support::made_up_fields();
+  const bool have_samples = world.rank() == world.size() - 1;
+  const RaggedBatch mine = testing_support::made_up_batch(
+      have_samples ? std::vector<SampleShape>{made_up_shape(5)} : std::vector<SampleShape>{},
+      have_samples ? extra : std::vector<FieldSpec>{});
+  const std::vector<FieldSpec> fields = agree_on_fields(world, mine);
+  ASSERT_EQ(fields.size(), extra.size() + 1);
+  for (const FieldSpec& spec : extra) EXPECT_NE(std::ranges::find(fields, spec), fields.end()) << spec.name;
+}
+
+TEST(AgreeOnFields, a_field_that_differs_is_named_with_both_ranks) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  const int odd_one = world.size() - 1;
+  const DType dtype = world.rank() == odd_one ? DType::float64 : DType::float32;
+  const RaggedBatch mine = testing_support::made_up_batch(
+      {made_up_shape(world.rank())}, std::vector<FieldSpec>{{"reward", dtype, FieldKind::sample, {}}});
+  try {
+    (void)agree_on_fields(world, mine);
+    FAIL() << "the ranks' fields differ";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.report().where, "field 'reward'");
+    EXPECT_EQ(error.report().message, "differs between ranks: rank 0 has float32 sample, rank " +
+                                          std::to_string(odd_one) + " has float64 sample");
+  }
+}
+
+TEST(AgreeOnFields, a_field_that_one_rank_lacks_is_named) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  std::vector<FieldSpec> extra{{"reward", DType::float32, FieldKind::sample, {}}};
+  if (world.rank() == 0) extra.clear();
+  EXPECT_THROW(
+      (void)agree_on_fields(world, testing_support::made_up_batch({made_up_shape(world.rank())}, extra)),
+      InputError);
+}
+
+}  // namespace
+}  // namespace evenkeel

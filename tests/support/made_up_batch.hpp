@@ -1,0 +1,82 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+
+namespace evenkeel::testing_support {
+
+/// A number that depends on every argument: what test data is made of, so that a row in the wrong place
+/// shows.
+inline std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) {
+  std::uint64_t x =
+      a * 0x9e3779b97f4a7c15 + b * 0xbf58476d1ce4e5b9 + c * 0x94d049bb133111eb + 0x632be59bd9b4e019;
+  x ^= x >> 29;
+  x *= 0xff51afd7ed558ccd;
+  return x ^ (x >> 32);
+}
+
+inline std::int64_t made_up_token(SampleId sample, std::int64_t row) {
+  return static_cast<std::int64_t>(
+      mix(static_cast<std::uint64_t>(sample.value()), static_cast<std::uint64_t>(row)) % 50000);
+}
+
+/// Sample `id` with lengths that vary with the id, some empty ones among them.
+inline SampleShape made_up_shape(std::int64_t id, std::int64_t longest = 40) {
+  const auto half = static_cast<std::uint64_t>(longest / 2 + 1);
+  const auto seed = static_cast<std::uint64_t>(id);
+  const bool nothing = mix(seed, 3) % 11 == 0;
+  return {SampleId{id}, seed / 4, nothing ? 0 : static_cast<std::int64_t>(mix(seed, 1) % half),
+          nothing ? 0 : static_cast<std::int64_t>(mix(seed, 2) % half)};
+}
+
+/// Byte `byte` of row `row` of a sample's field.
+inline std::byte made_up_byte(SampleId sample, const std::string& field, std::int64_t row, std::size_t byte) {
+  return static_cast<std::byte>(mix(static_cast<std::uint64_t>(sample.value()) + field.size() * 1000003,
+                                    static_cast<std::uint64_t>(row), byte));
+}
+
+/// Fills a column of `batch` with made-up bytes.
+inline void fill_made_up(const RaggedBatch& batch, Column& column) {
+  const std::size_t row_bytes = column.spec().row_bytes();
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(column.spec().kind, i);
+    const SampleId id = batch.samples()[static_cast<std::size_t>(i)].id;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      for (std::size_t b = 0; b < row_bytes; ++b) {
+        column.row(row)[b] = made_up_byte(id, column.spec().name, row - rows.begin, b);
+      }
+    }
+  }
+}
+
+/// Samples with made-up tokens and, besides them, one field of every kind of size and shape that a trainer
+/// may have.
+inline std::vector<FieldSpec> made_up_fields() {
+  return {{"advantages", DType::float32, FieldKind::response_token, {}},
+          {"flags", DType::boolean, FieldKind::token, {}},
+          {"hidden", DType::bfloat16, FieldKind::token, {3, 2}},
+          {"nothing", DType::float64, FieldKind::token, {0}},
+          {"rewards", DType::float64, FieldKind::sample, {2}}};
+}
+
+inline RaggedBatch made_up_batch(std::vector<SampleShape> shapes, std::span<const FieldSpec> extra_fields) {
+  RaggedBatch batch(std::move(shapes));
+  Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      tokens.values<std::int64_t>()[static_cast<std::size_t>(row)] =
+          made_up_token(batch.samples()[static_cast<std::size_t>(i)].id, row - rows.begin);
+    }
+  }
+  for (const FieldSpec& spec : extra_fields) fill_made_up(batch, batch.add_field(spec));
+  return batch;
+}
+
+}  // namespace evenkeel::testing_support
