@@ -1,0 +1,156 @@
+#include "evenkeel/plan/micro_batch_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "evenkeel/base/error.hpp"
+#include "support/made_up_table.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::table_of;
+
+std::vector<std::int64_t> all_entries(const LengthTable& table) {
+  std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
+  std::iota(entries.begin(), entries.end(), 0);
+  return entries;
+}
+
+PlanSettings capped(std::int64_t max_tokens) {
+  PlanSettings settings;
+  settings.micro_batch.max_tokens = max_tokens;
+  return settings;
+}
+
+std::vector<MicroBatchPlan> with_costs(const std::vector<Cost>& costs) {
+  std::vector<MicroBatchPlan> micro_batches;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    micro_batches.push_back({{static_cast<std::int64_t>(i)}, costs[i], costs[i], costs[i]});
+  }
+  return micro_batches;
+}
+
+std::vector<Cost> costs_of(const std::vector<MicroBatchPlan>& micro_batches) {
+  std::vector<Cost> costs;
+  for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
+  return costs;
+}
+
+TEST(OrderMicroBatches, pipeline_puts_the_cheap_ones_at_both_ends) {
+  std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
+  order_micro_batches(micro_batches, MicroBatchOrder::pipeline);
+  EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 3, 5, 4, 2));
+}
+
+TEST(OrderMicroBatches, cost_puts_the_dearest_first_and_plan_leaves_them) {
+  std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
+  order_micro_batches(micro_batches, MicroBatchOrder::plan);
+  EXPECT_THAT(costs_of(micro_batches), ElementsAre(3, 5, 1, 4, 2));
+  order_micro_batches(micro_batches, MicroBatchOrder::cost);
+  EXPECT_THAT(costs_of(micro_batches), ElementsAre(5, 4, 3, 2, 1));
+}
+
+TEST(OrderMicroBatches, none_and_one_stay_what_they_are) {
+  std::vector<MicroBatchPlan> none;
+  order_micro_batches(none, MicroBatchOrder::pipeline);
+  EXPECT_TRUE(none.empty());
+  std::vector<MicroBatchPlan> one = with_costs({7});
+  order_micro_batches(one, MicroBatchOrder::pipeline);
+  EXPECT_THAT(costs_of(one), ElementsAre(7));
+}
+
+// MindSpeed's worked example: [1,2,2,5,3,7,6,3] in four micro-batches; the document's own grouping
+// [[1,7],[2,6],[2,5],[3,3]] has at most 8 tokens in one.
+TEST(PlanMicroBatches, mindspeeds_example_is_as_even_as_the_document_says) {
+  const LengthTable table = table_of({1, 2, 2, 5, 3, 7, 6, 3});
+  const PlanSettings settings = capped(8);
+  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings), (GroupCount{4, 4}));
+  std::int64_t samples = 0;
+  for (const MicroBatchPlan& m : plan_micro_batches(table, all_entries(table), 4, settings)) {
+    EXPECT_LE(m.tokens, 8);
+    EXPECT_GE(m.tokens, 7);
+    samples += static_cast<std::int64_t>(m.entries.size());
+  }
+  EXPECT_EQ(samples, 8);
+}
+
+// golden/README row 2: the reference puts 14 tokens under a cap of 13.
+TEST(PlanMicroBatches, the_cap_holds_where_the_reference_breaks_it) {
+  const LengthTable table = table_of({2, 3, 3, 4, 6, 6, 6, 8});
+  const PlanSettings settings = capped(13);
+  const GroupCount count = count_micro_batches(table, all_entries(table), settings);
+  EXPECT_EQ(count.lower_bound, 3);
+  for (const MicroBatchPlan& m : plan_micro_batches(table, all_entries(table), count.needed, settings)) {
+    EXPECT_LE(m.tokens, 13);
+  }
+}
+
+// Row 3: dynamic_max_batch_size is the most samples in a micro-batch, not just a count.
+TEST(PlanMicroBatches, the_sample_limit_holds_where_the_reference_breaks_it) {
+  const LengthTable table = table_of({1, 1, 1, 3});
+  PlanSettings settings = capped(6);
+  settings.micro_batch.max_samples = 2;
+  const GroupCount count = count_micro_batches(table, all_entries(table), settings);
+  EXPECT_EQ(count.needed, 2);
+  for (const MicroBatchPlan& m : plan_micro_batches(table, all_entries(table), 2, settings)) {
+    EXPECT_LE(m.entries.size(), 2U);
+  }
+}
+
+// Row 7: [2,2,2] under a cap of 3 needs three micro-batches, not ceil(6/3).
+TEST(PlanMicroBatches, the_count_grows_until_the_cap_holds) {
+  const LengthTable table = table_of({2, 2, 2});
+  EXPECT_EQ(count_micro_batches(table, all_entries(table), capped(3)).needed, 3);
+}
+
+// Row 12: aligned lengths are what the cap is compared with.
+TEST(PlanMicroBatches, the_cap_counts_tokens_after_alignment) {
+  const LengthTable table = table_of({16, 16, 16});
+  PlanSettings settings = capped(24);
+  settings.align_lcm = 16;
+  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings).needed, 3);
+  settings.micro_batch.max_tokens = 32;
+  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings).needed, 2);
+}
+
+// Rows 8 and 13: more micro-batches than samples are empty ones, never an assertion.
+TEST(PlanMicroBatches, runs_out_of_samples_into_empty_micro_batches) {
+  const LengthTable table = table_of({1});
+  const std::vector<MicroBatchPlan> micro_batches =
+      plan_micro_batches(table, all_entries(table), 3, capped(1));
+  ASSERT_EQ(micro_batches.size(), 3U);
+  EXPECT_EQ(std::ranges::count_if(micro_batches, &MicroBatchPlan::empty), 2);
+}
+
+TEST(AgreedCount, is_at_least_the_minimum_and_a_multiple_of_what_the_pipeline_needs) {
+  PlanSettings settings;
+  EXPECT_EQ(agreed_count(0, settings), 1);
+  EXPECT_EQ(agreed_count(5, settings), 5);
+  settings.micro_batch.min_count = 8;
+  EXPECT_EQ(agreed_count(5, settings), 8);
+  settings.pp = 3;
+  settings.vpp = 2;
+  EXPECT_EQ(agreed_count(5, settings), 9);
+}
+
+TEST(RequireSamplesFit, names_the_sample_its_lengths_and_the_cap) {
+  PlanSettings settings = capped(100);
+  settings.tp = 8;
+  try {
+    require_samples_fit(table_of({5, 96, 97, 200}), settings);
+    FAIL() << "97 tokens are 104 after alignment";
+  } catch (const LimitError& error) {
+    EXPECT_EQ(error.report().where, "sample 2");
+    EXPECT_THAT(error.what(), HasSubstr("97 tokens, 104 after alignment to 8, above the cap of 100"));
+    EXPECT_THAT(error.what(), HasSubstr("at least 104"));
+  }
+  EXPECT_NO_THROW(require_samples_fit(table_of({5, 96}), settings));
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,200 @@
+#include "evenkeel/plan/step_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <boost/archive/binary_iarchive.hpp>
+#include <boost/archive/binary_oarchive.hpp>
+#include <numeric>
+#include <sstream>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/plan_serialization.hpp"
+#include "support/made_up_table.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::made_up_table;
+using testing_support::table_of;
+
+std::vector<std::int64_t> delivered_entries(const StepPlan& plan) {
+  std::vector<std::int64_t> entries;
+  for (const DpRankPlan& rank : plan.ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches)
+      entries.insert(entries.end(), m.entries.begin(), m.entries.end());
+  }
+  std::ranges::sort(entries);
+  return entries;
+}
+
+std::vector<std::int64_t> numbers_below(std::int64_t n) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+PlanSettings any_settings() {
+  PlanSettings settings;
+  settings.dp = *rc::gen::inRange(1, 9);
+  settings.tp = *rc::gen::inRange(1, 4);
+  settings.pp = *rc::gen::inRange(1, 4);
+  settings.vpp = *rc::gen::inRange(1, 3);
+  settings.cp = {*rc::gen::inRange(1, 5), *rc::gen::element(CpLayout::zigzag, CpLayout::contiguous)};
+  settings.align_lcm = *rc::gen::element<std::int64_t>(1, 3, 16);
+  settings.balance.algorithm =
+      *rc::gen::element(BalanceAlgorithm::automatic, BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt,
+                        BalanceAlgorithm::sorted_stride, BalanceAlgorithm::none);
+  settings.balance.cost = *rc::gen::element(CostModel::tokens(), CostModel::flops_7b());
+  settings.balance.equal_count = *rc::gen::arbitrary<bool>();
+  settings.micro_batch.order =
+      *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::plan, MicroBatchOrder::cost);
+  settings.micro_batch.min_count = *rc::gen::inRange<std::int64_t>(1, 6);
+  if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 5);
+  settings.micro_batch.max_tokens =
+      align_up(60, settings.alignment()) + *rc::gen::inRange<std::int64_t>(0, 100);
+  return settings;
+}
+
+LengthTable any_table() {
+  return table_of(*rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 61)));
+}
+
+RC_GTEST_PROP(StepPlan, delivers_every_sample_exactly_once, ()) {
+  const LengthTable table = any_table();
+  RC_ASSERT(delivered_entries(plan_step(table, any_settings())) == numbers_below(table.size()));
+}
+
+RC_GTEST_PROP(StepPlan, never_breaks_the_cap_or_the_sample_limit, ()) {
+  const LengthTable table = any_table();
+  const PlanSettings settings = any_settings();
+  for (const DpRankPlan& rank : plan_step(table, settings).ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      std::int64_t aligned = 0;
+      for (const std::int64_t entry : m.entries)
+        aligned += align_up(table[entry].shape.length(), settings.alignment());
+      RC_ASSERT(m.aligned_tokens == aligned);
+      RC_ASSERT(aligned <= settings.micro_batch.max_tokens);
+      RC_ASSERT(static_cast<std::int64_t>(m.entries.size()) <=
+                settings.micro_batch.max_samples.value_or(1 << 20));
+      RC_ASSERT(std::ranges::is_sorted(m.entries));
+    }
+  }
+}
+
+RC_GTEST_PROP(StepPlan, all_dp_ranks_have_the_agreed_number_of_micro_batches, ()) {
+  const PlanSettings settings = any_settings();
+  const StepPlan plan = plan_step(any_table(), settings);
+  RC_ASSERT(plan.ranks.size() == static_cast<std::size_t>(settings.dp));
+  std::int64_t needed = 1;
+  for (const DpRankPlan& rank : plan.ranks) {
+    RC_ASSERT(static_cast<std::int64_t>(rank.micro_batches.size()) == plan.num_micro_batches);
+    RC_ASSERT(rank.lower_bound <= rank.needed);
+    needed = std::max({needed, rank.needed, settings.micro_batch.min_count});
+  }
+  RC_ASSERT(plan.num_micro_batches >= needed);
+  RC_ASSERT(plan.num_micro_batches < needed + settings.count_multiple());
+  RC_ASSERT(plan.num_micro_batches % settings.count_multiple() == 0);
+}
+
+RC_GTEST_PROP(StepPlan, equal_counts_differ_by_at_most_one_sample, ()) {
+  PlanSettings settings = any_settings();
+  settings.balance.equal_count = true;
+  settings.balance.algorithm = *rc::gen::element(BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt);
+  const LengthTable table = any_table();
+  const Partition assignment = assign_to_dp_ranks(table, settings);
+  for (std::int64_t r = 0; r < assignment.size(); ++r) {
+    const auto count = static_cast<std::int64_t>(assignment[r].size());
+    RC_ASSERT(count >= table.size() / settings.dp);
+    RC_ASSERT(count <= (table.size() + settings.dp - 1) / settings.dp);
+  }
+}
+
+TEST(StepPlan, does_not_depend_on_who_owns_what) {
+  PlanSettings settings;
+  settings.dp = 4;
+  settings.micro_batch.max_tokens = 200;
+  const StepPlan plan = plan_step(made_up_table(100, 1), settings);
+  for (const int owners : {2, 3, 7, 64}) EXPECT_EQ(plan_step(made_up_table(100, owners), settings), plan);
+}
+
+TEST(StepPlan, of_no_samples_has_one_empty_micro_batch_a_rank) {
+  PlanSettings settings;
+  settings.dp = 3;
+  const StepPlan plan = plan_step({}, settings);
+  EXPECT_EQ(plan.num_micro_batches, 1);
+  for (const DpRankPlan& rank : plan.ranks) EXPECT_TRUE(rank.micro_batches.at(0).empty());
+}
+
+TEST(StepPlan, fewer_samples_than_dp_ranks_leave_ranks_with_empty_micro_batches) {
+  PlanSettings settings;
+  settings.dp = 5;
+  const StepPlan plan = plan_step(table_of({9, 4}), settings);
+  EXPECT_EQ(plan.num_micro_batches, 1);
+  EXPECT_EQ(delivered_entries(plan), numbers_below(2));
+  EXPECT_EQ(std::ranges::count_if(plan.ranks, [](const DpRankPlan& r) { return r.tokens() == 0; }), 3);
+}
+
+TEST(StepPlan, is_far_more_even_than_source_order_on_long_tailed_lengths) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < 256; ++i) lengths.push_back(i % 16 == 0 || i < 32 ? 900 + i : 30 + i % 50);
+  PlanSettings settings;
+  settings.dp = 8;
+  const LengthTable table = table_of(lengths);
+  EXPECT_GT(balance_quality(unbalanced_dp_costs(table, settings)).max_over_mean, 2.0);
+  EXPECT_LT(step_balance(plan_step(table, settings)).dp_max_over_mean, 1.001);
+}
+
+TEST(StepPlan, a_sample_above_the_cap_is_an_error_before_anything_is_planned) {
+  PlanSettings settings;
+  settings.micro_batch.max_tokens = 10;
+  EXPECT_THROW((void)plan_step(table_of({3, 11}), settings), LimitError);
+}
+
+TEST(PlanHash, tells_plans_apart_and_equal_ones_alike) {
+  const Partition one({2, 0, 1}, {0, 2, 3});
+  const Partition other({2, 0, 1}, {0, 1, 3});
+  EXPECT_EQ(plan_hash(one, 4), plan_hash(Partition({2, 0, 1}, {0, 2, 3}), 4));
+  EXPECT_NE(plan_hash(one, 4), plan_hash(other, 4));
+  EXPECT_NE(plan_hash(one, 4), plan_hash(one, 5));
+}
+
+TEST(StepBalance, counts_waiting_ranks_at_every_micro_batch) {
+  // Two ranks with equal totals that never match: at each of two micro-batches one waits for the other.
+  const std::vector<std::vector<Cost>> costs{{30, 10}, {10, 30}};
+  const StepBalance balance = step_balance(costs);
+  EXPECT_DOUBLE_EQ(balance.dp_max_over_mean, 1.0);
+  EXPECT_DOUBLE_EQ(balance.micro_batch_max_over_mean, 1.5);
+  EXPECT_DOUBLE_EQ(balance.step_max_over_mean, 1.5);
+}
+
+TEST(StepBalance, empty_micro_batches_do_not_drag_the_mean_of_single_ones_down) {
+  const StepBalance balance = step_balance(std::vector<std::vector<Cost>>{{10, 0}, {10, 0}});
+  EXPECT_DOUBLE_EQ(balance.micro_batch_max_over_mean, 1.0);
+  EXPECT_DOUBLE_EQ(step_balance(std::vector<std::vector<Cost>>{}).step_max_over_mean, 1.0);
+}
+
+TEST(PlanSerialization, a_plan_and_a_length_entry_come_back_equal) {
+  PlanSettings settings;
+  settings.dp = 3;
+  const LengthTable table = made_up_table(20, 4);
+  const StepPlan plan = plan_step(table, settings);
+  const LengthEntry entry = table[7];
+  std::stringstream bytes;
+  {
+    boost::archive::binary_oarchive archive(bytes);
+    archive << plan << entry;
+  }
+  StepPlan plan_back;
+  LengthEntry entry_back;
+  boost::archive::binary_iarchive archive(bytes);
+  archive >> plan_back >> entry_back;
+  EXPECT_EQ(plan_back, plan);
+  EXPECT_EQ(entry_back, entry);
+}
+
+}  // namespace
+}  // namespace evenkeel
