@@ -1,0 +1,68 @@
+#include "evenkeel/service/dump.hpp"
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/io/safetensors.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string numbered(const char* prefix, std::int64_t number, int digits) {
+  std::string text = std::to_string(number);
+  if (text.size() < static_cast<std::size_t>(digits)) text.insert(0, static_cast<std::size_t>(digits) - text.size(), '0');
+  return prefix + text;
+}
+
+template <typename T>
+TensorView view_of(std::string name, std::span<const T> values) {
+  return {std::move(name), dtype_of<T>, {static_cast<std::int64_t>(values.size())}, std::as_bytes(values)};
+}
+
+TensorView view_of(const Column& column) {
+  std::vector<std::int64_t> shape{column.rows()};
+  shape.insert(shape.end(), column.spec().trailing.begin(), column.spec().trailing.end());
+  return {column.spec().name, column.spec().dtype, std::move(shape), column.bytes()};
+}
+
+void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch, double loss_weight) {
+  std::vector<std::int64_t> sample_index;
+  for (const SampleShape& sample : micro_batch.samples) sample_index.push_back(sample.id.value());
+  std::vector<TensorView> tensors{view_of("cu_seqlens", micro_batch.layout.cu_seqlens()),
+                                  view_of("cu_seqlens_padded", micro_batch.layout.cu_seqlens_padded()),
+                                  view_of("sample_index", std::span<const std::int64_t>(sample_index))};
+  for (const Column& column : micro_batch.fields) tensors.push_back(view_of(column));
+  std::array<char, 40> weight{};
+  std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
+  write_safetensors(file, tensors,
+                    {{"num_tokens", std::to_string(micro_batch.num_tokens())},
+                     {"loss_weight", weight.data()},
+                     {"layout", "packed"},
+                     {"max_seqlen", std::to_string(micro_batch.layout.max_seqlen())}});
+}
+
+}  // namespace
+
+std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place) {
+  return dir / numbered("step-", step, 6) / numbered("dp-", place.dp, 3) / numbered("cp-", place.cp, 3) /
+         numbered("tp-", place.tp, 3) / numbered("pp-", place.pp, 3);
+}
+
+void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place) {
+  const std::filesystem::path folder = dump_folder(dir, step.index, place);
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    throw IoError(folder.string(), "cannot make the dump folder: " + failure.message(),
+                  "Give --dump a folder that every rank may write to");
+  }
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    const std::filesystem::path file = folder / (numbered("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
+    dump_micro_batch(file, step.micro_batches[m], step.loss_weights[m]);
+  }
+}
+
+}  // namespace evenkeel

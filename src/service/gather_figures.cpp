@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <array>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <boost/serialization/vector.hpp>
+#include <functional>
+
+#include "evenkeel/service/run_report.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Sums on rank 0 over all ranks. Other ranks get what they brought.
+std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine) {
+  const std::array<std::int64_t, 3> values{mine.sent, mine.kept, mine.broadcast};
+  std::array<std::int64_t, 3> sums{};
+  boost::mpi::reduce(world, values.data(), 3, sums.data(), std::plus<>(), 0);
+  return sums;
+}
+
+PhaseSeconds slowest_phases(const boost::mpi::communicator& world, const PhaseSeconds& mine) {
+  const std::array<double, 4> values{mine.read, mine.gather, mine.plan, mine.exchange};
+  std::array<double, 4> slowest{};
+  boost::mpi::reduce(world, values.data(), 4, slowest.data(), boost::mpi::maximum<double>(), 0);
+  return {slowest[0], slowest[1], slowest[2], slowest[3]};
+}
+
+// The plans of all DP ranks, on world rank 0, from the ranks of the grid's line through it.
+std::vector<DpRankPlan> gather_plans(const Mesh& mesh, const DpRankPlan& mine) {
+  const GridPoint& here = mesh.here();
+  if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
+  std::vector<std::int64_t> flat{mine.lower_bound, mine.needed};
+  for (const MicroBatchPlan& m : mine.micro_batches) flat.insert(flat.end(), {m.tokens, m.aligned_tokens, m.cost});
+  std::vector<std::vector<std::int64_t>> all;
+  boost::mpi::gather(mesh.along(Axis::dp), flat, all, 0);
+  std::vector<DpRankPlan> plans;
+  for (const std::vector<std::int64_t>& numbers : all) {
+    DpRankPlan& plan = plans.emplace_back();
+    plan.lower_bound = numbers[0];
+    plan.needed = numbers[1];
+    for (std::size_t i = 2; i < numbers.size(); i += 3) {
+      plan.micro_batches.push_back({{}, numbers[i], numbers[i + 1], numbers[i + 2]});
+    }
+  }
+  return plans;
+}
+
+void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& figures) {
+  std::int64_t longest = 0;
+  for (const LengthEntry& entry : step.table.entries()) {
+    const std::int64_t aligned = align_up(entry.shape.length(), settings.alignment());
+    longest = std::max(longest, aligned);
+    figures.aligned_tokens += aligned;
+  }
+  figures.samples = step.table.size();
+  figures.tokens = step.table.num_tokens();
+  figures.padded_tokens = figures.samples * longest;
+}
+
+void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
+  std::vector<std::vector<Cost>> costs;
+  for (const DpRankPlan& plan : plans) {
+    figures.micro_batches = static_cast<std::int64_t>(plan.micro_batches.size());
+    figures.micro_batches_lower_bound = std::max(figures.micro_batches_lower_bound, plan.lower_bound);
+    std::vector<Cost>& of_rank = costs.emplace_back();
+    for (const MicroBatchPlan& m : plan.micro_batches) {
+      of_rank.push_back(m.cost);
+      figures.widest_micro_batch = std::max(figures.widest_micro_batch, m.aligned_tokens);
+      if (m.aligned_tokens == 0) ++figures.empty_micro_batches;
+    }
+  }
+  figures.balance = step_balance(costs);
+}
+
+}  // namespace
+
+std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
+  const std::array<std::int64_t, 3> volumes = sum_of_volumes(mesh.world(), step.volume);
+  const PhaseSeconds seconds = slowest_phases(mesh.world(), step.seconds);
+  const std::vector<DpRankPlan> plans = gather_plans(mesh, step.plan);
+  if (mesh.rank() != WorldRank{0}) return std::nullopt;
+
+  StepFigures figures;
+  figures.step = step.index;
+  add_lengths(step, settings, figures);
+  add_plans(plans, figures);
+  figures.dp_max_over_mean_before = balance_quality(unbalanced_dp_costs(step.table, settings)).max_over_mean;
+  figures.bytes_sent = volumes[0];
+  figures.bytes_kept = volumes[1];
+  figures.bytes_broadcast = volumes[2];
+  figures.seconds = seconds;
+  return figures;
+}
+
+}  // namespace evenkeel

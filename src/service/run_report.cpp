@@ -1,0 +1,162 @@
+#include "evenkeel/service/run_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace evenkeel {
+namespace {
+
+/// Figures of all steps together: sums of counts, bytes and seconds; the worst of what should be small, and means.
+struct Totals {
+  explicit Totals(const std::vector<StepFigures>& steps) {
+    for (const StepFigures& s : steps) add(s);
+  }
+
+  void add(const StepFigures& s) {
+    samples += s.samples;
+    tokens += s.tokens;
+    aligned_tokens += s.aligned_tokens;
+    padded_tokens += s.padded_tokens;
+    micro_batches += s.micro_batches;
+    lower_bound += s.micro_batches_lower_bound;
+    empty += s.empty_micro_batches;
+    widest = std::max(widest, s.widest_micro_batch);
+    sent += s.bytes_sent;
+    kept += s.bytes_kept;
+    broadcast += s.bytes_broadcast;
+    seconds.read += s.seconds.read;
+    seconds.gather += s.seconds.gather;
+    seconds.plan += s.seconds.plan;
+    seconds.exchange += s.seconds.exchange;
+  }
+
+  std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
+  std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, widest = 0;
+  std::int64_t sent = 0, kept = 0, broadcast = 0;
+  PhaseSeconds seconds;
+};
+
+/// Mean and worst of one ratio over all steps.
+struct Ratio {
+  double mean = 1;
+  double worst = 1;
+};
+
+Ratio ratio_of(const std::vector<StepFigures>& steps, const std::function<double(const StepFigures&)>& of) {
+  if (steps.empty()) return {};
+  Ratio ratio{0, 0};
+  for (const StepFigures& s : steps) {
+    ratio.mean += of(s) / static_cast<double>(steps.size());
+    ratio.worst = std::max(ratio.worst, of(s));
+  }
+  return ratio;
+}
+
+double percent_of(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes >= std::int64_t{1} << 30) return fmt::format("{:.2f} GiB", value / (1 << 30));
+  if (bytes >= 1 << 20) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  return fmt::format("{:.1f} KiB", value / (1 << 10));
+}
+
+std::string row(const char* name, const std::string& value) { return fmt::format("  {:<34}{}\n", name, value); }
+
+std::string ratio_text(const Ratio& ratio) { return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean, ratio.worst); }
+
+std::string token_rows(const RunReport& report, const Totals& t) {
+  const std::int64_t removed = t.padded_tokens - t.aligned_tokens;
+  return row("samples", grouped(t.samples) + " in " + grouped(static_cast<std::int64_t>(report.steps.size())) + " steps") +
+         row("tokens", grouped(t.tokens)) +
+         row("rows in a padded batch", grouped(t.padded_tokens)) +
+         row("rows packed", fmt::format("{} ({:.1f} % alignment)", grouped(t.aligned_tokens),
+                                        percent_of(t.aligned_tokens - t.tokens, t.aligned_tokens))) +
+         row("padding removed", fmt::format("{} rows, {:.1f} % of the padded batch", grouped(removed),
+                                            percent_of(removed, t.padded_tokens)));
+}
+
+std::string balance_rows(const RunReport& report) {
+  const auto& s = report.steps;
+  return "  work, max over mean (1 is even)\n" +
+         row("  DP ranks, source order", ratio_text(ratio_of(s, [](auto& f) { return f.dp_max_over_mean_before; }))) +
+         row("  DP ranks, balanced", ratio_text(ratio_of(s, [](auto& f) { return f.balance.dp_max_over_mean; }))) +
+         row("  single micro-batches",
+             ratio_text(ratio_of(s, [](auto& f) { return f.balance.micro_batch_max_over_mean; }))) +
+         row("  ranks meeting at each micro-batch",
+             ratio_text(ratio_of(s, [](auto& f) { return f.balance.step_max_over_mean; })));
+}
+
+std::string micro_batch_rows(const RunReport& report, const Totals& t) {
+  return row("micro-batches a DP rank", fmt::format("{} over all steps (lower bound {}), {} empty", grouped(t.micro_batches),
+                                                    grouped(t.lower_bound), grouped(t.empty))) +
+         row("widest micro-batch",
+             fmt::format("{} of {} tokens, aligned to {}", grouped(t.widest), grouped(report.cap), report.alignment));
+}
+
+std::string traffic_rows(const RunReport& report, const Totals& t) {
+  return row("bytes between ranks", bytes_text(t.sent)) +
+         row("bytes a rank kept", bytes_text(t.kept)) +
+         row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
+         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})", report.seconds,
+                                    t.seconds.read, t.seconds.gather, t.seconds.plan, t.seconds.exchange));
+}
+
+nlohmann::json json_of(const StepBalance& balance) {
+  return {{"dp_max_over_mean", balance.dp_max_over_mean},
+          {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
+          {"step_max_over_mean", balance.step_max_over_mean}};
+}
+
+nlohmann::json json_of(const PhaseSeconds& s) {
+  return {{"read", s.read}, {"gather", s.gather}, {"plan", s.plan}, {"exchange", s.exchange}, {"total", s.total()}};
+}
+
+nlohmann::json json_of(const StepFigures& f) {
+  return {{"step", f.step},
+          {"samples", f.samples},
+          {"tokens", f.tokens},
+          {"aligned_tokens", f.aligned_tokens},
+          {"padded_tokens", f.padded_tokens},
+          {"num_micro_batches", f.micro_batches},
+          {"micro_batches_lower_bound", f.micro_batches_lower_bound},
+          {"empty_micro_batches", f.empty_micro_batches},
+          {"widest_micro_batch", f.widest_micro_batch},
+          {"dp_max_over_mean_before", f.dp_max_over_mean_before},
+          {"balance", json_of(f.balance)},
+          {"bytes", {{"sent", f.bytes_sent}, {"kept", f.bytes_kept}, {"broadcast", f.bytes_broadcast}}},
+          {"seconds", json_of(f.seconds)}};
+}
+
+}  // namespace
+
+std::string to_text(const RunReport& report) {
+  const Totals totals(report.steps);
+  return fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}\n", report.mesh.tp, report.mesh.cp, report.mesh.dp,
+                     report.mesh.pp) +
+         token_rows(report, totals) + balance_rows(report) + micro_batch_rows(report, totals) +
+         traffic_rows(report, totals);
+}
+
+nlohmann::json to_json(const RunReport& report) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const StepFigures& figures : report.steps) steps.push_back(json_of(figures));
+  return {{"mesh", {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
+          {"max_tokens", report.cap},
+          {"alignment", report.alignment},
+          {"seconds", report.seconds},
+          {"steps", steps}};
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,32 @@
+#include "evenkeel/service/sample_source.hpp"
+
+#include "evenkeel/base/error.hpp"
+#include "service/jsonl_source.hpp"
+#include "service/synthetic_source.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_path(const SourceConfig& config) {
+  if (config.path.empty()) {
+    throw ConfigError("source.path", "is not set, and this kind of source reads a file",
+                      "Set it in the configuration or with --set source.path=FILE");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config) {
+  switch (config.kind) {
+    case SourceKind::jsonl: require_path(config); return std::make_unique<JsonlSource>(comm, config.path);
+    case SourceKind::lengths:
+      require_path(config);
+      return std::make_unique<LengthTableSource>(comm, config.path, config.seed);
+    case SourceKind::synthetic: return std::make_unique<SyntheticSource>(config.samples, config.seed);
+    case SourceKind::embedded: break;
+  }
+  throw ConfigError("source.kind", "embedded has no source of its own: the embedding program brings samples",
+                    "Use jsonl, synthetic or lengths to run on its own");
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "evenkeel/io/length_table.hpp"
+#include "evenkeel/io/synthetic.hpp"
+#include "evenkeel/service/sample_source.hpp"
+
+namespace evenkeel {
+
+/// Made-up long-tailed GRPO rollouts: a pure function of the seed, so every rank makes its own share.
+class SyntheticSource : public SampleSource {
+ public:
+  SyntheticSource(std::int64_t samples, std::uint64_t seed);
+
+  [[nodiscard]] std::int64_t num_samples() const override { return samples_; }
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+
+ private:
+  std::int64_t samples_;
+  SyntheticSpec spec_;
+};
+
+/// Samples of the lengths that a table lists, with made-up tokens.
+class LengthTableSource : public SampleSource {
+ public:
+  /// Collective over `comm`: rank 0 reads the table and all get it.
+  LengthTableSource(const boost::mpi::communicator& comm, const std::filesystem::path& path, std::uint64_t seed);
+
+  [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+
+ private:
+  std::vector<LengthRow> rows_;
+  std::uint64_t seed_;
+};
+
+}  // namespace evenkeel
