@@ -11,8 +11,8 @@
 namespace evenkeel {
 namespace {
 
-// A number in [0, bound) without bias, from the engine alone: std::uniform_int_distribution and std::shuffle may differ
-// between standard libraries.
+// A number in [0, bound) without bias, from the engine alone: std::uniform_int_distribution and std::shuffle
+// may differ between standard libraries.
 std::uint64_t below(std::uint64_t bound, std::mt19937_64& engine) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t last_whole_range = most - most % bound;
@@ -54,7 +54,9 @@ std::int64_t BatchSchedule::size_of(std::int64_t step) const noexcept {
 std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, int num_ranks) {
   const std::int64_t first = step % steps_per_epoch() * settings_.global_batch;
   const std::int64_t size = size_of(step);
-  const auto cut = [&](std::int64_t r) { return first + r * (size / num_ranks) + std::min(r, size % num_ranks); };
+  const auto cut = [&](std::int64_t r) {
+    return first + r * (size / num_ranks) + std::min(r, size % num_ranks);
+  };
   std::vector<std::int64_t> positions(static_cast<std::size_t>(cut(rank + 1) - cut(rank)));
   std::iota(positions.begin(), positions.end(), cut(rank));
   if (settings_.shuffle) {

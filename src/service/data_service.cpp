@@ -46,7 +46,8 @@ std::vector<double> loss_weights_of(const Step& step, int dp) {
   std::int64_t all = 0;
   for (const LengthEntry& entry : step.table.entries()) all += loss_tokens(entry.shape);
   std::vector<double> weights;
-  for (const PackedMicroBatch& m : step.micro_batches) weights.push_back(loss_weight(loss_tokens_of(m.samples), all, dp));
+  for (const PackedMicroBatch& m : step.micro_batches)
+    weights.push_back(loss_weight(loss_tokens_of(m.samples), all, dp));
   return weights;
 }
 
@@ -64,7 +65,9 @@ struct DataService::Planned {
 };
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
-    : mesh_(world, config.grid(world.size())), config_(config), settings_(config.plan_settings(mesh_.grid().sizes())) {
+    : mesh_(world, config.grid(world.size())),
+      config_(config),
+      settings_(config.plan_settings(mesh_.grid().sizes())) {
   settings_.validate();
 }
 
@@ -82,7 +85,8 @@ Step DataService::step(const RaggedBatch& mine) {
   return run_step(mine, try_locally([&] { require_valid_samples(mine); }), 0);
 }
 
-Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error, double read_seconds) {
+Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error,
+                           double read_seconds) {
   Step step;
   step.index = next_step_;
   step.seconds.read = read_seconds;
@@ -95,8 +99,9 @@ Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorRep
   step.plan = std::move(planned.mine);
   step.seconds.plan = stopwatch.lap();
 
-  const StepTransfer transfer{step.table,           planned.assignment,    fields,       mine,
-                              step.plan.micro_batches, settings_.alignment(), settings_.cp};
+  const StepTransfer transfer{step.table,  planned.assignment,      fields,
+                              mine,        step.plan.micro_batches, settings_.alignment(),
+                              settings_.cp};
   step.volume = exchange_samples(mesh_, transfer, {config_.pack.pad_token, config_.pack.label_pad},
                                  {config_.exchange.path, default_max_message_bytes}, step.micro_batches);
   step.loss_weights = loss_weights_of(step, settings_.dp);

@@ -13,7 +13,8 @@ namespace {
 
 std::string numbered(const char* prefix, std::int64_t number, int digits) {
   std::string text = std::to_string(number);
-  if (text.size() < static_cast<std::size_t>(digits)) text.insert(0, static_cast<std::size_t>(digits) - text.size(), '0');
+  if (text.size() < static_cast<std::size_t>(digits))
+    text.insert(0, static_cast<std::size_t>(digits) - text.size(), '0');
   return prefix + text;
 }
 
@@ -28,7 +29,8 @@ TensorView view_of(const Column& column) {
   return {column.spec().name, column.spec().dtype, std::move(shape), column.bytes()};
 }
 
-void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch, double loss_weight) {
+void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
+                      double loss_weight) {
   std::vector<std::int64_t> sample_index;
   for (const SampleShape& sample : micro_batch.samples) sample_index.push_back(sample.id.value());
   std::vector<TensorView> tensors{view_of("cu_seqlens", micro_batch.layout.cu_seqlens()),
@@ -46,7 +48,8 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
 
 }  // namespace
 
-std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place) {
+std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step,
+                                  const GridPoint& place) {
   return dir / numbered("step-", step, 6) / numbered("dp-", place.dp, 3) / numbered("cp-", place.cp, 3) /
          numbered("tp-", place.tp, 3) / numbered("pp-", place.pp, 3);
 }
@@ -60,7 +63,8 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoi
                   "Give --dump a folder that every rank may write to");
   }
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const std::filesystem::path file = folder / (numbered("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
+    const std::filesystem::path file =
+        folder / (numbered("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
     dump_micro_batch(file, step.micro_batches[m], step.loss_weights[m]);
   }
 }

@@ -11,7 +11,8 @@ namespace evenkeel {
 namespace {
 
 // Sums on rank 0 over all ranks. Other ranks get what they brought.
-std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine) {
+std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world,
+                                           const ExchangeVolume& mine) {
   const std::array<std::int64_t, 3> values{mine.sent, mine.kept, mine.broadcast};
   std::array<std::int64_t, 3> sums{};
   boost::mpi::reduce(world, values.data(), 3, sums.data(), std::plus<>(), 0);
@@ -30,7 +31,8 @@ std::vector<DpRankPlan> gather_plans(const Mesh& mesh, const DpRankPlan& mine) {
   const GridPoint& here = mesh.here();
   if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
   std::vector<std::int64_t> flat{mine.lower_bound, mine.needed};
-  for (const MicroBatchPlan& m : mine.micro_batches) flat.insert(flat.end(), {m.tokens, m.aligned_tokens, m.cost});
+  for (const MicroBatchPlan& m : mine.micro_batches)
+    flat.insert(flat.end(), {m.tokens, m.aligned_tokens, m.cost});
   std::vector<std::vector<std::int64_t>> all;
   boost::mpi::gather(mesh.along(Axis::dp), flat, all, 0);
   std::vector<DpRankPlan> plans;

@@ -8,8 +8,8 @@
 
 namespace evenkeel {
 
-/// Rollouts as JSON lines. Opening scans and checks the file once, each rank its byte range; after that a rank reads only
-/// the lines of its own share of each step. Keeps 24 bytes a line on every rank.
+/// Rollouts as JSON lines. Opening scans and checks the file once, each rank its byte range; after that a
+/// rank reads only the lines of its own share of each step. Keeps 24 bytes a line on every rank.
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.

@@ -9,7 +9,8 @@
 namespace evenkeel {
 namespace {
 
-/// Figures of all steps together: sums of counts, bytes and seconds; the worst of what should be small, and means.
+/// Figures of all steps together: sums of counts, bytes and seconds; the worst of what should be small, and
+/// means.
 struct Totals {
   explicit Totals(const std::vector<StepFigures>& steps) {
     for (const StepFigures& s : steps) add(s);
@@ -61,7 +62,8 @@ double percent_of(std::int64_t part, std::int64_t whole) {
 
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
-  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
+  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
   return text;
 }
 
@@ -72,15 +74,19 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{:.1f} KiB", value / (1 << 10));
 }
 
-std::string row(const char* name, const std::string& value) { return fmt::format("  {:<34}{}\n", name, value); }
+std::string row(const char* name, const std::string& value) {
+  return fmt::format("  {:<34}{}\n", name, value);
+}
 
-std::string ratio_text(const Ratio& ratio) { return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean, ratio.worst); }
+std::string ratio_text(const Ratio& ratio) {
+  return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean, ratio.worst);
+}
 
 std::string token_rows(const RunReport& report, const Totals& t) {
   const std::int64_t removed = t.padded_tokens - t.aligned_tokens;
-  return row("samples", grouped(t.samples) + " in " + grouped(static_cast<std::int64_t>(report.steps.size())) + " steps") +
-         row("tokens", grouped(t.tokens)) +
-         row("rows in a padded batch", grouped(t.padded_tokens)) +
+  return row("samples", grouped(t.samples) + " in " +
+                            grouped(static_cast<std::int64_t>(report.steps.size())) + " steps") +
+         row("tokens", grouped(t.tokens)) + row("rows in a padded batch", grouped(t.padded_tokens)) +
          row("rows packed", fmt::format("{} ({:.1f} % alignment)", grouped(t.aligned_tokens),
                                         percent_of(t.aligned_tokens - t.tokens, t.aligned_tokens))) +
          row("padding removed", fmt::format("{} rows, {:.1f} % of the padded batch", grouped(removed),
@@ -90,8 +96,10 @@ std::string token_rows(const RunReport& report, const Totals& t) {
 std::string balance_rows(const RunReport& report) {
   const auto& s = report.steps;
   return "  work, max over mean (1 is even)\n" +
-         row("  DP ranks, source order", ratio_text(ratio_of(s, [](auto& f) { return f.dp_max_over_mean_before; }))) +
-         row("  DP ranks, balanced", ratio_text(ratio_of(s, [](auto& f) { return f.balance.dp_max_over_mean; }))) +
+         row("  DP ranks, source order",
+             ratio_text(ratio_of(s, [](auto& f) { return f.dp_max_over_mean_before; }))) +
+         row("  DP ranks, balanced",
+             ratio_text(ratio_of(s, [](auto& f) { return f.balance.dp_max_over_mean; }))) +
          row("  single micro-batches",
              ratio_text(ratio_of(s, [](auto& f) { return f.balance.micro_batch_max_over_mean; }))) +
          row("  ranks meeting at each micro-batch",
@@ -99,18 +107,19 @@ std::string balance_rows(const RunReport& report) {
 }
 
 std::string micro_batch_rows(const RunReport& report, const Totals& t) {
-  return row("micro-batches a DP rank", fmt::format("{} over all steps (lower bound {}), {} empty", grouped(t.micro_batches),
-                                                    grouped(t.lower_bound), grouped(t.empty))) +
-         row("widest micro-batch",
-             fmt::format("{} of {} tokens, aligned to {}", grouped(t.widest), grouped(report.cap), report.alignment));
+  return row("micro-batches a DP rank",
+             fmt::format("{} over all steps (lower bound {}), {} empty", grouped(t.micro_batches),
+                         grouped(t.lower_bound), grouped(t.empty))) +
+         row("widest micro-batch", fmt::format("{} of {} tokens, aligned to {}", grouped(t.widest),
+                                               grouped(report.cap), report.alignment));
 }
 
 std::string traffic_rows(const RunReport& report, const Totals& t) {
-  return row("bytes between ranks", bytes_text(t.sent)) +
-         row("bytes a rank kept", bytes_text(t.kept)) +
+  return row("bytes between ranks", bytes_text(t.sent)) + row("bytes a rank kept", bytes_text(t.kept)) +
          row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
-         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})", report.seconds,
-                                    t.seconds.read, t.seconds.gather, t.seconds.plan, t.seconds.exchange));
+         row("seconds",
+             fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})", report.seconds,
+                         t.seconds.read, t.seconds.gather, t.seconds.plan, t.seconds.exchange));
 }
 
 nlohmann::json json_of(const StepBalance& balance) {
@@ -120,7 +129,11 @@ nlohmann::json json_of(const StepBalance& balance) {
 }
 
 nlohmann::json json_of(const PhaseSeconds& s) {
-  return {{"read", s.read}, {"gather", s.gather}, {"plan", s.plan}, {"exchange", s.exchange}, {"total", s.total()}};
+  return {{"read", s.read},
+          {"gather", s.gather},
+          {"plan", s.plan},
+          {"exchange", s.exchange},
+          {"total", s.total()}};
 }
 
 nlohmann::json json_of(const StepFigures& f) {
@@ -143,8 +156,8 @@ nlohmann::json json_of(const StepFigures& f) {
 
 std::string to_text(const RunReport& report) {
   const Totals totals(report.steps);
-  return fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}\n", report.mesh.tp, report.mesh.cp, report.mesh.dp,
-                     report.mesh.pp) +
+  return fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}\n", report.mesh.tp, report.mesh.cp,
+                     report.mesh.dp, report.mesh.pp) +
          token_rows(report, totals) + balance_rows(report) + micro_batch_rows(report, totals) +
          traffic_rows(report, totals);
 }
@@ -152,7 +165,8 @@ std::string to_text(const RunReport& report) {
 nlohmann::json to_json(const RunReport& report) {
   nlohmann::json steps = nlohmann::json::array();
   for (const StepFigures& figures : report.steps) steps.push_back(json_of(figures));
-  return {{"mesh", {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
+  return {{"mesh",
+           {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
           {"max_tokens", report.cap},
           {"alignment", report.alignment},
           {"seconds", report.seconds},

@@ -18,12 +18,16 @@ void require_path(const SourceConfig& config) {
 
 std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config) {
   switch (config.kind) {
-    case SourceKind::jsonl: require_path(config); return std::make_unique<JsonlSource>(comm, config.path);
+    case SourceKind::jsonl:
+      require_path(config);
+      return std::make_unique<JsonlSource>(comm, config.path);
     case SourceKind::lengths:
       require_path(config);
       return std::make_unique<LengthTableSource>(comm, config.path, config.seed);
-    case SourceKind::synthetic: return std::make_unique<SyntheticSource>(config.samples, config.seed);
-    case SourceKind::embedded: break;
+    case SourceKind::synthetic:
+      return std::make_unique<SyntheticSource>(config.samples, config.seed);
+    case SourceKind::embedded:
+      break;
   }
   throw ConfigError("source.kind", "embedded has no source of its own: the embedding program brings samples",
                     "Use jsonl, synthetic or lengths to run on its own");

@@ -60,11 +60,12 @@ RaggedBatch LengthTableSource::read(std::span<const std::int64_t> positions) con
   }
   RaggedBatch batch(std::move(shapes));
   const std::span<std::int64_t> tokens =
-      batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}}).values<std::int64_t>();
+      batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}})
+          .values<std::int64_t>();
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(FieldKind::token, i);
-    fill_tokens(tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())), seed_,
-                positions[static_cast<std::size_t>(i)]);
+    fill_tokens(tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())),
+                seed_, positions[static_cast<std::size_t>(i)]);
   }
   return batch;
 }

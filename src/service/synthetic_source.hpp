@@ -26,7 +26,8 @@ class SyntheticSource : public SampleSource {
 class LengthTableSource : public SampleSource {
  public:
   /// Collective over `comm`: rank 0 reads the table and all get it.
-  LengthTableSource(const boost::mpi::communicator& comm, const std::filesystem::path& path, std::uint64_t seed);
+  LengthTableSource(const boost::mpi::communicator& comm, const std::filesystem::path& path,
+                    std::uint64_t seed);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;

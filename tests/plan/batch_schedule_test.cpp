@@ -47,8 +47,9 @@ TEST(BatchSchedule, shares_differ_by_at_most_one_sample) {
 }
 
 RC_GTEST_PROP(BatchSchedule, every_epoch_has_every_sample_exactly_once, ()) {
-  const ScheduleSettings settings{*rc::gen::inRange<std::int64_t>(1, 30), *rc::gen::inRange<std::int64_t>(1, 4),
-                                  *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<std::uint64_t>(), false};
+  const ScheduleSettings settings{*rc::gen::inRange<std::int64_t>(1, 30),
+                                  *rc::gen::inRange<std::int64_t>(1, 4), *rc::gen::arbitrary<bool>(),
+                                  *rc::gen::arbitrary<std::uint64_t>(), false};
   const auto samples = *rc::gen::inRange<std::int64_t>(1, 60);
   const int ranks = *rc::gen::inRange(1, 9);
   BatchSchedule schedule(samples, settings);
@@ -63,7 +64,8 @@ RC_GTEST_PROP(BatchSchedule, every_epoch_has_every_sample_exactly_once, ()) {
 }
 
 RC_GTEST_PROP(BatchSchedule, a_steps_samples_do_not_depend_on_the_rank_count, ()) {
-  const ScheduleSettings settings{7, 2, *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<std::uint64_t>(), false};
+  const ScheduleSettings settings{7, 2, *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<std::uint64_t>(),
+                                  false};
   BatchSchedule schedule(23, settings);
   const auto step = *rc::gen::inRange<std::int64_t>(0, schedule.num_steps());
   RC_ASSERT(whole_step(schedule, step, *rc::gen::inRange(1, 12)) == whole_step(schedule, step, 1));

@@ -29,7 +29,8 @@ struct PhaseSeconds {
 struct Step {
   std::int64_t index = 0;
   std::vector<PackedMicroBatch> micro_batches;  ///< K of them, in the order to run them in
-  std::vector<double> loss_weights;  ///< one a micro-batch: what its mean loss over loss tokens counts (see loss_weight)
+  std::vector<double>
+      loss_weights;  ///< one a micro-batch: what its mean loss over loss tokens counts (see loss_weight)
 
   LengthTable table;  ///< all samples of the step, replicated
   DpRankPlan plan;    ///< of this rank's DP rank
@@ -37,32 +38,33 @@ struct Step {
   PhaseSeconds seconds;
 };
 
-/// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an owner (it
-/// may bring samples) and a consumer (it is handed the micro-batches of its place in the mesh).
+/// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
+/// owner (it may bring samples) and a consumer (it is handed the micro-batches of its place in the mesh).
 ///
-/// All member functions are collective over the communicator unless they say otherwise. The last DataService must go
-/// before MPI_Finalize. Not thread-safe; one step at a time.
+/// All member functions are collective over the communicator unless they say otherwise. The last DataService
+/// must go before MPI_Finalize. Not thread-safe; one step at a time.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
   using Reader = std::function<RaggedBatch()>;
 
-  /// Duplicates `world`; MPI must be initialized. `config` must be equal on all ranks. Throws MeshError or ConfigError on
-  /// every rank when the mesh does not fit the world or settings do not fit each other.
+  /// Duplicates `world`; MPI must be initialized. `config` must be equal on all ranks. Throws MeshError or
+  /// ConfigError on every rank when the mesh does not fit the world or settings do not fit each other.
   DataService(const boost::mpi::communicator& world, const Config& config);
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] const PlanSettings& plan_settings() const noexcept { return settings_; }
 
-  /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error on every
-  /// rank: what a reader threw, InputError for malformed samples or fields that differ between ranks, LimitError for a
-  /// sample above the cap. After an error the service can be used again.
+  /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
+  /// on every rank: what a reader threw, InputError for malformed samples or fields that differ between
+  /// ranks, LimitError for a sample above the cap. After an error the service can be used again.
   [[nodiscard]] Step step(const Reader& read);
   [[nodiscard]] Step step(const RaggedBatch& mine);
 
  private:
   struct Planned;
-  [[nodiscard]] Step run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error, double read_seconds);
+  [[nodiscard]] Step run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error,
+                              double read_seconds);
   [[nodiscard]] Planned plan(const LengthTable& table) const;
 
   Mesh mesh_;
@@ -74,9 +76,10 @@ class DataService {
 /// Throws InputError unless a batch can be exchanged: int64 tokens named input_ids, none negative. Local.
 void require_valid_samples(const RaggedBatch& batch);
 
-/// What a micro-batch's mean loss over its loss tokens counts in a token-mean over the whole step, for trainers that sum
-/// over micro-batches and average over DP ranks: dp * T_m / T, with T_m and T the loss tokens of the micro-batch and of
-/// the step. 0 for a micro-batch without loss tokens.
-[[nodiscard]] double loss_weight(std::int64_t micro_batch_loss_tokens, std::int64_t step_loss_tokens, int dp) noexcept;
+/// What a micro-batch's mean loss over its loss tokens counts in a token-mean over the whole step, for
+/// trainers that sum over micro-batches and average over DP ranks: dp * T_m / T, with T_m and T the loss
+/// tokens of the micro-batch and of the step. 0 for a micro-batch without loss tokens.
+[[nodiscard]] double loss_weight(std::int64_t micro_batch_loss_tokens, std::int64_t step_loss_tokens,
+                                 int dp) noexcept;
 
 }  // namespace evenkeel

@@ -21,14 +21,14 @@ class SampleSource {
   /// Samples in all, equal on every rank.
   [[nodiscard]] virtual std::int64_t num_samples() const = 0;
 
-  /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and nothing else.
-  /// Throws InputError or IoError that names the place.
+  /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
+  /// nothing else. Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
 };
 
-/// Collective over `comm`: opens the source a configuration names. A JSONL file is scanned in byte ranges, one a rank,
-/// which finds its lines, its fields and any malformed line before the first step. Throws the same error on every rank.
-/// Precondition: the kind is not `embedded`; throws ConfigError otherwise.
+/// Collective over `comm`: opens the source a configuration names. A JSONL file is scanned in byte ranges,
+/// one a rank, which finds its lines, its fields and any malformed line before the first step. Throws the
+/// same error on every rank. Precondition: the kind is not `embedded`; throws ConfigError otherwise.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm,
                                                         const SourceConfig& config);
 

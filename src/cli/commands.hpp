@@ -1,0 +1,18 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace evenkeel::cli {
+
+/// What a parsed command line asks for: runs the command, returns the exit status.
+using Action = std::function<int()>;
+
+/// Each adds one subcommand to `app` and, when the user chooses it, sets `chosen`.
+void add_run_command(CLI::App& app, Action& chosen);
+void add_plan_command(CLI::App& app, Action& chosen);
+void add_synth_command(CLI::App& app, Action& chosen);
+void add_inspect_command(CLI::App& app, Action& chosen);
+void add_config_command(CLI::App& app, Action& chosen);
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,54 @@
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "cli/logging.hpp"
+
+namespace {
+
+constexpr const char* about =
+    "Evenkeel keeps every rank of an LLM training job on an even keel: it deals variable-length samples to\n"
+    "data-parallel ranks by work, packs them into micro-batches that never break the memory cap, and hands "
+    "each rank\n"
+    "its context-parallel share of the tensors.";
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n"
+    "  mpirun -n 8 evenkeel run job.yaml --set micro_batch.max_tokens=16384 --dump out/dump --report "
+    "out/report\n"
+    "  evenkeel plan --lengths lengths.csv --config job.yaml --ranks 64 --json plan.json\n"
+    "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
+    "  evenkeel inspect rollouts.jsonl\n"
+    "  evenkeel config schema";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace evenkeel::cli;
+  CLI::App app(about, "evenkeel");
+  app.footer(examples);
+  app.set_version_flag("--version", "evenkeel " EVENKEEL_VERSION);
+  app.require_subcommand(1);
+  Action chosen;
+  add_run_command(app, chosen);
+  add_plan_command(app, chosen);
+  add_synth_command(app, chosen);
+  add_inspect_command(app, chosen);
+  add_config_command(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Under mpirun every rank parses the same words; one of them tells the user.
+    return launched_rank() > 0 ? error.get_exit_code() : app.exit(error);
+  }
+  try {
+    return chosen();
+  } catch (const std::exception& error) {
+    std::cerr << "evenkeel: error: " << error.what() << '\n';
+    return 1;
+  }
+}

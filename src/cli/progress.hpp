@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace evenkeel::cli {
+
+enum class ProgressStyle : std::uint8_t {
+  automatic,  ///< a bar when stderr is a terminal, lines elsewhere
+  bar,        ///< one line that is drawn again and again
+  lines,      ///< a log line now and then
+  off,
+};
+
+/// Shows how far a run is: steps done, tokens a second, time left.
+class Progress {
+ public:
+  Progress(ProgressStyle style, std::int64_t steps);
+
+  /// After each step, with the step's true tokens.
+  void advance(std::int64_t tokens);
+  /// Ends the bar's line.
+  void finish() const;
+
+ private:
+  [[nodiscard]] std::string state() const;
+  void draw_bar() const;
+  void log_line();
+
+  using Clock = std::chrono::steady_clock;
+  ProgressStyle style_;
+  std::int64_t steps_;
+  std::int64_t done_ = 0;
+  std::int64_t tokens_ = 0;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_line_ = start_;
+};
+
+}  // namespace evenkeel::cli

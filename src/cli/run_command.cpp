@@ -1,0 +1,192 @@
+#include <spdlog/spdlog.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/logging.hpp"
+#include "cli/progress.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/io/atomic_file.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/plan/batch_schedule.hpp"
+#include "evenkeel/service/config_file.hpp"
+#include "evenkeel/service/config_serialization.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/dump.hpp"
+#include "evenkeel/service/run_report.hpp"
+#include "evenkeel/service/sample_source.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct RunOptions {
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::filesystem::path dump;
+  std::filesystem::path report;
+  std::int64_t max_steps = 0;
+  ProgressStyle progress = ProgressStyle::automatic;
+  std::string log_level = "info";
+  bool log_all_ranks = false;
+};
+
+// Rank 0 reads the file; the others get the result, so that all have the same even where they see other
+// files.
+Config read_config(const boost::mpi::communicator& world, const RunOptions& options) {
+  Config config;
+  together(world, [&] {
+    if (world.rank() == 0) config = load_config(options.config, options.overrides);
+  });
+  boost::mpi::broadcast(world, config, 0);
+  return config;
+}
+
+void make_folder(const std::filesystem::path& folder, const char* option) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    throw IoError(folder.string(),
+                  std::string("cannot make the folder of ") + option + ": " + failure.message(),
+                  "Give a folder that every rank may write to");
+  }
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+/// One run of the main job.
+class Job {
+ public:
+  Job(const boost::mpi::communicator& world, const RunOptions& options)
+      : options_(options),
+        config_(read_config(world, options)),
+        service_(world, config_),
+        source_(open_source(service_.mesh().world(), config_.source)),
+        schedule_(source_->num_samples(), config_.batch) {}
+
+  void run() {
+    make_folders();
+    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t steps =
+        options_.max_steps > 0 ? std::min(options_.max_steps, schedule_.num_steps()) : schedule_.num_steps();
+    if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps);
+    Progress progress(first() ? options_.progress : ProgressStyle::off, steps);
+    for (std::int64_t t = 0; t < steps; ++t) progress.advance(run_step(t));
+    progress.finish();
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    finish_report();
+  }
+
+ private:
+  [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
+  [[nodiscard]] bool first() const { return world().rank() == 0; }
+
+  // Returns the step's true tokens.
+  std::int64_t run_step(std::int64_t t) {
+    const Step step =
+        service_.step([&] { return source_->read(schedule_.share_of(t, world().rank(), world().size())); });
+    if (!options_.dump.empty()) {
+      together(world(), [&] { dump_step(options_.dump, step, service_.mesh().here()); });
+    }
+    if (const auto figures = gather_figures(service_.mesh(), service_.plan_settings(), step)) {
+      report_.steps.push_back(*figures);
+    }
+    return step.table.num_tokens();
+  }
+
+  void make_folders() {
+    together(world(), [&] {
+      if (!options_.dump.empty()) make_folder(options_.dump, "--dump");
+      if (!options_.report.empty() && first()) make_folder(options_.report, "--report");
+    });
+  }
+
+  void finish_report() {
+    report_.mesh = service_.mesh().grid().sizes();
+    report_.cap = config_.micro_batch.max_tokens;
+    report_.alignment = service_.plan_settings().alignment();
+    together(world(), [&] {
+      if (!first()) return;
+      const std::string text = to_text(report_);
+      std::cout << text << std::flush;
+      if (options_.report.empty()) return;
+      write_text(options_.report / "report.txt", text);
+      write_text(options_.report / "report.json", to_json(report_).dump(2) + "\n");
+    });
+  }
+
+  const RunOptions& options_;
+  Config config_;
+  DataService service_;
+  std::unique_ptr<SampleSource> source_;
+  BatchSchedule schedule_;
+  RunReport report_;
+};
+
+int run(const RunOptions& options) {
+  const boost::mpi::environment environment(boost::mpi::threading::funneled);
+  const boost::mpi::communicator world;
+  set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
+  try {
+    Job(world, options).run();
+    return 0;
+  } catch (const MpiError& error) {
+    std::cerr << "evenkeel: error: " << error.what() << " on rank " << world.rank() << std::endl;
+  } catch (const Error& error) {
+    // All ranks threw this together. One tells, the others wait until it has.
+    if (world.rank() == 0) std::cerr << "evenkeel: error: " << error.what() << std::endl;
+    world.barrier();
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << "evenkeel: internal error on rank " << world.rank() << ": " << error.what() << std::endl;
+  }
+  boost::mpi::environment::abort(1);
+  return 1;
+}
+
+const std::map<std::string, ProgressStyle> progress_styles{{"auto", ProgressStyle::automatic},
+                                                           {"bar", ProgressStyle::bar},
+                                                           {"lines", ProgressStyle::lines},
+                                                           {"off", ProgressStyle::off}};
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Action& chosen) {
+  auto* command =
+      app.add_subcommand("run", "Run the main job: samples in, balanced, packed micro-batches on every rank");
+  auto options = std::make_shared<RunOptions>();
+  command->add_option("CONFIG", options->config, "The job's configuration (see: evenkeel config schema)")
+      ->required();
+  command
+      ->add_option("--set", options->overrides,
+                   "KEY=VALUE that overrides the file, such as mesh.tp=2; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--dump", options->dump,
+                      "Write what every rank was handed to this folder, as safetensors a micro-batch");
+  command->add_option("--report", options->report, "Write report.txt and report.json to this folder");
+  command->add_option("--steps", options->max_steps, "Stop after this many steps")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--progress", options->progress, "auto, bar, lines or off")
+      ->transform(CLI::CheckedTransformer(progress_styles, CLI::ignore_case));
+  command->add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  command->add_flag("--log-all-ranks", options->log_all_ranks,
+                    "Log lines from every rank, not from rank 0 only");
+  command->footer(
+      "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains):\n"
+      "  mpirun -n 8 evenkeel run configs/quickstart.yaml --set source.kind=jsonl --set "
+      "source.path=rollouts.jsonl");
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace evenkeel::cli
