@@ -1,22 +1,27 @@
 include(GoogleTest)
 
-# evenkeel_add_test(NAME SOURCES ... [LINKS ...])
+# evenkeel_add_test(NAME SOURCES ... [LINKS ...] [PROCESSORS n])
 #
-# One serial test program; every gtest case becomes a CTest named NAME.Suite.Case.
+# One serial test program; every gtest case becomes a CTest named NAME.Suite.Case. PROCESSORS is for tests that launch
+# several ranks themselves.
 function(evenkeel_add_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(TEST "" "PROCESSORS" "SOURCES;LINKS" ${ARGN})
+  if(NOT TEST_PROCESSORS)
+    set(TEST_PROCESSORS 1)
+  endif()
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest_main
                                         rapidcheck)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. PROPERTIES TIMEOUT 120 LABELS serial)
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. PROPERTIES TIMEOUT 120 LABELS serial PROCESSORS
+                       ${TEST_PROCESSORS})
 endfunction()
 
 # evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...])
 #
 # One program whose tests run on every rank, registered as NAME.r<N> for each rank count. All MPI tests come through
 # here: each has a timeout, tells CTest how many processors it takes, and launches the same way.
-set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --mca mpi_yield_when_idle 1
+set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
                     --mca btl_base_warn_component_unused 0)
 
 function(evenkeel_add_mpi_test name)
@@ -33,6 +38,5 @@ endfunction()
 # evenkeel_register_mpi_run(NAME RANKS COMMAND...): one CTest that launches COMMAND on RANKS ranks.
 function(evenkeel_register_mpi_run name ranks)
   add_test(NAME ${name} COMMAND ${EVENKEEL_MPIRUN} -np ${ranks} ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 180 PROCESSORS ${ranks} LABELS mpi ENVIRONMENT
-                       "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 180 PROCESSORS ${ranks} LABELS mpi)
 endfunction()

@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+TEST(Program, tells_its_version_and_teaches_its_use) {
+  EXPECT_THAT(run_evenkeel("--version").out, HasSubstr("evenkeel 0."));
+  const ProgramResult help = run_evenkeel("--help");
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"run", "plan", "synth", "inspect", "config", "mpirun -n 8 evenkeel run"}) {
+    EXPECT_THAT(help.out, HasSubstr(word));
+  }
+  EXPECT_NE(run_evenkeel("").status, 0);
+  EXPECT_NE(run_evenkeel("fly").status, 0);
+}
+
+TEST(PlanCommand, writes_the_documented_json) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv",
+             "prompt_length,response_length\n0,1\n0,2\n1,1\n2,3\n1,2\n3,4\n2,4\n1,2\n");
+  const ProgramResult result =
+      run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() + " --json " +
+                   (scratch / "plan.json").string() + " --set mesh.dp=2 --set micro_batch.max_tokens=8");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto plan = nlohmann::json::parse(read_text(scratch / "plan.json"));
+  EXPECT_EQ(plan.at("dp"), 2);
+  EXPECT_EQ(plan.at("num_micro_batches"), 2);
+  EXPECT_GE(plan.at("plan_seconds"), 0);
+  EXPECT_EQ(plan.at("lower_bound").at("num_micro_batches"), 2);
+  EXPECT_EQ(plan.at("lower_bound").at("dp_max_cost"), 15);
+  std::set<int> samples;
+  for (const auto& rank : plan.at("ranks")) {
+    EXPECT_EQ(rank.at("micro_batches").size(), 2U);
+    std::int64_t tokens = 0;
+    for (const auto& micro_batch : rank.at("micro_batches")) {
+      EXPECT_LE(micro_batch.at("aligned_tokens"), 8);
+      tokens += micro_batch.at("tokens").get<std::int64_t>();
+      for (const auto& sample : micro_batch.at("samples")) samples.insert(sample.get<int>());
+    }
+    EXPECT_EQ(rank.at("tokens"), tokens);
+  }
+  EXPECT_EQ(samples.size(), 8U);
+  for (const char* key : {"dp_max_over_mean", "micro_batch_max_over_mean", "step_max_over_mean"}) {
+    EXPECT_GE(plan.at("balance").at(key), 1.0) << key;
+  }
+}
+
+TEST(PlanCommand, dp_auto_takes_what_remains_of_the_ranks_given) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
+  const std::string plan = "plan --lengths " + (scratch / "lengths.csv").string() + " --set mesh.cp=2 ";
+  EXPECT_THAT(run_evenkeel(plan + "--ranks 8").out, HasSubstr("on 4 DP ranks"));
+  EXPECT_NE(run_evenkeel(plan + "--ranks 7").status, 0);
+  const ProgramResult unsaid = run_evenkeel(plan);
+  EXPECT_THAT(unsaid.out, HasSubstr("on 1 DP ranks"));
+  EXPECT_THAT(unsaid.err, HasSubstr("--ranks"));
+}
+
+TEST(PlanCommand, names_what_is_wrong_with_a_length_table) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\nmany\n");
+  const ProgramResult result = run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string());
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("lengths.csv:3"));
+}
+
+TEST(SynthCommand, equal_seeds_give_equal_files_that_inspect_can_read) {
+  const ScratchFolder scratch;
+  const std::string synth = "synth --samples 40 --response-median 50 --out ";
+  ASSERT_EQ(run_evenkeel(synth + (scratch / "a.jsonl").string()).status, 0);
+  ASSERT_EQ(run_evenkeel(synth + (scratch / "b.jsonl").string()).status, 0);
+  ASSERT_EQ(run_evenkeel(synth + (scratch / "c.jsonl").string() + " --seed 2").status, 0);
+  EXPECT_EQ(read_text(scratch / "a.jsonl"), read_text(scratch / "b.jsonl"));
+  EXPECT_NE(read_text(scratch / "a.jsonl"), read_text(scratch / "c.jsonl"));
+  const ProgramResult inspect = run_evenkeel("inspect " + (scratch / "a.jsonl").string());
+  ASSERT_EQ(inspect.status, 0) << inspect.err;
+  EXPECT_THAT(inspect.out, HasSubstr("40 samples in 5 groups"));
+  EXPECT_THAT(inspect.out, HasSubstr("reward"));
+}
+
+TEST(ConfigCommand, prints_the_schema_and_checks_a_file) {
+  const ScratchFolder scratch;
+  EXPECT_THAT(run_evenkeel("config schema").out, HasSubstr("micro_batch.max_tokens"));
+  write_text(scratch / "job.yaml", "mesh: {tp: 2}\n");
+  const ProgramResult shown =
+      run_evenkeel("config show " + (scratch / "job.yaml").string() + " --set mesh.cp=4");
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("tp: 2"));
+  EXPECT_THAT(shown.out, HasSubstr("cp: 4"));
+  write_text(scratch / "job.yaml", "mesh: {tpp: 2}\n");
+  EXPECT_NE(run_evenkeel("config show " + (scratch / "job.yaml").string()).status, 0);
+}
+
+}  // namespace
+}  // namespace evenkeel

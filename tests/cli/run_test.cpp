@@ -1,0 +1,117 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/dump_reader.hpp"
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::expect_dump_matches;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+constexpr std::int64_t num_samples = 70;
+
+/// A folder with rollouts in it and a configuration that reads them.
+class Run : public testing::Test {
+ protected:
+  Run() {
+    const ProgramResult synth =
+        run_evenkeel("synth --samples " + std::to_string(num_samples) + " --out " + rollouts().string() +
+                     " --prompt-median 40 --response-median 60" + " --prompt-max 200 --response-max 800");
+    EXPECT_EQ(synth.status, 0) << synth.err;
+    write_text(scratch_ / "job.yaml", "source: {kind: jsonl, path: " + rollouts().string() + "}\n");
+  }
+
+  [[nodiscard]] std::filesystem::path rollouts() const { return scratch_ / "rollouts.jsonl"; }
+  [[nodiscard]] std::string job() const { return "run " + (scratch_ / "job.yaml").string() + " "; }
+
+  ScratchFolder scratch_;
+};
+
+struct MeshCase {
+  GridPoint mesh;
+  bool zigzag;
+  std::int64_t cap;
+  std::int64_t global_batch;
+};
+
+class RunOverMeshes : public Run, public testing::WithParamInterface<MeshCase> {};
+
+TEST_P(RunOverMeshes, hands_every_rank_its_share_of_the_rollouts) {
+  const auto& [mesh, zigzag, cap, global_batch] = GetParam();
+  const int ranks = mesh.tp * mesh.cp * mesh.dp * mesh.pp;
+  const std::string settings = " --set mesh.tp=" + std::to_string(mesh.tp) +
+                               " --set mesh.cp=" + std::to_string(mesh.cp) +
+                               " --set mesh.pp=" + std::to_string(mesh.pp) +
+                               " --set pack.cp_layout=" + (zigzag ? "zigzag" : "contiguous") +
+                               " --set micro_batch.max_tokens=" + std::to_string(cap) +
+                               " --set batch.global_batch=" + std::to_string(global_batch);
+  const ProgramResult result =
+      mpirun_evenkeel(ranks, job() + "--dump " + (scratch_ / "dump").string() + settings);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("padding removed"));
+  const std::int64_t chunks = mesh.cp == 1 ? 1 : mesh.cp * (zigzag ? 2 : 1);
+  expect_dump_matches(scratch_ / "dump", rollouts(),
+                      {mesh, zigzag, cap, chunks * mesh.tp, (num_samples + global_batch - 1) / global_batch});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, RunOverMeshes,
+    testing::Values(MeshCase{{1, 1, 1, 1}, true, 1024, 70}, MeshCase{{1, 1, 8, 1}, true, 2048, 32},
+                    MeshCase{{2, 2, 2, 1}, true, 1024, 70}, MeshCase{{1, 4, 2, 1}, true, 1536, 24},
+                    MeshCase{{1, 4, 2, 1}, false, 1536, 24}, MeshCase{{1, 2, 2, 2}, true, 1024, 33},
+                    MeshCase{{1, 2, 2, 1}, false, 4096, 70}, MeshCase{{1, 1, 3, 1}, true, 1024, 16},
+                    MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}));
+
+TEST_F(Run, writes_a_report_for_people_and_one_for_programs) {
+  const ProgramResult result =
+      mpirun_evenkeel(4, job() + "--set mesh.cp=2 --report " + (scratch_ / "report").string());
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(read_text(scratch_ / "report/report.txt"), result.out);
+  const auto report = nlohmann::json::parse(read_text(scratch_ / "report/report.json"));
+  EXPECT_EQ(report.at("mesh").at("dp"), 2);
+  ASSERT_EQ(report.at("steps").size(), 1U);
+  const auto& step = report.at("steps")[0];
+  EXPECT_EQ(step.at("samples"), num_samples);
+  EXPECT_GT(step.at("padded_tokens"), step.at("aligned_tokens"));
+  EXPECT_GE(step.at("dp_max_over_mean_before"), step.at("balance").at("dp_max_over_mean"));
+  EXPECT_GE(step.at("num_micro_batches"), step.at("micro_batches_lower_bound"));
+}
+
+TEST_F(Run, epochs_deliver_every_sample_again) {
+  const ProgramResult result = mpirun_evenkeel(
+      2, job() + "--set batch.epochs=2 --set batch.shuffle=true --report " + (scratch_ / "r").string());
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto report = nlohmann::json::parse(read_text(scratch_ / "r/report.json"));
+  std::int64_t samples = 0;
+  for (const auto& step : report.at("steps")) samples += step.at("samples").get<std::int64_t>();
+  EXPECT_EQ(samples, 2 * num_samples);
+}
+
+TEST_F(Run, the_plan_is_the_same_on_every_rank_count_and_path) {
+  const auto dumped = [&](int ranks, const std::string& path) {
+    const std::filesystem::path dump = scratch_ / ("dump-" + std::to_string(ranks) + path);
+    const ProgramResult result =
+        mpirun_evenkeel(ranks, job() + "--dump " + dump.string() +
+                                   " --set mesh.dp=2 --set mesh.tp=" + std::to_string(ranks / 2) +
+                                   " --set pack.align=1 --set exchange.path=" + path);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return testing_support::read_part(dump / "step-000000/dp-001/cp-000/tp-000/pp-000/mb-00000.safetensors");
+  };
+  const auto expected = dumped(2, "auto");
+  EXPECT_TRUE(dumped(2, "alltoallv") == expected);
+  EXPECT_TRUE(dumped(4, "point-to-point") == expected);
+  EXPECT_TRUE(dumped(8, "alltoallv") == expected);
+}
+
+}  // namespace
+}  // namespace evenkeel

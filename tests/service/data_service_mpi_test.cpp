@@ -1,0 +1,182 @@
+#include "evenkeel/service/data_service.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <functional>
+#include <set>
+
+#include "evenkeel/service/run_report.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::made_up_batch;
+using testing_support::made_up_shape;
+
+Config config_with_cap(std::int64_t max_tokens) {
+  Config config;
+  config.micro_batch.max_tokens = max_tokens;
+  return config;
+}
+
+/// Ids first..first+count-1, dealt out in turn.
+RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t first, std::int64_t count) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = first; id < first + count; ++id) {
+    if (id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  }
+  return made_up_batch(std::move(shapes), testing_support::made_up_fields());
+}
+
+std::int64_t count_samples(const Step& step) {
+  std::int64_t samples = 0;
+  for (const PackedMicroBatch& m : step.micro_batches) {
+    samples += std::ranges::count_if(m.samples, [](const SampleShape& s) { return s.id != filler_sample; });
+  }
+  return samples;
+}
+
+std::set<int> first_middle_last(const boost::mpi::communicator& world) {
+  return {0, world.size() / 2, world.size() - 1};
+}
+
+TEST(DataService, hands_out_freshly_pushed_samples_step_after_step) {
+  const boost::mpi::communicator world;
+  DataService service(world, config_with_cap(200));
+  for (std::int64_t t = 0; t < 3; ++t) {
+    const std::int64_t count = 10 + 17 * t;
+    const Step step = service.step(share_of(world, 1000 * t, count));
+    EXPECT_EQ(step.index, t);
+    EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(step), std::plus<>()), count);
+    const auto k = static_cast<std::int64_t>(step.micro_batches.size());
+    EXPECT_EQ(boost::mpi::all_reduce(world, k, boost::mpi::maximum<std::int64_t>()), k);
+    for (const PackedMicroBatch& m : step.micro_batches) EXPECT_LE(m.layout.num_rows(), 200);
+  }
+}
+
+TEST(DataService, loss_weights_of_all_ranks_sum_to_the_number_of_dp_ranks) {
+  const boost::mpi::communicator world;
+  DataService service(world, config_with_cap(100));
+  const Step step = service.step(share_of(world, 0, 40));
+  double sum = 0;
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    if (step.micro_batches[m].empty()) {
+      EXPECT_EQ(step.loss_weights[m], 0.0);
+    }
+    sum += step.loss_weights[m];
+  }
+  EXPECT_NEAR(boost::mpi::all_reduce(world, sum, std::plus<>()), world.size(), 1e-12);
+}
+
+TEST(DataService, fewer_samples_than_ranks_leave_empty_micro_batches_of_legal_shape) {
+  const boost::mpi::communicator world;
+  DataService service(world, config_with_cap(100));
+  const Step step = service.step(share_of(world, 0, 1));
+  ASSERT_EQ(step.micro_batches.size(), 1U);
+  EXPECT_GT(step.micro_batches[0].layout.local_rows(), 0);
+  EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(step), std::plus<>()), 1);
+}
+
+TEST(DataService, works_on_half_the_world_while_the_other_half_does_something_else) {
+  const boost::mpi::communicator world;
+  const boost::mpi::communicator half = world.split(world.rank() % 2);
+  DataService service(half, config_with_cap(300));
+  const Step step = service.step(share_of(half, 0, 20 + world.rank() % 2));
+  EXPECT_EQ(boost::mpi::all_reduce(half, count_samples(step), std::plus<>()), 20 + world.rank() % 2);
+}
+
+TEST(DataService, a_reader_that_fails_on_one_rank_fails_on_all_and_the_next_step_works) {
+  const boost::mpi::communicator world;
+  DataService service(world, config_with_cap(200));
+  for (const int bad : first_middle_last(world)) {
+    try {
+      (void)service.step([&]() -> RaggedBatch {
+        if (world.rank() == bad) throw InputError("rollouts.jsonl:5", "malformed");
+        return share_of(world, 0, 12);
+      });
+      FAIL() << "rank " << bad << " failed";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.report().where, "rollouts.jsonl:5");
+      EXPECT_EQ(error.report().rank, bad);
+    }
+    const Step step = service.step(share_of(world, 0, 12));
+    EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(step), std::plus<>()), 12);
+  }
+}
+
+TEST(DataService, a_negative_token_on_one_rank_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  DataService service(world, Config{});
+  for (const int bad : first_middle_last(world)) {
+    RaggedBatch mine =
+        made_up_batch({{SampleId{world.rank()}, 0, 2, 3}, {SampleId{100 + world.rank()}, 0, 1, 1}}, {});
+    if (world.rank() == bad) mine.find("input_ids")->values<std::int64_t>()[5] = -9;
+    try {
+      (void)service.step(mine);
+      FAIL() << "rank " << bad << " has a negative token";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.report().where, "sample " + std::to_string(100 + bad));
+      EXPECT_THAT(error.what(), HasSubstr("-9"));
+    }
+  }
+}
+
+TEST(DataService, a_sample_above_the_cap_is_everybodys_limit_error) {
+  const boost::mpi::communicator world;
+  DataService service(world, config_with_cap(16));
+  for (const int bad : first_middle_last(world)) {
+    const std::int64_t length = world.rank() == bad ? 17 : 16;
+    EXPECT_THROW((void)service.step(made_up_batch({{SampleId{world.rank()}, 0, 1, length - 1}}, {})),
+                 LimitError);
+  }
+}
+
+TEST(DataService, samples_without_tokens_are_refused) {
+  const boost::mpi::communicator world;
+  DataService service(world, Config{});
+  EXPECT_THROW((void)service.step(RaggedBatch({{SampleId{0}, 0, 1, 1}})), InputError);
+}
+
+TEST(DataService, a_mesh_that_does_not_fit_throws_on_every_rank) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.mesh.dp = world.size() + 1;
+  EXPECT_THROW(DataService(world, config), MeshError);
+  config.mesh.dp.reset();
+  config.mesh.tp = world.size() * 2;
+  EXPECT_THROW(DataService(world, config), MeshError);
+}
+
+TEST(GatherFigures, counts_everything_over_all_ranks_on_rank_0) {
+  const boost::mpi::communicator world;
+  Config config = config_with_cap(240);
+  config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
+  DataService service(world, config);
+  const Step step = service.step(share_of(world, 0, 50));
+  const std::optional<StepFigures> figures = gather_figures(service.mesh(), service.plan_settings(), step);
+  ASSERT_EQ(figures.has_value(), world.rank() == 0);
+  if (!figures) return;
+  EXPECT_EQ(figures->samples, 50);
+  std::int64_t tokens = 0;
+  std::int64_t longest = 0;
+  for (std::int64_t id = 0; id < 50; ++id) {
+    tokens += made_up_shape(id).length();
+    longest = std::max(longest, align_up(made_up_shape(id).length(), service.plan_settings().alignment()));
+  }
+  EXPECT_EQ(figures->tokens, tokens);
+  EXPECT_EQ(figures->padded_tokens, 50 * longest);
+  EXPECT_GE(figures->aligned_tokens, tokens);
+  EXPECT_LE(figures->widest_micro_batch, 240);
+  EXPECT_EQ(figures->micro_batches, static_cast<std::int64_t>(step.micro_batches.size()));
+  EXPECT_LE(figures->micro_batches_lower_bound, figures->micro_batches);
+  EXPECT_GE(figures->bytes_sent + figures->bytes_kept, tokens * 8);
+  EXPECT_GE(figures->balance.step_max_over_mean, figures->balance.dp_max_over_mean);
+}
+
+}  // namespace
+}  // namespace evenkeel
