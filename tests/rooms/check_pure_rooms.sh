@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# check_pure_rooms.sh SOURCE_DIR PROGRAM: fails when a pure room includes MPI, when anything but the program, examples and
+# tests names MPI_COMM_WORLD, or when PROGRAM, which links all pure rooms, loads an MPI library.
+set -euo pipefail
+source_dir=$1
+program=$2
+
+cd "$source_dir"
+failed=0
+if grep -rnE '#include *[<"](mpi\.h|boost/mpi|evenkeel/(mesh|exchange|service)/)' \
+    include/evenkeel/{base,balance,batch,pack,plan,io} src/{base,balance,batch,pack,plan,io}; then
+  echo "a pure room includes MPI or a room above it" >&2
+  failed=1
+fi
+if grep -rn 'MPI_COMM_WORLD' include src --include='*.hpp' --include='*.cpp' | grep -v '^src/cli/'; then
+  echo "MPI_COMM_WORLD belongs in the program, examples and tests only" >&2
+  failed=1
+fi
+if ldd "$program" | grep -iE 'libmpi|libopen-(rte|pal)'; then
+  echo "a program of pure rooms loads MPI" >&2
+  failed=1
+fi
+"$program" >/dev/null
+exit $failed
