@@ -1,0 +1,105 @@
+#include "config_value.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+using Coefficient = Integer<std::int64_t>;
+
+template <class Settings>
+struct Field {
+  std::string name;
+  std::int64_t Settings::*member;
+  std::int64_t min;
+  std::int64_t max;
+};
+
+constexpr std::int64_t largest_size = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t largest_coefficient = (std::int64_t{1} << 62) - 1;
+
+const std::vector<Field<ModelDescription>>& model_fields() {
+  using Model = ModelDescription;
+  static const std::vector<Field<Model>> fields{{"hidden_size", &Model::hidden_size, 1, largest_size},
+                                                {"layers", &Model::layers, 1, largest_size},
+                                                {"heads", &Model::heads, 1, largest_size},
+                                                {"kv_heads", &Model::kv_heads, 0, largest_size},
+                                                {"head_dim", &Model::head_dim, 0, largest_size},
+                                                {"ffn_size", &Model::ffn_size, 0, largest_size},
+                                                {"vocab_size", &Model::vocab_size, 0, largest_size},
+                                                {"active_experts", &Model::active_experts, 1, largest_size}};
+  return fields;
+}
+
+const std::vector<Field<CostModel>>& coefficient_fields() {
+  static const std::vector<Field<CostModel>> fields{
+      {"linear", &CostModel::linear, 0, largest_coefficient},
+      {"quadratic", &CostModel::quadratic, 0, largest_coefficient}};
+  return fields;
+}
+
+template <class Settings>
+std::vector<std::string> names_of(const std::vector<Field<Settings>>& fields) {
+  std::vector<std::string> names;
+  for (const auto& field : fields) names.push_back(field.name);
+  return names;
+}
+
+template <class Settings>
+Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>>& fields,
+                     Settings settings) {
+  if (!value.node.IsMap()) throw_wrong_type(value, "a map");
+  const auto where_of = [&](const std::string& name, const YAML::Mark& /*mark*/) {
+    return value.where + ": " + name;
+  };
+  for (const auto& [name, field_value] : map_entries(value.node, where_of)) {
+    const auto field = std::ranges::find(fields, name, &Field<Settings>::name);
+    if (field == fields.end()) {
+      throw ConfigError(field_value.where, "unknown key", "Keys there: " + join(names_of(fields)));
+    }
+    settings.*(field->member) = Coefficient{field->min, field->max}.read(field_value);
+  }
+  return settings;
+}
+
+CostModel from_model(const ConfigValue& value) {
+  const ModelDescription model = read_fields(value, model_fields(), ModelDescription{});
+  try {
+    return CostModel::from_model(model);
+  } catch (const Error& error) {
+    throw ConfigError(value.where, error.report().message, error.report().hint);
+  }
+}
+
+CostModel from_coefficients(const ConfigValue& value) {
+  const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0});
+  if (cost == CostModel{0, 0}) throw ConfigError(value.where, "linear and quadratic are both 0");
+  return cost;
+}
+
+Choice<CostModel> named_costs() {
+  return Choice<CostModel>({{"tokens", CostModel::tokens()}, {"flops-7b", CostModel::flops_7b()}});
+}
+
+}  // namespace
+
+std::string CostFormat::values() const {
+  return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, or {" +
+         join(names_of(coefficient_fields())) + "}";
+}
+
+CostModel CostFormat::read(const ConfigValue& value) const {
+  if (value.node.IsScalar()) return named_costs().read(value);
+  if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
+  const YAML::Node model = value.node["model"];
+  if (!model.IsDefined()) return from_coefficients(value);
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "model stands alone, without other keys beside it");
+  return from_model({model, value.where + ": model"});
+}
+
+std::string CostFormat::write(const CostModel& cost) const {
+  if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return named_costs().write(cost);
+  return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) + "}";
+}
+
+}  // namespace evenkeel::config_detail

@@ -1,0 +1,246 @@
+#include "config_keys.hpp"
+
+#include <array>
+#include <cassert>
+#include <iterator>
+
+namespace evenkeel::config_detail {
+namespace {
+
+using Int64 = std::int64_t;
+using Keys = std::vector<KeySpec>;
+
+constexpr int largest_axis = 1 << 20;
+constexpr Int64 largest_multiple = Int64{1} << 20;
+/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
+constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
+constexpr Int64 smallest_int32 = -largest_int32 - 1;
+constexpr Int64 largest_source = Int64{1} << 40;
+
+/// A key that is a member of a section of Config; its default is the member's.
+template <class Section, class Member, class Format>
+KeySpec key(std::string path, Section Config::*section, Member Section::*member, Format format,
+            std::string meaning) {
+  return {{std::move(path), format.type(), format.write(Config{}.*section.*member), format.values(),
+           std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
+          [=](const Config& config) { return format.write(config.*section.*member); }};
+}
+
+/// A key that takes only its default in this version: other values of the right type are not available yet.
+template <class Format>
+KeySpec reserved(std::string path, Format format, typename Format::value_type only, std::string meaning) {
+  const std::string text = format.write(only);
+  return {{std::move(path), format.type(), text, "only " + text + " in this version", std::move(meaning)},
+          [=](const ConfigValue& value, Config& /*config*/) {
+            if (format.read(value) != only) throw_not_available(value, std::array{text});
+          },
+          {}};
+}
+
+/// The same for a word: `later` are the words the design has besides.
+KeySpec reserved_word(std::string path, const std::string& only, std::vector<std::string> later,
+                      std::string meaning) {
+  const Choice<std::string> format({{only, only}}, std::move(later));
+  return {{std::move(path), format.type(), only, format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& /*config*/) { static_cast<void>(format.read(value)); },
+          {}};
+}
+
+Keys mesh_keys() {
+  const auto m = &Config::mesh;
+  const Integer<int> axis{1, largest_axis};
+  return {
+      key("mesh.tp", m, &MeshConfig::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
+      key("mesh.cp", m, &MeshConfig::cp, axis,
+          "Ranks of context parallelism; each gets its part of every sequence."),
+      key("mesh.pp", m, &MeshConfig::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
+      key("mesh.vpp", m, &MeshConfig::vpp, axis,
+          "Virtual stages a pipeline rank holds (interleaved schedule)."),
+      key("mesh.dp", m, &MeshConfig::dp, OptionalInteger<int>{"auto", axis},
+          "Ranks of data parallelism; auto is what remains of the world: ranks / (tp * cp * pp)."),
+      key("mesh.order", m, &MeshConfig::order, AxisOrder{},
+          "The order in which ranks run through the grid, fastest axis first."),
+  };
+}
+
+Keys source_keys() {
+  const auto s = &Config::source;
+  const Choice<SourceKind> kinds({{"jsonl", SourceKind::jsonl},
+                                  {"synthetic", SourceKind::synthetic},
+                                  {"lengths", SourceKind::lengths},
+                                  {"embedded", SourceKind::embedded}},
+                                 {"safetensors", "megatron"});
+  return {
+      key("source.kind", s, &SourceConfig::kind, kinds,
+          "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
+          "of "
+          "lengths with made-up tokens; or the program that embeds Evenkeel."),
+      key("source.path", s, &SourceConfig::path, FilePath{},
+          "The file of jsonl and lengths, relative to the folder the job is started in."),
+      key("source.seed", s, &SourceConfig::seed, Integer<std::uint64_t>{},
+          "Seed of made-up tokens and lengths."),
+      key("source.samples", s, &SourceConfig::samples, Integer<Int64>{1, largest_source},
+          "How many samples a synthetic source has."),
+  };
+}
+
+Keys batch_keys() {
+  const auto b = &Config::batch;
+  return {
+      key("batch.global_batch", b, &BatchConfig::global_batch, Integer<Int64>{1, largest_int32},
+          "Samples of one step over all ranks."),
+      reserved("batch.mini_batches", Integer<Int64>{1, largest_int32}, 1,
+               "Optimizer updates a step is split into."),
+      key("batch.epochs", b, &BatchConfig::epochs, Integer<Int64>{1, largest_int32},
+          "How often the source is run through."),
+      key("batch.shuffle", b, &BatchConfig::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
+      key("batch.seed", b, &BatchConfig::seed, Integer<std::uint64_t>{}, "Seed of the shuffle."),
+      key("batch.drop_last", b, &BatchConfig::drop_last, Boolean{},
+          "Leave out an epoch's last batch when it is smaller than global_batch."),
+      reserved("batch.keep_mini_batch", Boolean{}, true,
+               "Balance inside each mini-batch, so that every sample stays in its own."),
+  };
+}
+
+Keys balance_keys() {
+  const auto b = &Config::balance;
+  const Choice<BalanceAlgorithm> algorithms({{"auto", BalanceAlgorithm::automatic},
+                                             {"karmarkar-karp", BalanceAlgorithm::karmarkar_karp},
+                                             {"lpt", BalanceAlgorithm::lpt},
+                                             {"sorted-stride", BalanceAlgorithm::sorted_stride},
+                                             {"none", BalanceAlgorithm::none}});
+  return {
+      key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
+          "How samples are dealt to DP ranks: the best for their number, largest differencing, longest "
+          "first, "
+          "every dp-th by rising length, or contiguous runs in source order."),
+      key("balance.cost", b, &BalanceSettings::cost, CostFormat{},
+          "The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; or "
+          "linear s + quadratic s^2."),
+      key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
+          "Give DP ranks equal numbers of samples, to within one."),
+      key("balance.refine", b, &BalanceSettings::refine, Boolean{},
+          "Improve the assignment by moves and swaps afterwards."),
+      reserved_word("balance.strategy", "hierarchical", {"grid"},
+                    "Deal to DP ranks first and to micro-batches then, or to both at once."),
+      reserved_word("balance.placement", "locality", {}, "Which DP rank takes which part."),
+      reserved_word("balance.preset", "none", {"mindspeed-rl", "roll", "verl"},
+                    "Settings that give another system's exact result."),
+  };
+}
+
+Keys micro_batch_keys() {
+  const auto m = &Config::micro_batch;
+  const OptionalInteger<Int64> most_samples{"null", {1, largest_int32}};
+  const OptionalInteger<Int64> multiple{"auto", {1, largest_multiple}};
+  const Choice<MicroBatchOrder> orders({{"pipeline", MicroBatchOrder::pipeline},
+                                        {"plan", MicroBatchOrder::plan},
+                                        {"cost", MicroBatchOrder::cost}});
+  return {
+      reserved_word("micro_batch.mode", "packed", {"padded", "fixed"},
+                    "Sequences back to back; padded to one length; or a fixed number of them."),
+      key("micro_batch.max_tokens", m, &MicroBatchSettings::max_tokens, Integer<Int64>{1, largest_int32},
+          "The cap: most tokens of one micro-batch after alignment, over its whole CP group."),
+      key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
+          "Most samples of one micro-batch; null is no limit."),
+      key("micro_batch.min_count", m, &MicroBatchSettings::min_count, Integer<Int64>{1, largest_multiple},
+          "Fewest micro-batches of a DP rank."),
+      key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
+          "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
+      reserved("micro_batch.size", Integer<Int64>{1, largest_int32}, 1, "Samples of a fixed micro-batch."),
+      reserved("micro_batch.length_round", Integer<Int64>{1, largest_int32}, 64,
+               "A padded micro-batch's length is rounded up to a multiple of this."),
+      key("micro_batch.order", m, &MicroBatchSettings::order, orders,
+          "The order inside a DP rank: cheap ones at both ends, as planned, or dearest first."),
+      reserved("micro_batch.shuffle", Boolean{}, false,
+               "Shuffle samples before fixed micro-batches are cut."),
+  };
+}
+
+Keys pack_keys() {
+  const auto p = &Config::pack;
+  const OptionalInteger<Int64> align{"auto", {1, largest_int32}};
+  const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
+  return {
+      key("pack.cp_layout", p, &PackConfig::cp_layout, layouts,
+          "How a sequence is cut over CP ranks: 2 * cp chunks, of which rank r takes r and 2 * cp - 1 - r "
+          "(ring attention), or cp chunks in order (Ulysses)."),
+      key("pack.align", p, &PackConfig::align, align,
+          "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
+      key("pack.align_lcm", p, &PackConfig::align_lcm, Integer<Int64>{1, largest_int32},
+          "The alignment becomes its least common multiple with this; FP8 kernels want 16 or 32."),
+      key("pack.pad_token", p, &PackConfig::pad_token, Integer<Int64>{0, largest_int32},
+          "The token in pad slots."),
+      key("pack.label_pad", p, &PackConfig::label_pad, Integer<Int64>{smallest_int32, largest_int32},
+          "The label in pad slots and at the end of each sequence."),
+  };
+}
+
+Keys later_keys() {
+  return {
+      reserved("prefix.share", Boolean{}, false, "Compute a prompt that several responses share only once."),
+      reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
+      reserved_word("loss.aggregation", "token-mean",
+                    {"token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm",
+                     "prompt-mean"},
+                    "What the un-split loss is, over all tokens of a mini-batch."),
+      reserved_word("loss.micro_batches", "sum", {"mean"}, "How the trainer reduces over micro-batches."),
+      reserved_word("loss.dp_ranks", "mean", {"sum"}, "How the trainer reduces over DP ranks."),
+      reserved("profiles", EmptyMap{}, {}, "Named sets of overrides of balance, micro_batch, pack and loss."),
+  };
+}
+
+Keys exchange_keys() {
+  const Choice<ExchangePath> paths({{"auto", ExchangePath::automatic},
+                                    {"point-to-point", ExchangePath::point_to_point},
+                                    {"alltoallv", ExchangePath::alltoallv}},
+                                   {"shared-memory"});
+  return {
+      key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
+          "How tokens travel: the best there is, one message a pair of ranks, or one collective call."),
+      reserved("exchange.prefetch", Integer<Int64>{0, largest_multiple}, 1,
+               "Steps that are made ready ahead of the trainer."),
+  };
+}
+
+Keys all_keys() {
+  Keys all;
+  for (Keys (*section)() : {mesh_keys, source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
+                            later_keys, exchange_keys}) {
+    std::ranges::move(section(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::span<const KeySpec> key_specs() {
+  static const Keys table = all_keys();
+  return table;
+}
+
+std::string_view section_of(std::string_view path) {
+  return path.substr(0, path.find('.'));
+}
+
+std::string_view section_meaning(std::string_view section) {
+  constexpr std::pair<std::string_view, std::string_view> meanings[] = {
+      {"mesh", "The process grid."},
+      {"source", "Where samples come from."},
+      {"batch", "What one step takes from the source."},
+      {"balance", "How samples are dealt to data-parallel ranks."},
+      {"micro_batch", "How a data-parallel rank's samples are split into micro-batches."},
+      {"pack", "What a micro-batch's tensors look like."},
+      {"prefix", "Groups of samples that share their prompt."},
+      {"loss", "How the trainer reduces the loss, so that the weights come out exact."},
+      {"profiles", "Settings for one purpose, by name."},
+      {"exchange", "How tokens get from their owners to the trainer."},
+  };
+  const auto* found =
+      std::ranges::find(meanings, section, &std::pair<std::string_view, std::string_view>::first);
+  assert(found != std::end(meanings));
+  return found->second;
+}
+
+}  // namespace evenkeel::config_detail

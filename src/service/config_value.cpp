@@ -1,0 +1,109 @@
+#include "config_value.hpp"
+
+#include <cctype>
+#include <set>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+/// Long values are cut, so that a message stays one line.
+std::string shortened(std::string text) {
+  constexpr std::size_t most = 60;
+  if (text.size() > most) text = text.substr(0, most) + "...";
+  return text;
+}
+
+std::string describe(const YAML::Node& node) {
+  if (node.IsNull()) return "null";
+  if (node.IsMap()) return "a map";
+  if (node.IsSequence()) return "a list";
+  if (const auto text = plain_text(node)) return shortened(*text);
+  return "the quoted text \"" + shortened(node.Scalar()) + "\"";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, ConfigValue>> map_entries(
+    const YAML::Node& map,
+    const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of) {
+  std::vector<std::pair<std::string, ConfigValue>> entries;
+  std::set<std::string> seen;
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+    const std::string where = where_of(name, entry.first.Mark());
+    if (!entry.first.IsScalar()) throw_wrong_type({entry.first, where}, "a word as the key");
+    if (!seen.insert(name).second) throw ConfigError(where, "the key is given twice");
+    entries.emplace_back(name, ConfigValue{entry.second, where});
+  }
+  return entries;
+}
+
+void throw_wrong_type(const ConfigValue& value, std::string_view expected) {
+  throw ConfigError(value.where, "expected " + std::string(expected) + ", found " + describe(value.node));
+}
+
+void throw_out_of_range(const ConfigValue& value, const std::string& range) {
+  throw ConfigError(value.where, describe(value.node) + " is out of range; allowed: " + range);
+}
+
+void throw_not_available(const ConfigValue& value, std::span<const std::string> available) {
+  throw ConfigError(
+      value.where, describe(value.node) + " is not available in this version; available: " + join(available));
+}
+
+void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed) {
+  const auto meant = nearest_word(value.node.Scalar(), allowed);
+  throw ConfigError(value.where, describe(value.node) + " is not one of: " + join(allowed),
+                    meant ? "Did you mean " + *meant + "?" : "");
+}
+
+std::optional<std::string> plain_text(const YAML::Node& node) {
+  if (!node.IsScalar() || node.Tag() != "?") return std::nullopt;
+  return node.Scalar();
+}
+
+bool is_integer_text(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool Boolean::read(const ConfigValue& value) const {
+  const auto text = plain_text(value.node);
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  throw_wrong_type(value, "true or false");
+}
+
+std::filesystem::path FilePath::read(const ConfigValue& value) const {
+  if (value.node.IsNull()) return {};
+  if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
+  return value.node.Scalar();
+}
+
+std::string FilePath::write(const std::filesystem::path& path) const {
+  if (path.empty()) return "null";
+  YAML::Emitter text;
+  text << YAML::DoubleQuoted << path.string();
+  return text.c_str();
+}
+
+RankOrder AxisOrder::read(const ConfigValue& value) const {
+  if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
+  try {
+    return RankOrder(value.node.Scalar());
+  } catch (const ConfigError& error) {
+    throw ConfigError(value.where, error.report().message, error.report().hint);
+  }
+}
+
+EmptyMap::value_type EmptyMap::read(const ConfigValue& value) const {
+  if (!value.node.IsMap()) throw_wrong_type(value, "a map");
+  if (value.node.size() > 0) {
+    throw ConfigError(value.where, "entries are not available in this version; leave the map empty");
+  }
+  return {};
+}
+
+}  // namespace evenkeel::config_detail

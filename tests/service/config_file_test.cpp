@@ -1,0 +1,185 @@
+#include "evenkeel/service/config_file.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "service/config_fixtures.hpp"
+
+namespace evenkeel {
+namespace {
+
+Config parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  return parse_config(yaml, "job.yaml", overrides);
+}
+
+/// Every key with its default, as the design writes them.
+constexpr const char* all_defaults = R"(
+mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
+source:      {kind: synthetic, path: null, seed: 1}                           # jsonl | synthetic | lengths | embedded
+batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true}
+balance:     {algorithm: auto, cost: tokens, equal_count: false, refine: true, strategy: hierarchical, placement: locality, preset: none}
+             # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
+micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, shuffle: false}
+pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
+prefix:      {share: false, group_by: uid}
+loss:        {aggregation: token-mean, micro_batches: sum, dp_ranks: mean}
+profiles:    {}
+exchange:    {path: auto, prefetch: 1}
+)";
+
+TEST(ConfigFile, nothing_given_is_all_defaults) {
+  EXPECT_EQ(parse(""), Config{});
+  EXPECT_EQ(parse("# only a comment\n"), Config{});
+}
+
+TEST(ConfigFile, the_whole_block_of_defaults_is_the_defaults) {
+  EXPECT_EQ(parse(all_defaults), Config{});
+}
+
+TEST(ConfigFile, sets_what_is_given_and_leaves_the_rest) {
+  Config expected;
+  expected.mesh.tp = 2;
+  expected.micro_batch.max_tokens = 16384;
+  EXPECT_EQ(parse("mesh: {tp: 2}\nmicro_batch:\n  max_tokens: 16384\n"), expected);
+}
+
+TEST(ConfigFile, an_empty_section_says_nothing) {
+  EXPECT_EQ(parse("batch:\n  # global_batch: 4\nmesh: {}\n"), Config{});
+}
+
+TEST(ConfigFile, reads_every_kind_of_value) {
+  const Config config = parse(
+      "mesh: {dp: 4, order: cp-tp-pp-dp}\n"
+      "source: {kind: lengths, path: lengths.csv, seed: 18446744073709551615}\n"
+      "batch: {shuffle: true}\n"
+      "balance: {algorithm: karmarkar-karp, cost: flops-7b}\n"
+      "micro_batch: {max_samples: 5, multiple_of: 4, order: plan}\n"
+      "pack: {cp_layout: contiguous, align: 16, label_pad: -1}\n"
+      "exchange: {path: point-to-point}\n");
+  EXPECT_EQ(config.mesh.dp, 4);
+  EXPECT_EQ(config.mesh.order, RankOrder("cp-tp-pp-dp"));
+  EXPECT_EQ(config.source.kind, SourceKind::lengths);
+  EXPECT_EQ(config.source.path, "lengths.csv");
+  EXPECT_EQ(config.source.seed, 18446744073709551615u);
+  EXPECT_TRUE(config.batch.shuffle);
+  EXPECT_EQ(config.balance.algorithm, BalanceAlgorithm::karmarkar_karp);
+  EXPECT_EQ(config.balance.cost, CostModel::flops_7b());
+  EXPECT_EQ(config.micro_batch.max_samples, 5);
+  EXPECT_EQ(config.micro_batch.multiple_of, 4);
+  EXPECT_EQ(config.micro_batch.order, MicroBatchOrder::plan);
+  EXPECT_EQ(config.pack.cp_layout, CpLayout::contiguous);
+  EXPECT_EQ(config.pack.align, 16);
+  EXPECT_EQ(config.pack.label_pad, -1);
+  EXPECT_EQ(config.exchange.path, ExchangePath::point_to_point);
+}
+
+TEST(ConfigFile, the_cost_is_worked_out_from_a_model) {
+  const ModelDescription qwen{3584, 28, 28, 4, 128, 18944, 152064, 1};
+  const Config config = parse(
+      "balance:\n"
+      "  cost:\n"
+      "    model: {hidden_size: 3584, layers: 28, heads: 28, kv_heads: 4, head_dim: 128, ffn_size: 18944,\n"
+      "            vocab_size: 152064, active_experts: 1}\n");
+  EXPECT_EQ(config.balance.cost, CostModel::from_model(qwen));
+}
+
+TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
+  EXPECT_EQ(parse("balance: {cost: {linear: 100, quadratic: 3}}").balance.cost, (CostModel{100, 3}));
+  EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
+}
+
+TEST(ConfigOverrides, win_over_the_file_and_the_last_one_wins) {
+  const std::string yaml = "mesh: {tp: 2, cp: 2}\n";
+  EXPECT_EQ(parse(yaml, {"mesh.tp=4"}).mesh.tp, 4);
+  EXPECT_EQ(parse(yaml, {"mesh.tp=4", "mesh.tp=8"}).mesh.tp, 8);
+  EXPECT_EQ(parse(yaml, {"mesh.tp=4"}).mesh.cp, 2);
+}
+
+TEST(ConfigOverrides, values_are_yaml) {
+  EXPECT_EQ(parse("", {"balance.cost={linear: 7, quadratic: 2}"}).balance.cost, (CostModel{7, 2}));
+  EXPECT_EQ(parse("micro_batch: {max_samples: 3}", {"micro_batch.max_samples=null"}).micro_batch.max_samples,
+            std::nullopt);
+  EXPECT_EQ(parse("", {"source.path=a=b.jsonl"}).source.path, "a=b.jsonl");
+}
+
+TEST(ConfigOverrides, may_set_several_keys_of_a_section) {
+  const Config config = parse("mesh: {pp: 2}", {"mesh={tp: 2, cp: 4}"});
+  EXPECT_EQ(config.mesh.tp, 2);
+  EXPECT_EQ(config.mesh.cp, 4);
+  EXPECT_EQ(config.mesh.pp, 2);
+}
+
+TEST(ConfigYaml, defaults_round_trip) {
+  EXPECT_EQ(parse(to_yaml(Config{})), Config{});
+}
+
+TEST(ConfigYaml, every_changed_member_round_trips) {
+  const Config config = test::changed_config();
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigYaml, is_canonical) {
+  const std::string yaml = to_yaml(test::changed_config());
+  EXPECT_EQ(to_yaml(parse(yaml)), yaml);
+}
+
+TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
+  std::istringstream changed(to_yaml(test::changed_config()));
+  std::istringstream defaults(to_yaml(Config{}));
+  std::size_t keys = 0;
+  for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
+    if (!left.starts_with("  ")) continue;
+    EXPECT_NE(left, right);
+    ++keys;
+  }
+  EXPECT_EQ(keys, 30u);
+}
+
+RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
+  Config config;
+  config.source.path = *rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127));
+  RC_ASSERT(parse(to_yaml(config)).source.path == config.source.path);
+}
+
+RC_GTEST_PROP(ConfigYaml, any_cost_round_trips, ()) {
+  Config config;
+  const auto coefficient = rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 61);
+  config.balance.cost = {*coefficient, *coefficient + 1};
+  RC_ASSERT(parse(to_yaml(config)).balance.cost == config.balance.cost);
+}
+
+TEST(ConfigFiles, all_that_are_shipped_load) {
+  std::size_t loaded = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    EXPECT_NO_THROW(static_cast<void>(load_config(entry.path()))) << entry.path();
+    ++loaded;
+  }
+  EXPECT_GE(loaded, 3u);
+}
+
+TEST(ConfigFiles, the_quickstart_is_the_main_job) {
+  const Config config = load_config(EVENKEEL_SOURCE_DIR "/configs/quickstart.yaml");
+  EXPECT_EQ(config.grid(8).sizes(), (GridPoint{.tp = 2, .cp = 2, .dp = 2, .pp = 1}));
+  EXPECT_EQ(config.source.kind, SourceKind::synthetic);
+  EXPECT_EQ(config.micro_batch.max_tokens, 8192);
+  EXPECT_EQ(config.pack.cp_layout, CpLayout::zigzag);
+}
+
+TEST(ConfigFiles, load_reads_the_file_and_then_the_overrides) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "evenkeel_config_file_test.yaml";
+  std::ofstream(file) << "mesh: {tp: 2}\nbatch: {epochs: 3}\n";
+  const std::vector<std::string> overrides{"batch.epochs=5"};
+  const Config config = load_config(file, overrides);
+  std::filesystem::remove(file);
+  EXPECT_EQ(config.mesh.tp, 2);
+  EXPECT_EQ(config.batch.epochs, 5);
+}
+
+}  // namespace
+}  // namespace evenkeel
