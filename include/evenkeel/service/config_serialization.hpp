@@ -1,0 +1,104 @@
+#pragma once
+
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/version.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "evenkeel/service/config.hpp"
+
+/// Boost.Serialization of Config, member by member, for any archive: this is how one rank's configuration
+/// reaches the others. Exact. An archive of a newer version is refused by Boost's archive_exception.
+///
+/// One version, Config's, covers the parts too: raise it when a member is added to any of them.
+BOOST_CLASS_VERSION(evenkeel::Config, 1)
+
+namespace evenkeel::config_detail {
+
+template <class Archive, class T>
+void archive_optional(Archive& archive, std::optional<T>& value) {
+  bool has_value = value.has_value();
+  archive& has_value;
+  if constexpr (Archive::is_loading::value) {
+    value.reset();
+    if (has_value) value.emplace();
+  }
+  if (has_value) archive& value.value();
+}
+
+/// Archives a value as its text.
+template <class Archive, class T, class ToText>
+void archive_as_text(Archive& archive, T& value, ToText to_text) {
+  std::string text;
+  if constexpr (Archive::is_saving::value) text = to_text(value);
+  archive& text;
+  if constexpr (Archive::is_loading::value) value = T(text);
+}
+
+}  // namespace evenkeel::config_detail
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::RankOrder& order, unsigned /*version*/) {
+  evenkeel::config_detail::archive_as_text(archive, order, [](const auto& it) { return it.text(); });
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::MeshConfig& mesh, unsigned /*version*/) {
+  archive& mesh.tp& mesh.cp& mesh.pp& mesh.vpp;
+  evenkeel::config_detail::archive_optional(archive, mesh.dp);
+  archive& mesh.order;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::SourceConfig& source, unsigned /*version*/) {
+  archive& source.kind;
+  evenkeel::config_detail::archive_as_text(archive, source.path, [](const auto& it) { return it.string(); });
+  archive& source.seed& source.samples;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::BatchConfig& batch, unsigned /*version*/) {
+  archive& batch.global_batch& batch.epochs& batch.shuffle& batch.seed& batch.drop_last;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/) {
+  archive& cost.linear& cost.quadratic;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*version*/) {
+  archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsigned /*version*/) {
+  archive& micro_batch.max_tokens;
+  evenkeel::config_detail::archive_optional(archive, micro_batch.max_samples);
+  archive& micro_batch.min_count;
+  evenkeel::config_detail::archive_optional(archive, micro_batch.multiple_of);
+  archive& micro_batch.order;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::PackConfig& pack, unsigned /*version*/) {
+  archive& pack.cp_layout;
+  evenkeel::config_detail::archive_optional(archive, pack.align);
+  archive& pack.align_lcm& pack.pad_token& pack.label_pad;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*version*/) {
+  archive& exchange.path;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::Config& config, unsigned /*version*/) {
+  archive& config.mesh& config.source& config.batch& config.balance;
+  archive& config.micro_batch& config.pack& config.exchange;
+}
+
+}  // namespace boost::serialization
