@@ -1,0 +1,13 @@
+# shellcheck shell=bash
+# Sourced by the scripts of this folder: lets Open MPI run as root, and more ranks than cores on one machine.
+# What is already set in the environment is kept.
+
+# Containers and CI run as root. mpirun refuses that unless both are set.
+export OMPI_ALLOW_RUN_AS_ROOT="${OMPI_ALLOW_RUN_AS_ROOT:-1}"
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-1}"
+
+# Eight ranks start on a machine with fewer cores, as with mpirun --oversubscribe.
+export OMPI_MCA_rmaps_base_oversubscribe="${OMPI_MCA_rmaps_base_oversubscribe:-1}"
+
+# A rank that waits lets others have its core; otherwise crowded ranks spin against each other.
+export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"

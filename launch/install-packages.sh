@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that Evenkeel needs to build, run and test, and only those that are missing.
+# Says nothing when none is. Runs as root, or as a user who may use sudo without a password.
+set -euo pipefail
+
+packages=(
+  cmake g++ ninja-build                              # build
+  openmpi-bin libopenmpi-dev                         # MPI
+  libboost-mpi-dev libboost-serialization-dev        # what travels besides tensors
+  libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
+  libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
+  libgmock-dev libgtest-dev librapidcheck-dev        # tests
+  python3
+)
+
+is_installed() {
+  [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
+}
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "install-packages: this machine has no apt-get. Install what these Debian packages hold: ${missing[*]}" >&2
+  exit 1
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! sudo -n true 2>/dev/null; then
+    echo "install-packages: root is needed to install: ${missing[*]}" >&2
+    echo "Run this once as root: apt-get update && apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo -n)
+fi
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 \
+    -o Dpkg::Use-Pty=0 "$@" </dev/null >/dev/null
+}
+
+echo "Installing ${missing[*]}"
+apt update
+apt install -y --no-install-recommends "${missing[@]}"

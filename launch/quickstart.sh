@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the main job on 8 ranks of this machine. Arguments go to
+# `evenkeel run`: launch/quickstart.sh --set micro_batch.max_tokens=16384 --report report
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# shellcheck source=launch/environment.sh
+source "$root/launch/environment.sh"
+
+"$root/launch/install-packages.sh"
+"$root/launch/build.sh" release evenkeel
+
+exec mpirun -n 8 "$root/build/release/bin/evenkeel" run "$root/configs/quickstart.yaml" "$@" </dev/null
