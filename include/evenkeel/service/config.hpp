@@ -7,6 +7,7 @@
 #include <string>
 
 #include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/exchange/exchange_path.hpp"
 #include "evenkeel/mesh/grid.hpp"
 #include "evenkeel/plan/settings.hpp"
 
@@ -57,13 +58,6 @@ struct PackConfig {
   std::int64_t label_pad = -100;
 
   friend bool operator==(const PackConfig&, const PackConfig&) = default;
-};
-
-/// How tokens get from owners to consumers.
-enum class ExchangePath : std::uint8_t {
-  automatic,       ///< point-to-point
-  point_to_point,  ///< one non-blocking message a pair of ranks, in derived datatypes
-  alltoallv,       ///< one MPI_Alltoallw over the same datatypes
 };
 
 struct ExchangeConfig {
