@@ -17,8 +17,10 @@ struct GroupCount {
 };
 
 /// The smallest number of groups for which a packing under `limits` was found: first- and
-/// best-fit-decreasing, and Karmarkar-Karp at every count below theirs. `costs` and `sizes` have n entries
-/// each. Throws LimitError that names the first item that is above the limits alone.
+/// best-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
+/// on costs, on sizes, and longest-processing-time on sizes. `costs` and `sizes` have n entries each.
+/// Throws LimitError that names the first item that is above the limits alone, InputError when the lists
+/// differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
                                       BinLimits limits);
 
@@ -27,9 +29,10 @@ struct GroupCount {
 /// size, spread over k groups and improved by moves and swaps that keep the limits. Groups come heaviest
 /// first.
 ///
-/// Precondition: k >= count_groups(costs, sizes, limits).needed; throws LimitError when no packing into k
-/// groups was found. Costs (what is balanced) and sizes (what is capped) may be different quantities.
-/// Deterministic, local, O(n log n) when Karmarkar-Karp keeps the limits.
+/// Succeeds for every k >= count_groups(costs, sizes, limits).needed (also k = 0 for no items); throws
+/// LimitError when no packing into k groups was found, and as count_groups does. Costs (what is balanced) and
+/// sizes (what is capped) may be different quantities. Deterministic, local, O(n log n) when Karmarkar-Karp
+/// keeps the limits.
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs,
                                                std::span<const std::int64_t> sizes, BinLimits limits,
                                                std::int64_t k);

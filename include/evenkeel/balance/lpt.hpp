@@ -20,7 +20,8 @@ namespace evenkeel {
 /// MindSpeed-RL's `heapq_partition_with_max`: as above, but when an item would lift the lightest group above
 /// `cap`, that group is closed and a new one starts with the item. Closed groups come first, in closing
 /// order, then the rest as the heap holds them. The cap holds for every group whose items each fit under it;
-/// an item above the cap is placed alone (and may close an empty group first, as in the reference).
+/// an item above the cap is placed alone (and may close an empty group first, as in the reference). k may be
+/// 0 when there are no items.
 [[nodiscard]] Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k,
                                                          Cost cap);
 

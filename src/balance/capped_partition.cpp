@@ -1,0 +1,128 @@
+#include "evenkeel/balance/capped_partition.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "checks.hpp"
+#include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/balance/lpt.hpp"
+#include "evenkeel/base/error.hpp"
+#include "limited_groups.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
+class LimitedItems {
+ public:
+  LimitedItems(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits)
+      : costs_(costs), sizes_(sizes), limits_(limits) {
+    if (costs.size() != sizes.size()) {
+      throw InputError("sizes", std::to_string(sizes.size()) + " sizes for " + std::to_string(costs.size()) +
+                                    " costs; there must be as many");
+    }
+    balance_checks::checked_sum(costs, "costs");
+    lower_bound_ = min_bins_lower_bound(sizes, limits);
+  }
+
+  [[nodiscard]] std::int64_t lower_bound() const { return lower_bound_; }
+
+  /// Karmarkar-Karp on costs, if it keeps the limits on sizes.
+  [[nodiscard]] std::optional<Partition> balanced(std::int64_t k) const {
+    Partition partition = karmarkar_karp(costs_, k);
+    if (!keeps_limits(partition)) return std::nullopt;
+    return partition;
+  }
+
+  /// The smaller of the two packings by falling size.
+  [[nodiscard]] Partition packed() const {
+    Partition first_fit = first_fit_decreasing(sizes_, limits_);
+    if (first_fit.size() == lower_bound_) return first_fit;
+    Partition best_fit = best_fit_decreasing(sizes_, limits_);
+    return best_fit.size() < first_fit.size() ? best_fit : first_fit;
+  }
+
+  /// A packing into k groups that keeps the limits, if one is found: the most even one first.
+  [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
+    if (std::optional<Partition> found = balanced(k)) return found;
+    for (const auto& deal : {karmarkar_karp, longest_processing_time}) {
+      Partition partition = deal(sizes_, k, GroupSize::free);
+      if (keeps_limits(partition)) return partition;
+    }
+    return std::nullopt;
+  }
+
+  /// The first count below `packed_size` for which packed_into() is tried: 64 counts before it, fewer when
+  /// there are so many items that each costs much.
+  [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
+    const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(sizes_.size()), 1);
+    const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
+    return std::max({lower_bound_, packed_size - probes, std::int64_t{1}});
+  }
+
+  /// A packing into k groups at most that keeps the limits, if one is found.
+  [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
+    Partition bins = packed();
+    if (bins.size() <= k) return bins;
+    for (std::int64_t count = k; count >= first_probe(bins.size()); --count) {
+      if (std::optional<Partition> found = packed_into(count)) return found;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] Partition evened_out(const Partition& start, std::int64_t k) const {
+    LimitedGroups groups(start, costs_, sizes_, limits_);
+    groups.split_to(k);
+    groups.even_out();
+    return groups.result();
+  }
+
+ private:
+  [[nodiscard]] bool keeps_limits(const Partition& partition) const {
+    const std::vector<std::int64_t> group_sizes = group_sums(partition, sizes_);
+    for (std::int64_t g = 0; g < partition.size(); ++g) {
+      const auto count = static_cast<std::int64_t>(partition[g].size());
+      if (group_sizes[static_cast<std::size_t>(g)] > limits_.max_size || count > limits_.max_items)
+        return false;
+    }
+    return true;
+  }
+
+  std::span<const Cost> costs_;
+  std::span<const std::int64_t> sizes_;
+  BinLimits limits_;
+  std::int64_t lower_bound_ = 0;
+};
+
+}  // namespace
+
+GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits) {
+  const LimitedItems items(costs, sizes, limits);
+  if (costs.empty()) return {};
+  const std::int64_t packed_size = items.packed().size();
+  for (std::int64_t k = items.first_probe(packed_size); k < packed_size; ++k) {
+    if (items.packed_into(k)) return {items.lower_bound(), k};
+  }
+  return {items.lower_bound(), packed_size};
+}
+
+Partition partition_under_limits(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
+                                 BinLimits limits, std::int64_t k) {
+  const LimitedItems items(costs, sizes, limits);
+  if (costs.empty() && k == 0) return {};
+  balance_checks::require_groups(k);
+  if (k >= items.lower_bound()) {
+    if (std::optional<Partition> partition = items.balanced(k)) return *partition;
+    if (const std::optional<Partition> start = items.packed_into_at_most(k))
+      return items.evened_out(*start, k);
+  }
+  throw LimitError("k",
+                   "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
+                       " groups under the limits was found; at least " + std::to_string(items.lower_bound()) +
+                       " are needed",
+                   "ask count_groups() how many are");
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "evenkeel/balance/bin_packing.hpp"
+
+namespace evenkeel::balance_checks {
+
+/// Sums stay below this, so that the difference and the sum of any two of them fit in 64 bits.
+inline constexpr std::int64_t sum_limit = std::int64_t{1} << 62;
+
+/// The sum of `values`. Throws InputError when one is negative or the sum reaches `sum_limit`; `what` names
+/// the list in the message.
+std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view what);
+
+/// Throws InputError when k < 1.
+void require_groups(std::int64_t k);
+
+/// Throws InputError as checked_sum does, and LimitError naming the first item that fits no empty bin.
+/// Returns the sum.
+std::int64_t checked_sum_within(std::span<const std::int64_t> sizes, BinLimits limits);
+
+/// Rounded up. Preconditions: value >= 0, divisor >= 1.
+constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {
+  return value / divisor + (value % divisor != 0 ? 1 : 0);
+}
+
+}  // namespace evenkeel::balance_checks

@@ -1,0 +1,225 @@
+#include "evenkeel/balance/capped_partition.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "balance/fewest_bins.hpp"
+#include "balance/random_costs.hpp"
+#include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/balance/quality.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Sizes = std::vector<std::int64_t>;
+
+/// Partitions of at least the needed count: all hold every item and keep the limits.
+void expect_sound(const std::vector<Cost>& costs, const Sizes& sizes, BinLimits limits,
+                  const std::vector<std::int64_t>& more_groups) {
+  const GroupCount count = count_groups(costs, sizes, limits);
+  ASSERT_LE(count.lower_bound, count.needed);
+  for (const std::int64_t more : more_groups) {
+    const Partition partition = partition_under_limits(costs, sizes, limits, count.needed + more);
+    ASSERT_EQ(partition.size(), count.needed + more);
+    ASSERT_TRUE(holds_every_item_once(partition, sizes.size()));
+    ASSERT_TRUE(keeps_limits(partition, sizes, limits)) << "k = " << count.needed + more;
+    ASSERT_TRUE(std::ranges::is_sorted(group_sums(partition, costs), std::ranges::greater{}));
+  }
+}
+
+// The reference only fixes the number of groups by the cap; one of its groups has 14.
+TEST(PartitionUnderLimits, balancing_never_breaks_the_cap) {
+  const Sizes lengths = {2, 3, 3, 4, 6, 6, 6, 8};
+  const BinLimits limits{.max_size = 13};
+  EXPECT_GT(largest_sum(karmarkar_karp(lengths, 3), lengths), 13);
+  EXPECT_EQ(count_groups(lengths, lengths, limits), (GroupCount{3, 3}));
+  EXPECT_EQ(largest_sum(partition_under_limits(lengths, lengths, limits, 3), lengths), 13);
+}
+
+// The reference puts three samples together here.
+TEST(PartitionUnderLimits, max_items_is_the_most_items_of_a_group) {
+  const Sizes lengths = {1, 1, 1, 3};
+  const BinLimits limits{.max_size = 6, .max_items = 2};
+  EXPECT_EQ(count_groups(lengths, lengths, limits), (GroupCount{2, 2}));
+  EXPECT_EQ(count_spread(partition_under_limits(lengths, lengths, limits, 2)), 0);
+}
+
+// The reference makes empty groups instead, and places the item above the cap.
+TEST(CountGroups, an_item_above_the_cap_is_an_error_that_names_it) {
+  for (const auto& use : {+[] {
+                            (void)count_groups(Sizes{1, 2}, Sizes{1, 2}, {.max_size = 1});
+                          },
+                          +[] {
+                            (void)partition_under_limits(Sizes{1, 2}, Sizes{1, 2}, {.max_size = 1}, 3);
+                          }}) {
+    try {
+      use();
+      FAIL() << "item 1 fits nowhere";
+    } catch (const LimitError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("item 1 has size 2, above the limit of 1"));
+    }
+  }
+}
+
+TEST(PartitionUnderLimits, groups_without_items_are_empty_when_another_rank_needs_more_than_there_are_items) {
+  EXPECT_THAT(partition_under_limits(Sizes{1}, Sizes{1}, {.max_size = 1}, 2).to_vectors(),
+              ElementsAre(ElementsAre(0), IsEmpty()));
+}
+
+TEST(CountGroups, no_items_need_no_groups) {
+  EXPECT_EQ(count_groups({}, {}, {.max_size = 8}), (GroupCount{0, 0}));
+  EXPECT_EQ(partition_under_limits({}, {}, {.max_size = 8}, 0).size(), 0);
+  EXPECT_THAT(partition_under_limits({}, {}, {.max_size = 8}, 2).to_vectors(),
+              ElementsAre(IsEmpty(), IsEmpty()));
+}
+
+TEST(CountGroups, differencing_finds_a_packing_where_falling_sizes_need_a_bin_more) {
+  // 7 + 5 leaves 3 unused, and the last 4 has no room; 7 + 4 + 4 and 5 + 5 + 4 is the way.
+  const Sizes sizes = {5, 7, 4, 5, 4, 4};
+  const BinLimits limits{.max_size = 15};
+  EXPECT_EQ(first_fit_decreasing(sizes, limits).size(), 3);
+  EXPECT_EQ(best_fit_decreasing(sizes, limits).size(), 3);
+  EXPECT_EQ(count_groups(sizes, sizes, limits), (GroupCount{2, 2}));
+}
+
+TEST(PartitionUnderLimits, balances_costs_while_sizes_are_capped) {
+  // Costs alone would put items 0 and 3 together; their sizes do not fit.
+  const std::vector<Cost> costs = {10, 9, 9, 8};
+  const Sizes sizes = {6, 1, 1, 6};
+  const BinLimits limits{.max_size = 8};
+  EXPECT_FALSE(keeps_limits(karmarkar_karp(costs, 2), sizes, limits));
+  const Partition partition = partition_under_limits(costs, sizes, limits, 2);
+  EXPECT_THAT(group_sums(partition, costs), ElementsAre(19, 17));
+  EXPECT_TRUE(keeps_limits(partition, sizes, limits));
+}
+
+TEST(PartitionUnderLimits, is_karmarkar_karp_where_that_keeps_the_limits) {
+  const Sizes lengths = {1, 2, 2, 5, 3, 7, 6, 3};
+  EXPECT_EQ(partition_under_limits(lengths, lengths, {.max_size = 8}, 4), karmarkar_karp(lengths, 4));
+}
+
+TEST(PartitionUnderLimits, spreads_work_over_many_more_groups_than_needed) {
+  // Items without cost fill the cap, so that balancing costs alone breaks it and bins must be split.
+  std::vector<Cost> costs(64, 1);
+  Sizes sizes(64, 1);
+  for (std::size_t i = 0; i < 32; ++i) {
+    costs[i] = 0;
+    sizes[i] = 30;
+  }
+  const BinLimits limits{.max_size = 60};
+  const GroupCount count = count_groups(costs, sizes, limits);
+  const Partition partition = partition_under_limits(costs, sizes, limits, count.needed + 15);
+  EXPECT_TRUE(keeps_limits(partition, sizes, limits));
+  EXPECT_LE(largest_sum(partition, costs), max_sum_lower_bound(costs, count.needed + 15) + 1);
+}
+
+TEST(PartitionUnderLimits, long_tailed_lengths_end_up_within_three_percent_of_the_best_possible) {
+  std::mt19937_64 random(1);
+  std::lognormal_distribution<double> length(7.5, 1.0);
+  constexpr std::int64_t cap = 32768;
+  for (int batch = 0; batch < 20; ++batch) {
+    Sizes lengths(256);
+    for (std::int64_t& each : lengths)
+      each = std::clamp(static_cast<std::int64_t>(length(random)), std::int64_t{64}, cap);
+    const BinLimits limits{.max_size = cap};
+    const GroupCount count = count_groups(lengths, lengths, limits);
+    EXPECT_LE(count.needed, count.lower_bound + 1);
+    const Partition partition = partition_under_limits(lengths, lengths, limits, count.needed);
+    const BalanceQuality quality = balance_quality(group_sums(partition, lengths));
+    EXPECT_LE(quality.max, cap);
+    // A length near the cap fills a group alone, so that the mean may be out of reach.
+    const Cost bound = max_sum_lower_bound(lengths, count.needed);
+    EXPECT_LE(static_cast<double>(quality.max), 1.03 * static_cast<double>(bound));
+  }
+}
+
+TEST(PartitionUnderLimits, too_few_groups_are_an_error) {
+  const Sizes lengths = {5, 5, 5};
+  EXPECT_THROW((void)partition_under_limits(lengths, lengths, {.max_size = 9}, 2), LimitError);
+  EXPECT_THROW((void)partition_under_limits(lengths, lengths, {.max_size = 9}, 0), InputError);
+}
+
+TEST(PartitionUnderLimits, costs_and_sizes_must_be_as_many) {
+  EXPECT_THROW((void)partition_under_limits(Sizes{1, 2}, Sizes{1}, {.max_size = 9}, 2), InputError);
+  EXPECT_THROW((void)count_groups(Sizes{1, 2}, Sizes{1}, {.max_size = 9}), InputError);
+  EXPECT_THROW((void)count_groups(Sizes{-1}, Sizes{1}, {.max_size = 9}), InputError);
+}
+
+struct Adversary {
+  std::string name;
+  Sizes sizes;
+  BinLimits limits;
+};
+
+class AdversarialSizes : public testing::TestWithParam<Adversary> {};
+
+TEST_P(AdversarialSizes, keep_the_limits_for_every_count) {
+  const auto& [name, sizes, limits] = GetParam();
+  const std::vector<Cost> unlike(sizes.rbegin(), sizes.rend());
+  for (const std::vector<Cost>& costs : {sizes, unlike, std::vector<Cost>(sizes.size(), 0)}) {
+    expect_sound(costs, sizes, limits, {0, 1, 2, 5, 40});
+  }
+}
+
+Sizes powers_of_two(int count) {
+  Sizes sizes;
+  for (int i = 0; i < count; ++i) sizes.push_back(std::int64_t{1} << i);
+  return sizes;
+}
+
+Sizes joined(Sizes left, const Sizes& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+constexpr std::int64_t huge = std::int64_t{1} << 40;
+
+INSTANTIATE_TEST_SUITE_P(
+    Inputs, AdversarialSizes,
+    testing::Values(
+        Adversary{"all_equal", Sizes(37, 5), {.max_size = 16}},
+        Adversary{"one_giant", joined({100}, Sizes(40, 3)), {.max_size = 100}},
+        Adversary{"powers_of_two", powers_of_two(20), {.max_size = (1 << 19) + 3}},
+        Adversary{"two_clusters", joined(Sizes(21, 51), Sizes(30, 34)), {.max_size = 100}},
+        Adversary{"one_item", {7}, {.max_size = 7}},
+        Adversary{"zeros", Sizes(12, 0), {.max_size = 0, .max_items = 5}},
+        Adversary{"huge", joined(Sizes(9, huge), Sizes(5, huge / 2 + 1)), {.max_size = 2 * huge}},
+        Adversary{"exactly_the_cap", Sizes(10, 64), {.max_size = 64}},
+        Adversary{"one_item_a_group", {9, 1, 8, 2, 7}, {.max_size = 50, .max_items = 1}},
+        Adversary{"thirds", joined(Sizes(13, 34), joined(Sizes(13, 33), Sizes(13, 33))), {.max_size = 100}}),
+    [](const auto& param) { return param.param.name; });
+
+RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_every_count_from_the_needed_one_on, ()) {
+  const Sizes sizes = *cost_lists(60);
+  const auto costs = *rc::gen::oneOf(rc::gen::just(sizes),
+                                     rc::gen::container<Sizes>(sizes.size(), rc::gen::inRange<Cost>(0, 100)));
+  const std::int64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+  const std::int64_t factor = *rc::gen::inRange<std::int64_t>(2, 9);
+  const BinLimits limits{largest * factor / 2, *rc::gen::inRange<std::int64_t>(1, 12)};
+  const auto more = *rc::gen::inRange<std::int64_t>(0, 70);
+  expect_sound(costs, sizes, limits, {0, 1, 2, 3, more});
+}
+
+RC_GTEST_PROP(CountGroups, the_bound_and_the_count_enclose_the_optimum, ()) {
+  const auto sizes = *rc::gen::resize(
+      8, rc::gen::container<Sizes>(rc::gen::resize(100, rc::gen::inRange<std::int64_t>(0, 14))));
+  const BinLimits limits{*rc::gen::resize(100, rc::gen::inRange<std::int64_t>(13, 30)),
+                         *rc::gen::resize(100, rc::gen::inRange<std::int64_t>(1, 6))};
+  const GroupCount count = count_groups(sizes, sizes, limits);
+  const std::int64_t optimum = fewest_bins(sizes, limits);
+  RC_ASSERT(count.lower_bound <= optimum);
+  RC_ASSERT(count.needed >= optimum);
+  RC_ASSERT(count.needed <= optimum + 1);
+  expect_sound(sizes, sizes, limits, {0, 1, 9});
+}
+
+}  // namespace
+}  // namespace evenkeel

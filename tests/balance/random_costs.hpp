@@ -1,0 +1,53 @@
+#pragma once
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/partition.hpp"
+
+namespace evenkeel {
+
+/// Lists of 0 to `max_items` costs of one sort: all zero, heavy ties, lengths, large, huge, or one value
+/// only.
+inline rc::Gen<std::vector<Cost>> cost_lists(std::size_t max_items) {
+  const auto of_range = [=](Cost end) {
+    return rc::gen::mapcat(rc::gen::inRange<std::size_t>(0, max_items + 1), [=](std::size_t n) {
+      return rc::gen::container<std::vector<Cost>>(n, rc::gen::resize(100, rc::gen::inRange<Cost>(0, end)));
+    });
+  };
+  const auto constant =
+      rc::gen::apply([](std::size_t n, Cost value) { return std::vector<Cost>(n, value); },
+                     rc::gen::inRange<std::size_t>(0, max_items + 1), rc::gen::inRange<Cost>(0, 9));
+  return rc::gen::oneOf(of_range(2), of_range(4), of_range(50), of_range(32769), of_range(1'000'000'000),
+                        of_range(Cost{1} << 45), constant);
+}
+
+/// All items of the partition, ascending, are 0..n-1: each is in one group, once.
+inline bool holds_every_item_once(const Partition& partition, std::size_t n) {
+  std::vector<Item> items(partition.items().begin(), partition.items().end());
+  std::ranges::sort(items);
+  std::vector<Item> expected(n);
+  std::iota(expected.begin(), expected.end(), Item{0});
+  return items == expected;
+}
+
+/// The most items of a group minus the fewest.
+inline std::int64_t count_spread(const Partition& partition) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t g = 0; g < partition.size(); ++g)
+    counts.push_back(static_cast<std::int64_t>(partition[g].size()));
+  const auto [fewest, most] = std::ranges::minmax(counts);
+  return most - fewest;
+}
+
+inline Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
+  const std::vector<Cost> sums = group_sums(partition, costs);
+  return sums.empty() ? 0 : *std::ranges::max_element(sums);
+}
+
+}  // namespace evenkeel
