@@ -88,15 +88,15 @@ Keys source_keys() {
 Keys batch_keys() {
   const auto b = &Config::batch;
   return {
-      key("batch.global_batch", b, &BatchConfig::global_batch, Integer<Int64>{1, largest_int32},
+      key("batch.global_batch", b, &ScheduleSettings::global_batch, Integer<Int64>{1, largest_int32},
           "Samples of one step over all ranks."),
       reserved("batch.mini_batches", Integer<Int64>{1, largest_int32}, 1,
                "Optimizer updates a step is split into."),
-      key("batch.epochs", b, &BatchConfig::epochs, Integer<Int64>{1, largest_int32},
+      key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
           "How often the source is run through."),
-      key("batch.shuffle", b, &BatchConfig::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
-      key("batch.seed", b, &BatchConfig::seed, Integer<std::uint64_t>{}, "Seed of the shuffle."),
-      key("batch.drop_last", b, &BatchConfig::drop_last, Boolean{},
+      key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
+      key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{}, "Seed of the shuffle."),
+      key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
           "Leave out an epoch's last batch when it is smaller than global_batch."),
       reserved("batch.keep_mini_batch", Boolean{}, true,
                "Balance inside each mini-batch, so that every sample stays in its own."),

@@ -9,6 +9,7 @@
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/exchange/exchange_path.hpp"
 #include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/settings.hpp"
 
 namespace evenkeel {
@@ -40,16 +41,6 @@ struct SourceConfig {
   friend bool operator==(const SourceConfig&, const SourceConfig&) = default;
 };
 
-struct BatchConfig {
-  std::int64_t global_batch = 256;  ///< samples of one step over all ranks
-  std::int64_t epochs = 1;
-  bool shuffle = false;
-  std::uint64_t seed = 1;  ///< of the shuffle
-  bool drop_last = false;  ///< leave out an epoch's last, smaller batch
-
-  friend bool operator==(const BatchConfig&, const BatchConfig&) = default;
-};
-
 struct PackConfig {
   CpLayout cp_layout = CpLayout::zigzag;
   std::optional<std::int64_t> align;  ///< unset: what tp and cp need
@@ -71,7 +62,7 @@ struct ExchangeConfig {
 struct Config {
   MeshConfig mesh;
   SourceConfig source;
-  BatchConfig batch;
+  ScheduleSettings batch;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackConfig pack;

@@ -60,7 +60,7 @@ void serialize(Archive& archive, evenkeel::SourceConfig& source, unsigned /*vers
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::BatchConfig& batch, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::ScheduleSettings& batch, unsigned /*version*/) {
   archive& batch.global_batch& batch.epochs& batch.shuffle& batch.seed& batch.drop_last;
 }
 
