@@ -68,7 +68,7 @@ TEST(BinPacking, an_item_above_the_limit_is_an_error_that_names_it) {
 
 RC_GTEST_PROP(BinPacking, every_item_is_in_one_bin_within_the_limits, ()) {
   const Sizes sizes = *cost_lists(120);
-  const std::int64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+  const std::int64_t largest = largest_of(sizes);
   const BinLimits limits{largest + *rc::gen::inRange<std::int64_t>(0, 60),
                          *rc::gen::inRange<std::int64_t>(1, 20)};
   for (const auto& pack : {first_fit_decreasing, best_fit_decreasing}) {
@@ -117,7 +117,7 @@ TEST(BalancedBinPacking, an_item_above_the_limit_is_an_error_that_names_it) {
 
 RC_GTEST_PROP(BalancedBinPacking, no_bin_exceeds_the_limit, ()) {
   const Sizes sizes = *cost_lists(80);
-  const std::int64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+  const std::int64_t largest = largest_of(sizes);
   const BinLimits limits{.max_size = largest + *rc::gen::inRange<std::int64_t>(0, 60)};
   const Partition bins = balanced_bin_packing(sizes, limits.max_size);
   RC_ASSERT(holds_every_item_once(bins, sizes.size()));

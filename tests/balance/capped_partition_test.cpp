@@ -201,7 +201,7 @@ RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_every_count_from_the_nee
   const Sizes sizes = *cost_lists(60);
   const auto costs = *rc::gen::oneOf(rc::gen::just(sizes),
                                      rc::gen::container<Sizes>(sizes.size(), rc::gen::inRange<Cost>(0, 100)));
-  const std::int64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+  const std::int64_t largest = largest_of(sizes);
   const std::int64_t factor = *rc::gen::inRange<std::int64_t>(2, 9);
   const BinLimits limits{largest * factor / 2, *rc::gen::inRange<std::int64_t>(1, 12)};
   const auto more = *rc::gen::inRange<std::int64_t>(0, 70);

@@ -65,7 +65,7 @@ RC_GTEST_PROP(LongestProcessingTime, the_largest_sum_keeps_grahams_bound, ()) {
   const Partition partition = longest_processing_time(costs, k);
   RC_ASSERT(holds_every_item_once(partition, costs.size()));
   // The last item of the heaviest group found that group lightest, at the mean of the other items at most.
-  const Cost largest = costs.empty() ? 0 : *std::ranges::max_element(costs);
+  const Cost largest = largest_of(costs);
   const Cost mean_or_more = max_sum_lower_bound(costs, k);
   RC_ASSERT(largest_sum(partition, costs) <= mean_or_more + largest - largest / k);
 }
@@ -94,7 +94,7 @@ TEST(LongestProcessingTimeWithCap, no_items_need_no_groups) {
 
 RC_GTEST_PROP(LongestProcessingTimeWithCap, no_group_of_items_below_the_cap_exceeds_it, ()) {
   const std::vector<Cost> costs = *cost_lists(100);
-  const Cost cap = costs.empty() ? 1 : *std::ranges::max_element(costs) + *rc::gen::inRange<Cost>(0, 50);
+  const Cost cap = largest_of(costs) + *rc::gen::inRange<Cost>(0, 50);
   const Partition partition =
       longest_processing_time_with_cap(costs, *rc::gen::inRange<std::int64_t>(1, 20), cap);
   RC_ASSERT(holds_every_item_once(partition, costs.size()));

@@ -38,16 +38,24 @@ inline bool holds_every_item_once(const Partition& partition, std::size_t n) {
 
 /// The most items of a group minus the fewest.
 inline std::int64_t count_spread(const Partition& partition) {
-  std::vector<std::int64_t> counts;
-  for (std::int64_t g = 0; g < partition.size(); ++g)
-    counts.push_back(static_cast<std::int64_t>(partition[g].size()));
-  const auto [fewest, most] = std::ranges::minmax(counts);
+  std::int64_t fewest = partition.num_items();
+  std::int64_t most = 0;
+  for (std::int64_t g = 0; g < partition.size(); ++g) {
+    const auto count = static_cast<std::int64_t>(partition[g].size());
+    fewest = std::min(fewest, count);
+    most = std::max(most, count);
+  }
   return most - fewest;
 }
 
+/// 0 for no costs.
+inline Cost largest_of(std::span<const Cost> costs) {
+  return std::accumulate(costs.begin(), costs.end(), Cost{0},
+                         [](Cost left, Cost right) { return std::max(left, right); });
+}
+
 inline Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
-  const std::vector<Cost> sums = group_sums(partition, costs);
-  return sums.empty() ? 0 : *std::ranges::max_element(sums);
+  return largest_of(group_sums(partition, costs));
 }
 
 }  // namespace evenkeel
