@@ -19,7 +19,8 @@ std::int64_t quantile(const std::vector<std::int64_t>& sorted, double part) {
 // Counts by the power of two a length is below.
 std::string histogram(const std::vector<std::int64_t>& sorted) {
   std::map<int, std::int64_t> counts;
-  for (const std::int64_t length : sorted) ++counts[std::bit_width(static_cast<std::uint64_t>(length))];
+  for (const std::int64_t length : sorted)
+    ++counts[static_cast<int>(std::bit_width(static_cast<std::uint64_t>(length)))];
   const std::int64_t most =
       std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->second;
   std::string text;

@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <boost/mpi/collectives.hpp>
+#include <boost/serialization/vector.hpp>
 #include <numeric>
 
 #include "evenkeel/base/error.hpp"
-#include "support/run_program.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace evenkeel {
 namespace {
