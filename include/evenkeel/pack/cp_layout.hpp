@@ -44,12 +44,15 @@ struct CpGroup {
 /// is.
 class CpRuns {
  public:
+  using value_type = RowRange;
+  using const_iterator = const RowRange*;
+
   CpRuns() = default;
   explicit CpRuns(RowRange only) : runs_{only, {}}, count_(1) {}
   CpRuns(RowRange first, RowRange second) : runs_{first, second}, count_(2) {}
 
-  [[nodiscard]] const RowRange* begin() const noexcept { return runs_.data(); }
-  [[nodiscard]] const RowRange* end() const noexcept { return runs_.data() + count_; }
+  [[nodiscard]] const_iterator begin() const noexcept { return runs_.data(); }
+  [[nodiscard]] const_iterator end() const noexcept { return runs_.data() + count_; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
 
  private:
