@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "pad_ranges.hpp"
+#include "packed_walk.hpp"
 #include "prompt_lengths.hpp"
 
 namespace evenkeel {
@@ -21,6 +20,13 @@ void require_entries(std::size_t actual, std::int64_t needed, const char* what) 
 template <typename T>
 std::span<T> rows(std::span<T> local, std::int64_t begin, std::int64_t count) {
   return local.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+}
+
+std::int64_t count_runs(const PackedLayout& layout, CpRank rank) {
+  std::int64_t count = 0;
+  walk_packed_rows(
+      layout, rank, [&](const PackedRun&) { ++count; }, pass_by);
+  return count;
 }
 
 }  // namespace
@@ -39,19 +45,20 @@ void derive_position_ids(const PackedLayout& layout, CpRank rank, std::span<std:
 
 void derive_labels(const PackedLayout& layout, CpRank rank, std::span<const std::int64_t> local_tokens,
                    std::span<const std::int64_t> halo, std::int64_t label_pad, std::span<std::int64_t> out) {
-  const std::vector<PackedRun> runs = packed_runs(layout, rank);
   require_entries(local_tokens.size(), layout.local_rows(), "local tokens");
   require_entries(out.size(), layout.local_rows(), "labels");
-  require_entries(halo.size(), static_cast<std::int64_t>(runs.size()), "halo tokens");
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const PackedRun& run = runs[i];
-    const std::int64_t within = run.sequence.size() - 1;
-    std::ranges::copy(rows(local_tokens, run.local + 1, within), rows(out, run.local, within).begin());
-    const bool ends_sequence = run.sequence.end == layout.length(run.index);
-    out[static_cast<std::size_t>(run.local + within)] = ends_sequence ? label_pad : halo[i];
-  }
-  for_each_pad_range(runs, layout.local_rows(),
-                     [&](RowRange pad) { std::ranges::fill(rows(out, pad.begin, pad.size()), label_pad); });
+  require_entries(halo.size(), count_runs(layout, rank), "halo tokens");
+  auto after_run = halo.begin();
+  walk_packed_rows(
+      layout, rank,
+      [&](const PackedRun& run) {
+        const std::int64_t within = run.sequence.size() - 1;
+        std::ranges::copy(rows(local_tokens, run.local + 1, within), rows(out, run.local, within).begin());
+        const bool ends_sequence = run.sequence.end == layout.length(run.index);
+        out[static_cast<std::size_t>(run.local + within)] = ends_sequence ? label_pad : *after_run;
+        ++after_run;
+      },
+      [&](RowRange pad) { std::ranges::fill(rows(out, pad.begin, pad.size()), label_pad); });
 }
 
 void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const std::int64_t> prompt_lengths,
@@ -62,13 +69,14 @@ void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const s
     require_prompt(i, prompt_lengths[static_cast<std::size_t>(i)], layout.length(i));
   }
   std::ranges::fill(out, 0.0F);
-  for (const PackedRun& run : packed_runs(layout, rank)) {
+  const auto mark_response = [&](const PackedRun& run) {
     const std::int64_t prompt = prompt_lengths[static_cast<std::size_t>(run.index)];
     const std::int64_t begin = std::max(run.sequence.begin, prompt - 1);
     const std::int64_t end = std::min(run.sequence.end, layout.length(run.index) - 1);
-    if (begin >= end) continue;
+    if (begin >= end) return;
     std::ranges::fill(rows(out, run.local + begin - run.sequence.begin, end - begin), 1.0F);
-  }
+  };
+  walk_packed_rows(layout, rank, mark_response, pass_by);
 }
 
 }  // namespace evenkeel

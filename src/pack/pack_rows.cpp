@@ -2,10 +2,9 @@
 
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "pad_ranges.hpp"
+#include "packed_walk.hpp"
 #include "row_fill.hpp"
 
 namespace evenkeel {
@@ -31,43 +30,43 @@ std::size_t ragged_offset(const PackedLayout& layout, const PackedRun& run, std:
   return static_cast<std::size_t>(row) * row_bytes;
 }
 
-void fill_between(std::span<const PackedRun> runs, const PackedLayout& layout,
-                  std::span<const std::byte> pad_row, std::size_t row_bytes, std::span<std::byte> local) {
-  if (local.empty()) return;
-  const RowFill fill(pad_row, row_bytes);
-  for_each_pad_range(runs, layout.local_rows(),
-                     [&](RowRange pad) { fill(local.data() + bytes_of(pad.begin, row_bytes), pad.size()); });
-}
-
 }  // namespace
 
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
                std::span<const std::byte> pad_row, std::span<std::byte> local) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
-  const std::vector<PackedRun> runs = packed_runs(layout, rank);
-  fill_between(runs, layout, pad_row, row_bytes, local);
-  if (row_bytes == 0) return;
-  for (const PackedRun& run : runs) {
-    std::memcpy(local.data() + bytes_of(run.local, row_bytes),
-                ragged.data() + ragged_offset(layout, run, row_bytes),
-                bytes_of(run.sequence.size(), row_bytes));
-  }
+  if (local.empty()) return;
+  const RowFill fill(pad_row, row_bytes);
+  walk_packed_rows(
+      layout, rank,
+      [&](const PackedRun& run) {
+        std::memcpy(local.data() + bytes_of(run.local, row_bytes),
+                    ragged.data() + ragged_offset(layout, run, row_bytes),
+                    bytes_of(run.sequence.size(), row_bytes));
+      },
+      [&](RowRange pad) { fill(local.data() + bytes_of(pad.begin, row_bytes), pad.size()); });
 }
 
 void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
                  std::span<std::byte> ragged) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
-  const std::vector<PackedRun> runs = packed_runs(layout, rank);
-  if (row_bytes == 0) return;
-  for (const PackedRun& run : runs) {
-    std::memcpy(ragged.data() + ragged_offset(layout, run, row_bytes),
-                local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
-  }
+  if (ragged.empty()) return;
+  walk_packed_rows(
+      layout, rank,
+      [&](const PackedRun& run) {
+        std::memcpy(ragged.data() + ragged_offset(layout, run, row_bytes),
+                    local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
+      },
+      pass_by);
 }
 
 void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,
                    std::span<std::byte> local) {
-  fill_between(packed_runs(layout, rank), layout, pad_row, row_bytes_of(layout, local.size()), local);
+  const std::size_t row_bytes = row_bytes_of(layout, local.size());
+  if (local.empty()) return;
+  const RowFill fill(pad_row, row_bytes);
+  walk_packed_rows(layout, rank, pass_by,
+                   [&](RowRange pad) { fill(local.data() + bytes_of(pad.begin, row_bytes), pad.size()); });
 }
 
 }  // namespace evenkeel

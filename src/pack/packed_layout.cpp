@@ -6,6 +6,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/narrow.hpp"
+#include "packed_walk.hpp"
 
 namespace evenkeel {
 namespace {
@@ -89,14 +90,8 @@ RowRange PackedLayout::local_range(std::int64_t i) const noexcept {
 std::vector<PackedRun> packed_runs(const PackedLayout& layout, CpRank rank) {
   std::vector<PackedRun> runs;
   runs.reserve(static_cast<std::size_t>(2 * layout.size()));
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    std::int64_t local = layout.local_range(i).begin;
-    for (const RowRange& run : cp_runs(layout.aligned_length(i), layout.cp(), rank)) {
-      const RowRange true_rows{run.begin, std::min(run.end, layout.length(i))};
-      if (true_rows.begin < true_rows.end) runs.push_back({i, true_rows, local});
-      local += run.size();
-    }
-  }
+  walk_packed_rows(
+      layout, rank, [&](const PackedRun& run) { runs.push_back(run); }, pass_by);
   return runs;
 }
 

@@ -81,6 +81,8 @@ struct CuSeqlensOnRank {
   std::vector<std::int32_t> both;    ///< of all its rows
 };
 /// Transformer Engine's `get_cu_seqlens_on_cp_rank`, zigzag. `cu_seqlens` and `cu_seqlens_padded` are global.
+/// Throws InputError when they do not belong together, or when a padded length is not a multiple of
+/// 2*cp_size.
 [[nodiscard]] CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
                                                     std::span<const std::int32_t> cu_seqlens_padded,
                                                     int cp_size, CpRank rank);
