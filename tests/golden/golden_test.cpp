@@ -49,6 +49,8 @@ TEST(GoldenComparison, tells_a_wrong_answer_from_a_right_one) {
   EXPECT_FALSE(matches(1.0, 1.001));
   EXPECT_FALSE(matches(7, 8));
   EXPECT_FALSE(matches({{"a", 1}}, {{"error", "x"}}));
+  EXPECT_TRUE(matches({{"error", "x"}, {"a", 1}}, {{"error", "y"}, {"a", 1}}));
+  EXPECT_FALSE(matches({{"error", "x"}, {"a", 1}}, {{"error", "x"}, {"a", 2}}));
 }
 
 }  // namespace

@@ -44,12 +44,15 @@ struct CpGroup {
 /// is.
 class CpRuns {
  public:
+  using value_type = RowRange;
+  using const_iterator = const RowRange*;
+
   CpRuns() = default;
   explicit CpRuns(RowRange only) : runs_{only, {}}, count_(1) {}
   CpRuns(RowRange first, RowRange second) : runs_{first, second}, count_(2) {}
 
-  [[nodiscard]] const RowRange* begin() const noexcept { return runs_.data(); }
-  [[nodiscard]] const RowRange* end() const noexcept { return runs_.data() + count_; }
+  [[nodiscard]] const_iterator begin() const noexcept { return runs_.data(); }
+  [[nodiscard]] const_iterator end() const noexcept { return runs_.data() + count_; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
 
  private:
@@ -78,6 +81,8 @@ struct CuSeqlensOnRank {
   std::vector<std::int32_t> both;    ///< of all its rows
 };
 /// Transformer Engine's `get_cu_seqlens_on_cp_rank`, zigzag. `cu_seqlens` and `cu_seqlens_padded` are global.
+/// Throws InputError when they do not belong together, or when a padded length is not a multiple of
+/// 2*cp_size.
 [[nodiscard]] CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
                                                     std::span<const std::int32_t> cu_seqlens_padded,
                                                     int cp_size, CpRank rank);

@@ -21,6 +21,13 @@ class PackedLayout {
   /// 2^31-1, which is what int32 cu_seqlens can hold. O(b).
   PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp);
 
+  /// This layout made `rows` rows long over the whole CP group, for kernels that want one fixed shape: the
+  /// last sequence's aligned length takes up the difference, and max_seqlen follows (ROLL's
+  /// `pad_packed_seq_to`). The example above padded to 24 has cu_seqlens_padded {0, 4, 8, 16, 24}. Throws
+  /// InputError when rows would be cut off, when what is added is not a multiple of alignment(), or when
+  /// there is no sequence to take it; LimitError as the constructor does. O(b).
+  [[nodiscard]] PackedLayout padded_to(std::int64_t rows) const;
+
   /// b
   [[nodiscard]] std::int64_t size() const noexcept {
     return static_cast<std::int64_t>(cu_seqlens_.size()) - 1;

@@ -31,12 +31,22 @@ void remove_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<con
 void restore_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> ragged,
                      std::span<const std::byte> pad_row, std::span<std::byte> padded);
 
-/// Ragged rows -> right-padded rows [lengths.size(), seq, row_bytes]: sequence i's rows from `first_rows[i]`
-/// on (an empty span means from 0), then `pad_row`. This is MindSpeed-RL's postprocess_packed_seqs with
-/// prompt truncation: the log-prob of token t sits at row t-1, so a prompt of p tokens is cut by starting at
-/// row p-1. Throws InputError when a first row lies outside 0..length, or what is left is longer than `seq`.
-void pad_right(std::span<const std::int64_t> lengths, std::span<const std::int64_t> first_rows,
-               std::int64_t seq, std::size_t row_bytes, std::span<const std::byte> ragged,
-               std::span<const std::byte> pad_row, std::span<std::byte> padded);
+/// Ragged rows -> right-padded rows [lengths.size(), seq, row_bytes]: the rows `kept[i]` of sequence i (an
+/// empty span means all of every sequence), then `pad_row` (empty: zeros). A kept range may begin at -1, the
+/// row before the first, which does not exist and is filled with `pad_row` too.
+///
+/// Packed rows of a layout without context parallelism are ragged rows of the aligned lengths, so that they
+/// can be restored directly: this is MindSpeed-RL's postprocess_packed_seqs. Throws InputError when a kept
+/// range leaves -1..length or has more than `seq` rows. Work is proportional to the bytes written.
+void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> kept, std::int64_t seq,
+               std::size_t row_bytes, std::span<const std::byte> ragged, std::span<const std::byte> pad_row,
+               std::span<std::byte> padded);
+
+/// The rows at which a model predicts each sequence's response tokens, for pad_right: the log-prob of token t
+/// stands at row t-1, so a sequence of n tokens with a prompt of p keeps rows [p-1, n-1), n-p of them, and
+/// column j of the result belongs to response token j. Without a prompt nothing predicts the first token: its
+/// row is -1. Throws InputError when a prompt is negative or longer than its sequence.
+[[nodiscard]] std::vector<RowRange> response_prediction_rows(std::span<const std::int64_t> lengths,
+                                                             std::span<const std::int64_t> prompt_lengths);
 
 }  // namespace evenkeel

@@ -1,0 +1,98 @@
+#include "evenkeel/pack/packed_layout.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/narrow.hpp"
+#include "packed_walk.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t max_rows = std::numeric_limits<std::int32_t>::max();
+
+void require_alignment(std::int64_t alignment, CpGroup cp) {
+  const std::int64_t chunks = sequence_alignment(1, cp);
+  if (alignment < 1 || alignment % chunks != 0) {
+    throw InputError("sequence alignment", std::to_string(alignment) + " is not a positive multiple of the " +
+                                               std::to_string(chunks) + " chunks of context parallelism");
+  }
+  (void)narrow<std::int32_t>(alignment, "sequence alignment");
+}
+
+void require_length(std::int64_t index, std::int64_t length) {
+  if (length >= 0) return;
+  throw InputError("sequence " + std::to_string(index),
+                   "has length " + std::to_string(length) + "; a length cannot be negative");
+}
+
+std::int32_t checked_rows(std::int64_t rows) {
+  if (rows <= max_rows) return static_cast<std::int32_t>(rows);
+  throw LimitError("packed micro-batch",
+                   std::to_string(rows) + " rows are above the limit of " + std::to_string(max_rows) +
+                       " that int32 cu_seqlens can hold",
+                   "Pack fewer sequences together");
+}
+
+}  // namespace
+
+PackedLayout::PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp)
+    : cp_(cp), alignment_(alignment) {
+  require_alignment(alignment, cp);
+  cu_seqlens_.reserve(lengths.size() + 1);
+  cu_seqlens_padded_.reserve(lengths.size() + 1);
+  cu_seqlens_.push_back(0);
+  cu_seqlens_padded_.push_back(0);
+  for (const std::int64_t length : lengths) {
+    require_length(size(), length);
+    // The length alone must pass first: rounding up one near 2^63 would overflow.
+    const std::int64_t aligned = align_up(checked_rows(length), alignment);
+    cu_seqlens_padded_.push_back(checked_rows(cu_seqlens_padded_.back() + aligned));
+    cu_seqlens_.push_back(static_cast<std::int32_t>(cu_seqlens_.back() + length));
+    max_seqlen_ = std::max(max_seqlen_, static_cast<std::int32_t>(aligned));
+  }
+}
+
+PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
+  const std::int64_t added = rows - num_rows();
+  if (added < 0 || added % alignment_ != 0 || (added > 0 && size() == 0)) {
+    throw InputError("packed micro-batch",
+                     std::to_string(num_rows()) + " rows in " + std::to_string(size()) +
+                         " sequences cannot be padded to " + std::to_string(rows),
+                     "At least one sequence is needed, and whole multiples of the alignment of " +
+                         std::to_string(alignment_) + " can be added");
+  }
+  PackedLayout padded = *this;
+  if (added == 0) return padded;
+  padded.cu_seqlens_padded_.back() = checked_rows(rows);
+  padded.max_seqlen_ =
+      std::max(max_seqlen_, narrow<std::int32_t>(padded.aligned_length(size() - 1), "max_seqlen"));
+  return padded;
+}
+
+std::int64_t PackedLayout::length(std::int64_t i) const noexcept {
+  const auto at = static_cast<std::size_t>(i);
+  return cu_seqlens_[at + 1] - cu_seqlens_[at];
+}
+
+std::int64_t PackedLayout::aligned_length(std::int64_t i) const noexcept {
+  const auto at = static_cast<std::size_t>(i);
+  return cu_seqlens_padded_[at + 1] - cu_seqlens_padded_[at];
+}
+
+RowRange PackedLayout::local_range(std::int64_t i) const noexcept {
+  const auto at = static_cast<std::size_t>(i);
+  return {cu_seqlens_padded_[at] / cp_.size, cu_seqlens_padded_[at + 1] / cp_.size};
+}
+
+std::vector<PackedRun> packed_runs(const PackedLayout& layout, CpRank rank) {
+  std::vector<PackedRun> runs;
+  runs.reserve(static_cast<std::size_t>(2 * layout.size()));
+  walk_packed_rows(
+      layout, rank, [&](const PackedRun& run) { runs.push_back(run); }, pass_by);
+  return runs;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+/// Throws InputError when sequence `index` cannot have a prompt of this many tokens.
+inline void require_prompt(std::int64_t index, std::int64_t prompt, std::int64_t length) {
+  if (prompt >= 0 && prompt <= length) return;
+  throw InputError(
+      "sequence " + std::to_string(index),
+      "has a prompt of " + std::to_string(prompt) + " tokens in a length of " + std::to_string(length));
+}
+
+}  // namespace evenkeel
