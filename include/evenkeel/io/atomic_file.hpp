@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace evenkeel {
+
+/// A file that appears under its name whole or not at all: it is written under a temporary name in the same
+/// folder and renamed by commit(). Dropped without it, nothing is left behind and an older file stays as it
+/// was. This protects readers and survives a crash of the program, not a loss of power.
+///
+/// Every error is an IoError that names the file and the system's reason.
+class AtomicFile {
+ public:
+  /// Refuses a name that is taken by anything but a regular file: a folder, a device, a pipe.
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  /// Closes the file and gives it its name. Call once, last.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+}  // namespace evenkeel

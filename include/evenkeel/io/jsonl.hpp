@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/io/jsonl_schema.hpp"
+#include "evenkeel/io/jsonl_writer.hpp"
+#include "evenkeel/io/lines.hpp"
+
+namespace evenkeel {
+
+/// Rollouts as JSON lines: one object a line,
+///
+///     {"uid": "q1", "prompt_ids": [5, 6], "response_ids": [7], "reward": 1.0, "advantages": [0.5]}
+///
+/// read in the order of `lines`, which need not be that of the file. Each sample's `id` is its line's number
+/// and its `group` comes from the uid: FNV-1a of a text, the value itself of an integer, mix_64 of the line
+/// number when there is none or it is null, so that such a sample is a group of its own. The batch has the
+/// field `input_ids` (int64, token: prompt then response, either may be empty), then the schema's fields in
+/// order.
+///
+/// Throws InputError at "PATH:LINE" (1-based) for malformed JSON, a line that is no object, a key that is
+/// there twice, missing prompt_ids or response_ids, a token that is not an integer of 0 .. 2^63-1, and a
+/// field of the schema that is missing, has other rows than its kind asks for, or has elements that its dtype
+/// cannot hold. Throws IoError. O(bytes of the lines); adjacent lines are read together.
+[[nodiscard]] RaggedBatch read_samples(const std::filesystem::path& path, std::span<const LineRef> lines,
+                                       const JsonlSchema& schema);
+
+}  // namespace evenkeel

@@ -1,0 +1,64 @@
+#include "evenkeel/io/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "system_error.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_replaceable(const std::filesystem::path& path) {
+  std::error_code ignored;  // what cannot be examined cannot be written either, and that error says more
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder; a file is needed");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw IoError(path.string(), "is there and is not a regular file");
+  }
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  require_replaceable(path_);
+  // A crashed run, or a node that shares the folder, may have left or taken a name.
+  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+    temporary_ = path_;
+    temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) fail("cannot be created");
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
+  temporary_.clear();
+}
+
+void AtomicFile::fail(const char* what) const {
+  throw system_error(path_.string(), what, errno);
+}
+
+}  // namespace evenkeel

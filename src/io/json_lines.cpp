@@ -1,0 +1,93 @@
+#include "json_lines.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "input_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t block_bytes = 1 << 20;
+constexpr std::int64_t gap_bytes = 1 << 12;  ///< reading over this much is cheaper than one more call
+constexpr std::size_t longest_text = 60;
+
+std::string where_of(const std::string& path, const LineRef& line) {
+  return path + ":" + std::to_string(line.number + 1);
+}
+
+/// How many of `lines`, from the first on, follow each other closely enough to be read as one block.
+std::size_t lines_in_block(std::span<const LineRef> lines) {
+  std::size_t count = 1;
+  for (; count < lines.size(); ++count) {
+    const LineRef& last = lines[count - 1];
+    const LineRef& next = lines[count];
+    const std::int64_t gap = next.offset - (last.offset + last.bytes);
+    if (gap < 0 || gap > gap_bytes) break;
+    if (next.offset + next.bytes - lines.front().offset > block_bytes) break;
+  }
+  return count;
+}
+
+simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const std::string& path,
+                            const LineRef& line) {
+  simdjson::dom::element value;
+  // The buffer behind `text` goes on for at least SIMDJSON_PADDING bytes, so the parser need not copy it.
+  if (const auto error = parser.parse(text.data(), text.size(), false).get(value)) {
+    throw InputError(where_of(path, line),
+                     std::string("is not valid JSON: ") + simdjson::error_message(error));
+  }
+  simdjson::dom::object object;
+  if (value.get(object)) {
+    throw InputError(where_of(path, line), "is " + text_of(value) + "; a JSON object is needed");
+  }
+  return object;
+}
+
+}  // namespace
+
+std::string JsonLine::where() const {
+  return where_of(path, ref);
+}
+
+void JsonLine::fail(const std::string& message, const std::string& hint) const {
+  throw InputError(where(), message, hint);
+}
+
+void for_each_json_line(const std::filesystem::path& path, std::span<const LineRef> lines,
+                        const std::function<void(const JsonLine&)>& visit) {
+  const InputFile file(path);
+  const std::string name = path.string();
+  simdjson::dom::parser parser;
+  std::vector<char> buffer;
+  while (!lines.empty()) {
+    const std::span<const LineRef> block = lines.first(lines_in_block(lines));
+    const std::int64_t begin = block.front().offset;
+    const auto bytes = static_cast<std::size_t>(block.back().offset + block.back().bytes - begin);
+    buffer.resize(std::max(buffer.size(), bytes + simdjson::SIMDJSON_PADDING));
+    file.read(std::span(buffer).first(bytes), begin);
+    for (const LineRef& line : block) {
+      const std::string_view text(buffer.data() + (line.offset - begin),
+                                  static_cast<std::size_t>(line.bytes));
+      visit({name, line, parse(parser, text, name, line)});
+    }
+    lines = lines.subspan(block.size());
+  }
+}
+
+std::string text_of(const simdjson::dom::element& value) {
+  std::string text = simdjson::minify(value);
+  if (text.size() > longest_text) text = text.substr(0, longest_text) + "...";
+  return text;
+}
+
+std::int64_t count_of(const simdjson::dom::array& list) {
+  // size() stops counting at 2^24 - 1.
+  constexpr std::size_t saturated = 0xffffff;
+  if (list.size() < saturated) return static_cast<std::int64_t>(list.size());
+  return std::distance(list.begin(), list.end());
+}
+
+}  // namespace evenkeel

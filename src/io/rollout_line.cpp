@@ -1,0 +1,58 @@
+#include "rollout_line.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "evenkeel/io/hash.hpp"
+
+namespace evenkeel {
+namespace {
+
+simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
+  simdjson::dom::element value;
+  if (line.object.at_key(key).get(value)) {
+    line.fail("has no " + std::string(key), "A rollout needs prompt_ids and response_ids");
+  }
+  simdjson::dom::array list;
+  if (value.get(list)) line.fail(std::string(key) + " is " + text_of(value) + "; a list of tokens is needed");
+  return list;
+}
+
+/// Fills `fields` with every key but the ones that make a rollout, sorted, and checks that none is there
+/// twice.
+void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
+  fields.clear();
+  for (const auto [key, value] : line.object) fields.emplace_back(key, value);
+  std::ranges::sort(fields, {}, &KeyValue::first);
+  const auto twice = std::ranges::adjacent_find(fields, {}, &KeyValue::first);
+  if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
+  std::erase_if(fields, [](const KeyValue& field) {
+    return field.first == uid_key || field.first == prompt_key || field.first == response_key;
+  });
+}
+
+}  // namespace
+
+void RolloutLine::assign(const JsonLine& line) {
+  collect_fields(line, fields);
+  prompt = token_list(line, prompt_key);
+  response = token_list(line, response_key);
+  prompt_tokens = count_of(prompt);
+  response_tokens = count_of(response);
+  group = group_of(line);
+}
+
+std::uint64_t group_of(const JsonLine& line) {
+  simdjson::dom::element uid;
+  if (line.object.at_key(uid_key).get(uid) || uid.is_null()) return group_of_line(line.ref.number);
+  if (std::string_view text; !uid.get(text)) return fnv1a_64(text);
+  if (std::uint64_t value = 0; !uid.get(value)) return value;
+  if (std::int64_t value = 0; !uid.get(value)) return static_cast<std::uint64_t>(value);
+  line.fail("uid is " + text_of(uid) + "; a text or an integer is needed");
+}
+
+std::uint64_t group_of_line(std::int64_t number) {
+  return mix_64(static_cast<std::uint64_t>(number));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <system_error>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+/// An IoError about `path` with the system's reason for `code`, an errno value.
+[[nodiscard]] inline IoError system_error(const std::string& path, const std::string& what, int code) {
+  return {path, what + ": " + std::generic_category().message(code)};
+}
+
+}  // namespace evenkeel

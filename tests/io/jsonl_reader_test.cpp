@@ -1,0 +1,294 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "evenkeel/io/hash.hpp"
+#include "evenkeel/io/jsonl.hpp"
+#include "io/temporary_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::report_of;
+using testing_support::scan_whole;
+using testing_support::TemporaryFile;
+
+const std::string two_rollouts =
+    R"({"uid": "q1", "sample": 0, "prompt_ids": [5, 6], "response_ids": [7], "reward": 1.0, "adv": [0.5]})"
+    "\n"
+    R"({"uid": "q1", "sample": 1, "response_ids": [8, 9], "prompt_ids": [5, 6], "adv": [-1, 2], "reward": 0})"
+    "\n";
+
+RaggedBatch read_all(const std::filesystem::path& path) {
+  const std::vector<LineRef> lines = scan_whole(path).lines;
+  return read_samples(path, lines, infer_schema(path, lines));
+}
+
+JsonlSchema schema_of(std::vector<FieldSpec> fields) {
+  JsonlSchema schema;
+  schema.empty = false;
+  schema.fields = std::move(fields);
+  return schema;
+}
+
+/// What reading this one line with these fields throws.
+ErrorReport reading_fails(const std::string& line, const std::vector<FieldSpec>& fields = {}) {
+  const TemporaryFile file("\n" + line + "\n", ".jsonl");
+  const std::vector<LineRef> lines = scan_whole(file.path()).lines;
+  ErrorReport report =
+      report_of<InputError>([&] { (void)read_samples(file.path(), lines, schema_of(fields)); });
+  EXPECT_EQ(report.where, file.line(2)) << "the second line of the file";
+  return report;
+}
+
+std::string rollout_with(const std::string& field) {
+  return R"({"prompt_ids": [1], "response_ids": [2, 3], )" + field + "}";
+}
+
+TEST(Hash, fnv1a_gives_its_authors_values) {
+  EXPECT_EQ(fnv1a_64(""), 0xcbf29ce484222325U);
+  EXPECT_EQ(fnv1a_64("a"), 0xaf63dc4c8601ec8cU);
+  EXPECT_EQ(fnv1a_64("foobar"), 0x85944171f73967e8U);
+}
+
+TEST(ReadSamples, a_batch_has_the_tokens_then_the_schemas_fields) {
+  const TemporaryFile file(two_rollouts, ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  EXPECT_THAT(batch.samples(), ElementsAre(SampleShape{SampleId{0}, fnv1a_64("q1"), 2, 1},
+                                           SampleShape{SampleId{1}, fnv1a_64("q1"), 2, 2}));
+  ASSERT_EQ(batch.fields().size(), 4U);
+  EXPECT_THAT(batch.fields()[0].values<std::int64_t>(), ElementsAre(5, 6, 7, 5, 6, 8, 9));
+  EXPECT_EQ(batch.fields()[0].spec(), (FieldSpec{"input_ids", DType::int64, FieldKind::token, {}}));
+  EXPECT_EQ(batch.fields()[1].spec().name, "adv");
+  EXPECT_THAT(batch.at("adv").values<float>(), ElementsAre(0.5F, -1.0F, 2.0F));
+  EXPECT_THAT(batch.at("reward").values<float>(), ElementsAre(1.0F, 0.0F));
+  EXPECT_THAT(batch.at("sample").values<std::int64_t>(), ElementsAre(0, 1));
+}
+
+TEST(ReadSamples, samples_come_in_the_order_that_was_asked_for) {
+  const TemporaryFile file(two_rollouts, ".jsonl");
+  std::vector<LineRef> lines = scan_whole(file.path()).lines;
+  std::swap(lines[0], lines[1]);
+  lines.push_back(lines[0]);
+  const RaggedBatch batch = read_samples(file.path(), lines, schema_of({}));
+  EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), ElementsAre(5, 6, 8, 9, 5, 6, 7, 5, 6, 8, 9));
+  EXPECT_EQ(batch.samples()[0].id, SampleId{1});
+}
+
+TEST(ReadSamples, no_lines_give_an_empty_batch_with_the_fields) {
+  const TemporaryFile file("", ".jsonl");
+  const RaggedBatch batch =
+      read_samples(file.path(), {}, schema_of({{"x", DType::int64, FieldKind::sample, {}}}));
+  EXPECT_EQ(batch.size(), 0);
+  EXPECT_EQ(batch.at("x").rows(), 0);
+  EXPECT_EQ(batch.at("input_ids").rows(), 0);
+}
+
+TEST(ReadSamples, prompt_and_response_may_be_empty) {
+  const TemporaryFile file(
+      "{\"prompt_ids\": [], \"response_ids\": [], \"x\": []}\n"
+      "{\"prompt_ids\": [], \"response_ids\": [4], \"x\": [9]}\n"
+      "{\"prompt_ids\": [3], \"response_ids\": [], \"x\": []}\n",
+      ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  EXPECT_THAT(batch.token_offsets(), ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), ElementsAre(4, 3));
+  EXPECT_EQ(batch.at("x").spec(), (FieldSpec{"x", DType::int64, FieldKind::response_token, {}}));
+  EXPECT_THAT(batch.at("x").values<std::int64_t>(), ElementsAre(9));
+}
+
+TEST(ReadSamples, every_dtype_and_trailing_shape_is_read) {
+  const TemporaryFile file(
+      rollout_with(
+          R"("mask": [true, false, true], "top": [[1, 2], [3, 4]], "box": 7, "p": [[[0.5]], [[1]]])"),
+      ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  EXPECT_THAT(batch.at("mask").values<bool>(), ElementsAre(true, false, true));
+  EXPECT_THAT(batch.at("top").values<std::int64_t>(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(batch.at("top").spec().trailing, ElementsAre(2));
+  EXPECT_THAT(batch.at("p").values<float>(), ElementsAre(0.5F, 1.0F));
+  EXPECT_THAT(batch.at("p").spec().trailing, ElementsAre(1, 1));
+}
+
+TEST(ReadSamples, the_uid_tells_the_group) {
+  const TemporaryFile file(
+      "{\"uid\": \"a\", \"prompt_ids\": [], \"response_ids\": []}\n"
+      "{\"uid\": 17, \"prompt_ids\": [], \"response_ids\": []}\n"
+      "{\"uid\": -1, \"prompt_ids\": [], \"response_ids\": []}\n"
+      "{\"uid\": null, \"prompt_ids\": [], \"response_ids\": []}\n"
+      "{\"prompt_ids\": [], \"response_ids\": []}\n",
+      ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  std::vector<std::uint64_t> groups;
+  for (const SampleShape& sample : batch.samples()) groups.push_back(sample.group);
+  EXPECT_THAT(groups, ElementsAre(0xaf63dc4c8601ec8c, 17, 0xffffffffffffffff, mix_64(3), mix_64(4)));
+}
+
+TEST(ReadSamples, the_largest_token_is_read_and_one_more_is_refused) {
+  const TemporaryFile file(R"({"prompt_ids": [9223372036854775807], "response_ids": []})", ".jsonl");
+  EXPECT_THAT(read_all(file.path()).at("input_ids").values<std::int64_t>(), ElementsAre(9223372036854775807));
+  EXPECT_EQ(reading_fails(R"({"prompt_ids": [9223372036854775808], "response_ids": []})").message,
+            "prompt_ids[0] is 9223372036854775808; a token is an integer from 0 to 9223372036854775807");
+}
+
+TEST(ReadSamples, a_token_that_is_none_is_an_error_with_its_place_and_value) {
+  const auto message = [](const std::string& token) {
+    return reading_fails(R"({"prompt_ids": [1], "response_ids": [2, 3, )" + token + "]}").message;
+  };
+  EXPECT_THAT(message("-4"), HasSubstr("response_ids[2] is -4;"));
+  EXPECT_THAT(message("2.5"), HasSubstr("response_ids[2] is 2.5;"));
+  EXPECT_THAT(message("\"x\""), HasSubstr("response_ids[2] is \"x\";"));
+  EXPECT_THAT(message("null"), HasSubstr("response_ids[2] is null;"));
+  EXPECT_THAT(message("[5]"), HasSubstr("response_ids[2] is [5];"));
+  EXPECT_THAT(message("123456789012345678901234567890"), HasSubstr("not valid JSON"));
+}
+
+TEST(ReadSamples, a_line_that_is_no_json_object_is_an_error) {
+  EXPECT_THAT(reading_fails("{\"prompt_ids\": [1, \"response_ids\": [2]}").message,
+              HasSubstr("not valid JSON: "));
+  EXPECT_THAT(reading_fails(R"({"prompt_ids": [1], "response_ids": [2])").message,
+              HasSubstr("not valid JSON: "));
+  EXPECT_THAT(reading_fails(R"({"prompt_ids": [1], "response_ids": [2]} {})").message,
+              HasSubstr("not valid JSON: "));
+  EXPECT_THAT(reading_fails("{\"prompt_ids\": [1], \"response_ids\": [2], \"x\": \"\xff\"}").message,
+              HasSubstr("not valid JSON: "));
+  EXPECT_EQ(reading_fails("[1, 2]").message, "is [1,2]; a JSON object is needed");
+  EXPECT_EQ(reading_fails("3").message, "is 3; a JSON object is needed");
+}
+
+TEST(ReadSamples, a_long_value_is_cut_short_in_the_message) {
+  EXPECT_LT(reading_fails("\"" + std::string(5000, 'x') + "\"").message.size(), 120U);
+}
+
+TEST(ReadSamples, missing_or_odd_token_lists_are_errors) {
+  EXPECT_EQ(reading_fails(R"({"response_ids": [2]})").message, "has no prompt_ids");
+  EXPECT_EQ(reading_fails(R"({"prompt_ids": [2]})").message, "has no response_ids");
+  EXPECT_EQ(reading_fails(R"({"prompt_ids": 2, "response_ids": []})").message,
+            "prompt_ids is 2; a list of tokens is needed");
+}
+
+TEST(ReadSamples, a_key_that_is_there_twice_is_an_error) {
+  EXPECT_EQ(reading_fails(R"({"prompt_ids": [1], "prompt_ids": [2], "response_ids": []})").message,
+            "has the key 'prompt_ids' twice");
+}
+
+TEST(ReadSamples, a_uid_that_is_neither_text_nor_integer_is_an_error) {
+  EXPECT_EQ(reading_fails(R"({"uid": 1.5, "prompt_ids": [], "response_ids": []})").message,
+            "uid is 1.5; a text or an integer is needed");
+}
+
+TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
+  const FieldSpec advantages{"adv", DType::float32, FieldKind::response_token, {}};
+  const FieldSpec count{"n", DType::int64, FieldKind::sample, {}};
+  const FieldSpec mask{"mask", DType::boolean, FieldKind::token, {}};
+  const FieldSpec pairs{"top", DType::int64, FieldKind::response_token, {2}};
+  EXPECT_EQ(reading_fails(rollout_with("\"x\": 1"), {count}).message,
+            "has no field 'n', which other samples have");
+  EXPECT_EQ(reading_fails(rollout_with("\"adv\": [1]"), {advantages}).message,
+            "field 'adv' (response_token, float32) has 1 rows; the sample needs 2");
+  EXPECT_EQ(reading_fails(rollout_with("\"adv\": 1"), {advantages}).message,
+            "field 'adv' (response_token, float32) has 1 where a list is needed");
+  EXPECT_EQ(
+      reading_fails(rollout_with("\"adv\": [1, true]"), {advantages}).message,
+      "field 'adv' (response_token, float32) has an element true; a number within the range of float32 is "
+      "needed");
+  EXPECT_THAT(reading_fails(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
+              HasSubstr("range of float32"));
+  EXPECT_EQ(reading_fails(rollout_with("\"n\": 1.5"), {count}).message,
+            "field 'n' (sample, int64) has an element 1.5; a 64-bit integer is needed");
+  EXPECT_THAT(reading_fails(rollout_with("\"n\": 9223372036854775808"), {count}).message,
+              HasSubstr("a 64-bit integer is needed"));
+  EXPECT_THAT(reading_fails(rollout_with("\"mask\": [true, 1, false]"), {mask}).message,
+              HasSubstr("true or false is needed"));
+  EXPECT_EQ(reading_fails(rollout_with("\"top\": [[1, 2], [3]]"), {pairs}).message,
+            "field 'top' (response_token, int64) has 1 elements in a row; other samples have 2");
+  EXPECT_THAT(reading_fails(rollout_with("\"top\": [[1, 2], [3, [4]]]"), {pairs}).message,
+              HasSubstr("has an element [4]"));
+}
+
+TEST(ReadSamples, a_schema_with_a_dtype_that_json_does_not_give_is_refused) {
+  const TemporaryFile file("", ".jsonl");
+  const ErrorReport report = report_of<InputError>([&] {
+    (void)read_samples(file.path(), {}, schema_of({{"x", DType::bfloat16, FieldKind::sample, {}}}));
+  });
+  EXPECT_THAT(report.message, HasSubstr("bfloat16"));
+}
+
+TEST(ReadSamples, a_file_that_is_missing_or_has_shrunk_is_an_io_error) {
+  const TemporaryFile missing;
+  EXPECT_THROW((void)read_samples(missing.path(), {}, {}), IoError);
+  const TemporaryFile shrunk("{}\n", ".jsonl");
+  const std::vector<LineRef> lines{{0, 100, 0}};
+  EXPECT_THAT(report_of<IoError>([&] { (void)read_samples(shrunk.path(), lines, {}); }).message,
+              HasSubstr("ends at byte 3"));
+}
+
+TEST(ReadSamples, windows_line_ends_a_byte_order_mark_and_blank_lines_do_not_matter) {
+  const TemporaryFile file(
+      "\xef\xbb\xbf{\"prompt_ids\":[1],\"response_ids\":[2]}\r\n\r\n  "
+      "{\"prompt_ids\":[3],\"response_ids\":[]}",
+      ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(batch.samples()[1].id, SampleId{2}) << "blank lines count";
+}
+
+TEST(ReadSamples, lines_longer_than_any_buffer_are_read) {
+  std::string tokens = "0";
+  std::vector<std::int64_t> expected{0};
+  for (std::int64_t token = 1; token < 400000; ++token) {
+    tokens.append(",").append(std::to_string(token));
+    expected.push_back(token);
+  }
+  const std::string line = "{\"prompt_ids\":[" + tokens + "],\"response_ids\":[]}\n";
+  const TemporaryFile file("{\"prompt_ids\":[7],\"response_ids\":[]}\n" + line + line, ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  EXPECT_EQ(batch.num_tokens(), 800001);
+  const auto values = batch.at("input_ids").values<std::int64_t>();
+  EXPECT_TRUE(std::ranges::equal(values.subspan(1, 400000), expected));
+  EXPECT_TRUE(std::ranges::equal(values.subspan(400001), expected));
+}
+
+RC_GTEST_PROP(ReadSamples, any_choice_of_lines_in_any_order_reads_those_samples, ()) {
+  const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 2000)));
+  std::string text;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    text += "{\"prompt_ids\":[" + std::to_string(i) + "],\"note\":\"" +
+            std::string(static_cast<std::size_t>(lengths[i]), 'x') + "\",\"response_ids\":[]}\n";
+  }
+  const TemporaryFile file(text, ".jsonl");
+  const std::vector<LineRef> all = scan_whole(file.path()).lines;
+  const auto chosen =
+      *rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, all.size()));
+  std::vector<LineRef> lines;
+  for (const std::size_t i : chosen) lines.push_back(all[i]);
+  const RaggedBatch batch = read_samples(file.path(), lines, schema_of({}));
+  const auto tokens = batch.at("input_ids").values<std::int64_t>();
+  RC_ASSERT(std::ranges::equal(tokens, chosen, [](std::int64_t token, std::size_t line) {
+    return token == static_cast<std::int64_t>(line);
+  }));
+}
+
+RC_GTEST_PROP(ReadSamples, damaged_lines_are_refused_or_read_as_a_whole_batch, ()) {
+  std::string text = two_rollouts;
+  for (int damage = *rc::gen::inRange(1, 4); damage > 0; --damage) {
+    text[*rc::gen::inRange<std::size_t>(0, text.size())] =
+        *rc::gen::elementOf(std::string("\n\xff 019\"-.e,[]{}:tn"));
+  }
+  const TemporaryFile file(text, ".jsonl");
+  try {
+    const RaggedBatch batch = read_all(file.path());
+    RC_ASSERT(batch.at("input_ids").rows() == batch.num_tokens());
+  } catch (const InputError& error) {
+    RC_ASSERT(error.report().where.starts_with(file.path().string() + ":"));
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,213 @@
+#include "evenkeel/io/jsonl_schema.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/temporary_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::report_of;
+using testing_support::scan_whole;
+using testing_support::TemporaryFile;
+
+using Dimensions = std::vector<std::int64_t>;
+
+JsonlSchema infer(const std::string& text) {
+  const TemporaryFile file(text, ".jsonl");
+  return infer_schema(file.path(), scan_whole(file.path()).lines);
+}
+
+/// The schema of one rollout of so many tokens that has this text after its lists, such as `"reward": 1`.
+JsonlSchema infer_fields(int prompt, int response, const std::string& fields) {
+  const auto list = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text.append(i == 0 ? "[" : ",").append(std::to_string(i));
+    return count == 0 ? "[]" : text + "]";
+  };
+  return infer("{\"prompt_ids\": " + list(prompt) + ", \"response_ids\": " + list(response) +
+               (fields.empty() ? "" : ", " + fields) + "}\n");
+}
+
+ErrorReport inferring_fails(const std::string& text) {
+  return report_of<InputError>([&] { (void)infer(text); });
+}
+
+TEST(InferSchema, no_line_gives_the_empty_schema) {
+  EXPECT_EQ(infer(""), JsonlSchema{});
+  EXPECT_TRUE(infer("\n").empty);
+  EXPECT_FALSE(infer_fields(1, 1, "").empty);
+}
+
+TEST(InferSchema, the_outer_length_tells_the_kind) {
+  const JsonlSchema schema =
+      infer_fields(2, 1, R"("reward": 0.5, "advantages": [0.25], "mask": [1, 0, 1], "sample": 3)");
+  EXPECT_THAT(schema.fields,
+              ElementsAre(FieldSpec{"advantages", DType::float32, FieldKind::response_token, {}},
+                          FieldSpec{"mask", DType::int64, FieldKind::token, {}},
+                          FieldSpec{"reward", DType::float32, FieldKind::sample, {}},
+                          FieldSpec{"sample", DType::int64, FieldKind::sample, {}}));
+  EXPECT_THAT(schema.kind_open, IsEmpty());
+  EXPECT_THAT(schema.element_open, IsEmpty());
+}
+
+TEST(InferSchema, booleans_integers_and_reals_are_told_apart) {
+  const JsonlSchema schema =
+      infer_fields(1, 2, R"("a": [true, false], "b": [1, 2], "c": [1, 2.5], "d": 1e3)");
+  std::vector<DType> dtypes;
+  for (const FieldSpec& field : schema.fields) dtypes.push_back(field.dtype);
+  EXPECT_THAT(dtypes, ElementsAre(DType::boolean, DType::int64, DType::float32, DType::float32));
+}
+
+TEST(InferSchema, lists_inside_are_trailing_dimensions) {
+  const JsonlSchema schema = infer_fields(1, 1, R"("experts": [[[1, 2, 3]], [[4, 5, 6]]])");
+  EXPECT_EQ(schema.fields.at(0), (FieldSpec{"experts", DType::int64, FieldKind::token, {1, 3}}));
+}
+
+TEST(InferSchema, with_an_empty_prompt_the_kind_stays_open_until_another_line_decides) {
+  const JsonlSchema open = infer_fields(0, 2, R"("x": [1, 2])");
+  EXPECT_THAT(open.kind_open, ElementsAre("x"));
+  EXPECT_EQ(open.fields.at(0).kind, FieldKind::token);
+  const JsonlSchema decided = merge(open, infer_fields(1, 2, R"("x": [1, 2])"));
+  EXPECT_THAT(decided.kind_open, IsEmpty());
+  EXPECT_EQ(decided.fields.at(0).kind, FieldKind::response_token);
+  EXPECT_EQ(merge(open, infer_fields(1, 2, R"("x": [1, 2, 3])")).fields.at(0).kind, FieldKind::token);
+}
+
+TEST(InferSchema, with_an_empty_response_the_elements_stay_open_until_another_line_decides) {
+  const JsonlSchema open = infer_fields(2, 0, R"("x": [])");
+  EXPECT_THAT(open.element_open, ElementsAre("x"));
+  EXPECT_EQ(open.fields.at(0).kind, FieldKind::response_token);
+  EXPECT_EQ(open.fields.at(0).dtype, DType::float32);
+  const JsonlSchema decided = merge(open, infer_fields(0, 1, R"("x": [[true, false]])"));
+  EXPECT_EQ(decided.fields.at(0), (FieldSpec{"x", DType::boolean, FieldKind::response_token, {2}}));
+  EXPECT_THAT(decided.element_open, IsEmpty());
+}
+
+TEST(InferSchema, values_that_are_no_numbers_are_ignored_by_name) {
+  const JsonlSchema schema = infer_fields(1, 1,
+                                          R"("uid": "u", "text": "hi", "none": null, "extra": {"a": 1}, )"
+                                          R"("tags": ["a"], "chat": [{"role": "user"}], "tools": [], )"
+                                          R"("input_ids": [0, 0])");
+  EXPECT_THAT(schema.fields, IsEmpty());
+  EXPECT_THAT(schema.ignored, ElementsAre("chat", "extra", "input_ids", "none", "tags", "text", "tools"));
+}
+
+TEST(InferSchema, integers_in_one_line_and_reals_in_the_next_make_float32) {
+  const JsonlSchema schema = infer(R"({"prompt_ids": [1], "response_ids": [2], "reward": 1})"
+                                   "\n"
+                                   R"({"prompt_ids": [1], "response_ids": [2], "reward": 0.5})");
+  EXPECT_EQ(schema.fields.at(0), (FieldSpec{"reward", DType::float32, FieldKind::sample, {}}));
+}
+
+TEST(InferSchema, an_error_names_the_file_and_the_line_counted_from_one) {
+  const TemporaryFile file("\n{\"prompt_ids\": [1], \"response_ids\": [2], \"x\": [1, 2, 3]}\n", ".jsonl");
+  const ErrorReport report =
+      report_of<InputError>([&] { (void)infer_schema(file.path(), scan_whole(file.path()).lines); });
+  EXPECT_EQ(report.where, file.line(2));
+  EXPECT_EQ(report.message, "field 'x' has 3 rows; the sample has 2 tokens, 1 of them in the response");
+}
+
+TEST(InferSchema, a_field_missing_in_a_later_line_is_an_error_there) {
+  const TemporaryFile file(
+      "{\"prompt_ids\": [1], \"response_ids\": [2], \"reward\": 1}\n"
+      "{\"prompt_ids\": [1], \"response_ids\": [2]}\n",
+      ".jsonl");
+  const ErrorReport report =
+      report_of<InputError>([&] { (void)infer_schema(file.path(), scan_whole(file.path()).lines); });
+  EXPECT_EQ(report.where, file.line(2));
+  EXPECT_THAT(report.message, HasSubstr("'reward'"));
+}
+
+TEST(InferSchema, uneven_or_mixed_lists_are_errors) {
+  const auto line = [](const std::string& value) {
+    return R"({"prompt_ids": [1], "response_ids": [2], "x": )" + value + "}";
+  };
+  EXPECT_THAT(inferring_fails(line("[[1], [2, 3]]")).message, HasSubstr("different shapes"));
+  EXPECT_THAT(inferring_fails(line("[1, [2]]")).message, HasSubstr("different shapes"));
+  EXPECT_THAT(inferring_fails(line("[[2], 1]")).message, HasSubstr("different shapes"));
+  EXPECT_THAT(inferring_fails(line("[1, \"a\"]")).message, HasSubstr("mixes numbers with text"));
+  EXPECT_THAT(inferring_fails(line("[null, 0.5]")).message, HasSubstr("mixes numbers with text"));
+  EXPECT_THAT(inferring_fails(line("[true, 1]")).message, HasSubstr("mixes booleans"));
+}
+
+TEST(MergeSchemas, clashes_are_errors_that_name_the_field) {
+  const auto clash = [](const JsonlSchema& a, const JsonlSchema& b) {
+    const std::string forward = report_of<InputError>([&] { (void)merge(a, b); }).message;
+    EXPECT_EQ(forward, report_of<InputError>([&] { (void)merge(b, a); }).message);
+    return forward;
+  };
+  const JsonlSchema scalar = infer_fields(1, 2, R"("x": 1)");
+  const JsonlSchema list = infer_fields(1, 2, R"("x": [1, 2])");
+  const JsonlSchema either = infer_fields(0, 2, R"("x": [1, 2])");
+  const JsonlSchema pairs = infer_fields(1, 2, R"("x": [[1, 2], [3, 4]])");
+  const JsonlSchema text = infer_fields(1, 2, R"("x": "one")");
+  const JsonlSchema flags = infer_fields(1, 2, R"("x": [true, false])");
+  EXPECT_EQ(clash(scalar, list),
+            "field 'x' is a response_token field in some samples and a sample field in others");
+  EXPECT_THAT(clash(scalar, either), HasSubstr("sample field"));
+  EXPECT_EQ(clash(pairs, list), "field 'x' has rows of shape [] in some samples and [2] in others");
+  EXPECT_THAT(clash(flags, list), HasSubstr("boolean in some samples"));
+  EXPECT_THAT(clash(text, list), HasSubstr("'x' holds numbers in some samples"));
+  EXPECT_THAT(clash(infer_fields(1, 1, ""), scalar), HasSubstr("'x' holds numbers in some samples"));
+}
+
+/// Schemas of single rollouts that differ in field x in every way, and a few that differ elsewhere.
+std::vector<JsonlSchema> all_forms() {
+  std::vector<JsonlSchema> forms{JsonlSchema{},
+                                 infer_fields(2, 0, R"("x": [])"),
+                                 infer_fields(0, 0, R"("x": [])"),
+                                 infer_fields(1, 2, R"("x": [0.5, 1], "note": "a")"),
+                                 infer_fields(0, 2, R"("x": [1, 2], "tags": [])"),
+                                 infer_fields(1, 2, R"("x": [1, 2], "y": 2)")};
+  for (const std::string value : {"1", "1.5", "true", "\"text\""})
+    forms.push_back(infer_fields(1, 2, "\"x\": " + value));
+  for (const std::string value : {"[1, 2]", "[0.5, 2]", "[true, false]", "[[1], [2]]", "[[], []]"}) {
+    for (const auto& [prompt, response] : {std::pair{0, 2}, std::pair{1, 2}, std::pair{1, 1}}) {
+      forms.push_back(infer_fields(prompt, response, "\"x\": " + value));
+    }
+  }
+  return forms;
+}
+
+/// The merged schema, or none when the two clash.
+std::optional<JsonlSchema> try_merge(const std::optional<JsonlSchema>& a,
+                                     const std::optional<JsonlSchema>& b) {
+  if (!a || !b) return std::nullopt;
+  try {
+    return merge(*a, *b);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+TEST(MergeSchemas, any_order_and_grouping_gives_the_same) {
+  const std::vector<JsonlSchema> forms = all_forms();
+  for (const JsonlSchema& a : forms) {
+    for (const JsonlSchema& b : forms) {
+      const auto ab = try_merge(a, b);
+      ASSERT_EQ(ab, try_merge(b, a));
+      for (const JsonlSchema& c : forms) ASSERT_EQ(try_merge(ab, c), try_merge(a, try_merge(b, c)));
+    }
+  }
+}
+
+TEST(MergeSchemas, merging_with_itself_or_nothing_changes_nothing) {
+  for (const JsonlSchema& a : all_forms()) {
+    EXPECT_EQ(merge(a, a), a);
+    EXPECT_EQ(merge(a, JsonlSchema{}), a);
+    EXPECT_EQ(merge(JsonlSchema{}, a), a);
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,281 @@
+#include "evenkeel/io/safetensors.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "io/temporary_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_support::files_named_like;
+using testing_support::report_of;
+using testing_support::TemporaryFile;
+
+constexpr std::array<DType, 8> all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
+                                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+template <typename T>
+TensorView tensor_of(std::string name, const std::vector<T>& values) {
+  return {std::move(name),
+          dtype_of<T>,
+          {static_cast<std::int64_t>(values.size())},
+          std::as_bytes(std::span(values))};
+}
+
+/// A file's text: the header's length, the header, the data.
+std::string file_text(const std::string& header, const std::string& data) {
+  const std::uint64_t length = header.size();
+  std::string text(8, '\0');
+  std::memcpy(text.data(), &length, 8);
+  return text + header + data;
+}
+
+std::string reading_fails(const std::string& text) {
+  const TemporaryFile file(text, ".safetensors");
+  const ErrorReport report = report_of<InputError>([&] { SafetensorsFile{file.path()}; });
+  EXPECT_EQ(report.where, file.path().string());
+  return report.message;
+}
+
+TEST(WriteSafetensors, follows_the_format_to_the_byte) {
+  const std::vector<std::int32_t> values{1, -1};
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(), std::vector{tensor_of("a", values)}, {{"k", "v"}});
+  const std::string header =
+      R"({"__metadata__":{"k":"v"},"a":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})";
+  EXPECT_EQ(header.size() % 8, 7U) << "one space of padding is needed";
+  EXPECT_EQ(file.content(), file_text(header + " ", std::string("\1\0\0\0\xff\xff\xff\xff", 8)));
+}
+
+TEST(WriteSafetensors, larger_elements_come_first_then_names) {
+  const std::vector<std::uint8_t> bytes{1, 2, 3};
+  const std::vector<std::int64_t> longs{4};
+  const std::vector<float> floats{0.5F};
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(),
+                    std::vector{tensor_of("z", bytes), tensor_of("c", floats), tensor_of("b", longs),
+                                tensor_of("a", floats), tensor_of("d", bytes)},
+                    {});
+  EXPECT_THAT(SafetensorsFile(file.path()).names(), ElementsAre("b", "a", "c", "d", "z"));
+}
+
+TEST(WriteSafetensors, nothing_at_all_is_a_file_too) {
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(), {}, {});
+  EXPECT_EQ(file.content(), file_text("{}      ", ""));
+  EXPECT_THAT(SafetensorsFile(file.path()).names(), IsEmpty());
+  EXPECT_THAT(SafetensorsFile(file.path()).metadata(), IsEmpty());
+}
+
+TEST(WriteSafetensors, replaces_an_older_file_and_leaves_no_other) {
+  const TemporaryFile file("old", ".safetensors");
+  write_safetensors(file.path(), {}, {});
+  EXPECT_EQ(file.content().size(), 16U);
+  EXPECT_EQ(files_named_like(file.path()), 1);
+}
+
+TEST(WriteSafetensors, a_tensor_that_does_not_fit_its_shape_is_refused) {
+  const std::vector<float> values{1, 2, 3};
+  TensorView tensor = tensor_of("loss", values);
+  tensor.shape = {2, 2};
+  const TemporaryFile file(".safetensors");
+  const ErrorReport report =
+      report_of<InputError>([&] { write_safetensors(file.path(), std::vector{tensor}, {}); });
+  EXPECT_EQ(report.where, "tensor 'loss'");
+  EXPECT_EQ(report.message, "has 12 bytes; shape [2,2] of float32 needs 16");
+  EXPECT_EQ(files_named_like(file.path()), 0);
+}
+
+TEST(WriteSafetensors, impossible_shapes_names_and_texts_are_refused) {
+  const TemporaryFile file(".safetensors");
+  const auto message = [&](TensorView tensor) {
+    return report_of<InputError>([&] { write_safetensors(file.path(), std::vector{tensor}, {}); }).message;
+  };
+  constexpr std::int64_t huge = std::int64_t{1} << 40;
+  EXPECT_THAT(message({"x", DType::int64, {-1}, {}}), HasSubstr("negative dimension"));
+  EXPECT_THAT(message({"x", DType::int64, {huge, huge}, {}}), HasSubstr("too many elements"));
+  EXPECT_THAT(message({"__metadata__", DType::int64, {0}, {}}), HasSubstr("name of the metadata"));
+  EXPECT_THAT(message({"\xff", DType::int64, {0}, {}}), HasSubstr("UTF-8"));
+  const std::vector<TensorView> twice{{"x", DType::int64, {0}, {}}, {"x", DType::uint8, {0}, {}}};
+  EXPECT_EQ(report_of<InputError>([&] { write_safetensors(file.path(), twice, {}); }).message,
+            "is there twice");
+}
+
+TEST(WriteSafetensors, a_missing_folder_is_an_io_error_with_path_and_reason) {
+  const ErrorReport report = report_of<IoError>([] { write_safetensors("/no/such/x.safetensors", {}, {}); });
+  EXPECT_EQ(report.where, "/no/such/x.safetensors");
+  EXPECT_THAT(report.message, HasSubstr("No such file or directory"));
+}
+
+TEST(SafetensorsFile, gives_back_what_was_written) {
+  const std::vector<std::int64_t> ids{5, 6, 7, 8, 9, 10};
+  const std::vector<double> scalar{2.5};
+  TensorView matrix = tensor_of("input_ids", ids);
+  matrix.shape = {2, 3};
+  TensorView number = tensor_of("weight", scalar);
+  number.shape = {};
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(), std::vector{matrix, number},
+                    {{"num_tokens", "6"}, {"layout", "packed \"x\""}});
+  const SafetensorsFile read(file.path());
+  EXPECT_THAT(read.metadata(),
+              ElementsAre(testing::Pair("layout", "packed \"x\""), testing::Pair("num_tokens", "6")));
+  EXPECT_EQ(read.at("input_ids").dtype, DType::int64);
+  EXPECT_THAT(read.at("input_ids").shape, ElementsAre(2, 3));
+  EXPECT_TRUE(std::ranges::equal(read.at("input_ids").bytes, matrix.bytes));
+  EXPECT_THAT(read.at("weight").shape, IsEmpty());
+  EXPECT_TRUE(std::ranges::equal(read.at("weight").bytes, number.bytes));
+}
+
+TEST(SafetensorsFile, views_outlive_a_move) {
+  const std::vector<std::int64_t> ids{5, 6};
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(), std::vector{tensor_of("x", ids)}, {});
+  SafetensorsFile first(file.path());
+  const std::span<const std::byte> bytes = first.at("x").bytes;
+  const SafetensorsFile second = std::move(first);
+  EXPECT_EQ(second.at("x").bytes.data(), bytes.data());
+  EXPECT_TRUE(std::ranges::equal(bytes, std::as_bytes(std::span(ids))));
+}
+
+TEST(SafetensorsFile, an_unknown_tensor_is_an_error_that_lists_the_known_ones) {
+  const std::vector<std::int64_t> ids{5, 6};
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(), std::vector{tensor_of("x", ids), tensor_of("y", ids)}, {});
+  const SafetensorsFile read(file.path());
+  EXPECT_EQ(report_of<InputError>([&] { (void)read.at("z"); }).message,
+            "has no tensor 'z'; its tensors are: x, y");
+}
+
+TEST(SafetensorsFile, files_of_other_writers_are_read) {
+  const TemporaryFile file(file_text(" {\"b\":{\"shape\":[1],\"data_offsets\":[2,3],\"dtype\":\"U8\"},"
+                                     "\"empty\":{\"dtype\":\"F16\",\"shape\":[0],\"data_offsets\":[2,2]},"
+                                     "\"a\":{\"dtype\":\"BOOL\",\"shape\":[2,1],\"data_offsets\":[0,2]}}\n",
+                                     "xyz"),
+                           ".safetensors");
+  const SafetensorsFile read(file.path());
+  EXPECT_THAT(read.names(), ElementsAre("a", "empty", "b"));
+  EXPECT_EQ(read.at("b").bytes[0], std::byte{'z'});
+}
+
+TEST(SafetensorsFile, a_header_that_is_cut_off_or_too_long_is_refused) {
+  EXPECT_THAT(reading_fails(""), HasSubstr("has 0 bytes"));
+  EXPECT_THAT(reading_fails("1234567"), HasSubstr("has 7 bytes"));
+  EXPECT_THAT(reading_fails(file_text("{}", "").substr(0, 9)),
+              HasSubstr("the header has 2 bytes, the file has 1"));
+  EXPECT_THAT(reading_fails(std::string(8, '\xff')), HasSubstr("at most 100000000"));
+}
+
+TEST(SafetensorsFile, a_header_that_is_malformed_is_refused) {
+  const auto message = [](const std::string& header) { return reading_fails(file_text(header, "")); };
+  EXPECT_THAT(message("{"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(message(""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(message("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(message(R"({"a":1})"), HasSubstr("tensor 'a' is not an object"));
+  EXPECT_THAT(message(R"({"__metadata__":[]})"), HasSubstr("__metadata__ is not an object"));
+  EXPECT_THAT(message(R"({"__metadata__":{"a":1}})"), HasSubstr("__metadata__ 'a' is not a text"));
+  EXPECT_THAT(message(R"({"__metadata__":{"a":"1","a":"2"}})"), HasSubstr("__metadata__ has 'a' twice"));
+  const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  EXPECT_THAT(message("{\"a\":" + entry + ",\"a\":" + entry + "}"), HasSubstr("'a' twice"));
+}
+
+TEST(SafetensorsFile, a_tensor_entry_that_is_malformed_is_refused) {
+  const auto message = [](const std::string& entry) {
+    return reading_fails(file_text("{\"a\":" + entry + "}", "12345678"));
+  };
+  EXPECT_THAT(message(R"({"shape":[8],"data_offsets":[0,8]})"), HasSubstr("no dtype"));
+  EXPECT_THAT(message(R"({"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]})"), HasSubstr("F8_E4M3"));
+  EXPECT_THAT(message(R"({"dtype":"U8","data_offsets":[0,8]})"), HasSubstr("shape is not a list"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[-8],"data_offsets":[0,8]})"),
+              HasSubstr("not an integer from 0"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8.5],"data_offsets":[0,8]})"),
+              HasSubstr("not an integer from 0"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
+              HasSubstr("too many elements"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8]})"), HasSubstr("data_offsets is not a list"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8],"data_offsets":[0]})"), HasSubstr("a begin and an end"));
+  EXPECT_THAT(message(R"({"dtype":"I32","shape":[8],"data_offsets":[0,8]})"),
+              HasSubstr("8 bytes; its shape and dtype need 32"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[0],"data_offsets":[8,0]})"), HasSubstr("need 0"));
+}
+
+TEST(SafetensorsFile, holes_overlaps_and_unused_bytes_are_refused) {
+  const auto two = [](const std::string& first, const std::string& second, const std::string& data) {
+    return reading_fails(file_text("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" + first +
+                                       "},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" + second +
+                                       "}}",
+                                   data));
+  };
+  EXPECT_THAT(two("[0,4]", "[5,9]", "123456789"), HasSubstr("'b' starts at byte 5"));
+  EXPECT_THAT(two("[0,4]", "[3,7]", "1234567"), HasSubstr("'b' starts at byte 3"));
+  EXPECT_THAT(two("[1,5]", "[5,9]", "123456789"), HasSubstr("'a' starts at byte 1"));
+  EXPECT_THAT(two("[0,4]", "[4,8]", "123456789"), HasSubstr("have 8 bytes, the file has 9"));
+  EXPECT_THAT(two("[0,4]", "[4,8]", "1234567"), HasSubstr("have 8 bytes, the file has 7"));
+}
+
+RC_GTEST_PROP(SafetensorsFile, any_tensors_come_back_aligned, ()) {
+  const auto count = *rc::gen::inRange(0, 8);
+  std::vector<std::vector<std::byte>> contents;
+  std::vector<TensorView> tensors;
+  for (int i = 0; i < count; ++i) {
+    const DType dtype = *rc::gen::elementOf(all_dtypes);
+    const auto shape = *rc::gen::container<std::vector<std::int64_t>>(*rc::gen::inRange<std::size_t>(0, 4),
+                                                                      rc::gen::inRange<std::int64_t>(0, 4));
+    const auto elements = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+    contents.emplace_back(static_cast<std::size_t>(elements) * size_of(dtype), static_cast<std::byte>(i + 1));
+    tensors.push_back({std::to_string(i), dtype, shape, contents.back()});
+  }
+  const auto metadata = *rc::gen::arbitrary<std::map<std::string, int>>();
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : metadata) texts[std::to_string(key.size())] = std::to_string(value);
+
+  const TemporaryFile file(".safetensors");
+  write_safetensors(file.path(), tensors, texts);
+  const SafetensorsFile read(file.path());
+  RC_ASSERT(read.metadata() == texts);
+  RC_ASSERT(read.names().size() == tensors.size());
+  if (tensors.empty()) return;
+  const auto base = reinterpret_cast<std::uintptr_t>(read.at(read.names().front()).bytes.data());
+  for (const TensorView& tensor : tensors) {
+    const TensorView& back = read.at(tensor.name);
+    RC_ASSERT(back.dtype == tensor.dtype);
+    RC_ASSERT(back.shape == tensor.shape);
+    RC_ASSERT(std::ranges::equal(back.bytes, tensor.bytes));
+    const auto address = reinterpret_cast<std::uintptr_t>(back.bytes.data());
+    RC_ASSERT((address - base) % size_of(tensor.dtype) == 0U);
+  }
+}
+
+RC_GTEST_PROP(SafetensorsFile, a_damaged_file_is_refused_or_stays_within_its_bytes, ()) {
+  const std::vector<std::int64_t> ids{1, 2, 3};
+  const std::vector<float> loss{0.5F};
+  const TemporaryFile whole(".safetensors");
+  write_safetensors(whole.path(), std::vector{tensor_of("ids", ids), tensor_of("loss", loss)}, {{"k", "v"}});
+  std::string text = whole.content();
+  for (int damage = *rc::gen::inRange(1, 4); damage > 0; --damage) {
+    text[*rc::gen::inRange<std::size_t>(0, text.size())] =
+        *rc::gen::elementOf(std::string("\0\xff 019\"-,[]{}:", 15));
+  }
+  text.resize(*rc::gen::elementOf(std::vector{text.size(), text.size(), text.size() - 1, text.size() + 1}));
+  const TemporaryFile damaged(text, ".safetensors");
+  try {
+    const SafetensorsFile read(damaged.path());
+    std::size_t bytes = 0;
+    for (const std::string& name : read.names()) bytes += read.at(name).bytes.size();
+    RC_ASSERT(bytes < text.size());
+  } catch (const InputError& error) {
+    RC_ASSERT(error.report().where == damaged.path().string());
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/io/lines.hpp"
+
+namespace evenkeel::testing_support {
+
+/// A file with this content, for the life of the object. `content` may be left to the code under test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& ending = ".txt") : path_(unused_path(ending)) {}
+  TemporaryFile(std::string_view content, const std::string& ending) : TemporaryFile(ending) {
+    std::ofstream(path_, std::ios::binary) << content;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::string content() const {
+    std::ostringstream text;
+    text << std::ifstream(path_, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  /// "PATH:LINE", as error messages have it.
+  [[nodiscard]] std::string line(int number) const { return path_.string() + ":" + std::to_string(number); }
+
+ private:
+  static std::filesystem::path unused_path(const std::string& ending) {
+    static int count = 0;
+    return testing::TempDir() + "evenkeel_io_" + std::to_string(::getpid()) + "_" + std::to_string(count++) +
+           ending;
+  }
+
+  std::filesystem::path path_;
+};
+
+inline LineScan scan_whole(const std::filesystem::path& path) {
+  return scan_lines(path, {0, evenkeel::file_size(path)});
+}
+
+/// The report of the error of type E that `act` throws; fails the test when it throws none.
+template <typename E, typename Act>
+ErrorReport report_of(Act&& act) {
+  try {
+    act();
+  } catch (const E& error) {
+    return error.report();
+  }
+  ADD_FAILURE() << "an error was expected";
+  return {};
+}
+
+/// How many files beside `path`, itself included, have a name that starts with its own, as a temporary file
+/// that was left behind would.
+inline int files_named_like(const std::filesystem::path& path) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
+    count += entry.path().filename().string().starts_with(path.filename().string()) ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace evenkeel::testing_support
