@@ -28,7 +28,7 @@ void inspect_safetensors(const std::filesystem::path& path) {
 
 // Says what fields rollouts carry; a table of lengths has none.
 void inspect_fields(const std::filesystem::path& path) {
-  const LineScan scan = scan_lines(path, {0, evenkeel::file_size(path)});
+  const LineScan scan = scan_lines(path, {0, bytes_of_file(path)});
   const JsonlSchema schema = infer_schema(path, scan.lines);
   std::cout << "fields\n";
   for (const FieldSpec& field : schema.fields) {

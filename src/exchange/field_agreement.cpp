@@ -19,12 +19,12 @@ std::string describe(const FieldSpec& spec) {
   return text;
 }
 
-std::uint64_t hash_of(std::span<const FieldSpec> fields) {
+std::int64_t hash_of(std::span<const FieldSpec> fields) {
   std::string text;
   for (const FieldSpec& field : fields) text += field.name + '\0' + describe(field) + '\0';
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+  return static_cast<std::int64_t>(hash);
 }
 
 std::vector<FieldSpec> fields_of(const RaggedBatch& batch) {
@@ -73,15 +73,15 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 }  // namespace
 
 std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, const RaggedBatch& mine) {
-  constexpr std::uint64_t anything = std::numeric_limits<std::uint64_t>::max();
+  // Signed words: Open MPI 4.1's vectorized MPI_MIN compares unsigned 64-bit numbers as if they were signed.
+  constexpr std::int64_t anything = std::numeric_limits<std::int64_t>::max();
   const bool have_samples = mine.size() > 0;
   std::vector<FieldSpec> fields = have_samples ? fields_of(mine) : std::vector<FieldSpec>{};
-  const std::uint64_t hash = hash_of(fields);
-  const std::array<std::uint64_t, 4> words{have_samples ? hash : anything, have_samples ? ~hash : anything,
-                                           have_samples ? static_cast<std::uint64_t>(comm.rank()) : anything,
-                                           have_samples ? 1U : 0U};
-  std::array<std::uint64_t, 4> least{};
-  boost::mpi::all_reduce(comm, words.data(), 4, least.data(), boost::mpi::minimum<std::uint64_t>());
+  const std::int64_t hash = hash_of(fields);
+  const std::array<std::int64_t, 4> words{have_samples ? hash : anything, have_samples ? ~hash : anything,
+                                          have_samples ? comm.rank() : anything, have_samples ? 1 : 0};
+  std::array<std::int64_t, 4> least{};
+  boost::mpi::all_reduce(comm, words.data(), 4, least.data(), boost::mpi::minimum<std::int64_t>());
   const bool nobody_has_samples = least[2] == anything;
   if (nobody_has_samples) return fields;
   if (least[0] != ~least[1]) throw_first_difference(comm, fields);

@@ -183,7 +183,7 @@ std::vector<LengthRow> read_length_table(const std::filesystem::path& path) {
     throw InputError(path.string(),
                      "ends in " + in_quotes(ending) + "; a length table is a .csv or a .jsonl file");
   }
-  const std::vector<LineRef> lines = scan_lines(path, {0, evenkeel::file_size(path)}).lines;
+  const std::vector<LineRef> lines = scan_lines(path, {0, bytes_of_file(path)}).lines;
   return ending == ".csv" ? read_csv(path, lines) : read_jsonl(path, lines);
 }
 

@@ -86,7 +86,7 @@ void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
 
 }  // namespace
 
-std::int64_t file_size(const std::filesystem::path& path) {
+std::int64_t bytes_of_file(const std::filesystem::path& path) {
   return InputFile(path).size();
 }
 

@@ -30,8 +30,9 @@ class Stopwatch {
 void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
                          [[maybe_unused]] std::uint64_t hash) {
 #ifndef NDEBUG
-  const auto least = boost::mpi::all_reduce(world, hash, boost::mpi::minimum<std::uint64_t>());
-  const auto most = boost::mpi::all_reduce(world, hash, boost::mpi::maximum<std::uint64_t>());
+  const auto word = static_cast<std::int64_t>(hash);
+  const auto least = boost::mpi::all_reduce(world, word, boost::mpi::minimum<std::int64_t>());
+  const auto most = boost::mpi::all_reduce(world, word, boost::mpi::maximum<std::int64_t>());
   if (least != most) throw std::logic_error("ranks planned different steps from equal length tables");
 #endif
 }

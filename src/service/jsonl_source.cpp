@@ -79,7 +79,7 @@ JsonlSchema merge_over_ranks(const boost::mpi::communicator& comm, const JsonlSc
 JsonlSource::JsonlSource(const boost::mpi::communicator& comm, std::filesystem::path path)
     : path_(std::move(path)) {
   LineScan scan = together(comm, [&] {
-    const std::vector<ByteRange> ranges = split_bytes(evenkeel::file_size(path_), comm.size());
+    const std::vector<ByteRange> ranges = split_bytes(bytes_of_file(path_), comm.size());
     return scan_lines(path_, ranges[static_cast<std::size_t>(comm.rank())]);
   });
   number_from(scan.lines, newlines_before(comm, scan.newlines));

@@ -29,7 +29,7 @@ struct Rollout {
 };
 
 std::vector<Rollout> read_rollouts(const std::filesystem::path& path) {
-  const LineScan scan = scan_lines(path, {0, evenkeel::file_size(path)});
+  const LineScan scan = scan_lines(path, {0, bytes_of_file(path)});
   const RaggedBatch batch = read_samples(path, scan.lines, infer_schema(path, scan.lines));
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   std::vector<Rollout> rollouts;

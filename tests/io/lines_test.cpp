@@ -151,33 +151,33 @@ TEST(ScanLines, ranges_of_a_large_file_give_what_the_whole_gives) {
   const TemporaryFile file(text, ".txt");
   const LineScan whole = scan_whole(file.path());
   for (const int parts : {2, 3, 7, 64}) {
-    const LineScan cut = scan_ranges(file.path(), split_bytes(evenkeel::file_size(file.path()), parts));
+    const LineScan cut = scan_ranges(file.path(), split_bytes(bytes_of_file(file.path()), parts));
     EXPECT_EQ(cut.lines, whole.lines) << parts << " parts";
     EXPECT_EQ(cut.newlines, whole.newlines) << parts << " parts";
   }
 }
 
 TEST(FileSize, counts_bytes) {
-  EXPECT_EQ(evenkeel::file_size(TemporaryFile("", ".txt").path()), 0);
-  EXPECT_EQ(evenkeel::file_size(TemporaryFile("abc\n", ".txt").path()), 4);
+  EXPECT_EQ(bytes_of_file(TemporaryFile("", ".txt").path()), 0);
+  EXPECT_EQ(bytes_of_file(TemporaryFile("abc\n", ".txt").path()), 4);
 }
 
 TEST(FileSize, a_missing_file_is_an_error_with_its_path_and_the_reason) {
   const TemporaryFile file;
-  const ErrorReport report = report_of<IoError>([&] { (void)evenkeel::file_size(file.path()); });
+  const ErrorReport report = report_of<IoError>([&] { (void)bytes_of_file(file.path()); });
   EXPECT_EQ(report.where, file.path().string());
   EXPECT_THAT(report.message, HasSubstr("No such file"));
 }
 
 TEST(FileSize, a_folder_is_an_error) {
-  const ErrorReport report = report_of<IoError>([] { (void)evenkeel::file_size(testing::TempDir()); });
+  const ErrorReport report = report_of<IoError>([] { (void)bytes_of_file(testing::TempDir()); });
   EXPECT_THAT(report.message, HasSubstr("folder"));
 }
 
 TEST(FileSize, a_pipe_is_an_error_and_does_not_block) {
   const TemporaryFile file;
   ASSERT_EQ(::mkfifo(file.path().c_str(), 0600), 0);
-  const ErrorReport report = report_of<IoError>([&] { (void)evenkeel::file_size(file.path()); });
+  const ErrorReport report = report_of<IoError>([&] { (void)bytes_of_file(file.path()); });
   EXPECT_THAT(report.message, HasSubstr("regular file"));
 }
 
@@ -185,7 +185,7 @@ TEST(FileSize, an_unreadable_file_is_an_error) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const TemporaryFile file("secret", ".txt");
   std::filesystem::permissions(file.path(), std::filesystem::perms::none);
-  EXPECT_THROW((void)evenkeel::file_size(file.path()), IoError);
+  EXPECT_THROW((void)bytes_of_file(file.path()), IoError);
 }
 
 TEST(SplitBytes, longer_ranges_come_first) {

@@ -47,7 +47,7 @@ class TemporaryFile {
 };
 
 inline LineScan scan_whole(const std::filesystem::path& path) {
-  return scan_lines(path, {0, evenkeel::file_size(path)});
+  return scan_lines(path, {0, bytes_of_file(path)});
 }
 
 /// The report of the error of type E that `act` throws; fails the test when it throws none.

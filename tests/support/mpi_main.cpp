@@ -21,6 +21,8 @@ class RankedFailures : public testing::EmptyTestEventListener {
     std::cerr << prefix_ + (result.file_name() ? result.file_name() : "?") + ":" +
                      std::to_string(result.line_number()) + ": " + result.summary() + "\n"
               << std::flush;
+    // This rank leaves the test here and would leave the others waiting in their next collective call.
+    if (result.fatally_failed()) boost::mpi::environment::abort(1);
   }
 
  private:

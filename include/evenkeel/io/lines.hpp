@@ -16,7 +16,7 @@ struct ByteRange {
 };
 
 /// The bytes of a regular file. Throws IoError when it is missing, cannot be read, or is a folder or a pipe.
-[[nodiscard]] std::int64_t file_size(const std::filesystem::path& path);
+[[nodiscard]] std::int64_t bytes_of_file(const std::filesystem::path& path);
 
 /// [0, bytes) as `parts` contiguous ranges in order whose sizes differ by at most one byte; the longer ones
 /// come first. Throws InputError when `parts` < 1 or `bytes` < 0.
