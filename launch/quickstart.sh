@@ -10,4 +10,9 @@ source "$root/launch/environment.sh"
 "$root/launch/install-packages.sh"
 "$root/launch/build.sh" release evenkeel
 
-exec mpirun -n 8 "$root/build/release/bin/evenkeel" run "$root/configs/quickstart.yaml" "$@" </dev/null
+# A rank cannot see whether the user sits at a terminal: mpirun stands between. This script can.
+progress=lines
+if [[ -t 2 ]]; then progress=bar; fi
+
+exec mpirun -n 8 "$root/build/release/bin/evenkeel" run "$root/configs/quickstart.yaml" --progress "$progress" "$@" \
+  </dev/null

@@ -4,15 +4,15 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace evenkeel::cli {
 
-int launched_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::atoi(rank);
-  }
-  return 0;
+bool launched() {
+  return std::ranges::any_of(std::array{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"},
+                             [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
 void set_up_logging(int rank, bool all_ranks, const std::string& level) {

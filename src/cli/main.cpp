@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
-#include <cstdlib>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -25,6 +26,17 @@ constexpr const char* examples =
     "  evenkeel inspect rollouts.jsonl\n"
     "  evenkeel config schema";
 
+// Under a launcher every rank parses the same words. Rank 0 tells the user, and the others wait until it has:
+// a launcher kills the rest of a job as soon as one rank fails.
+int tell_once(const CLI::App& app, const CLI::ParseError& error) {
+  if (!evenkeel::cli::launched()) return app.exit(error);
+  const boost::mpi::environment environment;
+  const boost::mpi::communicator world;
+  if (world.rank() == 0) app.exit(error);
+  world.barrier();
+  return error.get_exit_code();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -42,8 +54,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Under mpirun every rank parses the same words; one of them tells the user.
-    return launched_rank() > 0 ? error.get_exit_code() : app.exit(error);
+    return tell_once(app, error);
   }
   try {
     return chosen();

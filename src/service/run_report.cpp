@@ -75,7 +75,7 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string row(const char* name, const std::string& value) {
-  return fmt::format("  {:<34}{}\n", name, value);
+  return fmt::format("  {:<36}{}\n", name, value);
 }
 
 std::string ratio_text(const Ratio& ratio) {

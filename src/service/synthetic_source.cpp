@@ -22,6 +22,10 @@ namespace {
 
 constexpr std::int64_t vocabulary = 32000;
 
+// The longest sample fits the default cap of 8192 tokens, so that a job without a file runs as it comes.
+constexpr std::int64_t longest_prompt = 2048;
+constexpr std::int64_t longest_response = 6144;
+
 // One engine a sample, so that a sample's tokens do not depend on who makes it.
 void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_t sample) {
   std::seed_seq seeds{seed >> 32, seed & 0xffffffff, static_cast<std::uint64_t>(sample)};
@@ -33,6 +37,8 @@ void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_
 
 SyntheticSource::SyntheticSource(std::int64_t samples, std::uint64_t seed) : samples_(samples) {
   spec_.seed = seed;
+  spec_.prompt_length.max = longest_prompt;
+  spec_.response_length.max = longest_response;
   spec_.prompts = (samples + spec_.group_size - 1) / spec_.group_size;
   validate(spec_);
 }

@@ -44,6 +44,13 @@ struct MeshCase {
   std::int64_t global_batch;
 };
 
+std::string name_of(const testing::TestParamInfo<MeshCase>& info) {
+  const auto& [mesh, zigzag, cap, global_batch] = info.param;
+  return "tp" + std::to_string(mesh.tp) + "_cp" + std::to_string(mesh.cp) + "_dp" + std::to_string(mesh.dp) +
+         "_pp" + std::to_string(mesh.pp) + (zigzag ? "_zigzag" : "_contiguous") + "_cap" +
+         std::to_string(cap) + "_batch" + std::to_string(global_batch);
+}
+
 class RunOverMeshes : public Run, public testing::WithParamInterface<MeshCase> {};
 
 TEST_P(RunOverMeshes, hands_every_rank_its_share_of_the_rollouts) {
@@ -70,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
                     MeshCase{{2, 2, 2, 1}, true, 1024, 70}, MeshCase{{1, 4, 2, 1}, true, 1536, 24},
                     MeshCase{{1, 4, 2, 1}, false, 1536, 24}, MeshCase{{1, 2, 2, 2}, true, 1024, 33},
                     MeshCase{{1, 2, 2, 1}, false, 4096, 70}, MeshCase{{1, 1, 3, 1}, true, 1024, 16},
-                    MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}));
+                    MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}),
+    name_of);
 
 TEST_F(Run, writes_a_report_for_people_and_one_for_programs) {
   const ProgramResult result =
