@@ -27,13 +27,6 @@ std::int64_t hash_of(std::span<const FieldSpec> fields) {
   return static_cast<std::int64_t>(hash);
 }
 
-std::vector<FieldSpec> fields_of(const RaggedBatch& batch) {
-  std::vector<FieldSpec> fields;
-  for (const Column& column : batch.fields()) fields.push_back(column.spec());
-  std::ranges::sort(fields, {}, &FieldSpec::name);
-  return fields;
-}
-
 const FieldSpec* find(std::span<const FieldSpec> fields, const std::string& name) {
   const auto found = std::ranges::find(fields, name, &FieldSpec::name);
   return found == fields.end() ? nullptr : &*found;
@@ -58,36 +51,50 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
   }
 }
 
+// `reference` is a rank that has data.
 [[noreturn]] void throw_first_difference(const boost::mpi::communicator& comm,
-                                         const std::vector<FieldSpec>& mine) {
+                                         const std::vector<FieldSpec>& mine, bool have_data,
+                                         std::size_t reference) {
   std::vector<std::vector<FieldSpec>> all;
+  std::vector<int> with_data;
   boost::mpi::all_gather(comm, mine, all);
-  const auto holder = std::ranges::find_if(all, [](const auto& fields) { return !fields.empty(); });
-  const auto reference = static_cast<std::size_t>(holder - all.begin());
+  boost::mpi::all_gather(comm, have_data ? 1 : 0, with_data);
   for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
-    if (!all[rank].empty()) throw_difference(all[reference], reference, all[rank], rank);
+    if (with_data[rank] != 0) throw_difference(all[reference], reference, all[rank], rank);
   }
   throw InputError("fields", "have equal descriptions but different hashes on some ranks");
 }
 
 }  // namespace
 
-std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, const RaggedBatch& mine) {
+std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
+                                       std::optional<std::vector<FieldSpec>> mine) {
   // Signed words: Open MPI 4.1's vectorized MPI_MIN compares unsigned 64-bit numbers as if they were signed.
   constexpr std::int64_t anything = std::numeric_limits<std::int64_t>::max();
-  const bool have_samples = mine.size() > 0;
-  std::vector<FieldSpec> fields = have_samples ? fields_of(mine) : std::vector<FieldSpec>{};
+  const bool have_data = mine.has_value();
+  std::vector<FieldSpec> fields = std::move(mine).value_or(std::vector<FieldSpec>{});
+  std::ranges::sort(fields, {}, &FieldSpec::name);
   const std::int64_t hash = hash_of(fields);
-  const std::array<std::int64_t, 4> words{have_samples ? hash : anything, have_samples ? ~hash : anything,
-                                          have_samples ? comm.rank() : anything, have_samples ? 1 : 0};
+  const std::array<std::int64_t, 4> words{have_data ? hash : anything, have_data ? ~hash : anything,
+                                          have_data ? comm.rank() : anything, have_data ? 1 : 0};
   std::array<std::int64_t, 4> least{};
   boost::mpi::all_reduce(comm, words.data(), 4, least.data(), boost::mpi::minimum<std::int64_t>());
-  const bool nobody_has_samples = least[2] == anything;
-  if (nobody_has_samples) return fields;
-  if (least[0] != ~least[1]) throw_first_difference(comm, fields);
-  const bool all_have_samples = least[3] == 1;
-  if (!all_have_samples) boost::mpi::broadcast(comm, fields, static_cast<int>(least[2]));
+  const bool nobody_has_data = least[2] == anything;
+  if (nobody_has_data) return fields;
+  const auto first_with_data = static_cast<int>(least[2]);
+  if (least[0] != ~least[1]) {
+    throw_first_difference(comm, fields, have_data, static_cast<std::size_t>(first_with_data));
+  }
+  const bool all_have_data = least[3] == 1;
+  if (!all_have_data) boost::mpi::broadcast(comm, fields, first_with_data);
   return fields;
+}
+
+std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, const RaggedBatch& mine) {
+  if (mine.size() == 0) return agree_on_fields(comm, std::nullopt);
+  std::vector<FieldSpec> fields;
+  for (const Column& column : mine.fields()) fields.push_back(column.spec());
+  return agree_on_fields(comm, std::move(fields));
 }
 
 }  // namespace evenkeel

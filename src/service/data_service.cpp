@@ -97,18 +97,29 @@ Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorRep
   step.seconds.gather = stopwatch.lap();
 
   Planned planned = plan(step.table);
+  step.assignment = std::move(planned.assignment);
   step.plan = std::move(planned.mine);
   step.seconds.plan = stopwatch.lap();
 
-  const StepTransfer transfer{step.table,  planned.assignment,      fields,
+  const StepTransfer transfer{step.table,  step.assignment,         fields,
                               mine,        step.plan.micro_batches, settings_.alignment(),
                               settings_.cp};
   step.volume = exchange_samples(mesh_, transfer, {config_.pack.pad_token, config_.pack.label_pad},
-                                 {config_.exchange.path, default_max_message_bytes}, step.micro_batches);
+                                 exchange_options(), step.micro_batches);
   step.loss_weights = loss_weights_of(step, settings_.dp);
   step.seconds.exchange = stopwatch.lap();
   ++next_step_;
   return step;
+}
+
+RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
+  const ResultTransfer transfer{step.table, step.assignment, step.plan.micro_batches, settings_.alignment(),
+                                settings_.cp};
+  return return_results(mesh_, transfer, results.micro_batches(), exchange_options());
+}
+
+ExchangeOptions DataService::exchange_options() const noexcept {
+  return {config_.exchange.path, default_max_message_bytes};
 }
 
 DataService::Planned DataService::plan(const LengthTable& table) const {

@@ -1,15 +1,21 @@
 #pragma once
 
 #include <boost/mpi/communicator.hpp>
+#include <optional>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {
 
-/// Collective over `comm`: the fields that every rank's samples have. Ranks without samples learn them; when
-/// two ranks with samples disagree, every rank throws the same InputError that names a field, both ranks and
-/// what each has. One all-reduce of four words when all agree and all have samples.
+/// Collective over `comm`: the fields that all ranks which have data bring, by name. Ranks without data
+/// (nothing in `mine`) learn them; when two ranks with data disagree, every rank throws the same InputError
+/// that names a field, both ranks and what each has. None when nobody has data. One all-reduce of four words
+/// when all agree and all have data.
+[[nodiscard]] std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
+                                                     std::optional<std::vector<FieldSpec>> mine);
+
+/// The fields of samples: a rank has data when it has samples.
 [[nodiscard]] std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
                                                      const RaggedBatch& mine);
 

@@ -12,6 +12,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "evenkeel/service/config.hpp"
+#include "evenkeel/service/step_results.hpp"
 
 namespace evenkeel {
 
@@ -32,8 +33,9 @@ struct Step {
   std::vector<double>
       loss_weights;  ///< one a micro-batch: what its mean loss over loss tokens counts (see loss_weight)
 
-  LengthTable table;  ///< all samples of the step, replicated
-  DpRankPlan plan;    ///< of this rank's DP rank
+  LengthTable table;     ///< all samples of the step, replicated
+  Partition assignment;  ///< table entries of each DP rank, replicated
+  DpRankPlan plan;       ///< of this rank's DP rank
   ExchangeVolume volume;
   PhaseSeconds seconds;
 };
@@ -61,11 +63,17 @@ class DataService {
   [[nodiscard]] Step step(const Reader& read);
   [[nodiscard]] Step step(const RaggedBatch& mine);
 
+  /// Brings a step's results home: this rank's samples in the order in which it brought them, one field a
+  /// result (see return_results). Only the ranks that reports_results() names need to put any. Throws
+  /// InputError on every rank when results are missing or have wrong rows somewhere.
+  [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
+
  private:
   struct Planned;
   [[nodiscard]] Step run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error,
                               double read_seconds);
   [[nodiscard]] Planned plan(const LengthTable& table) const;
+  [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 
   Mesh mesh_;
   Config config_;

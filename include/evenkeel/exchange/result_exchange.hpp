@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/message_exchange.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/plan/dp_assignment.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+
+namespace evenkeel {
+
+/// What a consumer computed for one micro-batch: columns whose kind says what a row belongs to.
+/// - token: one row a local packed row; row t of a sequence belongs to token t.
+/// - response_token: one row a local packed row too; the row that predicts response token t, row t-1, is its
+/// result.
+/// - sample: one row a sequence.
+struct MicroBatchResults {
+  std::vector<Column> fields;
+};
+
+/// A step's results on their way back: all of it replicated except `micro_batches`, which are of this rank's
+/// DP rank.
+struct ResultTransfer {
+  const LengthTable& table;
+  const Partition& assignment;
+  std::span<const MicroBatchPlan> micro_batches;
+  std::int64_t alignment = 1;
+  CpGroup cp;
+};
+
+/// Whose results count: of each (dp, cp) place the first tensor-parallel rank of the last pipeline stage. All
+/// tensor-parallel ranks have the same, and earlier stages have none.
+[[nodiscard]] bool reports_results(const Mesh& mesh) noexcept;
+
+/// Collective over mesh.world(): each sample's results go back to its owner; CP chunks are merged, sequences
+/// unpacked, and the orders of micro-batches and DP ranks undone. Returns this rank's samples in the order in
+/// which it brought them, with one field a result, bit for bit. Rows that nothing computes stay zero: a
+/// response token that starts its sequence.
+///
+/// `results` has one entry a micro-batch on ranks that report, and is ignored on others. Every rank throws
+/// InputError when a reporting rank lacks a field in one micro-batch, has wrong rows, or has other fields
+/// than another rank.
+[[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
+                                         std::span<const MicroBatchResults> results,
+                                         const ExchangeOptions& options);
+
+/// Collective over `comm`: all ranks' samples on rank `root`, ordered by sample id; an empty batch elsewhere.
+/// For tests and small outputs: `root` holds everything.
+[[nodiscard]] RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine,
+                                         int root, const ExchangeOptions& options);
+
+}  // namespace evenkeel

@@ -1,0 +1,160 @@
+#include "evenkeel/exchange/result_exchange.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/exchange/field_agreement.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/plan/transfer_plan.hpp"
+#include "exchange/transfer_sides.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool reports_results(const GridPoint& place, const GridPoint& sizes) noexcept {
+  return place.tp == 0 && place.pp == sizes.pp - 1;
+}
+
+// A sample's own row is the same on all CP ranks; the first one sends it.
+bool sends_field(FieldKind kind, int cp_rank) noexcept {
+  return kind != FieldKind::sample || cp_rank == 0;
+}
+
+const Column* find(const MicroBatchResults& results, const std::string& name) {
+  const auto found =
+      std::ranges::find_if(results.fields, [&](const Column& c) { return c.spec().name == name; });
+  return found == results.fields.end() ? nullptr : &*found;
+}
+
+// Rows of a micro-batch's tensors, filler counted, as lay_out makes them.
+std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
+  return (plan.aligned_tokens == 0 ? step.alignment : plan.aligned_tokens) / step.cp.size;
+}
+
+std::int64_t sequences(const MicroBatchPlan& plan) {
+  return static_cast<std::int64_t>(plan.entries.size()) + (plan.aligned_tokens == 0 ? 1 : 0);
+}
+
+void require_column(const Column* column, const FieldSpec& spec, std::int64_t rows, std::size_t micro_batch) {
+  const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(micro_batch);
+  if (column == nullptr)
+    throw InputError(where, "is missing; other micro-batches have it", "Put it for every micro-batch");
+  if (column->spec() != spec)
+    throw InputError(where, "has another dtype, kind or shape than in micro-batch 0");
+  if (column->rows() != rows && spec.row_bytes() != 0) {
+    throw InputError(where, "has " + std::to_string(column->rows()) + " rows; its kind, " +
+                                std::string(name_of(spec.kind)) + ", needs " + std::to_string(rows));
+  }
+}
+
+void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results) {
+  if (results.size() != step.micro_batches.size()) {
+    throw InputError("results", "of " + std::to_string(results.size()) + " micro-batches for a step of " +
+                                    std::to_string(step.micro_batches.size()));
+  }
+  for (std::size_t m = 0; m < results.size(); ++m) {
+    if (results[m].fields.size() != results[0].fields.size()) {
+      throw InputError("results of micro-batch " + std::to_string(m),
+                       "have other fields than those of micro-batch 0",
+                       "Put the same fields for every micro-batch");
+    }
+    const MicroBatchPlan& plan = step.micro_batches[m];
+    for (const Column& column : results[0].fields) {
+      const FieldSpec& spec = column.spec();
+      const std::int64_t rows = spec.kind == FieldKind::sample ? sequences(plan) : local_rows(plan, step);
+      require_column(find(results[m], spec.name), spec, rows, m);
+    }
+  }
+}
+
+std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
+  std::vector<FieldSpec> specs;
+  for (const Column& column : results[0].fields) specs.push_back(column.spec());
+  return specs;
+}
+
+// This rank's samples in the order in which it brought them, with a zero column a field.
+RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<const FieldSpec> fields) {
+  std::vector<LengthEntry> owned;
+  std::ranges::copy_if(table.entries(), std::back_inserter(owned),
+                       [&](const LengthEntry& e) { return e.owner == owner; });
+  std::ranges::sort(owned, {}, &LengthEntry::owner_index);
+  std::vector<SampleShape> shapes;
+  for (const LengthEntry& entry : owned) shapes.push_back(entry.shape);
+  RaggedBatch batch(std::move(shapes));
+  for (const FieldSpec& field : fields) batch.add_field(field);
+  return batch;
+}
+
+std::vector<const Column*> columns_of(const RaggedBatch& batch, std::span<const FieldSpec> fields) {
+  std::vector<const Column*> columns;
+  for (const FieldSpec& field : fields) columns.push_back(batch.find(field.name));
+  return columns;
+}
+
+std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, const TransferFrame& frame,
+                                const TransferPlan& transfers, std::span<const FieldSpec> fields,
+                                std::span<const MicroBatchResults> results) {
+  std::vector<BlockList> sends(transfers.from_owner.size());
+  if (!reports_results(mesh)) return sends;
+  const PackedSide side(frame, step.micro_batches, CpRank{mesh.here().cp});
+  std::vector<std::vector<const Column*>> columns;  // by field, then by micro-batch
+  for (const FieldSpec& field : fields) {
+    std::vector<const Column*>& of_field = columns.emplace_back();
+    for (const MicroBatchResults& m : results) of_field.push_back(find(m, field.name));
+  }
+  for (std::size_t owner = 0; owner < sends.size(); ++owner) {
+    for (const std::int64_t entry : transfers.from_owner[owner]) {
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        if (sends_field(fields[f].kind, mesh.here().cp))
+          side.add_field(entry, columns[f], fields[f].kind, sends[owner]);
+      }
+    }
+  }
+  return sends;
+}
+
+std::vector<BlockList> incoming(const Mesh& mesh, const RaggedSide& side, const TransferPlan& transfers,
+                                std::span<const FieldSpec> fields) {
+  const Grid& grid = mesh.grid();
+  std::vector<BlockList> receives(static_cast<std::size_t>(grid.num_ranks()));
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+    const GridPoint place = grid.point_of(WorldRank{rank});
+    if (!reports_results(place, grid.sizes())) continue;
+    for (const std::int64_t entry : transfers.to_dp_rank[static_cast<std::size_t>(place.dp)]) {
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        if (!sends_field(fields[f].kind, place.cp)) continue;
+        side.add_field(entry, CpRank{place.cp}, f, receives[static_cast<std::size_t>(rank)]);
+      }
+    }
+  }
+  return receives;
+}
+
+}  // namespace
+
+bool reports_results(const Mesh& mesh) noexcept {
+  return reports_results(mesh.here(), mesh.grid().sizes());
+}
+
+RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
+                           std::span<const MicroBatchResults> results, const ExchangeOptions& options) {
+  const bool reports = reports_results(mesh);
+  together(mesh.world(), [&] {
+    if (reports) require_results(step, results);
+  });
+  const std::vector<FieldSpec> fields =
+      agree_on_fields(mesh.world(), reports ? std::optional(specs_of(results)) : std::nullopt);
+
+  RaggedBatch mine = owned_samples(step.table, mesh.rank(), fields);
+  const TransferFrame frame{step.table, step.alignment, step.cp};
+  const TransferPlan transfers = plan_transfers(step.table, step.assignment, mesh.rank(),
+                                                DpRank{mesh.here().dp}, mesh.grid().num_ranks());
+  const RaggedSide side(frame, mine, columns_of(mine, fields));
+  exchange_messages(mesh.world(), outgoing(mesh, step, frame, transfers, fields, results),
+                    incoming(mesh, side, transfers, fields), options);
+  return mine;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,171 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+
+#include "evenkeel/pack/padded_output.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::made_up_batch;
+using testing_support::made_up_fields;
+using testing_support::made_up_shape;
+
+constexpr std::int64_t num_samples = 41;
+
+std::vector<Config> configs_for(int ranks) {
+  std::vector<Config> configs;
+  for (const auto& [tp, cp, pp] :
+       {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 1}, {1, 2, 2}, {1, 1, 3}, {1, 7, 1}}) {
+    if (ranks % (tp * cp * pp) != 0) continue;
+    Config config;
+    config.mesh.tp = tp;
+    config.mesh.cp = cp;
+    config.mesh.pp = pp;
+    config.micro_batch.max_tokens = 300;
+    config.exchange.path = cp % 2 == 0 ? ExchangePath::alltoallv : ExchangePath::automatic;
+    configs.push_back(config);
+    config.pack.cp_layout = CpLayout::contiguous;
+    configs.push_back(config);
+  }
+  return configs;
+}
+
+/// This rank's samples, not in the order of their ids.
+RaggedBatch share_of(const boost::mpi::communicator& comm) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t i = 0; i < num_samples; ++i) {
+    const std::int64_t id = i * 7 % num_samples;
+    if (id * id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  }
+  return made_up_batch(std::move(shapes), made_up_fields());
+}
+
+/// Every field that was handed out, put back as if the trainer had computed it.
+StepResults echo(const Step& step, const RaggedBatch& like) {
+  StepResults results(step.micro_batches.size());
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    for (const Column& field : step.micro_batches[m].fields) {
+      const Column* original = like.find(field.spec().name);
+      FieldSpec spec = field.spec();
+      for (const FieldSpec& made_up : made_up_fields()) {
+        if (made_up.name == spec.name) spec.kind = made_up.kind;
+      }
+      if (original != nullptr || spec.name == "labels") results.put(m, std::move(spec), field.bytes());
+    }
+  }
+  return results;
+}
+
+// A response token that starts its sequence is predicted nowhere, so nothing comes back for it.
+void clear_unpredicted(const RaggedBatch& batch, Column& column) {
+  if (column.spec().kind != FieldKind::response_token) return;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+    const RowRange rows = batch.rows_of(FieldKind::response_token, i);
+    if (sample.prompt == 0 && rows.size() > 0)
+      std::fill_n(column.row(rows.begin), column.spec().row_bytes(), std::byte{0});
+  }
+}
+
+TEST(CollectResults, what_was_handed_out_comes_back_bit_for_bit_in_the_order_it_was_brought) {
+  const boost::mpi::communicator world;
+  RaggedBatch mine = share_of(world);
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    const Step step = service.step(mine);
+    const RaggedBatch back = service.collect(step, echo(step, made_up_batch({}, made_up_fields())));
+    EXPECT_TRUE(std::ranges::equal(back.samples(), mine.samples()));
+    for (const Column& original : mine.fields()) {
+      Column expected = original;
+      clear_unpredicted(mine, expected);
+      EXPECT_EQ(back.at(original.spec().name), expected) << original.spec().name;
+    }
+  }
+}
+
+TEST(CollectResults, labels_come_back_as_the_next_tokens) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  DataService service(world, configs_for(world.size()).back());
+  const Step step = service.step(mine);
+  const RaggedBatch back = service.collect(step, echo(step, mine));
+  const auto tokens = mine.at("input_ids").values<std::int64_t>();
+  const auto labels = back.at("labels").values<std::int64_t>();
+  for (std::int64_t i = 0; i < mine.size(); ++i) {
+    const RowRange rows = mine.rows_of(FieldKind::token, i);
+    for (std::int64_t t = rows.begin; t < rows.end; ++t) {
+      const auto at = static_cast<std::size_t>(t);
+      EXPECT_EQ(labels[at], t + 1 < rows.end ? tokens[at + 1] : -100);
+    }
+  }
+}
+
+TEST(CollectResults, a_rank_that_forgets_a_result_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.micro_batch.max_tokens = 100;
+  config.micro_batch.min_count = 3;
+  DataService service(world, config);
+  const Step step = service.step(share_of(world));
+  for (const int bad : {0, world.size() / 2, world.size() - 1}) {
+    StepResults results(step.micro_batches.size());
+    for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+      if (world.rank() == bad && m == 1) continue;
+      results.put(m, "log_probs", FieldKind::token, step.micro_batches[m].find("loss_mask")->values<float>());
+    }
+    try {
+      (void)service.collect(step, results);
+      FAIL() << "rank " << bad << " forgot micro-batch 1";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("micro-batch 1"));
+      EXPECT_EQ(error.report().rank, bad);
+    }
+  }
+}
+
+TEST(CollectResults, wrong_rows_are_everybodys_error) {
+  const boost::mpi::communicator world;
+  DataService service(world, Config{});
+  const Step step = service.step(share_of(world));
+  StepResults results(step.micro_batches.size());
+  const std::vector<float> one(1);
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    results.put(m, "log_probs", FieldKind::token, std::span<const float>(one));
+  }
+  EXPECT_THROW((void)service.collect(step, results), InputError);
+}
+
+TEST(CollectResults, a_step_without_results_gives_the_samples_back_without_fields) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  DataService service(world, Config{});
+  const Step step = service.step(mine);
+  const RaggedBatch back = service.collect(step, StepResults(step.micro_batches.size()));
+  EXPECT_EQ(back.size(), mine.size());
+  EXPECT_TRUE(back.fields().empty());
+}
+
+TEST(GatherSamples, the_root_gets_everything_in_order_of_sample_ids) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  const int root = world.size() - 1;
+  const RaggedBatch all = gather_samples(world, mine, root, {ExchangePath::automatic, 64});
+  if (world.rank() != root) {
+    EXPECT_EQ(all.size(), 0);
+    return;
+  }
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < num_samples; ++id) shapes.push_back(made_up_shape(id));
+  const RaggedBatch expected = made_up_batch(std::move(shapes), made_up_fields());
+  EXPECT_TRUE(std::ranges::equal(all.samples(), expected.samples()));
+  for (const Column& column : expected.fields()) EXPECT_EQ(all.at(column.spec().name), column);
+}
+
+}  // namespace
+}  // namespace evenkeel
