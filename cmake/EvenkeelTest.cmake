@@ -23,6 +23,10 @@ endfunction()
 # here: each has a timeout, tells CTest how many processors it takes, and launches the same way.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
                     --mca btl_base_warn_component_unused 0)
+if(EVENKEEL_SANITIZE STREQUAL "address")
+  # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
+  list(APPEND EVENKEEL_MPIRUN -x ASAN_OPTIONS=detect_leaks=0)
+endif()
 
 function(evenkeel_add_mpi_test name)
   cmake_parse_arguments(TEST "" "" "RANKS;SOURCES;LINKS" ${ARGN})
@@ -39,6 +43,4 @@ endfunction()
 function(evenkeel_register_mpi_run name ranks)
   add_test(NAME ${name} COMMAND ${EVENKEEL_MPIRUN} -np ${ranks} ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 180 PROCESSORS ${ranks} LABELS mpi)
-  # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
 endfunction()

@@ -20,6 +20,7 @@
 #include "evenkeel/service/config_serialization.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/dump.hpp"
+#include "evenkeel/service/hash_consumer.hpp"
 #include "evenkeel/service/run_report.hpp"
 #include "evenkeel/service/sample_source.hpp"
 
@@ -31,6 +32,7 @@ struct RunOptions {
   std::vector<std::string> overrides;
   std::filesystem::path dump;
   std::filesystem::path report;
+  std::filesystem::path results;
   std::int64_t max_steps = 0;
   ProgressStyle progress = ProgressStyle::automatic;
   std::string log_level = "info";
@@ -98,15 +100,26 @@ class Job {
     if (!options_.dump.empty()) {
       together(world(), [&] { dump_step(options_.dump, step, service_.mesh().here()); });
     }
+    if (!options_.results.empty()) bring_results_home(step);
     if (const auto figures = gather_figures(service_.mesh(), service_.plan_settings(), step)) {
       report_.steps.push_back(*figures);
     }
     return step.table.num_tokens();
   }
 
+  void bring_results_home(const Step& step) {
+    const RaggedBatch mine = service_.collect(step, hash_tokens(step));
+    const RaggedBatch all =
+        gather_samples(world(), mine, 0, {config_.exchange.path, default_max_message_bytes});
+    together(world(), [&] {
+      if (first()) write_results(options_.results, step.index, all);
+    });
+  }
+
   void make_folders() {
     together(world(), [&] {
       if (!options_.dump.empty()) make_folder(options_.dump, "--dump");
+      if (!options_.results.empty() && first()) make_folder(options_.results, "--results");
       if (!options_.report.empty() && first()) make_folder(options_.report, "--report");
     });
   }
@@ -174,6 +187,10 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_option("--dump", options->dump,
                       "Write what every rank was handed to this folder, as safetensors a micro-batch");
   command->add_option("--report", options->report, "Write report.txt and report.json to this folder");
+  command->add_option(
+      "--results", options->results,
+      "Let the demonstration consumer hash every token, bring the hashes home and write them to this\n"
+      "folder in source order, as safetensors a step");
   command->add_option("--steps", options->max_steps, "Stop after this many steps")
       ->check(CLI::PositiveNumber);
   command->add_option("--progress", options->progress, "auto, bar, lines or off")

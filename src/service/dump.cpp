@@ -7,27 +7,11 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/io/safetensors.hpp"
+#include "service/numbered_name.hpp"
+#include "service/tensor_views.hpp"
 
 namespace evenkeel {
 namespace {
-
-std::string numbered(const char* prefix, std::int64_t number, int digits) {
-  std::string text = std::to_string(number);
-  if (text.size() < static_cast<std::size_t>(digits))
-    text.insert(0, static_cast<std::size_t>(digits) - text.size(), '0');
-  return prefix + text;
-}
-
-template <typename T>
-TensorView view_of(std::string name, std::span<const T> values) {
-  return {std::move(name), dtype_of<T>, {static_cast<std::int64_t>(values.size())}, std::as_bytes(values)};
-}
-
-TensorView view_of(const Column& column) {
-  std::vector<std::int64_t> shape{column.rows()};
-  shape.insert(shape.end(), column.spec().trailing.begin(), column.spec().trailing.end());
-  return {column.spec().name, column.spec().dtype, std::move(shape), column.bytes()};
-}
 
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
                       double loss_weight) {
@@ -50,8 +34,9 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
 
 std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step,
                                   const GridPoint& place) {
-  return dir / numbered("step-", step, 6) / numbered("dp-", place.dp, 3) / numbered("cp-", place.cp, 3) /
-         numbered("tp-", place.tp, 3) / numbered("pp-", place.pp, 3);
+  return dir / numbered_name("step-", step, 6) / numbered_name("dp-", place.dp, 3) /
+         numbered_name("cp-", place.cp, 3) / numbered_name("tp-", place.tp, 3) /
+         numbered_name("pp-", place.pp, 3);
 }
 
 void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place) {
@@ -64,7 +49,7 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoi
   }
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
-        folder / (numbered("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
+        folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
     dump_micro_batch(file, step.micro_batches[m], step.loss_weights[m]);
   }
 }

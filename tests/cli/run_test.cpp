@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "cli/dump_reader.hpp"
+#include "evenkeel/io/jsonl.hpp"
+#include "evenkeel/io/safetensors.hpp"
+#include "evenkeel/service/hash_consumer.hpp"
 #include "support/run_program.hpp"
 
 namespace evenkeel {
@@ -79,6 +83,51 @@ INSTANTIATE_TEST_SUITE_P(
                     MeshCase{{1, 2, 2, 1}, false, 4096, 70}, MeshCase{{1, 1, 3, 1}, true, 1024, 16},
                     MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}),
     name_of);
+
+/// The hash of every token, computed from the rollouts themselves.
+std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts) {
+  const LineScan scan = scan_lines(rollouts, {0, bytes_of_file(rollouts)});
+  const RaggedBatch batch = read_samples(rollouts, scan.lines, infer_schema(rollouts, scan.lines));
+  const auto tokens = batch.at("input_ids").values<std::int64_t>();
+  std::vector<std::int64_t> hashes;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      hashes.push_back(token_hash(tokens[static_cast<std::size_t>(row)], SampleId{i}, row - rows.begin));
+    }
+  }
+  return hashes;
+}
+
+TEST_F(Run, results_of_the_whole_loop_come_home_in_source_order) {
+  const std::vector<std::int64_t> expected = expected_hashes(rollouts());
+  for (const auto& [ranks, mesh] : {std::pair{1, ""},
+                                    {2, "--set mesh.cp=2"},
+                                    {3, ""},
+                                    {4, "--set mesh.cp=4"},
+                                    {7, ""},
+                                    {8, "--set mesh.tp=2 --set mesh.cp=2"},
+                                    {8, "--set mesh.cp=2 --set mesh.pp=2"}}) {
+    const std::filesystem::path results = scratch_ / "results";
+    std::filesystem::remove_all(results);
+    const ProgramResult run =
+        mpirun_evenkeel(ranks, job() + mesh + " --results " + results.string() +
+                                   " --set batch.global_batch=29 --set micro_batch.max_tokens=1024");
+    ASSERT_EQ(run.status, 0) << run.err;
+    std::vector<std::int64_t> hashes;
+    std::int64_t sample = 0;
+    for (const char* step : {"step-000000", "step-000001", "step-000002"}) {
+      const SafetensorsFile file(results / (std::string(step) + ".safetensors"));
+      const std::span<const std::byte> bytes = file.at("token_hash").bytes;
+      const std::size_t before = hashes.size();
+      hashes.resize(before + bytes.size() / sizeof(std::int64_t));
+      std::memcpy(hashes.data() + before, bytes.data(), bytes.size());
+      sample += file.at("sample_index").shape.at(0);
+    }
+    EXPECT_EQ(sample, num_samples);
+    EXPECT_TRUE(hashes == expected) << ranks << " ranks " << mesh;
+  }
+}
 
 TEST_F(Run, writes_a_report_for_people_and_one_for_programs) {
   const ProgramResult result =
