@@ -1,5 +1,6 @@
 #include "evenkeel/batch/field.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -60,6 +61,11 @@ void Column::require_dtype(DType dtype) const {
   if (dtype == spec_.dtype) return;
   throw InputError("field '" + spec_.name + "'", "has elements of " + std::string(name_of(spec_.dtype)) +
                                                      ", read as " + std::string(name_of(dtype)));
+}
+
+bool is_set(const Column& column, std::int64_t row) noexcept {
+  return std::any_of(column.row(row), column.row(row + 1),
+                     [](std::byte byte) { return byte != std::byte{0}; });
 }
 
 }  // namespace evenkeel

@@ -30,7 +30,7 @@ std::vector<std::vector<std::int64_t>> entries_by_owner(const LengthTable& table
 
 RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine, int root,
                            const ExchangeOptions& options) {
-  const LengthTable table = gather_lengths(comm, mine.samples(), std::nullopt);
+  const LengthTable table = gather_lengths(comm, lengths_of(mine), std::nullopt);
   const std::vector<FieldSpec> fields = agree_on_fields(comm, mine);
   std::vector<BlockList> sends(static_cast<std::size_t>(comm.size()));
   std::vector<BlockList> receives(sends.size());

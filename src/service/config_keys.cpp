@@ -124,7 +124,8 @@ Keys balance_keys() {
           "Improve the assignment by moves and swaps afterwards."),
       reserved_word("balance.strategy", "hierarchical", {"grid"},
                     "Deal to DP ranks first and to micro-batches then, or to both at once."),
-      reserved_word("balance.placement", "locality", {}, "Which DP rank takes which part."),
+      reserved_word("balance.placement", "locality", {},
+                    "Which DP rank takes which part; this version takes them as the algorithm returns them."),
       reserved_word("balance.preset", "none", {"mindspeed-rl", "roll", "verl"},
                     "Settings that give another system's exact result."),
   };
@@ -177,18 +178,43 @@ Keys pack_keys() {
   };
 }
 
-Keys later_keys() {
+Keys prefix_keys() {
   return {
       reserved("prefix.share", Boolean{}, false, "Compute a prompt that several responses share only once."),
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
-      reserved_word("loss.aggregation", "token-mean",
-                    {"token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm",
-                     "prompt-mean"},
-                    "What the un-split loss is, over all tokens of a mini-batch."),
-      reserved_word("loss.micro_batches", "sum", {"mean"}, "How the trainer reduces over micro-batches."),
-      reserved_word("loss.dp_ranks", "mean", {"sum"}, "How the trainer reduces over DP ranks."),
-      reserved("profiles", EmptyMap{}, {}, "Named sets of overrides of balance, micro_batch, pack and loss."),
   };
+}
+
+Keys loss_keys() {
+  const auto l = &Config::loss;
+  const Choice<LossAggregation> aggregations(
+      {{"token-mean", LossAggregation::token_mean},
+       {"token-sum", LossAggregation::token_sum},
+       {"seq-mean-token-sum", LossAggregation::seq_mean_token_sum},
+       {"seq-mean-token-mean", LossAggregation::seq_mean_token_mean},
+       {"seq-mean-token-sum-norm", LossAggregation::seq_mean_token_sum_norm},
+       {"prompt-mean", LossAggregation::prompt_mean},
+       {"mindspeed-rl", LossAggregation::mindspeed_rl}});
+  const Choice<Reduction> reductions({{"sum", Reduction::sum}, {"mean", Reduction::mean}});
+  const Choice<FullyMasked> masked({{"count", FullyMasked::count}, {"skip", FullyMasked::skip}});
+  return {
+      key("loss.aggregation", l, &LossSettings::aggregation, aggregations,
+          "What the un-split loss is, over all tokens of a step; mindspeed-rl is that system's own rule, "
+          "which depends on "
+          "the split."),
+      key("loss.micro_batches", l, &LossSettings::micro_batches, reductions,
+          "How the trainer reduces over a rank's micro-batches."),
+      key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions, "How the trainer reduces over DP ranks."),
+      key("loss.fully_masked", l, &LossSettings::fully_masked, masked,
+          "Whether samples without loss tokens count among the samples and prompts of a mean."),
+      key("loss.norm_length", l, &LossSettings::norm_length, Integer<Int64>{1, largest_int32},
+          "The fixed length that seq-mean-token-sum-norm divides by."),
+  };
+}
+
+Keys profile_keys() {
+  return {reserved("profiles", EmptyMap{}, {},
+                   "Named sets of overrides of balance, micro_batch, pack and loss.")};
 }
 
 Keys exchange_keys() {
@@ -200,14 +226,14 @@ Keys exchange_keys() {
       key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
           "How tokens travel: the best there is, one message a pair of ranks, or one collective call."),
       reserved("exchange.prefetch", Integer<Int64>{0, largest_multiple}, 1,
-               "Steps that are made ready ahead of the trainer."),
+               "Steps that are made ready ahead of the trainer; this version makes none ready."),
   };
 }
 
 Keys all_keys() {
   Keys all;
   for (Keys (*section)() : {mesh_keys, source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
-                            later_keys, exchange_keys}) {
+                            prefix_keys, loss_keys, profile_keys, exchange_keys}) {
     std::ranges::move(section(), std::back_inserter(all));
   }
   return all;

@@ -9,7 +9,6 @@
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/plan/loss_tokens.hpp"
 
 namespace evenkeel {
 namespace {
@@ -37,19 +36,20 @@ void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
 #endif
 }
 
-std::int64_t loss_tokens_of(std::span<const SampleShape> samples) {
-  std::int64_t tokens = 0;
-  for (const SampleShape& sample : samples) tokens += loss_tokens(sample);
-  return tokens;
-}
-
-std::vector<double> loss_weights_of(const Step& step, int dp) {
-  std::int64_t all = 0;
-  for (const LengthEntry& entry : step.table.entries()) all += loss_tokens(entry.shape);
-  std::vector<double> weights;
-  for (const PackedMicroBatch& m : step.micro_batches)
-    weights.push_back(loss_weight(loss_tokens_of(m.samples), all, dp));
-  return weights;
+// A micro-batch's loss weights as a tensor beside its loss mask: omega where the mask is set, 0 elsewhere.
+void add_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
+  const Column* mask = micro_batch.find(loss_mask_field);
+  if (mask == nullptr || micro_batch.find(loss_weights_field) != nullptr) return;
+  Column weights({std::string(loss_weights_field), DType::float32, FieldKind::token, {}}, mask->rows());
+  const std::span<float> values = weights.values<float>();
+  for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
+    const RowRange rows = micro_batch.layout.local_range(static_cast<std::int64_t>(i));
+    const auto weight = static_cast<float>(loss.token_weights[i]);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      if (is_set(*mask, row)) values[static_cast<std::size_t>(row)] = weight;
+    }
+  }
+  micro_batch.fields.push_back(std::move(weights));
 }
 
 std::vector<FieldSpec> at_least_tokens(std::vector<FieldSpec> fields) {
@@ -92,7 +92,7 @@ Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorRep
   step.index = next_step_;
   step.seconds.read = read_seconds;
   Stopwatch stopwatch;
-  step.table = gather_lengths(mesh_.world(), mine.samples(), error);
+  step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths_of(mine), error);
   const std::vector<FieldSpec> fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
   step.seconds.gather = stopwatch.lap();
 
@@ -106,7 +106,9 @@ Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorRep
                               settings_.cp};
   step.volume = exchange_samples(mesh_, transfer, {config_.pack.pad_token, config_.pack.label_pad},
                                  exchange_options(), step.micro_batches);
-  step.loss_weights = loss_weights_of(step, settings_.dp);
+  step.losses = loss_weights(step.table, step.plan.micro_batches, config_.loss, settings_.dp);
+  for (std::size_t m = 0; m < step.losses.size(); ++m)
+    add_token_weights(step.micro_batches[m], step.losses[m]);
   step.seconds.exchange = stopwatch.lap();
   ++next_step_;
   return step;
@@ -149,12 +151,6 @@ void require_valid_samples(const RaggedBatch& batch) {
   const auto sample = static_cast<std::size_t>(after - batch.token_offsets().begin() - 1);
   throw InputError("sample " + std::to_string(batch.samples()[sample].id.value()),
                    "token " + std::to_string(*negative) + " is negative", "Token ids start at 0");
-}
-
-double loss_weight(std::int64_t micro_batch_loss_tokens, std::int64_t step_loss_tokens, int dp) noexcept {
-  if (step_loss_tokens == 0) return 0;
-  return static_cast<double>(dp) * static_cast<double>(micro_batch_loss_tokens) /
-         static_cast<double>(step_loss_tokens);
 }
 
 }  // namespace evenkeel

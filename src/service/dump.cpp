@@ -50,7 +50,7 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoi
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
         folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
-    dump_micro_batch(file, step.micro_batches[m], step.loss_weights[m]);
+    dump_micro_batch(file, step.micro_batches[m], step.losses[m].mean_weight);
   }
 }
 

@@ -14,24 +14,25 @@ namespace {
 using testing_support::made_up_shape;
 
 // Samples dealt out unevenly: rank r of p owns every id with (id * id) % p == r, so that some ranks own none.
-std::vector<SampleShape> shapes_of(int rank, int ranks, std::int64_t samples) {
-  std::vector<SampleShape> shapes;
+std::vector<SampleLengths> shapes_of(int rank, int ranks, std::int64_t samples) {
+  std::vector<SampleLengths> shapes;
   for (std::int64_t id = samples - 1; id >= 0; --id) {
-    if (id * id % ranks == rank) shapes.push_back(made_up_shape(id));
+    if (id * id % ranks == rank) shapes.push_back({made_up_shape(id), id % 3 - 1});
   }
   return shapes;
 }
 
 TEST(GatherLengths, every_rank_gets_all_samples_in_source_order_with_their_owners) {
   const boost::mpi::communicator world;
-  const std::vector<SampleShape> mine = shapes_of(world.rank(), world.size(), 30);
+  const std::vector<SampleLengths> mine = shapes_of(world.rank(), world.size(), 30);
   const LengthTable table = gather_lengths(world, mine, std::nullopt);
   ASSERT_EQ(table.size(), 30);
   for (std::int64_t id = 0; id < 30; ++id) {
     EXPECT_EQ(table[id].shape, made_up_shape(id));
+    EXPECT_EQ(table[id].loss_tokens, id % 3 - 1);
     EXPECT_EQ(table[id].owner, WorldRank{static_cast<int>(id * id % world.size())});
-    const std::vector<SampleShape> owners = shapes_of(table[id].owner.value(), world.size(), 30);
-    EXPECT_EQ(owners[static_cast<std::size_t>(table[id].owner_index)].id, SampleId{id});
+    const std::vector<SampleLengths> owners = shapes_of(table[id].owner.value(), world.size(), 30);
+    EXPECT_EQ(owners[static_cast<std::size_t>(table[id].owner_index)].shape.id, SampleId{id});
   }
 }
 

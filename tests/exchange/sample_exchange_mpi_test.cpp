@@ -57,7 +57,7 @@ struct Step {
       if (id * id % mesh.world().size() == mesh.rank().value()) shapes.push_back(made_up_shape(id));
     }
     const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
-    table = gather_lengths(mesh.world(), mine.samples(), std::nullopt);
+    table = gather_lengths(mesh.world(), lengths_of(mine), std::nullopt);
     fields = agree_on_fields(mesh.world(), mine);
     const Partition assignment = assign_to_dp_ranks(table, settings);
     plan = plan_step(table, settings);
@@ -232,7 +232,7 @@ TEST(SampleExchange, a_step_without_samples_gives_every_rank_one_empty_micro_bat
   const boost::mpi::communicator world;
   const Mesh mesh(world, Grid::fill_dp({1, 1, 0, 1}, {}, world.size()));
   const RaggedBatch mine = made_up_batch({}, {});
-  const LengthTable table = gather_lengths(world, mine.samples(), std::nullopt);
+  const LengthTable table = gather_lengths(world, lengths_of(mine), std::nullopt);
   PlanSettings settings;
   settings.dp = world.size();
   const StepPlan plan = plan_step(table, settings);

@@ -137,7 +137,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_NE(left, right);
     ++keys;
   }
-  EXPECT_EQ(keys, 30u);
+  EXPECT_EQ(keys, 35u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -59,16 +59,16 @@ TEST(DataService, hands_out_freshly_pushed_samples_step_after_step) {
   }
 }
 
-TEST(DataService, loss_weights_of_all_ranks_sum_to_the_number_of_dp_ranks) {
+TEST(DataService, mean_weights_of_all_ranks_sum_to_the_number_of_dp_ranks) {
   const boost::mpi::communicator world;
   DataService service(world, config_with_cap(100));
   const Step step = service.step(share_of(world, 0, 40));
   double sum = 0;
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     if (step.micro_batches[m].empty()) {
-      EXPECT_EQ(step.loss_weights[m], 0.0);
+      EXPECT_EQ(step.losses[m].mean_weight, 0.0);
     }
-    sum += step.loss_weights[m];
+    sum += step.losses[m].mean_weight;
   }
   EXPECT_NEAR(boost::mpi::all_reduce(world, sum, std::plus<>()), world.size(), 1e-12);
 }

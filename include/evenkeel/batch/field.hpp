@@ -82,4 +82,8 @@ class Column {
   std::vector<std::byte> bytes_;
 };
 
+/// Whether any byte of a row is not 0: how masks of every dtype are read. Precondition: 0 <= row <
+/// column.rows().
+[[nodiscard]] bool is_set(const Column& column, std::int64_t row) noexcept;
+
 }  // namespace evenkeel

@@ -3,6 +3,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -10,12 +11,22 @@
 
 namespace evenkeel {
 
-/// Collective over `comm`: every rank's sample shapes become the length table on every rank. A status word
+/// What an owner tells the others of one sample.
+struct SampleLengths {
+  SampleShape shape;
+  std::int64_t loss_tokens = -1;  ///< see LengthEntry
+};
+
+/// The samples of a batch as their owner tells them; loss tokens are counted where the batch brings a loss
+/// mask (a row counts when any of its bytes is not 0). Local.
+[[nodiscard]] std::vector<SampleLengths> lengths_of(const RaggedBatch& batch);
+
+/// Collective over `comm`: every rank's sample lengths become the length table on every rank. A status word
 /// travels with the counts: when any rank brings an error instead of samples, all ranks throw that error (the
-/// lowest such rank's), and none waits for another. 32 bytes a sample plus 8 a rank are gathered; no tokens
+/// lowest such rank's), and none waits for another. 40 bytes a sample plus 8 a rank are gathered; no tokens
 /// move.
 [[nodiscard]] LengthTable gather_lengths(const boost::mpi::communicator& comm,
-                                         std::span<const SampleShape> mine,
+                                         std::span<const SampleLengths> mine,
                                          const std::optional<ErrorReport>& my_error);
 
 }  // namespace evenkeel

@@ -15,6 +15,8 @@ namespace evenkeel {
 inline constexpr std::string_view labels_field = "labels";
 inline constexpr std::string_view position_ids_field = "position_ids";
 inline constexpr std::string_view loss_mask_field = "loss_mask";
+/// Each token's weight in the un-split loss, beside the loss mask.
+inline constexpr std::string_view loss_weights_field = "loss_weights";
 
 /// What one consumer is handed for one forward-backward: sequences packed, aligned and cut for its CP rank.
 /// Owns its tensors. A micro-batch without samples (so that all DP ranks have the same number), and one whose

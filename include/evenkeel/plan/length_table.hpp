@@ -13,7 +13,8 @@ namespace evenkeel {
 struct LengthEntry {
   SampleShape shape;
   WorldRank owner{0};
-  std::int64_t owner_index = 0;  ///< its position in the owner's batch
+  std::int64_t owner_index = 0;   ///< its position in the owner's batch
+  std::int64_t loss_tokens = -1;  ///< tokens that carry loss by the mask it brought; -1: its response tokens
 
   friend bool operator==(const LengthEntry&, const LengthEntry&) = default;
 };

@@ -33,6 +33,7 @@ void serialize(Archive& archive, evenkeel::LengthEntry& entry, unsigned /*versio
   archive& entry.shape;
   archive& entry.owner;
   archive& entry.owner_index;
+  archive& entry.loss_tokens;
 }
 
 template <class Archive>

@@ -10,6 +10,7 @@
 #include "evenkeel/exchange/exchange_path.hpp"
 #include "evenkeel/mesh/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
+#include "evenkeel/plan/loss_weights.hpp"
 #include "evenkeel/plan/settings.hpp"
 
 namespace evenkeel {
@@ -66,6 +67,7 @@ struct Config {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackConfig pack;
+  LossSettings loss;
   ExchangeConfig exchange;
 
   /// The grid over `world_size` ranks. Throws MeshError when it does not fit.

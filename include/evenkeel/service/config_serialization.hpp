@@ -91,6 +91,11 @@ void serialize(Archive& archive, evenkeel::PackConfig& pack, unsigned /*version*
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::LossSettings& loss, unsigned /*version*/) {
+  archive& loss.aggregation& loss.micro_batches& loss.dp_ranks& loss.fully_masked& loss.norm_length;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*version*/) {
   archive& exchange.path;
 }
@@ -98,7 +103,7 @@ void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*
 template <class Archive>
 void serialize(Archive& archive, evenkeel::Config& config, unsigned /*version*/) {
   archive& config.mesh& config.source& config.batch& config.balance;
-  archive& config.micro_batch& config.pack& config.exchange;
+  archive& config.micro_batch& config.pack& config.loss& config.exchange;
 }
 
 }  // namespace boost::serialization

@@ -10,6 +10,7 @@
 #include "evenkeel/exchange/sample_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/loss_weights.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "evenkeel/service/config.hpp"
 #include "evenkeel/service/step_results.hpp"
@@ -30,8 +31,7 @@ struct PhaseSeconds {
 struct Step {
   std::int64_t index = 0;
   std::vector<PackedMicroBatch> micro_batches;  ///< K of them, in the order to run them in
-  std::vector<double>
-      loss_weights;  ///< one a micro-batch: what its mean loss over loss tokens counts (see loss_weight)
+  std::vector<MicroBatchLoss> losses;           ///< one a micro-batch
 
   LengthTable table;     ///< all samples of the step, replicated
   Partition assignment;  ///< table entries of each DP rank, replicated
@@ -83,11 +83,5 @@ class DataService {
 
 /// Throws InputError unless a batch can be exchanged: int64 tokens named input_ids, none negative. Local.
 void require_valid_samples(const RaggedBatch& batch);
-
-/// What a micro-batch's mean loss over its loss tokens counts in a token-mean over the whole step, for
-/// trainers that sum over micro-batches and average over DP ranks: dp * T_m / T, with T_m and T the loss
-/// tokens of the micro-batch and of the step. 0 for a micro-batch without loss tokens.
-[[nodiscard]] double loss_weight(std::int64_t micro_batch_loss_tokens, std::int64_t step_loss_tokens,
-                                 int dp) noexcept;
 
 }  // namespace evenkeel

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+
+namespace evenkeel {
+
+/// What the un-split loss of a step is. T, B and P are its loss tokens, samples and prompts over all DP
+/// ranks; T_s is a sample's loss tokens, G_p a prompt's samples, l a token's loss.
+enum class LossAggregation : std::uint8_t {
+  token_mean,               ///< sum of l / T
+  token_sum,                ///< sum of l
+  seq_mean_token_sum,       ///< sum over samples of (sum of l) / B
+  seq_mean_token_mean,      ///< sum over samples of (sum of l / T_s) / B
+  seq_mean_token_sum_norm,  ///< sum over samples of (sum of l / H) / B, with a fixed H (Dr. GRPO)
+  prompt_mean,              ///< mean over prompts of the mean over their samples of (sum of l / T_s)
+  mindspeed_rl,  ///< MindSpeed-RL's own rule, for comparison: each micro-batch's token mean counts b_m /
+                 ///< B_rank
+};
+
+enum class Reduction : std::uint8_t { sum, mean };
+
+/// Whether a sample without loss tokens counts among B, G_p and P.
+enum class FullyMasked : std::uint8_t { count, skip };
+
+struct LossSettings {
+  LossAggregation aggregation = LossAggregation::token_mean;
+  Reduction micro_batches = Reduction::sum;  ///< how the trainer reduces over a rank's micro-batches
+  Reduction dp_ranks = Reduction::mean;      ///< how the trainer reduces over DP ranks
+  FullyMasked fully_masked = FullyMasked::count;
+  std::int64_t norm_length = 1;  ///< H, in tokens
+
+  friend bool operator==(const LossSettings&, const LossSettings&) = default;
+};
+
+/// Tokens of a sample that carry loss when no mask is supplied: its response tokens, but for one that starts
+/// the sequence, which nothing predicts.
+[[nodiscard]] constexpr std::int64_t response_loss_tokens(const SampleShape& sample) noexcept {
+  return sample.length() - std::max<std::int64_t>(sample.prompt, sample.length() > 0 ? 1 : 0);
+}
+/// T_s of a sample in a step: what its owner counted in its mask, else as above.
+[[nodiscard]] constexpr std::int64_t loss_tokens_of(const LengthEntry& entry) noexcept {
+  return entry.loss_tokens < 0 ? response_loss_tokens(entry.shape) : entry.loss_tokens;
+}
+
+/// The weights of one micro-batch.
+struct MicroBatchLoss {
+  /// For each of its entries: omega of every loss token, so that the un-split loss is the sum of omega * l
+  /// over all tokens.
+  std::vector<double> token_weights;
+  /// Multiply the sum of omega * l by this, and the trainer's own reductions give the un-split loss exactly.
+  double scale = 1;
+  /// For trainers that insist on local means: multiply the micro-batch's own mean (over its loss tokens, or
+  /// over its samples in the seq-mean modes) by this instead. 0 for an empty micro-batch.
+  double mean_weight = 0;
+
+  friend bool operator==(const MicroBatchLoss&, const MicroBatchLoss&) = default;
+};
+
+/// The weights of a DP rank's micro-batches. Pure and exact: T, B and P are integers over the whole
+/// replicated table, each weight is one division, and nothing is added to a denominator; a step without loss
+/// tokens weighs 0 everywhere.
+///
+/// Invariants: in every mean mode but mindspeed_rl and seq_mean_token_sum(_norm), omega sums to 1 over the
+/// step's loss tokens (unless fully masked samples count); the loss is the same for every split, order,
+/// number of empty micro-batches and CP size. Throws ConfigError when norm_length < 1.
+[[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
+                                                       std::span<const MicroBatchPlan> micro_batches,
+                                                       const LossSettings& settings, int dp);
+
+}  // namespace evenkeel

@@ -1,0 +1,136 @@
+#include "evenkeel/plan/loss_weights.hpp"
+
+#include <string>
+#include <unordered_map>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// The exact integers of a whole step, and the weights that follow from them alone.
+class StepTotals {
+ public:
+  StepTotals(const LengthTable& table, const LossSettings& settings) : settings_(settings) {
+    for (const LengthEntry& entry : table.entries()) {
+      tokens_ += loss_tokens_of(entry);
+      if (!counts(entry)) continue;
+      ++samples_;
+      ++samples_of_prompt_[entry.shape.group];
+    }
+  }
+
+  [[nodiscard]] bool counts(const LengthEntry& entry) const {
+    return settings_.fully_masked == FullyMasked::count || loss_tokens_of(entry) > 0;
+  }
+  [[nodiscard]] std::int64_t tokens() const noexcept { return tokens_; }
+  [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
+
+  /// omega of an entry's loss tokens. Precondition: it has some.
+  [[nodiscard]] double token_weight(const LengthEntry& entry) const {
+    const std::int64_t own = loss_tokens_of(entry);
+    switch (settings_.aggregation) {
+      case LossAggregation::token_mean:
+        return ratio(1, tokens_);
+      case LossAggregation::token_sum:
+        return 1;
+      case LossAggregation::seq_mean_token_sum:
+        return ratio(1, samples_);
+      case LossAggregation::seq_mean_token_mean:
+        return ratio(1, samples_ * own);
+      case LossAggregation::seq_mean_token_sum_norm:
+        return ratio(1, samples_ * settings_.norm_length);
+      case LossAggregation::prompt_mean: {
+        const auto prompts = static_cast<std::int64_t>(samples_of_prompt_.size());
+        return ratio(1, prompts * samples_of_prompt_.at(entry.shape.group) * own);
+      }
+      case LossAggregation::mindspeed_rl:
+        break;  // depends on the micro-batch
+    }
+    return 0;
+  }
+
+ private:
+  const LossSettings& settings_;
+  std::int64_t tokens_ = 0;
+  std::int64_t samples_ = 0;
+  std::unordered_map<std::uint64_t, std::int64_t> samples_of_prompt_;
+};
+
+/// Loss tokens and counted samples of one micro-batch.
+struct MicroBatchTotals {
+  std::int64_t tokens = 0;
+  std::int64_t samples = 0;
+};
+
+MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan, const StepTotals& step) {
+  MicroBatchTotals totals;
+  for (const std::int64_t entry : plan.entries) {
+    totals.tokens += loss_tokens_of(table[entry]);
+    totals.samples += step.counts(table[entry]) ? 1 : 0;
+  }
+  return totals;
+}
+
+// The part of the step's loss that a micro-batch's own mean stands for.
+double share_of(const MicroBatchTotals& m, const StepTotals& step, const LossSettings& settings,
+                double sum_of_weights) {
+  switch (settings.aggregation) {
+    case LossAggregation::token_mean:
+      return ratio(m.tokens, step.tokens());
+    case LossAggregation::token_sum:
+      return static_cast<double>(m.tokens);
+    case LossAggregation::seq_mean_token_sum:
+    case LossAggregation::seq_mean_token_mean:
+    case LossAggregation::seq_mean_token_sum_norm:
+      return ratio(m.samples, step.samples());
+    case LossAggregation::prompt_mean:
+    case LossAggregation::mindspeed_rl:
+      break;
+  }
+  return sum_of_weights;
+}
+
+}  // namespace
+
+std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
+                                         std::span<const MicroBatchPlan> micro_batches,
+                                         const LossSettings& settings, int dp) {
+  if (settings.norm_length < 1) {
+    throw ConfigError("loss.norm_length",
+                      "is " + std::to_string(settings.norm_length) + "; it must be at least 1");
+  }
+  const StepTotals step(table, settings);
+  std::int64_t samples_of_rank = 0;
+  for (const MicroBatchPlan& plan : micro_batches) samples_of_rank += totals_of(table, plan, step).samples;
+  const double scale =
+      (settings.micro_batches == Reduction::mean ? static_cast<double>(micro_batches.size()) : 1.0) *
+      (settings.dp_ranks == Reduction::mean ? static_cast<double>(dp) : 1.0);
+
+  std::vector<MicroBatchLoss> losses;
+  for (const MicroBatchPlan& plan : micro_batches) {
+    const MicroBatchTotals totals = totals_of(table, plan, step);
+    const double mindspeed = ratio(totals.samples, samples_of_rank * dp);
+    MicroBatchLoss& loss = losses.emplace_back();
+    loss.scale = scale;
+    double sum_of_weights = 0;
+    for (const std::int64_t entry : plan.entries) {
+      const std::int64_t own = loss_tokens_of(table[entry]);
+      const bool by_micro_batch = settings.aggregation == LossAggregation::mindspeed_rl;
+      double weight = 0;
+      if (own > 0)
+        weight =
+            by_micro_batch ? mindspeed / static_cast<double>(totals.tokens) : step.token_weight(table[entry]);
+      loss.token_weights.push_back(weight);
+      sum_of_weights += weight * static_cast<double>(own);
+    }
+    loss.mean_weight = scale * share_of(totals, step, settings, sum_of_weights);
+  }
+  return losses;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <cmath>
+#include <functional>
+
+#include "evenkeel/service/data_service.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::made_up_batch;
+using testing_support::made_up_shape;
+using testing_support::made_up_token;
+
+constexpr std::int64_t num_samples = 45;
+
+/// A nonlinear loss of the label that a row predicts.
+double loss_of(std::int64_t label, std::int64_t position) {
+  return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
+}
+
+/// Whether the label at row t of a sample counts: some samples bring a mask with holes, some of them all
+/// holes.
+bool counts(const SampleShape& sample, std::int64_t t) {
+  if (sample.id.value() % 7 == 0) return false;
+  return t + 1 < sample.length() && t + 1 >= sample.prompt && (t + sample.id.value()) % 3 != 0;
+}
+
+RaggedBatch share_of(const boost::mpi::communicator& comm) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < num_samples; ++id) {
+    if (id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  }
+  RaggedBatch batch = made_up_batch(std::move(shapes), {});
+  Column& mask = batch.add_field({"loss_mask", DType::boolean, FieldKind::token, {}});
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      *mask.row(row) = std::byte{counts(batch.samples()[static_cast<std::size_t>(i)], row - rows.begin)};
+    }
+  }
+  return batch;
+}
+
+/// The token mean and the seq-mean-token-mean of the whole step, from the samples themselves.
+std::pair<double, double> whole_losses() {
+  double sum = 0;
+  double sum_of_means = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t id = 0; id < num_samples; ++id) {
+    const SampleShape sample = made_up_shape(id);
+    double own_sum = 0;
+    std::int64_t own = 0;
+    for (std::int64_t t = 0; t < sample.length(); ++t) {
+      if (!counts(sample, t)) continue;
+      own_sum += loss_of(made_up_token(sample.id, t + 1), t);
+      ++own;
+    }
+    sum += own_sum;
+    tokens += own;
+    if (own > 0) sum_of_means += own_sum / static_cast<double>(own);
+  }
+  return {sum / static_cast<double>(tokens), sum_of_means / num_samples};
+}
+
+/// One rank's part of a micro-batch's loss, as a trainer computes it on its CP share.
+double micro_batch_loss(const PackedMicroBatch& m, const MicroBatchLoss& loss) {
+  const auto labels = m.find("labels")->values<std::int64_t>();
+  const auto positions = m.find("position_ids")->values<std::int64_t>();
+  const auto weights = m.find("loss_weights")->values<float>();
+  double sum = 0;
+  for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
+    const RowRange rows = m.layout.local_range(static_cast<std::int64_t>(i));
+    for (auto row = static_cast<std::size_t>(rows.begin); row < static_cast<std::size_t>(rows.end); ++row) {
+      if (weights[row] == 0.0F) continue;
+      EXPECT_EQ(weights[row], static_cast<float>(loss.token_weights[i]));
+      sum += loss.token_weights[i] * loss_of(labels[row], positions[row]);
+    }
+  }
+  return loss.scale * sum;
+}
+
+/// Sums over a rank's micro-batches and its CP group, reduces over micro-batches and DP ranks as the trainer
+/// would.
+double trained_loss(const boost::mpi::communicator& world, const Config& config) {
+  DataService service(world, config);
+  const Step step = service.step(share_of(world));
+  const Mesh& mesh = service.mesh();
+  const bool last_stage = mesh.here().pp == mesh.grid().sizes().pp - 1;
+  double sum = 0;
+  for (std::size_t m = 0; last_stage && mesh.here().tp == 0 && m < step.losses.size(); ++m) {
+    sum += micro_batch_loss(step.micro_batches[m], step.losses[m]);
+  }
+  if (config.loss.micro_batches == Reduction::mean) sum /= static_cast<double>(step.losses.size());
+  const double total = boost::mpi::all_reduce(world, sum, std::plus<>());
+  return config.loss.dp_ranks == Reduction::mean ? total / mesh.grid().sizes().dp : total;
+}
+
+TEST(Loss, comes_out_the_same_through_every_mesh_split_and_trainer) {
+  const boost::mpi::communicator world;
+  const auto [token_mean, seq_mean] = whole_losses();
+  for (const auto& [tp, cp, pp] :
+       {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 2}, {1, 1, 3}, {1, 7, 1}}) {
+    if (world.size() % (tp * cp * pp) != 0) continue;
+    for (const std::int64_t cap : {200, 5000}) {
+      for (const Reduction reduction : {Reduction::sum, Reduction::mean}) {
+        Config config;
+        config.mesh.tp = tp;
+        config.mesh.cp = cp;
+        config.mesh.pp = pp;
+        config.micro_batch.max_tokens = cap;
+        config.micro_batch.min_count =
+            cap == 5000 ? 9 : 1;  // more micro-batches than some ranks have samples
+        config.loss.micro_batches = reduction;
+        EXPECT_NEAR(trained_loss(world, config), token_mean, 1e-12);
+        config.loss.aggregation = LossAggregation::seq_mean_token_mean;
+        config.loss.dp_ranks = reduction;
+        EXPECT_NEAR(trained_loss(world, config), seq_mean, 1e-12);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
