@@ -13,6 +13,7 @@ inline Config changed_config() {
   config.balance = {BalanceAlgorithm::lpt, CostModel{12345678901, 17}, true, false};
   config.micro_batch = {4096, 12, 2, 6, MicroBatchOrder::cost};
   config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
+  config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
   config.exchange = {ExchangePath::alltoallv};
   return config;
 }
