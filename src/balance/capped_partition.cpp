@@ -3,16 +3,32 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "checks.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
+#include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
-#include "limited_groups.hpp"
+#include "group_exchanges.hpp"
+#include "split_groups.hpp"
 
 namespace evenkeel {
 
 namespace {
+
+/// Groups by falling (cost, count, first item), their items ascending.
+Partition heaviest_first(const Partition& partition, std::span<const Cost> costs) {
+  const std::vector<Cost> sums = group_sums(partition, costs);
+  std::vector<std::vector<Item>> groups = partition.with_sorted_items().to_vectors();
+  std::vector<std::tuple<Cost, std::size_t, Item, std::size_t>> order;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    order.emplace_back(sums[g], groups[g].size(), groups[g].empty() ? -1 : groups[g].front(), g);
+  std::ranges::sort(order, std::ranges::greater{});
+  std::vector<std::vector<Item>> ordered;
+  for (const auto& entry : order) ordered.push_back(std::move(groups[std::get<3>(entry)]));
+  return Partition{ordered};
+}
 
 /// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
 class LimitedItems {
@@ -48,7 +64,10 @@ class LimitedItems {
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
     if (std::optional<Partition> found = balanced(k)) return found;
     for (const auto& deal : {karmarkar_karp, longest_processing_time}) {
-      Partition partition = deal(sizes_, k, GroupSize::free);
+      const Partition start = deal(sizes_, k, GroupSize::free);
+      GroupExchanges groups(start, sizes_, {.sizes = {}, .limits = {.max_items = limits_.max_items}});
+      groups.even_out(limits_.max_size);
+      Partition partition = groups.result();
       if (keeps_limits(partition)) return partition;
     }
     return std::nullopt;
@@ -73,10 +92,10 @@ class LimitedItems {
   }
 
   [[nodiscard]] Partition evened_out(const Partition& start, std::int64_t k) const {
-    LimitedGroups groups(start, costs_, sizes_, limits_);
-    groups.split_to(k);
-    groups.even_out();
-    return groups.result();
+    const Partition split = split_groups(start, costs_, k);
+    GroupExchanges groups(split, costs_, {.sizes = sizes_, .limits = limits_});
+    groups.even_out(max_sum_lower_bound(costs_, k));
+    return heaviest_first(groups.result(), costs_);
   }
 
  private:

@@ -73,7 +73,11 @@ class LoadHeap {
 /// Groups under construction: their items by number, the open ones in a heap, the closed ones in order.
 class GroupsInTheMaking {
  public:
-  explicit GroupsInTheMaking(std::int64_t k) : open_(k), items_(static_cast<std::size_t>(k)) {}
+  GroupsInTheMaking(std::int64_t k, std::size_t num_items)
+      : open_(k), items_(static_cast<std::size_t>(k)), num_items_(num_items) {
+    if (items_.empty()) return;
+    for (std::vector<Item>& items : items_) items.reserve(num_items / items_.size() + 1);
+  }
 
   /// Takes the lightest group out of the heap. Precondition: one is open.
   Load take_lightest() { return open_.pop(); }
@@ -95,21 +99,29 @@ class GroupsInTheMaking {
 
   /// Closed groups in closing order, then the open ones as the heap holds them.
   [[nodiscard]] Partition result() const {
-    std::vector<std::vector<Item>> groups;
-    groups.reserve(items_.size());
-    for (const std::int64_t number : closed_) groups.push_back(items_[static_cast<std::size_t>(number)]);
-    for (const Load& load : open_.loads()) groups.push_back(items_[static_cast<std::size_t>(load.number)]);
-    return Partition{groups};
+    std::vector<Item> all;
+    all.reserve(num_items_);
+    std::vector<std::int64_t> offsets{0};
+    offsets.reserve(items_.size() + 1);
+    const auto append = [&](std::int64_t number) {
+      const std::vector<Item>& items = items_[static_cast<std::size_t>(number)];
+      all.insert(all.end(), items.begin(), items.end());
+      offsets.push_back(static_cast<std::int64_t>(all.size()));
+    };
+    for (const std::int64_t number : closed_) append(number);
+    for (const Load& load : open_.loads()) append(load.number);
+    return {std::move(all), std::move(offsets)};
   }
 
  private:
   LoadHeap open_;
   std::vector<std::vector<Item>> items_;
+  std::size_t num_items_;
   std::vector<std::int64_t> closed_;
 };
 
 Partition deal_freely(std::span<const Cost> costs, std::int64_t k) {
-  GroupsInTheMaking groups(k);
+  GroupsInTheMaking groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
     groups.add(lightest, entry);
@@ -123,7 +135,7 @@ Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(costs.size());
   const std::int64_t quota = n / k;
   std::int64_t extra = n % k;
-  GroupsInTheMaking groups(k);
+  GroupsInTheMaking groups(k, costs.size());
   const auto is_full = [&](const Load& load) {
     return load.count > quota || (load.count == quota && extra == 0);
   };
@@ -151,7 +163,7 @@ Partition longest_processing_time(std::span<const Cost> costs, std::int64_t k, G
 Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k, Cost cap) {
   if (k != 0 || !costs.empty()) balance_checks::require_groups(k);
   balance_checks::checked_sum(costs, "costs");
-  GroupsInTheMaking groups(k);
+  GroupsInTheMaking groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
     if (lightest.sum + entry.cost > cap) {

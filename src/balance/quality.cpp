@@ -5,15 +5,53 @@
 #include <vector>
 
 #include "checks.hpp"
+#include "item_order.hpp"
 
 namespace evenkeel {
 
 namespace {
 
-Cost sum_of_smallest(std::span<const Cost> costs, std::int64_t count) {
-  std::vector<Cost> copy(costs.begin(), costs.end());
-  std::nth_element(copy.begin(), copy.begin() + count, copy.end());
-  return std::accumulate(copy.begin(), copy.begin() + count, Cost{0});
+/// Costs by rank, the smallest first, with the sums of all runs.
+class RankedCosts {
+ public:
+  explicit RankedCosts(std::span<const Cost> costs) : sums_below_(costs.size() + 1) {
+    std::size_t rank = 0;
+    for (const CostedItem& entry : ascending_items(costs)) {
+      sums_below_[rank + 1] = sums_below_[rank] + entry.cost;
+      ++rank;
+    }
+  }
+
+  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(sums_below_.size()) - 1; }
+  [[nodiscard]] Cost sum(std::int64_t first, std::int64_t count) const {
+    return sums_below_[static_cast<std::size_t>(first + count)] -
+           sums_below_[static_cast<std::size_t>(first)];
+  }
+
+ private:
+  std::vector<Cost> sums_below_;
+};
+
+/// Of the (j - 1) k + 1 largest items some group holds j: at least the j smallest of these, and with them
+/// what fills it up to `fewest` items.
+Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
+  Cost bound = 0;
+  for (std::int64_t j = 1; (j - 1) * k < costs.size(); ++j) {
+    const Cost crowd = costs.sum(costs.size() - 1 - (j - 1) * k, j);
+    bound = std::max(bound, crowd + costs.sum(0, std::max<std::int64_t>(fewest - j, 0)));
+  }
+  return bound;
+}
+
+/// Any t groups that hold the t largest items hold t (fewest - 1) others at least.
+Cost company_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
+  Cost bound = 0;
+  for (std::int64_t t = 1; t <= std::min(k, costs.size()); ++t) {
+    const Cost held =
+        costs.sum(costs.size() - t, t) + costs.sum(0, t * std::max<std::int64_t>(fewest - 1, 0));
+    bound = std::max(bound, balance_checks::ceil_div(held, t));
+  }
+  return bound;
 }
 
 }  // namespace
@@ -22,13 +60,10 @@ Cost max_sum_lower_bound(std::span<const Cost> costs, std::int64_t k, GroupSize 
   balance_checks::require_groups(k);
   const Cost sum = balance_checks::checked_sum(costs, "costs");
   if (costs.empty()) return 0;
-  const Cost largest = *std::ranges::max_element(costs);
-  Cost bound = std::max(largest, balance_checks::ceil_div(sum, k));
-  const std::int64_t companions = static_cast<std::int64_t>(costs.size()) / k - 1;
-  if (group_size == GroupSize::equal && companions > 0) {
-    bound = std::max(bound, largest + sum_of_smallest(costs, companions));
-  }
-  return bound;
+  const RankedCosts ranked(costs);
+  const std::int64_t fewest = group_size == GroupSize::equal ? ranked.size() / k : 0;
+  return std::max({balance_checks::ceil_div(sum, k), crowding_bound(ranked, k, fewest),
+                   company_bound(ranked, k, fewest)});
 }
 
 BalanceQuality balance_quality(std::span<const Cost> sums) {

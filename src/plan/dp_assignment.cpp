@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
+#include "evenkeel/balance/refine.hpp"
 
 namespace evenkeel {
 namespace {
@@ -40,12 +42,20 @@ std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& setting
 Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
   const GroupSize group_size = balance.equal_count ? GroupSize::equal : GroupSize::free;
+  const auto balanced_by = [&](auto algorithm) {
+    const std::vector<Cost> costs = costs_of(table, settings);
+    Partition partition = algorithm(costs, settings.dp, group_size);
+    if (balance.refine) partition = refine(costs, std::move(partition), group_size);
+    return partition.with_sorted_items();
+  };
   switch (balance.algorithm) {
     case BalanceAlgorithm::automatic:
+      return balance_items(costs_of(table, settings), settings.dp, group_size, balance.refine)
+          .with_sorted_items();
     case BalanceAlgorithm::karmarkar_karp:
-      return karmarkar_karp(costs_of(table, settings), settings.dp, group_size).with_sorted_items();
+      return balanced_by(karmarkar_karp);
     case BalanceAlgorithm::lpt:
-      return longest_processing_time(costs_of(table, settings), settings.dp, group_size).with_sorted_items();
+      return balanced_by(longest_processing_time);
     case BalanceAlgorithm::sorted_stride:
       return sorted_stride(table, settings.dp).with_sorted_items();
     case BalanceAlgorithm::none:

@@ -10,6 +10,7 @@
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -88,6 +89,18 @@ TEST(CountGroups, differencing_finds_a_packing_where_falling_sizes_need_a_bin_mo
   EXPECT_EQ(first_fit_decreasing(sizes, limits).size(), 3);
   EXPECT_EQ(best_fit_decreasing(sizes, limits).size(), 3);
   EXPECT_EQ(count_groups(sizes, sizes, limits), (GroupCount{2, 2}));
+}
+
+TEST(CountGroups, exchanges_find_a_packing_where_neither_falling_sizes_nor_differencing_do) {
+  // 9 + 3 + 3 and 7 + 4 + 4 fill both bins.
+  const Sizes sizes = {9, 7, 4, 4, 3, 3};
+  const BinLimits limits{.max_size = 15};
+  EXPECT_EQ(first_fit_decreasing(sizes, limits).size(), 3);
+  EXPECT_EQ(best_fit_decreasing(sizes, limits).size(), 3);
+  EXPECT_GT(largest_sum(karmarkar_karp(sizes, 2), sizes), 15);
+  EXPECT_GT(largest_sum(longest_processing_time(sizes, 2), sizes), 15);
+  EXPECT_EQ(count_groups(sizes, sizes, limits), (GroupCount{2, 2}));
+  EXPECT_EQ(largest_sum(partition_under_limits(sizes, sizes, limits, 2), sizes), 15);
 }
 
 TEST(PartitionUnderLimits, balances_costs_while_sizes_are_capped) {

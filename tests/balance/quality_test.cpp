@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <limits>
-
+#include "balance/best_largest_sum.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -28,33 +26,23 @@ TEST(MaxSumLowerBound, of_no_items_is_zero_and_no_groups_are_an_error) {
   EXPECT_THROW((void)max_sum_lower_bound(std::vector<Cost>{1}, 0), InputError);
 }
 
-/// The smallest largest sum over every way to deal the items from `next` on.
-Cost best_largest_sum(const std::vector<Cost>& costs, std::size_t next, std::vector<Cost>& sums,
-                      std::vector<std::size_t>& counts, std::size_t most_items) {
-  if (next == costs.size()) return *std::ranges::max_element(sums);
-  Cost best = std::numeric_limits<Cost>::max();
-  for (std::size_t g = 0; g < sums.size(); ++g) {
-    if (counts[g] == most_items) continue;
-    sums[g] += costs[next];
-    ++counts[g];
-    best = std::min(best, best_largest_sum(costs, next + 1, sums, counts, most_items));
-    sums[g] -= costs[next];
-    --counts[g];
-  }
-  return best;
+TEST(MaxSumLowerBound, more_large_items_than_groups_must_crowd) {
+  EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{5, 5, 5}, 2), 10);
+  EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{5, 5, 5, 1, 1, 1}, 2), 10);
+  // The two that share a group fill it up to three items.
+  EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{5, 5, 5, 1, 1, 1}, 2, GroupSize::equal), 11);
+}
+
+TEST(MaxSumLowerBound, with_equal_counts_several_large_items_need_different_company) {
+  EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{9, 9, 1, 2, 3, 4}, 3), 10);
+  EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{9, 9, 1, 2, 3, 4}, 3, GroupSize::equal), 11);
 }
 
 RC_GTEST_PROP(MaxSumLowerBound, no_partition_goes_below_it, ()) {
-  const auto k = *rc::gen::inRange<std::size_t>(1, 4);
-  const auto per_group = *rc::gen::inRange<std::size_t>(1, 3);
-  const auto costs = *rc::gen::container<std::vector<Cost>>(
-      k * per_group, rc::gen::resize(100, rc::gen::inRange<Cost>(0, 40)));
-  std::vector<Cost> sums(k);
-  std::vector<std::size_t> counts(k);
-  const auto groups = static_cast<std::int64_t>(k);
-  RC_ASSERT(max_sum_lower_bound(costs, groups) <= best_largest_sum(costs, 0, sums, counts, costs.size()));
-  RC_ASSERT(max_sum_lower_bound(costs, groups, GroupSize::equal) <=
-            best_largest_sum(costs, 0, sums, counts, per_group));
+  const auto k = *rc::gen::inRange<std::int64_t>(1, 4);
+  const std::vector<Cost> costs = *cost_lists(7);
+  for (const GroupSize group_size : {GroupSize::free, GroupSize::equal})
+    RC_ASSERT(max_sum_lower_bound(costs, k, group_size) <= best_largest_sum(costs, k, group_size));
 }
 
 TEST(BalanceQuality, says_how_far_the_largest_sum_is_above_the_mean) {

@@ -18,9 +18,10 @@ struct GroupCount {
 
 /// The smallest number of groups for which a packing under `limits` was found: first- and
 /// best-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
-/// on costs, on sizes, and longest-processing-time on sizes. `costs` and `sizes` have n entries each.
-/// Throws LimitError that names the first item that is above the limits alone, InputError when the lists
-/// differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower bound.
+/// on costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined. `costs` and `sizes` have
+/// n entries each. Throws LimitError that names the first item that is above the limits alone, InputError
+/// when the lists differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower
+/// bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
                                       BinLimits limits);
 

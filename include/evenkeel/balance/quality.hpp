@@ -7,9 +7,13 @@
 
 namespace evenkeel {
 
-/// The largest group sum that no partition of `costs` into k groups can go below:
-/// max(largest item, ceil(sum / k)); with GroupSize::equal also largest item + the m-1 smallest, m =
-/// floor(n/k), at least 1. 0 for no items.
+/// A sum that the largest group of any partition of `costs` into k groups reaches: the largest of
+/// ceil(sum / k); and, as of the (j-1) k + 1 largest items some group holds j, the j smallest of these. With
+/// GroupSize::equal every group has m = floor(n/k) items or more: j such items have the m-j smallest with
+/// them, and the t largest items share t groups with the t (m-1) smallest, at ceil(sum / t) or more. 0 for no
+/// items. O(n) for costs of bounded width.
+///
+/// Example: costs {9, 9, 1, 2, 3, 4}, k = 3: free 10, the mean rounded up; equal 11, half of 9 + 9 + 1 + 2.
 [[nodiscard]] Cost max_sum_lower_bound(std::span<const Cost> costs, std::int64_t k,
                                        GroupSize group_size = GroupSize::free);
 

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/partition.hpp"
+#include "item_order.hpp"
+
+namespace evenkeel {
+
+/// What exchanges between groups must keep.
+struct ExchangeRules {
+  bool keep_counts = false;               ///< swaps only
+  std::span<const std::int64_t> sizes{};  ///< what `limits` bound, one an item; empty when nothing is limited
+  BinLimits limits{};
+};
+
+/// Groups made more even on costs, exchange by exchange: an item moves from the costliest group to a cheaper
+/// one, or two are swapped. Every step keeps the rules and makes the larger of its two groups smaller, so
+/// that the largest sum never grows. Deterministic.
+class GroupExchanges {
+ public:
+  /// Precondition: `start` keeps the rules' limits. All that is passed must outlive this object.
+  GroupExchanges(const Partition& start, std::span<const Cost> costs, const ExchangeRules& rules);
+
+  /// Exchanges until no group is above `goal` or none is found; the cheapest groups are tried first. The work
+  /// is bounded by a multiple of n. Returns whether anything was exchanged.
+  bool even_out(Cost goal);
+
+  /// Groups in their places. Those looked at list their items by rising (cost, item); the others are as they
+  /// were.
+  [[nodiscard]] Partition result() const;
+
+ private:
+  struct Group {
+    Cost cost = 0;
+    std::int64_t size = 0;
+    bool is_open = false;
+    std::vector<CostedItem> items;  ///< ascending, once the group is open
+  };
+  /// Positions in the lists of the costlier group and of the cheaper one. `given` leaves the costlier group;
+  /// `taken`, if any, comes back for it.
+  struct Exchange {
+    std::size_t given = 0;
+    std::optional<std::size_t> taken;
+  };
+  class PairSearch;
+
+  /// Lists the group's items: most groups of a good start never need that.
+  void open(std::size_t g);
+  bool improve_costliest(std::int64_t& budget);
+  void apply(std::size_t heavy, std::size_t light, const Exchange& exchange);
+  CostedItem take(Group& from, std::size_t position) const;
+  void put(Group& into, const CostedItem& entry) const;
+  [[nodiscard]] std::int64_t size_of(const CostedItem& entry) const {
+    return rules_.sizes.empty() ? 0 : rules_.sizes[static_cast<std::size_t>(entry.item)];
+  }
+
+  const Partition& start_;
+  std::span<const Cost> costs_;
+  ExchangeRules rules_;
+  std::vector<Group> groups_;
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< every group
+};
+
+}  // namespace evenkeel
