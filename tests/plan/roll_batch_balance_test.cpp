@@ -49,13 +49,12 @@ RC_GTEST_PROP(RollBatchBalance, deals_every_sample_once_and_each_mini_batch_even
   RC_ASSERT(ranks.size() == dp);
   RC_ASSERT(holds_every_item_once(ranks, lengths.size()));
   for (std::int64_t first = 0; first < ranks.num_items(); first += mini_batch) {
-    std::vector<std::int64_t> counts;
-    for (std::int64_t r = 0; r < dp; ++r) {
-      counts.push_back(std::ranges::count_if(
-          ranks[r], [&](Item item) { return item >= first && item < first + mini_batch; }));
+    Groups shares;
+    for (const std::vector<Item>& rank : ranks.to_vectors()) {
+      std::erase_if(shares.emplace_back(rank),
+                    [&](Item item) { return item < first || item >= first + mini_batch; });
     }
-    const auto [fewest, most] = std::ranges::minmax(counts);
-    RC_ASSERT(most - fewest <= 1);
+    RC_ASSERT(count_spread(Partition(shares)) <= 1);
   }
 }
 
