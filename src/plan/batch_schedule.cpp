@@ -1,36 +1,21 @@
 #include "evenkeel/plan/batch_schedule.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
-#include <random>
 #include <string>
 
+#include "checks.hpp"
 #include "evenkeel/base/error.hpp"
+#include "seeded_order.hpp"
 
 namespace evenkeel {
-namespace {
 
-// A number in [0, bound) without bias, from the engine alone: std::uniform_int_distribution and std::shuffle
-// may differ between standard libraries.
-std::uint64_t below(std::uint64_t bound, std::mt19937_64& engine) {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  const std::uint64_t last_whole_range = most - most % bound;
-  std::uint64_t drawn = engine();
-  while (drawn >= last_whole_range) drawn = engine();
-  return drawn % bound;
-}
-
-void require_at_least_one(std::int64_t value, const char* key) {
-  if (value < 1) throw ConfigError(key, "is " + std::to_string(value) + "; it must be at least 1");
-}
-
-}  // namespace
+using plan_checks::require_at_least;
 
 BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings)
     : num_samples_(num_samples), settings_(settings) {
-  require_at_least_one(settings.global_batch, "batch.global_batch");
-  require_at_least_one(settings.epochs, "batch.epochs");
+  require_at_least(1, settings.global_batch, "batch.global_batch");
+  require_at_least(1, settings.epochs, "batch.epochs");
   if (num_samples < 1) throw InputError("source", "has no samples", "Give a source with at least one sample");
   if (steps_per_epoch() == 0) {
     throw InputError("source",
@@ -68,11 +53,7 @@ std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, i
 
 void BatchSchedule::shuffle_for(std::int64_t epoch) {
   if (shuffled_epoch_ == epoch) return;
-  order_.resize(static_cast<std::size_t>(num_samples_));
-  std::iota(order_.begin(), order_.end(), std::int64_t{0});
-  std::seed_seq seeds{settings_.seed >> 32, settings_.seed & 0xffffffff, static_cast<std::uint64_t>(epoch)};
-  std::mt19937_64 engine(seeds);
-  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[below(i, engine)]);
+  order_ = seeded_order(num_samples_, settings_.seed, {static_cast<std::uint64_t>(epoch)});
   shuffled_epoch_ = epoch;
 }
 

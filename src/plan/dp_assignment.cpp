@@ -1,32 +1,19 @@
 #include "evenkeel/plan/dp_assignment.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 #include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/refine.hpp"
+#include "evenkeel/plan/dealing.hpp"
 
 namespace evenkeel {
 namespace {
 
-Partition contiguous_runs(std::int64_t items, std::int64_t groups) {
-  std::vector<Item> all(static_cast<std::size_t>(items));
-  std::iota(all.begin(), all.end(), Item{0});
-  std::vector<std::int64_t> offsets;
-  for (std::int64_t g = 0; g <= groups; ++g)
-    offsets.push_back(g * (items / groups) + std::min(g, items % groups));
-  return {std::move(all), std::move(offsets)};
-}
-
-Partition sorted_stride(const LengthTable& table, std::int64_t groups) {
-  std::vector<Item> ascending(static_cast<std::size_t>(table.size()));
-  std::iota(ascending.begin(), ascending.end(), Item{0});
-  std::ranges::stable_sort(ascending, {}, [&](Item item) { return table[item].shape.length(); });
-  std::vector<std::vector<Item>> shards(static_cast<std::size_t>(groups));
-  for (std::size_t i = 0; i < ascending.size(); ++i) shards[i % shards.size()].push_back(ascending[i]);
-  return Partition(shards);
+std::vector<std::int64_t> lengths_of(const LengthTable& table) {
+  std::vector<std::int64_t> lengths;
+  lengths.reserve(static_cast<std::size_t>(table.size()));
+  for (const LengthEntry& entry : table.entries()) lengths.push_back(entry.shape.length());
+  return lengths;
 }
 
 }  // namespace
@@ -57,7 +44,7 @@ Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& setti
     case BalanceAlgorithm::lpt:
       return balanced_by(longest_processing_time);
     case BalanceAlgorithm::sorted_stride:
-      return sorted_stride(table, settings.dp).with_sorted_items();
+      return sorted_stride(lengths_of(table), settings.dp).with_sorted_items();
     case BalanceAlgorithm::none:
       break;
   }

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 #include <tuple>
 
-#include "evenkeel/base/error.hpp"
+#include "checks.hpp"
 
 namespace evenkeel {
 namespace {
@@ -49,12 +48,7 @@ void require_samples_fit(const LengthTable& table, const PlanSettings& settings)
   for (const LengthEntry& entry : table.entries()) {
     const std::int64_t aligned = align_up(entry.shape.length(), alignment);
     if (aligned <= cap) continue;
-    throw LimitError("sample " + std::to_string(entry.shape.id.value()),
-                     "has " + std::to_string(entry.shape.length()) + " tokens, " + std::to_string(aligned) +
-                         " after alignment to " + std::to_string(alignment) + ", above the cap of " +
-                         std::to_string(cap) + " tokens",
-                     "Raise micro_batch.max_tokens to at least " + std::to_string(aligned) +
-                         ", or shorten or drop the sample");
+    plan_checks::throw_above_cap(entry.shape.id.value(), {entry.shape.length(), aligned, alignment, cap});
   }
 }
 

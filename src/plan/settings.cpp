@@ -2,20 +2,13 @@
 
 #include <numeric>
 #include <string>
-#include <string_view>
 
+#include "checks.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
-namespace {
 
-void require_at_least(std::int64_t least, std::int64_t value, std::string_view key) {
-  if (value >= least) return;
-  throw ConfigError(std::string(key),
-                    "is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
-}
-
-}  // namespace
+using plan_checks::require_at_least;
 
 std::int64_t PlanSettings::alignment() const {
   if (!align) return sequence_alignment(tp, cp, align_lcm);

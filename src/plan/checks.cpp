@@ -1,0 +1,37 @@
+#include "checks.hpp"
+
+#include <string>
+
+#include "evenkeel/balance/quality.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+
+namespace evenkeel::plan_checks {
+
+void require_at_least(std::int64_t least, std::int64_t value, std::string_view key) {
+  if (value >= least) return;
+  throw ConfigError(std::string(key),
+                    "is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
+}
+
+std::int64_t total_of(std::span<const std::int64_t> lengths) {
+  return max_sum_lower_bound(lengths, 1);  // of one group: all of it
+}
+
+void throw_above_cap(std::int64_t sample, const AboveCap& lengths) {
+  throw LimitError("sample " + std::to_string(sample),
+                   "has " + std::to_string(lengths.length) + " tokens, " + std::to_string(lengths.aligned) +
+                       " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
+                       std::to_string(lengths.cap) + " tokens",
+                   "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
+                       ", or shorten or drop the sample");
+}
+
+void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap) {
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::int64_t aligned = align_up(lengths[i], alignment);
+    if (aligned > cap) throw_above_cap(static_cast<std::int64_t>(i), {lengths[i], aligned, alignment, cap});
+  }
+}
+
+}  // namespace evenkeel::plan_checks

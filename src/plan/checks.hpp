@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace evenkeel::plan_checks {
+
+/// Throws ConfigError that names `key` when the value is below `least`.
+void require_at_least(std::int64_t least, std::int64_t value, std::string_view key);
+
+/// The sum of lengths. Throws InputError when one is negative or the sum reaches 2^62.
+std::int64_t total_of(std::span<const std::int64_t> lengths);
+
+/// A sample that no micro-batch can hold.
+struct AboveCap {
+  std::int64_t length = 0;
+  std::int64_t aligned = 0;
+  std::int64_t alignment = 1;
+  std::int64_t cap = 0;
+};
+
+/// Throws LimitError that names the sample, its lengths and the cap.
+[[noreturn]] void throw_above_cap(std::int64_t sample, const AboveCap& lengths);
+
+/// Calls throw_above_cap for the first length that passes the cap once it is rounded up to a multiple of
+/// `alignment`.
+void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
+
+}  // namespace evenkeel::plan_checks

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace evenkeel {
+
+/// Positions 0..n-1 in an order drawn from the seed and the numbers that name the draw (an epoch, a step, a
+/// rank): the same on every rank, platform and standard library. O(n).
+std::vector<std::int64_t> seeded_order(std::int64_t n, std::uint64_t seed,
+                                       std::initializer_list<std::uint64_t> draw);
+
+}  // namespace evenkeel
