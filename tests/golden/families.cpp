@@ -11,6 +11,7 @@ const std::map<std::string, Family>& families() {
   static const std::map<std::string, Family> all = [] {
     std::map<std::string, Family> merged = balance_families();
     merged.merge(pack_families());
+    merged.merge(prefix_families());
     return merged;
   }();
   return all;

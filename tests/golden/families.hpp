@@ -15,6 +15,7 @@ using Family = json (*)(const json& input);
 /// The families by name. Each room's families are defined in one source file.
 std::map<std::string, Family> balance_families();
 std::map<std::string, Family> pack_families();
+std::map<std::string, Family> prefix_families();
 
 /// All families that this build knows.
 const std::map<std::string, Family>& families();
