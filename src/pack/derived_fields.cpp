@@ -1,21 +1,13 @@
 #include "evenkeel/pack/derived_fields.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <string>
 
-#include "evenkeel/base/error.hpp"
 #include "packed_walk.hpp"
+#include "position_runs.hpp"
 #include "prompt_lengths.hpp"
 
 namespace evenkeel {
 namespace {
-
-void require_entries(std::size_t actual, std::int64_t needed, const char* what) {
-  if (actual == static_cast<std::size_t>(needed)) return;
-  throw InputError(what,
-                   "has " + std::to_string(actual) + " entries; " + std::to_string(needed) + " are needed");
-}
 
 template <typename T>
 std::span<T> rows(std::span<T> local, std::int64_t begin, std::int64_t count) {
@@ -32,15 +24,8 @@ std::int64_t count_runs(const PackedLayout& layout, CpRank rank) {
 }  // namespace
 
 void derive_position_ids(const PackedLayout& layout, CpRank rank, std::span<std::int64_t> out) {
-  require_entries(out.size(), layout.local_rows(), "position ids");
-  auto next = out.begin();
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    for (const RowRange& run : cp_runs(layout.aligned_length(i), layout.cp(), rank)) {
-      const auto end = next + run.size();
-      std::iota(next, end, run.begin);
-      next = end;
-    }
-  }
+  fill_position_ids(
+      layout, rank, [](std::int64_t) { return std::int64_t{0}; }, out);
 }
 
 void derive_labels(const PackedLayout& layout, CpRank rank, std::span<const std::int64_t> local_tokens,

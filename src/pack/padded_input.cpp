@@ -6,6 +6,7 @@
 #include <string>
 
 #include "evenkeel/base/error.hpp"
+#include "mask_runs.hpp"
 #include "prompt_lengths.hpp"
 #include "row_fill.hpp"
 
@@ -33,28 +34,6 @@ void require_zero_or_one(std::span<const std::uint8_t> mask) {
 std::int64_t num_tokens(const PaddedMask& mask) {
   const std::vector<std::int64_t> lengths = lengths_of(mask);
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-}
-
-/// The first place at or after `from` where the mask holds `value`, or the mask's end.
-std::int64_t find_from(std::span<const std::uint8_t> mask, std::int64_t from, int value) {
-  const auto rest = mask.subspan(static_cast<std::size_t>(from));
-  if (rest.empty()) return from;
-  const void* found = std::memchr(rest.data(), value, rest.size());
-  if (found == nullptr) return static_cast<std::int64_t>(mask.size());
-  return static_cast<const std::uint8_t*>(found) - mask.data();
-}
-
-/// Calls visit(gap, run) for every maximal run of ones, with the zeros in front of it; the last run may be
-/// empty. Runs go on from one row of the tensor into the next, since both sides of a copy do.
-template <typename Visit>
-void for_each_mask_run(std::span<const std::uint8_t> mask, Visit visit) {
-  const auto size = static_cast<std::int64_t>(mask.size());
-  for (std::int64_t at = 0; at < size;) {
-    const std::int64_t begin = find_from(mask, at, 1);
-    const std::int64_t end = find_from(mask, begin, 0);
-    visit(RowRange{at, begin}, RowRange{begin, end});
-    at = end;
-  }
 }
 
 void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::int64_t seq) {

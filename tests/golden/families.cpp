@@ -12,6 +12,7 @@ const std::map<std::string, Family>& families() {
     std::map<std::string, Family> merged = balance_families();
     merged.merge(pack_families());
     merged.merge(plan_families());
+    merged.merge(prefix_families());
     return merged;
   }();
   return all;

@@ -16,6 +16,7 @@ using Family = json (*)(const json& input);
 std::map<std::string, Family> balance_families();
 std::map<std::string, Family> pack_families();
 std::map<std::string, Family> plan_families();
+std::map<std::string, Family> prefix_families();
 
 /// All families that this build knows.
 const std::map<std::string, Family>& families();
