@@ -48,11 +48,15 @@ struct MeshCase {
   std::int64_t global_batch;
 };
 
-std::string name_of(const testing::TestParamInfo<MeshCase>& info) {
-  const auto& [mesh, zigzag, cap, global_batch] = info.param;
+std::string name_of(const MeshCase& run) {
+  const auto& [mesh, zigzag, cap, global_batch] = run;
   return "tp" + std::to_string(mesh.tp) + "_cp" + std::to_string(mesh.cp) + "_dp" + std::to_string(mesh.dp) +
          "_pp" + std::to_string(mesh.pp) + (zigzag ? "_zigzag" : "_contiguous") + "_cap" +
          std::to_string(cap) + "_batch" + std::to_string(global_batch);
+}
+
+void PrintTo(const MeshCase& run, std::ostream* out) {
+  *out << name_of(run);
 }
 
 class RunOverMeshes : public Run, public testing::WithParamInterface<MeshCase> {};
@@ -82,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MeshCase{{1, 4, 2, 1}, false, 1536, 24}, MeshCase{{1, 2, 2, 2}, true, 1024, 33},
                     MeshCase{{1, 2, 2, 1}, false, 4096, 70}, MeshCase{{1, 1, 3, 1}, true, 1024, 16},
                     MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}),
-    name_of);
+    [](const auto& mesh_case) { return name_of(mesh_case.param); });
 
 /// The hash of every token, computed from the rollouts themselves.
 std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts) {
