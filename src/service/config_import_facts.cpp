@@ -21,6 +21,17 @@ std::string joined(const std::vector<std::string>& texts, std::string_view separ
   return all;
 }
 
+/// A comment has room for a few; the table lists them all.
+std::string comment_of(std::vector<std::string> origins) {
+  constexpr std::size_t most = 3;
+  if (origins.size() > most) {
+    const std::size_t left_out = origins.size() - (most - 1);
+    origins.resize(most - 1);
+    origins.push_back("and " + std::to_string(left_out) + " more");
+  }
+  return joined(origins, ", ");
+}
+
 /// Python's way of writing an integer: digits, with underscores between them.
 std::optional<std::int64_t> to_integer(std::string text) {
   std::erase(text, '_');
@@ -157,7 +168,7 @@ void Facts::set(const std::string& path, const std::string& value, const std::ve
     add_once(outcome.notes, note);
     add_once(origins, keys_[*fact->second.key].path);
   }
-  settings_.push_back({path, value, joined(origins, ", ")});
+  settings_.push_back({path, value, comment_of(std::move(origins))});
 }
 
 void Facts::set_because(const std::string& path, const std::string& value, const std::string& why) {

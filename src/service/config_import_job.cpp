@@ -77,7 +77,7 @@ void import_mini_batches(Facts& facts, std::optional<std::int64_t> prompts,
     whole = *prompts;
     part = *mini;
   } else if (const auto of_roll = samples_of_mini_batch(facts); of_roll && samples) {
-    from = {"prompts", "responses", "rank_batch", "accumulation", "devices"};
+    from = {"rank_batch", "accumulation", "devices", "prompts", "responses"};
     whole = *samples;
     part = *of_roll;
   } else {
