@@ -71,8 +71,9 @@ ImportedConfig import_config(const std::string& yaml, std::string_view name, con
   std::vector<ForeignKey> keys = config_import::read_foreign_keys(yaml, name);
   const SystemTable& table = options.from ? table_of(*options.from) : recognise(keys, name);
   Facts facts(table, std::move(keys));
-  config_import::import_job(facts, options.preset);
+  config_import::import_job(facts);
   config_import::import_stages(facts);
+  if (options.preset) config_import::import_preset(facts);
   ImportedConfig imported;
   imported.system = table.system;
   imported.yaml = config_import::settings_yaml(table, facts.settings());

@@ -117,15 +117,12 @@ void import_batch(Facts& facts) {
   }
 }
 
-void import_balance(Facts& facts, bool preset) {
+void import_balance(Facts& facts) {
   const auto balance = facts.flag("balance");
   if (balance) facts.set("balance.algorithm", *balance ? "auto" : "none", {"balance"});
   const SystemTable& table = facts.table();
   if (!table.cost.empty() && balance.value_or(true)) {
     facts.set_because("balance.cost", table.cost, table.title + " balances work, not tokens");
-  }
-  if (preset) {
-    facts.set_because("balance.preset", std::string(to_string(table.system)), "--preset: its own partitions");
   }
 }
 
@@ -157,11 +154,26 @@ void import_loss(Facts& facts) {
 
 }  // namespace
 
-void import_job(Facts& facts, bool preset) {
+void import_job(Facts& facts) {
   import_mesh(facts);
   import_batch(facts);
-  import_balance(facts, preset);
+  import_balance(facts);
   import_loss(facts);
+}
+
+void import_preset(Facts& facts) {
+  const SystemTable& table = facts.table();
+  facts.set_because("balance.preset", std::string(to_string(table.system)), "--preset: its own partitions");
+  if (!table.balanced_by_default && facts.find("balance.algorithm") == nullptr) {
+    facts.set_because("balance.algorithm", "none", "--preset: it does not balance unless asked to");
+  }
+  const auto& settings = facts.settings();
+  const bool packs = std::ranges::any_of(settings, [](const Setting& setting) {
+    return setting.path.ends_with("micro_batch.mode") && setting.value == "packed";
+  });
+  if (packs && !table.align_lcm.empty()) {
+    facts.set_because("pack.align_lcm", table.align_lcm, "--preset: its packing aligns to it too");
+  }
 }
 
 }  // namespace evenkeel::config_import

@@ -143,6 +143,7 @@ SystemTable make_table() {
                    {"trainer", "megatron", "MindSpeed-RL trains with Megatron"}};
   table.loss_words = {{"true", "token-mean"}, {"false", "seq-mean-token-mean"}};
   table.trainers = {{"megatron", "mean"}};
+  table.balanced_by_default = false;
   table.packing_algorithm = "load_balance";
   return table;
 }

@@ -146,6 +146,7 @@ SystemTable make_table() {
   }
   table.trainers = {{"megatron_train", "mean"}, {"deepspeed_train", "mean"}, {"fsdp2_train", "mean"}};
   table.cost = "flops-7b";
+  table.align_lcm = "16";
   table.packing_algorithm = "none";
   return table;
 }

@@ -12,6 +12,7 @@ struct StageSetting {
   std::string value;
   std::vector<std::string> facts;
   std::string note = {};
+  std::string why = {};  ///< of one that no fact states
 };
 
 /// Reads what a file says of one stage.
@@ -30,7 +31,10 @@ class Stage {
       add_integer("max_tokens", "padded_cap");
       add_integer("length_round", "length_round");
     }
-    if (mode_ == "fixed") add_integer("size", "size");
+    if (mode_ == "fixed") {
+      add_integer("size", "size");
+      lift_cap();
+    }
     read_shuffle();
     leave_the_rest();
     return std::move(settings_);
@@ -72,6 +76,12 @@ class Stage {
                          gpus == 1 ? "" : "of one GPU there, of the CP group here: times " + times});
   }
 
+  /// The plain split counts samples only; Evenkeel's own cap would cut its micro-batches smaller.
+  void lift_cap() {
+    const bool capped = std::ranges::find(settings_, "max_tokens", &StageSetting::key) != settings_.end();
+    if (!capped) settings_.push_back({"max_tokens", std::to_string(largest_count), {}, "", "no cap there"});
+  }
+
   /// Only the plain split shuffles; that nothing is shuffled holds for all.
   void read_shuffle() {
     const auto shuffle = facts_.flag(fact("shuffle"));
@@ -100,7 +110,13 @@ class Stage {
 };
 
 void set_all(Facts& facts, const std::string& section, const std::vector<StageSetting>& settings) {
-  for (const StageSetting& it : settings) facts.set(section + it.key, it.value, it.facts, it.note);
+  for (const StageSetting& it : settings) {
+    if (it.why.empty()) {
+      facts.set(section + it.key, it.value, it.facts, it.note);
+    } else {
+      facts.set_because(section + it.key, it.value, it.why);
+    }
+  }
 }
 
 bool sets(const std::vector<StageSetting>& settings, const std::string& key) {
@@ -110,7 +126,11 @@ bool sets(const std::vector<StageSetting>& settings, const std::string& key) {
 /// What a profile would take over from the job's own settings although its stage does not say it.
 void keep_defaults(Facts& facts, const std::string& section, const std::vector<StageSetting>& settings,
                    const std::vector<StageSetting>& of_job) {
-  for (const std::string key : {"max_samples", "min_count", "shuffle"}) {
+  const std::string& mode = settings.front().value;
+  std::vector<std::string> keys{"max_tokens", "max_samples", "min_count", "shuffle"};
+  if (mode == "padded") keys.emplace_back("length_round");
+  if (mode == "fixed") keys.emplace_back("size");
+  for (const std::string& key : keys) {
     if (!sets(of_job, key) || sets(settings, key)) continue;
     const auto known = std::ranges::find(config_keys(), "micro_batch." + key, &ConfigKey::path);
     facts.set_because(section + key, known->default_value, "not set for this stage");

@@ -64,6 +64,8 @@ struct SystemTable {
   std::vector<std::pair<std::string, std::string>> loss_words;  ///< of the fact loss -> loss.aggregation
   std::vector<std::pair<std::string, std::string>> trainers;    ///< of the fact trainer -> loss.micro_batches
   std::string cost;                                             ///< what it balances by; empty for tokens
+  bool balanced_by_default = true;                              ///< over DP ranks
+  std::string align_lcm;                                        ///< of its packing; empty for none
   std::string packing_algorithm;                                ///< when none is stated
 };
 

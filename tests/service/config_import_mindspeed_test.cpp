@@ -74,6 +74,15 @@ rl_config:
   EXPECT_EQ(setting(config, "profiles.ref.micro_batch.max_samples"), "null");
 }
 
+TEST(ImportMindSpeed, a_stage_without_a_cap_has_the_default_one_whatever_another_has) {
+  const ImportedConfig config = imported(R"(
+actor_config: {micro_batch_size: 2}
+rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096}
+)");
+  EXPECT_EQ(setting(config, "profiles.update.micro_batch.max_tokens"), "4096");
+  EXPECT_EQ(setting(config, "profiles.ref.micro_batch.max_tokens"), "8192");
+}
+
 TEST(ImportMindSpeed, dp_batch_balance_is_balanced_or_left_in_source_order) {
   const std::string key = "rl_config.use_dp_batch_balance";
   EXPECT_EQ(outcomes(imported("rl_config:\n  use_dp_batch_balance: true\n")),
@@ -111,6 +120,7 @@ rl_config:
 )");
   EXPECT_EQ(setting(config, "micro_batch.mode"), "fixed");
   EXPECT_EQ(setting(config, "micro_batch.size"), "2");
+  EXPECT_EQ(setting(config, "micro_batch.max_tokens"), "2147483647") << "the plain split has no cap";
   EXPECT_EQ(setting(config, "micro_batch.shuffle"), "true");
   EXPECT_EQ(setting(config, "profiles.actor.micro_batch.size"), "16");
   EXPECT_EQ(setting(config, "profiles.actor.micro_batch.shuffle"), "false");
@@ -168,8 +178,13 @@ rl_config: {n_samples_per_prompt: 16, mini_batch_size: 24, epochs: 1, token_leve
 TEST(ImportMindSpeed, the_preset_asks_for_its_own_partitions) {
   ImportOptions options;
   options.preset = true;
-  EXPECT_EQ(setting(imported(dynamic_batch_size, options), "balance.preset"), "mindspeed-rl");
+  const ImportedConfig config = imported(dynamic_batch_size, options);
+  EXPECT_EQ(setting(config, "balance.preset"), "mindspeed-rl");
+  EXPECT_EQ(setting(config, "balance.algorithm"), "none") << "it balances over DP ranks only when asked to";
+  const ImportedConfig balanced = imported(dynamic_batch_size + "  use_dp_batch_balance: true\n", options);
+  EXPECT_EQ(setting(balanced, "balance.algorithm"), "auto");
   EXPECT_EQ(setting(imported(dynamic_batch_size), "balance.preset"), "(not set)");
+  EXPECT_EQ(setting(imported(dynamic_batch_size), "balance.algorithm"), "(not set)");
 }
 
 TEST(ImportMindSpeed, what_is_always_so_is_named_when_it_is_switched_off) {

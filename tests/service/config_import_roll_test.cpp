@@ -201,6 +201,16 @@ profiles:
   EXPECT_TRUE(config.unused.empty());
 }
 
+TEST(ImportRoll, the_preset_aligns_packs_as_roll_does) {
+  ImportOptions options;
+  options.preset = true;
+  const ImportedConfig packed = imported(sequence_packing, options);
+  EXPECT_EQ(setting(packed, "balance.preset"), "roll");
+  EXPECT_EQ(setting(packed, "pack.align_lcm"), "16");
+  EXPECT_EQ(setting(packed, "balance.algorithm"), "(not set)");
+  EXPECT_EQ(setting(imported(dynamic_batching, options), "pack.align_lcm"), "(not set)");
+}
+
 TEST(ImportRoll, packing_in_source_order_becomes_fixed_micro_batches) {
   const ImportedConfig config = imported(R"(
 actor_train:
