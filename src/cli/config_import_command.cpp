@@ -1,7 +1,7 @@
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <span>
+#include <sstream>
 
 #include "cli/commands.hpp"
 #include "evenkeel/base/error.hpp"
@@ -31,7 +31,10 @@ std::string read_text(const std::filesystem::path& file) {
   if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw IoError(file.string(), "cannot open the configuration");
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
+  return text.str();
 }
 
 int run(const Options& options) {
