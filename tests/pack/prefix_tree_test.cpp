@@ -134,6 +134,14 @@ TEST(PrefixTree, subtree_joins_segments_between_which_nothing_parts_any_more) {
   EXPECT_THROW((void)tree.subtree(missing), InputError);
 }
 
+TEST(PrefixTree, subtree_drops_empty_segments) {
+  const PrefixTree tree = PrefixTree::of_groups(PrefixGroups(GroupInfo{{3, 0, 2}, {0, 1, 0}}));
+  const std::vector<std::int64_t> all{0, 1, 2, 3};
+  const PrefixTree part = tree.subtree(all);
+  EXPECT_THAT(lengths_of_segments(part), ElementsAre(3, 2, 1));
+  EXPECT_THAT(part.sample_ends(), ElementsAre(0, 1, 2, -1));
+}
+
 RC_GTEST_PROP(PrefixTree, gives_every_sample_its_tokens_and_shares_every_common_prefix, ()) {
   const TokenLists samples = arbitrary_samples();
   const PrefixTree tree = tree_of(samples);
