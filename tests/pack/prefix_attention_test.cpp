@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 
 #include "evenkeel/pack/prefix_packed.hpp"
 #include "pack/arbitrary.hpp"
@@ -24,28 +23,6 @@ using testing_support::RepeatedAttention;
 using testing_support::RepeatedResult;
 using testing_support::SharedPackedAttention;
 using Doubles = std::vector<double>;
-
-/// The rows of every suffix's sample in tensors [tokens, ...] in the order of the groups.
-RepeatedAttention::SampleRows sample_rows(const PrefixGroups& groups) {
-  RepeatedAttention::SampleRows samples;
-  for (std::int64_t g = 0, first = 0; g < groups.size(); first += groups.num_tokens(g++)) {
-    std::int64_t suffix = first + groups.prefix(g);
-    for (std::int64_t i = groups.suffixes_of(g).begin; i < groups.suffixes_of(g).end; ++i) {
-      std::vector<std::int64_t> rows(static_cast<std::size_t>(groups.prefix(g) + groups.suffix(i)));
-      const auto own = rows.begin() + groups.prefix(g);
-      std::iota(rows.begin(), own, first);
-      std::iota(own, rows.end(), suffix);
-      suffix += groups.suffix(i);
-      samples.push_back(std::move(rows));
-    }
-  }
-  return samples;
-}
-
-std::int64_t num_tokens(const PrefixGroups& groups) {
-  const std::vector<std::int64_t> lengths = group_lengths(groups);
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-}
 
 /// Grouped padded tensors by plain indexing, independent of the copy kernels. `heads_in_front` tells
 /// [b, heads, s, dim] from [b, s, heads, dim].
