@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "evenkeel/pack/pack_rows.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
@@ -139,6 +141,20 @@ RC_GTEST_PROP(PackedTreeAttention, over_context_parallel_ranks_equals_that_of_re
   RC_ASSERT(close(actual.grads.q, expected.grads.q));
   RC_ASSERT(close(actual.grads.k, expected.grads.k));
   RC_ASSERT(close(actual.grads.v, expected.grads.v));
+}
+
+RC_GTEST_PROP(PackedTreeAttention, scores_what_the_tree_counts_and_is_even_over_zigzag_ranks, ()) {
+  const CpGroup cp{*rc::gen::element(1, 2, 4, 8), CpLayout::zigzag};
+  const PackedTreeLayout layout(tree_of(arbitrary_samples(60)), cp.chunks(), cp);
+  std::int64_t of_tokens = 0;
+  std::vector<std::int64_t> of_rows;
+  for (const CpRank rank : all_ranks(cp)) {
+    const PrefixAttentionPlan plan = plan_prefix_attention(layout, rank);
+    of_tokens += score_entries(plan.cu_seqlens_q, plan.cu_seqlens_k);
+    of_rows.push_back(score_entries(plan.cu_seqlens_q_padded, plan.cu_seqlens_k_padded));
+  }
+  RC_ASSERT(of_tokens == sharing_savings(layout.tree()).score_entries);
+  RC_ASSERT(std::ranges::count(of_rows, of_rows.front()) == cp.size);
 }
 
 }  // namespace
