@@ -14,6 +14,7 @@ inline Config changed_config() {
   config.balance = {BalanceAlgorithm::lpt, CostModel{12345678901, 17}, true, false, Preset::verl};
   config.micro_batch = {MicroBatchMode::padded, 4096, 12, 2, 6, 3, 128, true, MicroBatchOrder::cost};
   config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
+  config.prefix = PrefixSharing::trees;
   config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
   Profile update = config.profile({});
   update.micro_batch.mode = MicroBatchMode::fixed;
