@@ -9,8 +9,8 @@ namespace evenkeel {
 namespace {
 
 std::vector<std::int64_t> with_rows(const at::Tensor& x, std::int64_t rows) {
-  std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.front() = rows;
+  std::vector<std::int64_t> shape{rows};
+  for (const std::int64_t size : x.sizes().slice(1)) shape.push_back(size);
   return shape;
 }
 

@@ -65,9 +65,8 @@ at::Tensor flat_indices(const TokenPlaces& places) {
 }
 
 at::Tensor unflattened(const at::Tensor& rows, PaddedShape shape) {
-  std::vector<std::int64_t> sizes = rows.sizes().vec();
-  sizes.front() = shape.batch;
-  sizes.insert(sizes.begin() + 1, shape.width);
+  std::vector<std::int64_t> sizes{shape.batch, shape.width};
+  for (const std::int64_t size : rows.sizes().slice(1)) sizes.push_back(size);
   return rows.reshape(sizes);
 }
 

@@ -237,9 +237,10 @@ TEST(SharingSavings, count_tokens_and_score_entries_with_and_without_sharing) {
 }
 
 RC_GTEST_PROP(SharingSavings, are_none_without_sharing, ()) {
-  TokenLists samples = arbitrary_samples();
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    samples[i].insert(samples[i].begin(), 100 + static_cast<std::int64_t>(i));
+  TokenLists samples;
+  for (const Tokens& tokens : arbitrary_samples()) {
+    samples.push_back({100 + std::ssize(samples)});
+    samples.back().insert(samples.back().end(), tokens.begin(), tokens.end());
   }
   const SharingSavings savings = sharing_savings(tree_of(samples));
   RC_ASSERT(savings.tokens == savings.repeated_tokens);

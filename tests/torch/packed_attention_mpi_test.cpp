@@ -37,12 +37,17 @@ MPI_Datatype datatype_of(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
 }
 
+/// A tensor of this many rows like those of x.
+at::Tensor empty_rows(const at::Tensor& x, std::int64_t rows) {
+  std::vector<std::int64_t> shape{rows};
+  for (const std::int64_t size : x.sizes().slice(1)) shape.push_back(size);
+  return at::empty(shape, x.options().requires_grad(false));
+}
+
 /// All ranks' rows, one rank after the other. The gradient of a rank's rows is the sum over all ranks'.
 struct AllGatherRows : torch::autograd::Function<AllGatherRows> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
-    std::vector<std::int64_t> shape = x.sizes().vec();
-    shape.front() *= ranks();
-    at::Tensor gathered = at::empty(shape, x.options());
+    at::Tensor gathered = empty_rows(x, x.size(0) * ranks());
     const at::Tensor own = x.contiguous();
     const auto count = static_cast<int>(own.numel());
     MPI_Allgather(own.data_ptr(), count, datatype_of(x), gathered.data_ptr(), count, datatype_of(x),
@@ -52,9 +57,7 @@ struct AllGatherRows : torch::autograd::Function<AllGatherRows> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  const torch::autograd::variable_list& gradients) {
     const at::Tensor all = gradients.front().contiguous();
-    std::vector<std::int64_t> shape = all.sizes().vec();
-    shape.front() /= ranks();
-    at::Tensor own = at::empty(shape, all.options());
+    at::Tensor own = empty_rows(all, all.size(0) / ranks());
     MPI_Reduce_scatter_block(all.data_ptr(), own.data_ptr(), static_cast<int>(own.numel()), datatype_of(all),
                              MPI_SUM, MPI_COMM_WORLD);
     return {own};
@@ -127,9 +130,8 @@ Samples rows_of(const PrefixTree& tree) {
 
 /// Pad rows hold numbers that would show.
 at::Tensor local_leaf(const at::Tensor& ragged, const LocalRows& rows, std::int64_t local_rows) {
-  std::vector<std::int64_t> shape = ragged.sizes().vec();
-  shape.front() = local_rows;
-  return at::full(shape, 50, ragged.options())
+  return empty_rows(ragged, local_rows)
+      .fill_(50)
       .index_copy(0, rows.local, ragged.detach().index_select(0, rows.tree))
       .requires_grad_();
 }

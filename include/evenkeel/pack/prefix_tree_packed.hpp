@@ -36,8 +36,8 @@ class PackedTreeLayout {
 /// segments().local_rows() elements.
 void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out);
 
-/// Ancestor intervals of one CP rank's rows, pad rows included. The numbers are the same on all ranks, so that
-/// queries of one rank meet keys of any: put the ranks' lists one after the other, as an all-gather puts
+/// Ancestor intervals of one CP rank's rows, pad rows included. The numbers are the same on all ranks, so
+/// that queries of one rank meet keys of any: put the ranks' lists one after the other, as an all-gather puts
 /// their keys. No query sees a pad row. A pad row sees its own segment and what is in front of it, so that
 /// no row's softmax is empty. O(local rows).
 [[nodiscard]] AncestorIntervals ancestor_intervals(const PackedTreeLayout& layout, CpRank rank);
