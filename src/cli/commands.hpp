@@ -14,5 +14,6 @@ void add_plan_command(CLI::App& app, Action& chosen);
 void add_synth_command(CLI::App& app, Action& chosen);
 void add_inspect_command(CLI::App& app, Action& chosen);
 void add_config_command(CLI::App& app, Action& chosen);
+void add_bench_command(CLI::App& app, Action& chosen);
 
 }  // namespace evenkeel::cli

@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "bench/benchmarks.hpp"
+#include "cli/commands.hpp"
+#include "evenkeel/io/atomic_file.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+int publish(const bench::Report& report, const std::filesystem::path& json) {
+  std::cout << bench::to_markdown(report) << std::flush;
+  if (json.empty()) return 0;
+  const std::string text = bench::to_json(report).dump(2) + "\n";
+  AtomicFile file(json);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+  return 0;
+}
+
+struct PackCommand {
+  bench::PackOptions options;
+  std::filesystem::path json;
+};
+
+void add_json_option(CLI::App& command, std::filesystem::path& json) {
+  command.add_option("--json", json, "Write all figures, the machine and the sizes to this file");
+}
+
+void add_pack(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand("pack", "The copy kernels against memcpy and loops in PyTorch");
+  auto words = std::make_shared<PackCommand>();
+  bench::PackOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--sequences", options.sequences, "Sequences in the batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--row-bytes", options.row_bytes, "Bytes of a token's row")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--cp", options.cp, "Context-parallel ranks of the zigzag cut")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Seed of the lengths")->capture_default_str();
+  command->add_option("--python", options.python, "Python that has torch, to compare with")
+      ->capture_default_str();
+  command->callback([words, &chosen] {
+    chosen = [words] { return publish(bench::bench_pack(words->options), words->json); };
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("bench", "Measure on this machine, as Markdown tables");
+  command->require_subcommand(1);
+  add_pack(*command, chosen);
+}
+
+}  // namespace evenkeel::cli
