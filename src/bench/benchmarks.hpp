@@ -21,4 +21,15 @@ struct PackOptions {
 };
 [[nodiscard]] Report bench_pack(const PackOptions& options);
 
+/// Partitioning and packing of samples under a cap: time and quality.
+struct PlanOptions {
+  std::filesystem::path lengths;      ///< a length table to draw batches from; empty: none is drawn
+  std::int64_t cap = 32768;           ///< tokens of a micro-batch
+  int draws = 200;                    ///< batches packed under the cap
+  std::size_t max_items = 1U << 20U;  ///< larger cases are left out
+  int rounds = 5;
+  std::string python = "python3";
+};
+[[nodiscard]] Report bench_plan(const PlanOptions& options);
+
 }  // namespace evenkeel::bench

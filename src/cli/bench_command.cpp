@@ -53,12 +53,42 @@ void add_pack(CLI::App& bench, Action& chosen) {
   });
 }
 
+struct PlanCommand {
+  bench::PlanOptions options;
+  std::filesystem::path json;
+};
+
+void add_plan(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("plan", "Partitioning, refinement and capped packing: time and quality");
+  auto words = std::make_shared<PlanCommand>();
+  bench::PlanOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from");
+  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--draws", options.draws, "Batches packed under the cap")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--max-items", options.max_items, "Leave out cases of more samples")
+      ->capture_default_str();
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--python", options.python, "Python to compare with")->capture_default_str();
+  command->callback([words, &chosen] {
+    chosen = [words] { return publish(bench::bench_plan(words->options), words->json); };
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand("bench", "Measure on this machine, as Markdown tables");
   command->require_subcommand(1);
   add_pack(*command, chosen);
+  add_plan(*command, chosen);
 }
 
 }  // namespace evenkeel::cli

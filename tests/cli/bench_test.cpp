@@ -12,11 +12,11 @@ namespace evenkeel {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
 using testing_support::read_text;
 using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
+using testing_support::write_text;
 
 nlohmann::json written(const ScratchFolder& scratch) {
   return nlohmann::json::parse(read_text(scratch / "bench.json"));
@@ -55,6 +55,29 @@ TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
   const ProgramResult result = run_evenkeel("bench pack --sequences 2 --repeat 1 --python no-such-python");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("'no-such-python' cannot be run"));
+}
+
+TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
+  const ScratchFolder scratch;
+  std::string lengths = "length\n200000\n";
+  for (int i = 1; i <= 80; ++i) lengths += std::to_string(i * 400) + "\n";
+  write_text(scratch / "lengths.csv", lengths);
+  const ProgramResult result = run_evenkeel("bench plan --max-items 600 --draws 5 --repeat 1 --lengths " +
+                                            (scratch / "lengths.csv").string() + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  ASSERT_EQ(report.at("karmarkar_karp").size(), 2U);
+  if (report.at("notes").empty()) {  // there is a Python
+    for (const auto& row : report.at("karmarkar_karp")) EXPECT_EQ(row.at("equal_sums"), "yes");
+  }
+  for (const auto& row : report.at("automatic")) EXPECT_GE(row.at("max_over_lower_bound"), 1.0);
+  for (const char* table : {"capped", "capped_from_table"}) {
+    const nlohmann::json& ours = report.at(table).back();
+    EXPECT_EQ(ours.at("method"), "evenkeel");
+    EXPECT_EQ(ours.at("broken"), 0);
+    EXPECT_GE(ours.at("max_over_mean"), ours.at("least_max_over_mean"));
+  }
 }
 
 }  // namespace

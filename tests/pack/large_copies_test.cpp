@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
@@ -44,12 +45,16 @@ class LargeCopies : public testing::TestWithParam<LargeCase> {
     return lengths;
   }
 
+  /// No two lines of a cache hold the same bytes: the pattern's period is prime.
   [[nodiscard]] static Bytes bytes(std::int64_t rows, unsigned seed) {
+    Bytes pattern(65521);
+    for (std::byte& byte : pattern) {
+      seed = seed * 1664525U + 1013904223U;
+      byte = static_cast<std::byte>(seed >> 24U);
+    }
     Bytes bytes(static_cast<std::size_t>(rows) * row_bytes());
-    unsigned state = seed;
-    for (std::byte& byte : bytes) {
-      state = state * 1664525U + 1013904223U;
-      byte = static_cast<std::byte>(state >> 24U);
+    for (std::size_t at = 0; at < bytes.size(); at += pattern.size()) {
+      std::memcpy(bytes.data() + at, pattern.data(), std::min(pattern.size(), bytes.size() - at));
     }
     return bytes;
   }
@@ -57,7 +62,7 @@ class LargeCopies : public testing::TestWithParam<LargeCase> {
   static void copy_rows(std::span<const std::byte> from, std::int64_t from_row, std::span<std::byte> to,
                         std::int64_t to_row, std::int64_t rows) {
     const auto at = [](std::int64_t row) { return static_cast<std::size_t>(row) * row_bytes(); };
-    std::ranges::copy(from.subspan(at(from_row), at(rows)), to.subspan(at(to_row), at(rows)).begin());
+    std::memcpy(to.data() + at(to_row), from.data() + at(from_row), at(rows));
   }
 };
 
@@ -185,9 +190,9 @@ TEST_P(LargeCopies, move_tokens_from_place_to_place) {
 }
 
 INSTANTIATE_TEST_SUITE_P(RowSizes, LargeCopies,
-                         testing::Values(LargeCase{2, 0}, LargeCase{3, 5}, LargeCase{4, 48}, LargeCase{7, 63},
-                                         LargeCase{8, 16}, LargeCase{37, 1}, LargeCase{64, 0},
-                                         LargeCase{100, 33}, LargeCase{5003, 7}, LargeCase{65536, 31}));
+                         testing::Values(LargeCase{7, 63}, LargeCase{8, 16}, LargeCase{37, 1},
+                                         LargeCase{64, 0}, LargeCase{100, 33}, LargeCase{5003, 7},
+                                         LargeCase{65536, 31}));
 
 }  // namespace
 }  // namespace evenkeel
