@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <boost/mpi/environment.hpp>
 #include <iostream>
 
 #include "bench/benchmarks.hpp"
@@ -82,6 +83,43 @@ void add_plan(CLI::App& bench, Action& chosen) {
   });
 }
 
+struct TransferCommand {
+  bench::TransferOptions options;
+  std::filesystem::path json;
+};
+
+using TransferBenchmark = bench::Report (*)(const boost::mpi::communicator&, const bench::TransferOptions&);
+
+int run_on_all_ranks(TransferBenchmark benchmark, const TransferCommand& words) {
+  const boost::mpi::environment environment(boost::mpi::threading::funneled);
+  const boost::mpi::communicator world;
+  const bench::Report report = benchmark(world, words.options);
+  return world.rank() == 0 ? publish(report, words.json) : 0;
+}
+
+void add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
+                  TransferBenchmark benchmark) {
+  auto* command = bench.add_subcommand(name, about);
+  auto words = std::make_shared<TransferCommand>();
+  bench::TransferOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--bytes", options.bytes, "Bytes of samples each rank holds, roughly")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank when left out")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->footer(std::string("Start it under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
+  command->callback([words, benchmark, &chosen] {
+    chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -89,6 +127,10 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   command->require_subcommand(1);
   add_pack(*command, chosen);
   add_plan(*command, chosen);
+  add_transfer(*command, chosen, "exchange",
+               "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
+               bench::bench_exchange);
+  add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
 }
 
 }  // namespace evenkeel::cli

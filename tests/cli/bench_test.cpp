@@ -12,6 +12,7 @@ namespace evenkeel {
 namespace {
 
 using testing::HasSubstr;
+using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
 using testing_support::read_text;
 using testing_support::run_evenkeel;
@@ -78,6 +79,34 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
     EXPECT_EQ(ours.at("broken"), 0);
     EXPECT_GE(ours.at("max_over_mean"), ours.at("least_max_over_mean"));
   }
+}
+
+TEST(BenchExchange, compares_every_path_with_memcpy_and_alltoallv) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(3, "bench exchange --bytes 100000 --samples 7 --repeat 2" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  EXPECT_EQ(report.at("sizes").at("ranks"), 3);
+  EXPECT_GT(report.at("sizes").at("bytes_over_all_ranks"), 100000);
+  ASSERT_GE(report.at("exchange").size(), 4U);
+  for (const auto& row : report.at("exchange")) EXPECT_GT(row.at("speed_of_alltoallv"), 0);
+}
+
+TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(2, "bench step --bytes 100000 --samples 8 --repeat 3" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  double sum = 0;
+  for (const auto& row : report.at("phases")) sum += row.at("ms").get<double>();
+  const double step = report.at("phases").back().at("ms");
+  EXPECT_EQ(report.at("phases").back().at("phase"), "step");
+  EXPECT_NEAR(sum, 2 * step, 1e-6 * step);
+  EXPECT_NEAR(report.at("steps").at(0).at("ms_median"), step, 1e-6 * step);
 }
 
 }  // namespace
