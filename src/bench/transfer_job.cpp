@@ -80,7 +80,8 @@ TimedStep TransferJob::step(ExchangePath path) {
   DataService& service = this->service(path);
   TimedStep timed;
   Step step;
-  timed.seconds = seconds_of([&] { step = service.step(mine_); });
+  RaggedBatch mine = mine_;
+  timed.seconds = seconds_of([&] { step = service.step(std::move(mine)); });
   timed.phases = phases_of(step.seconds);
   timed.micro_batches = static_cast<std::int64_t>(step.micro_batches.size());
   timed.bytes_from.assign(static_cast<std::size_t>(world_.size()), 0);
