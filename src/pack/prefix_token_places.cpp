@@ -95,6 +95,12 @@ void for_each_gap(const TokenPlaces& tokens, Gap gap) {
   pass_rows_before(shape.batch);
 }
 
+std::vector<std::int64_t> tokens_per_row(const TokenPlaces& places) {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(places.shape().batch), 0);
+  for (const TokenRun& run : places.runs()) tokens[static_cast<std::size_t>(run.row)] += run.size;
+  return tokens;
+}
+
 }  // namespace
 
 TokenPlaces::TokenPlaces(const PaddedMask& mask) : shape_{mask.batch, mask.seq} {
@@ -180,6 +186,21 @@ std::vector<std::uint8_t> TokenPlaces::mask() const {
 TokenPlaces padded_to_longest(std::span<const std::int64_t> lengths, PaddingSide side) {
   const std::int64_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
   return {lengths, longest, side};
+}
+
+void require_same_rows(const TokenPlaces& from, const TokenPlaces& to) {
+  const std::vector<std::int64_t> source = tokens_per_row(from);
+  const std::vector<std::int64_t> target = tokens_per_row(to);
+  if (source.size() != target.size()) {
+    throw InputError("padding conversion",
+                     std::to_string(source.size()) + " rows cannot become " + std::to_string(target.size()));
+  }
+  for (std::size_t row = 0; row < source.size(); ++row) {
+    if (source[row] == target[row]) continue;
+    throw InputError("padding conversion", "row " + std::to_string(row) + " has " +
+                                               std::to_string(source[row]) + " tokens for " +
+                                               std::to_string(target[row]) + " places");
+  }
 }
 
 void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat format,
