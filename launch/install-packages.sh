@@ -11,6 +11,7 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libgmock-dev libgtest-dev librapidcheck-dev        # tests
+  libbenchmark-dev                                   # micro-benchmarks
   python3
 )
 while (($#)); do

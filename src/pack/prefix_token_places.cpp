@@ -1,12 +1,12 @@
 #include "evenkeel/pack/prefix_token_places.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
 #include "mask_runs.hpp"
 #include "row_fill.hpp"
+#include "run_copy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -212,10 +212,11 @@ void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat forma
   const PaddedBytes<const std::byte> read(from.shape(), format, source);
   const PaddedBytes<std::byte> write(to.shape(), format, target);
   if (format.row_bytes == 0) return;
+  RunCopier copy(bytes_of(from.size() * format.heads, format.row_bytes));
   for_each_common_run(from.runs(), to.runs(), [&](TokenRun out_of, TokenRun into) {
     const std::size_t bytes = bytes_of(out_of.size, format.row_bytes);
     for (std::int64_t head = 0; head < format.heads; ++head) {
-      std::memcpy(write.at(into, head), read.at(out_of, head), bytes);
+      copy(write.at(into, head), read.at(out_of, head), bytes);
     }
   });
 }
