@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "checks.hpp"
+#include "differencing_limit.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/quality.hpp"
@@ -45,9 +46,10 @@ class LimitedItems {
 
   [[nodiscard]] std::int64_t lower_bound() const { return lower_bound_; }
 
-  /// Karmarkar-Karp on costs, if it keeps the limits on sizes.
+  /// Karmarkar-Karp on costs, or longest processing time where that is slow, if it keeps the limits on sizes.
   [[nodiscard]] std::optional<Partition> balanced(std::int64_t k) const {
-    Partition partition = karmarkar_karp(costs_, k);
+    Partition partition =
+        k > most_differenced_groups ? longest_processing_time(costs_, k) : karmarkar_karp(costs_, k);
     if (!keeps_limits(partition)) return std::nullopt;
     return partition;
   }
@@ -64,6 +66,7 @@ class LimitedItems {
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
     if (std::optional<Partition> found = balanced(k)) return found;
     for (const auto& deal : {karmarkar_karp, longest_processing_time}) {
+      if (deal == karmarkar_karp && k > most_differenced_groups) continue;
       const Partition start = deal(sizes_, k, GroupSize::free);
       GroupExchanges groups(start, sizes_, {.sizes = {}, .limits = {.max_items = limits_.max_items}});
       groups.even_out(limits_.max_size);
@@ -127,20 +130,26 @@ GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_
   return {items.lower_bound(), packed_size};
 }
 
+std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
+                                                    std::span<const std::int64_t> sizes, BinLimits limits,
+                                                    std::int64_t k) {
+  const LimitedItems items(costs, sizes, limits);
+  if (costs.empty() && k == 0) return Partition{};
+  balance_checks::require_groups(k);
+  if (k < items.lower_bound()) return std::nullopt;
+  if (std::optional<Partition> partition = items.balanced(k)) return partition;
+  if (const std::optional<Partition> start = items.packed_into_at_most(k)) return items.evened_out(*start, k);
+  return std::nullopt;
+}
+
 Partition partition_under_limits(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
                                  BinLimits limits, std::int64_t k) {
-  const LimitedItems items(costs, sizes, limits);
-  if (costs.empty() && k == 0) return {};
-  balance_checks::require_groups(k);
-  if (k >= items.lower_bound()) {
-    if (std::optional<Partition> partition = items.balanced(k)) return *partition;
-    if (const std::optional<Partition> start = items.packed_into_at_most(k))
-      return items.evened_out(*start, k);
-  }
+  if (std::optional<Partition> partition = try_partition_under_limits(costs, sizes, limits, k))
+    return *std::move(partition);
   throw LimitError("k",
                    "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
-                       " groups under the limits was found; at least " + std::to_string(items.lower_bound()) +
-                       " are needed",
+                       " groups under the limits was found; at least " +
+                       std::to_string(min_bins_lower_bound(sizes, limits)) + " are needed",
                    "ask count_groups() how many are");
 }
 
