@@ -10,7 +10,7 @@ inline Config changed_config() {
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
   config.source = {SourceKind::jsonl, "/data/a \"quoted\": name #1.jsonl", 18446744073709551615u, 77};
   config.batch = {512, 3, true, 99, true};
-  config.balance = {BalanceAlgorithm::lpt, CostModel{12345678901, 17}, true, false};
+  config.balance = {BalanceAlgorithm::lpt, CostModel{12345678901, 17, 4096}, true, false};
   config.micro_batch = {4096, 12, 2, 6, MicroBatchOrder::cost};
   config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
   config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};

@@ -12,7 +12,7 @@
 /// reaches the others. Exact. An archive of a newer version is refused by Boost's archive_exception.
 ///
 /// One version, Config's, covers the parts too: raise it when a member is added to any of them.
-BOOST_CLASS_VERSION(evenkeel::Config, 1)
+BOOST_CLASS_VERSION(evenkeel::Config, 2)
 
 namespace evenkeel::config_detail {
 
@@ -66,7 +66,7 @@ void serialize(Archive& archive, evenkeel::ScheduleSettings& batch, unsigned /*v
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/) {
-  archive& cost.linear& cost.quadratic;
+  archive& cost.linear& cost.quadratic& cost.window;
 }
 
 template <class Archive>
