@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "checks.hpp"
 #include "differencing_limit.hpp"
@@ -54,12 +55,15 @@ class LimitedItems {
     return partition;
   }
 
-  /// The smaller of the two packings by falling size.
+  /// The smallest of the packings by falling size, the first of equals.
   [[nodiscard]] Partition packed() const {
-    Partition first_fit = first_fit_decreasing(sizes_, limits_);
-    if (first_fit.size() == lower_bound_) return first_fit;
-    Partition best_fit = best_fit_decreasing(sizes_, limits_);
-    return best_fit.size() < first_fit.size() ? best_fit : first_fit;
+    Partition smallest = first_fit_decreasing(sizes_, limits_);
+    for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
+      if (smallest.size() == lower_bound_) break;
+      Partition other = pack(sizes_, limits_);
+      if (other.size() < smallest.size()) smallest = std::move(other);
+    }
+    return smallest;
   }
 
   /// A packing into k groups that keeps the limits, if one is found: the most even one first.

@@ -17,8 +17,8 @@ struct GroupCount {
   friend bool operator==(const GroupCount&, const GroupCount&) = default;
 };
 
-/// The smallest number of groups for which a packing under `limits` was found: first- and
-/// best-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
+/// The smallest number of groups for which a packing under `limits` was found: first-, best- and modified
+/// first-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
 /// on costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined. `costs` and `sizes` have
 /// n entries each. Throws LimitError that names the first item that is above the limits alone, InputError
 /// when the lists differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower
