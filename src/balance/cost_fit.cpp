@@ -122,8 +122,8 @@ struct Unit {
 };
 
 Unit unit_of(const TimeModel& times) {
-  constexpr double longest = 1 << 20;  // where one of the two is nothing beside the other
-  if (times.linear > longest * 1024 * times.quadratic) return {times.linear, {1, 0}};
+  constexpr double longest = 1 << 30;  // tokens; below that, the squares are nothing beside the tokens
+  if (times.linear > longest * times.quadratic) return {times.linear, {1, 0}};
   constexpr double fine = 1024;
   const double ratio = times.linear / times.quadratic;
   const std::int64_t quadratic = ratio < fine ? 16 : 1;

@@ -18,8 +18,8 @@ struct GroupTiming {
   std::int64_t min_count = 1;  ///< and no less than this
 };
 
-/// What a group costs before it has an item, where nothing is measured: as much as 256 tokens, about what
-/// launching the kernels of a layer takes a current accelerator. overhead_cost_of gives the measured figure.
+/// What a group costs before it has an item, where nothing is measured: an assumed 256 tokens' work.
+/// overhead_cost_of (cost_fit.hpp) gives the measured figure.
 [[nodiscard]] Cost default_overhead(const CostModel& model);
 
 /// Of ranks that meet at every group: the sum over j of overhead + max over r of cost(r, j); and stages - 1

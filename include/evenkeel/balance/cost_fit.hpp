@@ -36,8 +36,9 @@ struct TimeModel {
 /// explains the times. Deterministic; the order of observations may change the last digits. O(n log n).
 [[nodiscard]] std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations);
 
-/// The same proportions in integers, within a thousandth where the larger part of the work is concerned: what
-/// partitions balance. Precondition: linear or quadratic is above 0.
+/// The same proportions in integers, which is what partitions balance: linear is rounded to a sixteenth of
+/// the quadratic coefficient, or to a whole one from 1024 times that on. Precondition: linear or quadratic is
+/// above 0.
 ///
 /// Example: 3e-6 s a token and 1e-9 s a squared length make {3000, 1}.
 [[nodiscard]] CostModel cost_model_of(const TimeModel& times);
