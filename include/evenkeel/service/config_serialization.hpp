@@ -72,7 +72,7 @@ void serialize(Archive& archive, evenkeel::MiniBatchSettings& mini_batches, unsi
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/) {
-  archive& cost.linear& cost.quadratic;
+  archive& cost.linear& cost.quadratic& cost.window;
 }
 
 template <class Archive>
