@@ -10,6 +10,7 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libgmock-dev libgtest-dev librapidcheck-dev        # tests
+  iproute2                                           # simulated nodes
   python3
 )
 
