@@ -43,11 +43,12 @@ void add_show_command(CLI::App& config, Action& chosen) {
 }  // namespace
 
 void add_config_command(CLI::App& app, Action& chosen) {
-  auto* config =
-      app.add_subcommand("config", "The configuration: its keys, or one file checked and filled in");
+  auto* config = app.add_subcommand(
+      "config", "The configuration: its keys, one file checked and filled in, or another system's imported");
   config->require_subcommand(1);
   add_schema_command(*config, chosen);
   add_show_command(*config, chosen);
+  add_config_import_command(*config, chosen);
 }
 
 }  // namespace evenkeel::cli

@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/io/length_table.hpp"
+#include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "evenkeel/service/config_file.hpp"
@@ -18,6 +19,7 @@ struct PlanOptions {
   std::filesystem::path lengths;
   std::filesystem::path config;
   std::vector<std::string> overrides;
+  std::string profile;
   int ranks = 0;
   std::filesystem::path json;
 };
@@ -47,6 +49,8 @@ nlohmann::json json_of(const LengthTable& table, const MicroBatchPlan& micro_bat
   return {{"samples", std::move(samples)},
           {"tokens", micro_batch.tokens},
           {"aligned_tokens", micro_batch.aligned_tokens},
+          {"padded_length", micro_batch.padded_length},
+          {"mini_batch", micro_batch.mini_batch},
           {"cost", micro_batch.cost}};
 }
 
@@ -104,7 +108,7 @@ std::string summary(const LengthTable& table, const PlanSettings& settings, cons
 int plan_lengths(const PlanOptions& options) {
   const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
                                                : load_config(options.config, options.overrides);
-  const PlanSettings settings = config.plan_settings(grid_of(config, options.ranks).sizes());
+  const PlanSettings settings = config.plan_settings(grid_of(config, options.ranks).sizes(), options.profile);
   const LengthTable table = table_of(read_length_table(options.lengths));
   const auto start = std::chrono::steady_clock::now();
   const StepPlan plan = plan_step(table, settings);
@@ -130,6 +134,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
   command->add_option("--config", options->config, "The job's configuration; the defaults when left out");
   command->add_option("--set", options->overrides, "KEY=VALUE that overrides the file; repeatable")
       ->allow_extra_args(false);
+  command->add_option("--profile", options->profile, "Plan with the settings of this profile");
   command->add_option("--ranks", options->ranks, "Ranks of the world to plan for, when mesh.dp is auto")
       ->check(CLI::PositiveNumber);
   command->add_option("--json", options->json, "Write the whole plan to this file");

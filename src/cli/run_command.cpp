@@ -33,6 +33,7 @@ struct RunOptions {
   std::filesystem::path dump;
   std::filesystem::path report;
   std::filesystem::path results;
+  std::vector<std::string> profiles;
   std::int64_t max_steps = 0;
   ProgressStyle progress = ProgressStyle::automatic;
   std::string log_level = "info";
@@ -74,7 +75,10 @@ class Job {
         config_(read_config(world, options)),
         service_(world, config_),
         source_(open_source(service_.mesh().world(), config_.source)),
-        schedule_(source_->num_samples(), config_.batch) {}
+        schedule_(source_->num_samples(), config_.batch),
+        profiles_(options.profiles.empty() ? std::vector<std::string>{""} : options.profiles) {
+    for (const std::string& name : profiles_) static_cast<void>(config_.profile(name));
+  }
 
   void run() {
     make_folders();
@@ -95,16 +99,24 @@ class Job {
 
   // Returns the step's true tokens.
   std::int64_t run_step(std::int64_t t) {
-    const Step step =
-        service_.step([&] { return source_->read(schedule_.share_of(t, world().rank(), world().size())); });
-    if (!options_.dump.empty()) {
-      together(world(), [&] { dump_step(options_.dump, step, service_.mesh().here()); });
-    }
-    if (!options_.results.empty()) bring_results_home(step);
-    if (const auto figures = gather_figures(service_.mesh(), service_.plan_settings(), step)) {
-      report_.steps.push_back(*figures);
+    Step step = service_.step(
+        [&] { return source_->read(schedule_.share_of(t, world().rank(), world().size())); }, profiles_[0]);
+    finish_pass(step);
+    for (std::size_t p = 1; p < profiles_.size(); ++p) {
+      step = service_.step(std::move(step), profiles_[p]);
+      finish_pass(step);
     }
     return step.table.num_tokens();
+  }
+
+  void finish_pass(const Step& step) {
+    if (!options_.dump.empty()) {
+      together(world(), [&] { dump_step(folder_of(options_.dump, step), step, service_.mesh().here()); });
+    }
+    if (!options_.results.empty()) bring_results_home(step);
+    const PlanSettings settings = service_.plan_settings(step.profile);
+    if (const auto figures = gather_figures(service_.mesh(), settings, step))
+      report_.steps.push_back(*figures);
   }
 
   void bring_results_home(const Step& step) {
@@ -112,8 +124,16 @@ class Job {
     const RaggedBatch all =
         gather_samples(world(), mine, 0, {config_.exchange.path, default_max_message_bytes});
     together(world(), [&] {
-      if (first()) write_results(options_.results, step.index, all);
+      if (!first()) return;
+      const std::filesystem::path folder = folder_of(options_.results, step);
+      make_folder(folder, "--results");
+      write_results(folder, step.index, all);
     });
+  }
+
+  // Several passes over a step write to a folder each.
+  [[nodiscard]] std::filesystem::path folder_of(const std::filesystem::path& folder, const Step& step) const {
+    return profiles_.size() > 1 ? folder / step.profile : folder;
   }
 
   void make_folders() {
@@ -126,8 +146,6 @@ class Job {
 
   void finish_report() {
     report_.mesh = service_.mesh().grid().sizes();
-    report_.cap = config_.micro_batch.max_tokens;
-    report_.alignment = service_.plan_settings().alignment();
     together(world(), [&] {
       if (!first()) return;
       const std::string text = to_text(report_);
@@ -143,6 +161,7 @@ class Job {
   DataService service_;
   std::unique_ptr<SampleSource> source_;
   BatchSchedule schedule_;
+  std::vector<std::string> profiles_;
   RunReport report_;
 };
 
@@ -191,6 +210,12 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "--results", options->results,
       "Let the demonstration consumer hash every token, bring the hashes home and write them to this\n"
       "folder in source order, as safetensors a step");
+  command
+      ->add_option("--profiles", options->profiles,
+                   "Pass over each step's samples once a profile, in this order, such as log_prob,update;\n"
+                   "with several, --dump and --results get a folder each")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--steps", options->max_steps, "Stop after this many steps")
       ->check(CLI::PositiveNumber);
   command->add_option("--progress", options->progress, "auto, bar, lines or off")

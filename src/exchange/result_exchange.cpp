@@ -29,7 +29,8 @@ const Column* find(const MicroBatchResults& results, const std::string& name) {
 
 // Rows of a micro-batch's tensors, filler counted, as lay_out makes them.
 std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
-  return (plan.aligned_tokens == 0 ? step.alignment : plan.aligned_tokens) / step.cp.size;
+  const std::int64_t filler = plan.padded_length > 0 ? plan.padded_length : step.alignment;
+  return (plan.aligned_tokens == 0 ? filler : plan.aligned_tokens) / step.cp.size;
 }
 
 std::int64_t sequences(const MicroBatchPlan& plan) {
@@ -148,8 +149,8 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
       agree_on_fields(mesh.world(), reports ? std::optional(specs_of(results)) : std::nullopt);
 
   RaggedBatch mine = owned_samples(step.table, mesh.rank(), fields);
-  const TransferFrame frame{step.table, step.alignment, step.cp};
-  const TransferPlan transfers = plan_transfers(step.table, step.assignment, mesh.rank(),
+  const TransferFrame frame{step.table, step.dealt, step.cp};
+  const TransferPlan transfers = plan_transfers(step.table, step.dealt.shares, mesh.rank(),
                                                 DpRank{mesh.here().dp}, mesh.grid().num_ranks());
   const RaggedSide side(frame, mine, columns_of(mine, fields));
   exchange_messages(mesh.world(), outgoing(mesh, step, frame, transfers, fields, results),

@@ -17,6 +17,10 @@ bool receives_payload(const GridPoint& place) noexcept {
   return place.tp == 0;
 }
 
+PipelineStage stage_of(const Mesh& mesh) noexcept {
+  return {mesh.here().pp, mesh.grid().sizes().pp};
+}
+
 /// The consumer's side: packed tensors, and where each sample's rows belong in them.
 class Consumer {
  public:
@@ -24,10 +28,11 @@ class Consumer {
            std::vector<PackedMicroBatch>& packed)
       : step_(step),
         side_(frame, step.micro_batches, CpRank{mesh.here().cp}),
-        fields_(fields_for_stage(step.fields, {mesh.here().pp, mesh.grid().sizes().pp})),
+        fields_(fields_for_stage(step.fields, stage_of(mesh))),
         packed_(packed) {
     packed_.clear();
-    for (const MicroBatchPlan& plan : step.micro_batches) allocate(plan, CpRank{mesh.here().cp});
+    for (const MicroBatchPlan& plan : step.micro_batches)
+      packed_.push_back(lay_out_micro_batch(mesh, step, plan));
     for (const std::int64_t runs : side_.num_runs()) halos_.emplace_back(static_cast<std::size_t>(runs));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
@@ -61,19 +66,6 @@ class Consumer {
   }
 
  private:
-  void allocate(const MicroBatchPlan& plan, CpRank rank) {
-    std::vector<SampleShape> samples;
-    for (const std::int64_t entry : plan.entries) samples.push_back(step_.table[entry].shape);
-    PackedMicroBatch m = lay_out(std::move(samples), step_.alignment, step_.cp, rank);
-    for (const std::size_t f : fields_) {
-      FieldSpec spec = step_.fields[f];
-      const bool per_sample = spec.kind == FieldKind::sample;
-      if (!per_sample) spec.kind = FieldKind::token;
-      m.fields.emplace_back(std::move(spec), per_sample ? m.layout.size() : m.layout.local_rows());
-    }
-    packed_.push_back(std::move(m));
-  }
-
   const StepTransfer& step_;
   PackedSide side_;
   std::vector<std::size_t> fields_;  // of this pipeline stage
@@ -121,11 +113,25 @@ std::vector<BlockList> incoming(const Mesh& mesh, const TransferPlan& transfers,
 
 }  // namespace
 
+PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
+  std::vector<SampleShape> samples;
+  for (const std::int64_t entry : plan.entries) samples.push_back(step.table[entry].shape);
+  PackedMicroBatch m =
+      lay_out(std::move(samples), {step.alignment, plan.padded_length, step.cp}, CpRank{mesh.here().cp});
+  for (const std::size_t f : fields_for_stage(step.fields, stage_of(mesh))) {
+    FieldSpec spec = step.fields[f];
+    const bool per_sample = spec.kind == FieldKind::sample;
+    if (!per_sample) spec.kind = FieldKind::token;
+    m.fields.emplace_back(std::move(spec), per_sample ? m.layout.size() : m.layout.local_rows());
+  }
+  return m;
+}
+
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
                                 std::vector<PackedMicroBatch>& packed) {
-  const TransferFrame frame{step.table, step.alignment, step.cp};
-  const TransferPlan transfers = plan_transfers(step.table, step.assignment, mesh.rank(),
+  const TransferFrame frame{step.table, step.dealt, step.cp};
+  const TransferPlan transfers = plan_transfers(step.table, step.dealt.shares, mesh.rank(),
                                                 DpRank{mesh.here().dp}, mesh.grid().num_ranks());
   Consumer consumer(mesh, step, frame, packed);
   const std::vector<BlockList> sends = outgoing(mesh, step, frame, transfers);

@@ -8,6 +8,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/block_list.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/dealt_step.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
@@ -17,12 +18,12 @@ namespace evenkeel {
 /// What both sides of a transfer know about the step.
 struct TransferFrame {
   const LengthTable& table;
-  std::int64_t alignment = 1;
+  const DealtStep& dealt;
   CpGroup cp;
 
   [[nodiscard]] SequenceCut cut_of(std::int64_t entry, CpRank rank) const {
     const SampleShape& shape = table[entry].shape;
-    return {shape.prompt, shape.length(), align_up(shape.length(), alignment), cp, rank};
+    return {shape.prompt, shape.length(), dealt.aligned_lengths[static_cast<std::size_t>(entry)], cp, rank};
   }
 };
 

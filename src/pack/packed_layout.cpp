@@ -41,18 +41,37 @@ std::int32_t checked_rows(std::int64_t rows) {
 PackedLayout::PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp)
     : cp_(cp), alignment_(alignment) {
   require_alignment(alignment, cp);
-  cu_seqlens_.reserve(lengths.size() + 1);
-  cu_seqlens_padded_.reserve(lengths.size() + 1);
-  cu_seqlens_.push_back(0);
-  cu_seqlens_padded_.push_back(0);
   for (const std::int64_t length : lengths) {
     require_length(size(), length);
     // The length alone must pass first: rounding up one near 2^63 would overflow.
-    const std::int64_t aligned = align_up(checked_rows(length), alignment);
-    cu_seqlens_padded_.push_back(checked_rows(cu_seqlens_padded_.back() + aligned));
-    cu_seqlens_.push_back(static_cast<std::int32_t>(cu_seqlens_.back() + length));
-    max_seqlen_ = std::max(max_seqlen_, static_cast<std::int32_t>(aligned));
+    append(length, align_up(checked_rows(length), alignment));
   }
+}
+
+PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
+                           std::span<const std::int64_t> aligned_lengths, std::int64_t alignment, CpGroup cp)
+    : cp_(cp), alignment_(alignment) {
+  require_alignment(alignment, cp);
+  if (lengths.size() != aligned_lengths.size()) {
+    throw InputError("packed micro-batch", std::to_string(lengths.size()) + " lengths and " +
+                                               std::to_string(aligned_lengths.size()) + " aligned lengths");
+  }
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    require_length(size(), lengths[i]);
+    if (aligned_lengths[i] < lengths[i] || aligned_lengths[i] % alignment != 0) {
+      throw InputError("sequence " + std::to_string(i),
+                       "of length " + std::to_string(lengths[i]) + " cannot have the aligned length " +
+                           std::to_string(aligned_lengths[i]),
+                       "Use a multiple of " + std::to_string(alignment) + " that is not below the length");
+    }
+    append(lengths[i], checked_rows(aligned_lengths[i]));
+  }
+}
+
+void PackedLayout::append(std::int64_t length, std::int64_t aligned_length) {
+  cu_seqlens_padded_.push_back(checked_rows(cu_seqlens_padded_.back() + aligned_length));
+  cu_seqlens_.push_back(static_cast<std::int32_t>(cu_seqlens_.back() + length));
+  max_seqlen_ = std::max(max_seqlen_, static_cast<std::int32_t>(aligned_length));
 }
 
 PackedLayout PackedLayout::padded_to(std::int64_t rows) const {

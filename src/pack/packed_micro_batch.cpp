@@ -79,12 +79,20 @@ Column* PackedMicroBatch::find(std::string_view name) noexcept {
   return const_cast<Column*>(std::as_const(*this).find(name));
 }
 
-PackedMicroBatch lay_out(std::vector<SampleShape> samples, std::int64_t alignment, CpGroup cp,
-                         CpRank cp_rank) {
-  const bool has_rows = std::ranges::any_of(samples, [](const SampleShape& s) { return s.length() > 0; });
-  if (!has_rows) samples.push_back({filler_sample, 0, alignment, 0});
-  PackedLayout layout(lengths_of(samples), alignment, cp);
-  return {std::move(layout), cp_rank, std::move(samples), {}};
+PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences, CpRank cp_rank) {
+  const bool padded = sequences.padded_length > 0;
+  const bool has_rows =
+      padded ? !samples.empty()
+             : std::ranges::any_of(samples, [](const SampleShape& s) { return s.length() > 0; });
+  if (!has_rows) {
+    samples.push_back({filler_sample, 0, padded ? sequences.padded_length : sequences.alignment, 0});
+  }
+  const std::vector<std::int64_t> lengths = lengths_of(samples);
+  PackedLayout layout =
+      padded ? PackedLayout(lengths, std::vector<std::int64_t>(lengths.size(), sequences.padded_length),
+                            sequences.alignment, sequences.cp)
+             : PackedLayout(lengths, sequences.alignment, sequences.cp);
+  return {std::move(layout), sequences.padded_length, cp_rank, std::move(samples), {}};
 }
 
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo,

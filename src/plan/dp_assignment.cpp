@@ -5,15 +5,25 @@
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/refine.hpp"
 #include "evenkeel/plan/dealing.hpp"
+#include "evenkeel/plan/roll_batch_balance.hpp"
 
 namespace evenkeel {
 namespace {
 
-std::vector<std::int64_t> lengths_of(const LengthTable& table) {
-  std::vector<std::int64_t> lengths;
-  lengths.reserve(static_cast<std::size_t>(table.size()));
-  for (const LengthEntry& entry : table.entries()) lengths.push_back(entry.shape.length());
-  return lengths;
+// What a preset's system does, unless an algorithm is asked for by name.
+Partition assign_as_preset(const LengthTable& table, const PlanSettings& settings) {
+  const std::vector<std::int64_t> lengths = table.sample_lengths();
+  if (settings.balance.preset == Preset::mindspeed_rl) {
+    return longest_processing_time(lengths, settings.dp, GroupSize::equal).with_sorted_items();
+  }
+  return roll_batch_balance(lengths, settings.dp);
+}
+
+// Padded micro-batches waste least when the i-th samples of all DP ranks are about equally long.
+bool wants_sorted_stride(const PlanSettings& settings) {
+  const BalanceAlgorithm algorithm = settings.balance.algorithm;
+  return algorithm == BalanceAlgorithm::sorted_stride ||
+         (algorithm == BalanceAlgorithm::automatic && settings.micro_batch.mode == MicroBatchMode::padded);
 }
 
 }  // namespace
@@ -28,6 +38,12 @@ std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& setting
 
 Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
+  if (wants_sorted_stride(settings)) {
+    return sorted_stride(table.sample_lengths(), settings.dp).with_sorted_items();
+  }
+  if (balance.algorithm == BalanceAlgorithm::automatic && balance.preset != Preset::none) {
+    return assign_as_preset(table, settings);
+  }
   const GroupSize group_size = balance.equal_count ? GroupSize::equal : GroupSize::free;
   const auto balanced_by = [&](auto algorithm) {
     const std::vector<Cost> costs = costs_of(table, settings);
@@ -44,7 +60,6 @@ Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& setti
     case BalanceAlgorithm::lpt:
       return balanced_by(longest_processing_time);
     case BalanceAlgorithm::sorted_stride:
-      return sorted_stride(lengths_of(table), settings.dp).with_sorted_items();
     case BalanceAlgorithm::none:
       break;
   }

@@ -16,4 +16,11 @@ std::int64_t LengthTable::num_tokens() const noexcept {
                          [](std::int64_t sum, const LengthEntry& e) { return sum + e.shape.length(); });
 }
 
+std::vector<std::int64_t> LengthTable::sample_lengths() const {
+  std::vector<std::int64_t> lengths;
+  lengths.reserve(entries_.size());
+  for (const LengthEntry& entry : entries_) lengths.push_back(entry.shape.length());
+  return lengths;
+}
+
 }  // namespace evenkeel

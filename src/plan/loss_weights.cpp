@@ -1,5 +1,7 @@
 #include "evenkeel/plan/loss_weights.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 
@@ -12,11 +14,14 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// The exact integers of a whole step, and the weights that follow from them alone.
-class StepTotals {
+/// The exact integers of a whole mini-batch, and the weights that follow from them alone.
+class MiniBatchTotals {
  public:
-  StepTotals(const LengthTable& table, const LossSettings& settings) : settings_(settings) {
-    for (const LengthEntry& entry : table.entries()) {
+  MiniBatchTotals(const LengthTable& table, std::span<const std::int64_t> entries,
+                  const LossSettings& settings)
+      : settings_(settings) {
+    for (const std::int64_t at : entries) {
+      const LengthEntry& entry = table[at];
       tokens_ += loss_tokens_of(entry);
       if (!counts(entry)) continue;
       ++samples_;
@@ -67,27 +72,28 @@ struct MicroBatchTotals {
   std::int64_t samples = 0;
 };
 
-MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan, const StepTotals& step) {
+MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
+                           const MiniBatchTotals& whole) {
   MicroBatchTotals totals;
   for (const std::int64_t entry : plan.entries) {
     totals.tokens += loss_tokens_of(table[entry]);
-    totals.samples += step.counts(table[entry]) ? 1 : 0;
+    totals.samples += whole.counts(table[entry]) ? 1 : 0;
   }
   return totals;
 }
 
-// The part of the step's loss that a micro-batch's own mean stands for.
-double share_of(const MicroBatchTotals& m, const StepTotals& step, const LossSettings& settings,
+// The part of the mini-batch's loss that a micro-batch's own mean stands for.
+double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const LossSettings& settings,
                 double sum_of_weights) {
   switch (settings.aggregation) {
     case LossAggregation::token_mean:
-      return ratio(m.tokens, step.tokens());
+      return ratio(m.tokens, whole.tokens());
     case LossAggregation::token_sum:
       return static_cast<double>(m.tokens);
     case LossAggregation::seq_mean_token_sum:
     case LossAggregation::seq_mean_token_mean:
     case LossAggregation::seq_mean_token_sum_norm:
-      return ratio(m.samples, step.samples());
+      return ratio(m.samples, whole.samples());
     case LossAggregation::prompt_mean:
     case LossAggregation::mindspeed_rl:
       break;
@@ -97,23 +103,23 @@ double share_of(const MicroBatchTotals& m, const StepTotals& step, const LossSet
 
 }  // namespace
 
-std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
+std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<const std::int64_t> mini_batch,
                                          std::span<const MicroBatchPlan> micro_batches,
                                          const LossSettings& settings, int dp) {
   if (settings.norm_length < 1) {
     throw ConfigError("loss.norm_length",
                       "is " + std::to_string(settings.norm_length) + "; it must be at least 1");
   }
-  const StepTotals step(table, settings);
+  const MiniBatchTotals whole(table, mini_batch, settings);
   std::int64_t samples_of_rank = 0;
-  for (const MicroBatchPlan& plan : micro_batches) samples_of_rank += totals_of(table, plan, step).samples;
+  for (const MicroBatchPlan& plan : micro_batches) samples_of_rank += totals_of(table, plan, whole).samples;
   const double scale =
       (settings.micro_batches == Reduction::mean ? static_cast<double>(micro_batches.size()) : 1.0) *
       (settings.dp_ranks == Reduction::mean ? static_cast<double>(dp) : 1.0);
 
   std::vector<MicroBatchLoss> losses;
   for (const MicroBatchPlan& plan : micro_batches) {
-    const MicroBatchTotals totals = totals_of(table, plan, step);
+    const MicroBatchTotals totals = totals_of(table, plan, whole);
     const double mindspeed = ratio(totals.samples, samples_of_rank * dp);
     MicroBatchLoss& loss = losses.emplace_back();
     loss.scale = scale;
@@ -123,12 +129,28 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
       const bool by_micro_batch = settings.aggregation == LossAggregation::mindspeed_rl;
       double weight = 0;
       if (own > 0)
-        weight =
-            by_micro_batch ? mindspeed / static_cast<double>(totals.tokens) : step.token_weight(table[entry]);
+        weight = by_micro_batch ? mindspeed / static_cast<double>(totals.tokens)
+                                : whole.token_weight(table[entry]);
       loss.token_weights.push_back(weight);
       sum_of_weights += weight * static_cast<double>(own);
     }
-    loss.mean_weight = scale * share_of(totals, step, settings, sum_of_weights);
+    loss.mean_weight = scale * share_of(totals, whole, settings, sum_of_weights);
+  }
+  return losses;
+}
+
+std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const DealtStep& dealt,
+                                         std::span<const MicroBatchPlan> micro_batches,
+                                         const LossSettings& settings, int dp) {
+  std::vector<MicroBatchLoss> losses;
+  auto begin = micro_batches.begin();
+  for (std::size_t m = 0; m < dealt.mini_batches.size(); ++m) {
+    const auto end = std::find_if(begin, micro_batches.end(), [&](const MicroBatchPlan& plan) {
+      return plan.mini_batch != static_cast<std::int64_t>(m);
+    });
+    std::ranges::move(loss_weights(table, dealt.mini_batches[m].shares.items(), {begin, end}, settings, dp),
+                      std::back_inserter(losses));
+    begin = end;
   }
   return losses;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "checks.hpp"
 
@@ -27,20 +28,22 @@ Workload workload_of(const LengthTable& table, std::span<const std::int64_t> ent
   return workload;
 }
 
-MicroBatchPlan micro_batch_of(const LengthTable& table, std::span<const std::int64_t> entries,
-                              const Workload& workload, std::span<const Item> items) {
+}  // namespace
+
+MicroBatchPlan micro_batch_of(const LengthTable& table, std::vector<std::int64_t> entries,
+                              const PlanSettings& settings, std::int64_t padded_length) {
+  const std::int64_t alignment = settings.alignment();
   MicroBatchPlan plan;
-  for (const Item item : items) {
-    const auto at = static_cast<std::size_t>(item);
-    plan.entries.push_back(entries[at]);
-    plan.tokens += table[entries[at]].shape.length();
-    plan.aligned_tokens += workload.aligned[at];
-    plan.cost += workload.costs[at];
+  for (const std::int64_t entry : entries) {
+    const std::int64_t length = table[entry].shape.length();
+    plan.tokens += length;
+    plan.aligned_tokens += padded_length > 0 ? padded_length : align_up(length, alignment);
+    plan.cost += settings.balance.cost(padded_length > 0 ? padded_length : length);
   }
+  plan.entries = std::move(entries);
+  plan.padded_length = padded_length;
   return plan;
 }
-
-}  // namespace
 
 void require_samples_fit(const LengthTable& table, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
@@ -72,7 +75,9 @@ std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
           .with_sorted_items();
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g) {
-    micro_batches.push_back(micro_batch_of(table, entries, workload, groups[g]));
+    std::vector<std::int64_t> of_group;
+    for (const Item item : groups[g]) of_group.push_back(entries[static_cast<std::size_t>(item)]);
+    micro_batches.push_back(micro_batch_of(table, std::move(of_group), settings));
   }
   order_micro_batches(micro_batches, settings.micro_batch.order);
   return micro_batches;

@@ -41,15 +41,14 @@ LengthTable part_of(const LengthTable& table, std::span<const Item> entries) {
   return LengthTable(std::move(part));
 }
 
-Groups cut_then_balance(const LengthTable& table, const PlanSettings& settings,
-                        const MiniBatchSettings& mini_batches, std::uint64_t step) {
+Groups cut_then_balance(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
   std::vector<std::int64_t> drawn;
-  if (mini_batches.shuffle) drawn = seeded_order(table.size(), mini_batches.seed, {step});
+  if (settings.mini_batches.shuffle) drawn = seeded_order(table.size(), settings.seed, {step});
   Groups groups;
-  for (const std::vector<Item>& mini_batch : cut(every_entry(table), drawn, mini_batches.count)) {
+  for (const std::vector<Item>& mini_batch : cut(every_entry(table), drawn, settings.mini_batches.count)) {
     // Entries ascend, so that the part's table keeps their order.
     const Partition dealt = assign_to_dp_ranks(part_of(table, mini_batch), settings);
-    for (std::vector<Item>& group : dealt.with_sorted_items().to_vectors()) {
+    for (std::vector<Item>& group : dealt.to_vectors()) {
       for (Item& item : group) item = mini_batch[static_cast<std::size_t>(item)];
       groups.push_back(std::move(group));
     }
@@ -57,15 +56,15 @@ Groups cut_then_balance(const LengthTable& table, const PlanSettings& settings,
   return groups;
 }
 
-Groups balance_then_cut(const LengthTable& table, const PlanSettings& settings,
-                        const MiniBatchSettings& mini_batches, std::uint64_t step) {
+Groups balance_then_cut(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
+  const std::int64_t count = settings.mini_batches.count;
   const Partition ranks = assign_to_dp_ranks(table, settings);
-  Groups groups(static_cast<std::size_t>(mini_batches.count * settings.dp));
+  Groups groups(static_cast<std::size_t>(count * settings.dp));
   for (std::int64_t r = 0; r < ranks.size(); ++r) {
     const auto share = static_cast<std::int64_t>(ranks[r].size());
     const std::vector<std::int64_t> drawn =
-        seeded_order(share, mini_batches.seed, {step, static_cast<std::uint64_t>(r)});
-    Groups runs = cut(ranks[r], drawn, mini_batches.count);
+        seeded_order(share, settings.seed, {step, static_cast<std::uint64_t>(r)});
+    Groups runs = cut(ranks[r], drawn, count);
     for (std::size_t m = 0; m < runs.size(); ++m) {
       groups[m * static_cast<std::size_t>(settings.dp) + static_cast<std::size_t>(r)] = std::move(runs[m]);
     }
@@ -82,13 +81,31 @@ MiniBatches::MiniBatches(Partition groups, int dp) : groups_(std::move(groups)),
                                        " DP ranks");
 }
 
+Partition MiniBatches::shares(std::int64_t mini_batch) const {
+  Groups shares;
+  for (std::int64_t r = 0; r < dp_; ++r) {
+    const std::span<const Item> share = groups_[mini_batch * dp_ + r];
+    shares.emplace_back(share.begin(), share.end());
+  }
+  return Partition(shares);
+}
+
+Partition MiniBatches::whole_shares() const {
+  Groups shares(static_cast<std::size_t>(dp_));
+  for (std::int64_t g = 0; g < groups_.size(); ++g) {
+    std::vector<Item>& share = shares[static_cast<std::size_t>(g % dp_)];
+    share.insert(share.end(), groups_[g].begin(), groups_[g].end());
+  }
+  return Partition(shares);
+}
+
 MiniBatches split_into_mini_batches(const LengthTable& table, const PlanSettings& settings,
-                                    const MiniBatchSettings& mini_batches, std::int64_t step) {
-  plan_checks::require_at_least(1, mini_batches.count, "batch.mini_batches");
+                                    std::int64_t step) {
+  plan_checks::require_at_least(1, settings.mini_batches.count, "batch.mini_batches");
   plan_checks::require_at_least(1, settings.dp, "mesh.dp");
   const auto draw = static_cast<std::uint64_t>(step);
-  const Groups groups = mini_batches.keep ? cut_then_balance(table, settings, mini_batches, draw)
-                                          : balance_then_cut(table, settings, mini_batches, draw);
+  const Groups groups = settings.mini_batches.keep ? cut_then_balance(table, settings, draw)
+                                                   : balance_then_cut(table, settings, draw);
   return {Partition(groups), settings.dp};
 }
 

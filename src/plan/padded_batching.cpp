@@ -19,6 +19,8 @@ void validate(const PaddedBatchingSettings& settings) {
   plan_checks::require_at_least(1, settings.dp, "mesh.dp");
   plan_checks::require_at_least(1, settings.max_tokens, "micro_batch.max_tokens");
   plan_checks::require_at_least(1, settings.length_round, "micro_batch.length_round");
+  plan_checks::require_at_least(1, settings.max_samples, "micro_batch.max_samples");
+  plan_checks::require_at_least(1, settings.min_count, "micro_batch.min_count");
   plan_checks::require_at_least(1, settings.count_multiple, "micro_batch.multiple_of");
   if (settings.widen_empty_samples && settings.max_tokens < settings.length_round) {
     throw ConfigError("micro_batch.max_tokens",
@@ -32,9 +34,10 @@ void validate(const PaddedBatchingSettings& settings) {
 /// The padded length that each position of the shards needs: of its longest sample over all DP ranks.
 std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<const std::int64_t> lengths,
                                          const PaddedBatchingSettings& settings) {
-  std::vector<std::int64_t> needed(shards[0].size(), settings.widen_empty_samples ? 1 : 0);
+  std::vector<std::int64_t> needed;
   for (std::int64_t rank = 0; rank < shards.size(); ++rank) {
     const std::span<const Item> shard = shards[rank];
+    if (shard.size() > needed.size()) needed.resize(shard.size(), settings.widen_empty_samples ? 1 : 0);
     for (std::size_t i = 0; i < shard.size(); ++i) {
       needed[i] = std::max(needed[i], lengths[static_cast<std::size_t>(shard[i])]);
     }
@@ -50,7 +53,8 @@ MicroBatches join_neighbours(std::span<const std::int64_t> padded, const PaddedB
     const auto position = static_cast<std::int64_t>(i);
     PaddedMicroBatch& last = micro_batches.back();
     const std::int64_t joint = std::max(length, padded[i]);
-    const bool fits = joint == 0 || last.positions.size() < settings.max_tokens / joint;
+    const bool fits = last.positions.size() < settings.max_samples &&
+                      (joint == 0 || last.positions.size() < settings.max_tokens / joint);
     length = fits ? joint : padded[i];
     if (fits) {
       last = {{last.positions.begin, position + 1}, length};
@@ -96,6 +100,18 @@ void raise_count_to(std::int64_t count, std::int64_t empty_length, MicroBatches&
   micro_batches.resize(static_cast<std::size_t>(count), {{end, end}, empty_length});
 }
 
+/// Precondition: shards ascend by length.
+PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths,
+                         const PaddedBatchingSettings& settings) {
+  static_cast<void>(plan_checks::total_of(lengths));
+  plan_checks::require_lengths_fit(lengths, settings.length_round, settings.max_tokens);
+  PaddedBatches batches{std::move(shards), {}};
+  batches.micro_batches = join_neighbours(padded_lengths(batches.shards, lengths, settings), settings);
+  const auto count = std::max(settings.min_count, static_cast<std::int64_t>(batches.micro_batches.size()));
+  raise_count_to(align_up(count, settings.count_multiple), settings.length_round, batches.micro_batches);
+  return batches;
+}
+
 }  // namespace
 
 std::span<const Item> PaddedBatches::samples(DpRank rank, std::int64_t micro_batch) const noexcept {
@@ -122,14 +138,18 @@ std::int64_t PaddedBatches::padded_tokens() const noexcept {
 PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
                                   const PaddedBatchingSettings& settings) {
   validate(settings);
-  static_cast<void>(plan_checks::total_of(lengths));
-  plan_checks::require_lengths_fit(lengths, settings.length_round, settings.max_tokens);
-  PaddedBatches batches;
-  batches.shards = sorted_stride(lengths, settings.dp);
-  batches.micro_batches = join_neighbours(padded_lengths(batches.shards, lengths, settings), settings);
-  const auto count = static_cast<std::int64_t>(batches.micro_batches.size());
-  raise_count_to(align_up(count, settings.count_multiple), settings.length_round, batches.micro_batches);
-  return batches;
+  return cut_shards(sorted_stride(lengths, settings.dp), lengths, settings);
+}
+
+PaddedBatches plan_padded_batches(Partition shares, std::span<const std::int64_t> lengths,
+                                  const PaddedBatchingSettings& settings) {
+  validate(settings);
+  std::vector<std::vector<Item>> shards = std::move(shares).to_vectors();
+  for (std::vector<Item>& shard : shards) {
+    std::ranges::sort(shard, {},
+                      [&](Item item) { return std::pair(lengths[static_cast<std::size_t>(item)], item); });
+  }
+  return cut_shards(Partition(shards), lengths, settings);
 }
 
 }  // namespace evenkeel

@@ -6,11 +6,11 @@
 
 namespace evenkeel {
 
-NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths, const PaddedBatches& batches,
+NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths, std::int64_t actual_tokens,
                                       std::int64_t max_length, std::string_view stage) {
   const auto valid = static_cast<double>(plan_checks::total_of(lengths));
   const double origin = static_cast<double>(lengths.size()) * static_cast<double>(max_length);
-  const auto actual = static_cast<double>(batches.padded_tokens());
+  const auto actual = static_cast<double>(actual_tokens);
   std::string prefix = "dynamic_batching/";
   if (!stage.empty()) prefix.append(stage).append("/");
   return {{prefix + "valid_tokens", valid},

@@ -1,6 +1,8 @@
 #include "evenkeel/plan/step_plan.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 namespace evenkeel {
 namespace {
@@ -11,19 +13,6 @@ std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member m
   for (const MicroBatchPlan& m : micro_batches) sum += m.*member;
   return sum;
 }
-
-// FNV-1a over the bytes of 64-bit numbers, least significant byte first.
-class Fnv1a {
- public:
-  void add(std::int64_t number) noexcept {
-    auto bits = static_cast<std::uint64_t>(number);
-    for (int byte = 0; byte < 8; ++byte, bits >>= 8) hash_ = (hash_ ^ (bits & 0xff)) * 0x100000001b3;
-  }
-  [[nodiscard]] std::uint64_t value() const noexcept { return hash_; }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325;
-};
 
 }  // namespace
 
@@ -37,33 +26,43 @@ Cost DpRankPlan::cost() const noexcept {
   return sum_over(micro_batches, &MicroBatchPlan::cost);
 }
 
-StepPlan plan_step(const LengthTable& table, const PlanSettings& settings) {
-  settings.validate();
-  require_samples_fit(table, settings);
-  const Partition assignment = assign_to_dp_ranks(table, settings);
-  StepPlan plan;
-  std::int64_t largest = 0;
-  for (std::int64_t r = 0; r < assignment.size(); ++r) {
-    const GroupCount count = count_micro_batches(table, assignment[r], settings);
-    plan.ranks.push_back({count.lower_bound, count.needed, {}});
-    largest = std::max(largest, count.needed);
-  }
-  plan.num_micro_batches = agreed_count(largest, settings);
-  for (std::int64_t r = 0; r < assignment.size(); ++r) {
-    plan.ranks[static_cast<std::size_t>(r)].micro_batches =
-        plan_micro_batches(table, assignment[r], plan.num_micro_batches, settings);
+std::vector<std::int64_t> agreed_counts(std::span<const std::int64_t> largest_needed,
+                                        const PlanSettings& settings) {
+  std::vector<std::int64_t> counts;
+  for (const std::int64_t largest : largest_needed) counts.push_back(agreed_count(largest, settings));
+  return counts;
+}
+
+DpRankPlan plan_dp_rank(const LengthTable& table, const DealtStep& dealt, DpRank rank,
+                        std::span<const GroupCount> own, std::span<const std::int64_t> agreed,
+                        const PlanSettings& settings) {
+  DpRankPlan plan;
+  for (std::size_t m = 0; m < agreed.size(); ++m) {
+    plan.lower_bound += own[m].lower_bound;
+    plan.needed += own[m].needed;
+    std::ranges::move(plan_mini_batch(table, dealt, static_cast<std::int64_t>(m), rank, agreed[m], settings),
+                      std::back_inserter(plan.micro_batches));
   }
   return plan;
 }
 
-std::uint64_t plan_hash(const Partition& assignment, std::int64_t num_micro_batches) noexcept {
-  Fnv1a hash;
-  hash.add(num_micro_batches);
-  for (std::int64_t g = 0; g < assignment.size(); ++g) {
-    hash.add(static_cast<std::int64_t>(assignment[g].size()));
-    for (const Item item : assignment[g]) hash.add(item);
+StepPlan plan_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
+  const DealtStep dealt = deal_step(table, settings, step);
+  std::vector<std::int64_t> largest(dealt.mini_batches.size(), 0);
+  std::vector<std::vector<GroupCount>> counts;
+  for (int r = 0; r < settings.dp; ++r) {
+    counts.push_back(count_micro_batches(table, dealt, DpRank{r}, settings));
+    for (std::size_t m = 0; m < largest.size(); ++m)
+      largest[m] = std::max(largest[m], counts.back()[m].needed);
   }
-  return hash.value();
+  const std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
+  StepPlan plan;
+  plan.num_micro_batches = std::accumulate(agreed.begin(), agreed.end(), std::int64_t{0});
+  for (int r = 0; r < settings.dp; ++r) {
+    plan.ranks.push_back(
+        plan_dp_rank(table, dealt, DpRank{r}, counts[static_cast<std::size_t>(r)], agreed, settings));
+  }
+  return plan;
 }
 
 }  // namespace evenkeel

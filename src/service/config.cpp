@@ -1,5 +1,7 @@
 #include "evenkeel/service/config.hpp"
 
+#include "evenkeel/base/error.hpp"
+
 namespace evenkeel {
 
 Grid Config::grid(int world_size) const {
@@ -9,17 +11,31 @@ Grid Config::grid(int world_size) const {
   return grid;
 }
 
-PlanSettings Config::plan_settings(const GridPoint& sizes) const {
+Profile Config::profile(std::string_view name) const {
+  if (name.empty()) return {balance, micro_batch, pack, loss};
+  const auto found = profiles.find(name);
+  if (found != profiles.end()) return found->second;
+  std::string known;
+  for (const auto& entry : profiles) known += (known.empty() ? "" : ", ") + entry.first;
+  throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
+                    known.empty() ? "The configuration has none" : "Profiles: " + known);
+}
+
+PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view profile_name) const {
+  const Profile chosen = profile(profile_name);
   PlanSettings settings;
   settings.dp = sizes.dp;
   settings.tp = sizes.tp;
   settings.pp = sizes.pp;
   settings.vpp = mesh.vpp;
-  settings.cp = {sizes.cp, pack.cp_layout};
-  settings.align = pack.align;
-  settings.align_lcm = pack.align_lcm;
-  settings.balance = balance;
-  settings.micro_batch = micro_batch;
+  settings.cp = {sizes.cp, chosen.pack.cp_layout};
+  settings.align = chosen.pack.align;
+  settings.align_lcm = chosen.pack.align_lcm;
+  settings.seed = batch.seed;
+  settings.mini_batches = mini_batches;
+  settings.mini_batches.shuffle = batch.shuffle;
+  settings.balance = chosen.balance;
+  settings.micro_batch = chosen.micro_batch;
   return settings;
 }
 

@@ -1,7 +1,11 @@
 #include "evenkeel/service/config_file.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "config_keys.hpp"
@@ -86,41 +90,130 @@ YAML::Node parse_document(const std::string& text, const Place& place) {
   return documents.empty() ? YAML::Node() : documents.front();
 }
 
-void apply_map(const YAML::Node& map, const std::string& section, const Place& place, Config& config);
+/// "update" and "micro_batch.max_tokens" of "profiles.update.micro_batch.max_tokens"; either may be empty.
+struct ProfilePath {
+  std::string name;
+  std::string key;
+};
 
-/// Sets one key, or all keys of a section given as a map. An empty section says nothing.
-void apply_entry(const std::string& path, const ConfigValue& value, const Place& place, Config& config) {
-  if (const KeySpec* spec = find_key(path)) return spec->read(value, config);
-  if (paths_of_section(path).empty()) throw ConfigError(value.where, "unknown key", hint_for_unknown(path));
-  if (value.node.IsNull()) return;
-  if (!value.node.IsMap()) config_detail::throw_wrong_type(value, "a map of keys");
-  apply_map(value.node, path, place, config);
+std::optional<ProfilePath> profile_path(const std::string& path) {
+  constexpr std::string_view section = "profiles.";
+  if (!path.starts_with(section)) return std::nullopt;
+  const std::size_t dot = path.find('.', section.size());
+  if (dot == std::string::npos) return ProfilePath{path.substr(section.size()), ""};
+  return ProfilePath{path.substr(section.size(), dot - section.size()), path.substr(dot + 1)};
 }
 
-void apply_map(const YAML::Node& map, const std::string& section, const Place& place, Config& config) {
-  const auto path_of = [&](const std::string& name) { return section.empty() ? name : section + "." + name; };
-  const auto where_of = [&](const std::string& name, const YAML::Mark& mark) {
-    return place.of_key(mark, path_of(name));
-  };
-  for (const auto& [name, value] : config_detail::map_entries(map, where_of)) {
-    apply_entry(path_of(name), value, place, config);
+bool is_profile_name(std::string_view name) {
+  const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  return !name.empty() && std::ranges::all_of(name, allowed);
+}
+
+Config with_settings_of(Config config, const Profile& profile) {
+  config.balance = profile.balance;
+  config.micro_batch = profile.micro_batch;
+  config.pack = profile.pack;
+  config.loss = profile.loss;
+  return config;
+}
+
+/// Puts a configuration together from a file and overrides. What profiles say comes last, so that they start
+/// from the final settings.
+class Loader {
+ public:
+  void apply_file(const std::string& yaml, std::string_view name) {
+    const Place place = Place::in_file(name);
+    const YAML::Node root = parse_document(yaml, place);
+    if (root.IsNull()) return;
+    if (!root.IsMap()) config_detail::throw_wrong_type({root, place.name()}, "a map of sections");
+    apply_map(root, "", place);
   }
-}
 
-void apply_file(const std::string& yaml, std::string_view name, Config& config) {
-  const Place place = Place::in_file(name);
-  const YAML::Node root = parse_document(yaml, place);
-  if (root.IsNull()) return;
-  if (!root.IsMap()) config_detail::throw_wrong_type({root, place.name()}, "a map of sections");
-  apply_map(root, "", place, config);
-}
+  void apply_override(const std::string& text) {
+    const Place place = Place::on_command_line(text);
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) throw ConfigError(place.name(), "no = in it", "Write section.key=value");
+    const YAML::Node node = parse_document(text.substr(equals + 1), place);
+    apply_entry(text.substr(0, equals), {node, place.name()}, place);
+  }
 
-void apply_override(const std::string& text, Config& config) {
-  const Place place = Place::on_command_line(text);
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) throw ConfigError(place.name(), "no = in it", "Write section.key=value");
-  const YAML::Node node = parse_document(text.substr(equals + 1), place);
-  apply_entry(text.substr(0, equals), {node, place.name()}, place, config);
+  [[nodiscard]] Config finish() {
+    for (auto& [name, profile] : config_.profiles) profile = config_.profile({});
+    for (const ProfileEntry& entry : profile_entries_) {
+      Profile& profile = config_.profiles.at(entry.name);
+      Config changed = with_settings_of(config_, profile);
+      entry.spec->read(entry.value, changed);
+      profile = changed.profile({});
+    }
+    return std::move(config_);
+  }
+
+ private:
+  struct ProfileEntry {
+    std::string name;
+    const KeySpec* spec;
+    ConfigValue value;
+  };
+
+  /// Sets one key, or all keys of a section given as a map. An empty section says nothing.
+  void apply_entry(const std::string& path, const ConfigValue& value, const Place& place) {
+    if (const auto profile = profile_path(path)) return apply_profile_entry(*profile, path, value, place);
+    const KeySpec* spec = find_key(path);
+    if (spec != nullptr && spec->read) return spec->read(value, config_);
+    if (spec == nullptr && paths_of_section(path).empty())
+      throw ConfigError(value.where, "unknown key", hint_for_unknown(path));
+    apply_section(path, value, place);
+  }
+
+  void apply_profile_entry(const ProfilePath& at, const std::string& path, const ConfigValue& value,
+                           const Place& place) {
+    if (!is_profile_name(at.name)) {
+      throw ConfigError(value.where, "is not a name for a profile", "Use letters, digits, _ and -");
+    }
+    config_.profiles.try_emplace(at.name);
+    const bool known = at.key.empty() || config_detail::is_profile_section(section_of(at.key));
+    const KeySpec* spec = find_key(at.key);
+    if (!known || (spec == nullptr && !at.key.empty() && paths_of_section(at.key).empty())) {
+      throw ConfigError(
+          value.where, "unknown key of a profile",
+          known ? hint_for_unknown(at.key) : "A profile has keys of balance, micro_batch, pack and loss");
+    }
+    if (spec == nullptr) return apply_section(path, value, place);
+    profile_entries_.push_back({at.name, spec, value});
+  }
+
+  void apply_section(const std::string& path, const ConfigValue& value, const Place& place) {
+    if (value.node.IsNull()) return;
+    if (!value.node.IsMap()) {
+      config_detail::throw_wrong_type(value, path == "profiles" ? "a map" : "a map of keys");
+    }
+    apply_map(value.node, path, place);
+  }
+
+  void apply_map(const YAML::Node& map, const std::string& section, const Place& place) {
+    const auto path_of = [&](const std::string& name) {
+      return section.empty() ? name : section + "." + name;
+    };
+    const auto where_of = [&](const std::string& name, const YAML::Mark& mark) {
+      return place.of_key(mark, path_of(name));
+    };
+    for (const auto& [name, value] : config_detail::map_entries(map, where_of)) {
+      apply_entry(path_of(name), value, place);
+    }
+  }
+
+  Config config_;
+  std::vector<ProfileEntry> profile_entries_;
+};
+
+void require_valid_plan(const Config& config, const std::string& profile, const std::string& file) {
+  const MeshConfig& mesh = config.mesh;
+  const std::string of_profile = profile.empty() ? "" : "profiles." + profile + ".";
+  try {
+    config.plan_settings({mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, profile).validate();
+  } catch (const Error& error) {
+    throw ConfigError(file + of_profile + error.report().where, error.report().message, error.report().hint);
+  }
 }
 
 /// Checks that need more than one key. The size of dp does not matter to them.
@@ -132,12 +225,8 @@ void require_consistent(const Config& config, std::string_view name) {
     throw ConfigError(file + "source.path", "is missing",
                       "The kinds jsonl and lengths of source.kind read a file");
   }
-  const MeshConfig& mesh = config.mesh;
-  try {
-    config.plan_settings({mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}).validate();
-  } catch (const Error& error) {
-    throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
-  }
+  require_valid_plan(config, {}, file);
+  for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
 }
 
 std::string read_text(const std::filesystem::path& file) {
@@ -151,12 +240,34 @@ std::string read_text(const std::filesystem::path& file) {
   return text.str();
 }
 
+/// Each profile's keys that differ from the configuration's own.
+std::string profiles_to_yaml(const Config& config) {
+  if (config.profiles.empty()) return "";
+  std::string text = "profiles:\n";
+  for (const auto& [name, profile] : config.profiles) {
+    const Config changed = with_settings_of(config, profile);
+    text += "  " + name + ":\n";
+    std::string_view section;
+    for (const KeySpec& spec : key_specs()) {
+      if (!spec.write || spec.write(changed) == spec.write(config)) continue;
+      const std::string& path = spec.key.path;
+      if (section_of(path) != section) {
+        section = section_of(path);
+        text += "    " + std::string(section) + ":\n";
+      }
+      text += "      " + path.substr(section.size() + 1) + ": " + spec.write(changed) + "\n";
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 Config parse_config(const std::string& yaml, std::string_view name, std::span<const std::string> overrides) {
-  Config config;
-  apply_file(yaml, name, config);
-  for (const std::string& text : overrides) apply_override(text, config);
+  Loader loader;
+  loader.apply_file(yaml, name);
+  for (const std::string& text : overrides) loader.apply_override(text);
+  const Config config = loader.finish();
   require_consistent(config, name);
   return config;
 }
@@ -169,8 +280,9 @@ std::string to_yaml(const Config& config) {
   std::string text;
   std::string_view section;
   for (const KeySpec& spec : key_specs()) {
-    if (!spec.write) continue;
     const std::string& path = spec.key.path;
+    if (path == "profiles") text += profiles_to_yaml(config);
+    if (!spec.write) continue;
     if (section_of(path) != section) {
       section = section_of(path);
       text += std::string(section) + ":\n";

@@ -90,16 +90,19 @@ Keys batch_keys() {
   return {
       key("batch.global_batch", b, &ScheduleSettings::global_batch, Integer<Int64>{1, largest_int32},
           "Samples of one step over all ranks."),
-      reserved("batch.mini_batches", Integer<Int64>{1, largest_int32}, 1,
-               "Optimizer updates a step is split into."),
+      key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
+          Integer<Int64>{1, largest_int32}, "Optimizer updates a step is split into."),
       key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
           "How often the source is run through."),
       key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
-      key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{}, "Seed of the shuffle."),
+      key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
+          "Seed of everything that is drawn: shuffles, and mini-batches that are not kept."),
       key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
           "Leave out an epoch's last batch when it is smaller than global_batch."),
-      reserved("batch.keep_mini_batch", Boolean{}, true,
-               "Balance inside each mini-batch, so that every sample stays in its own."),
+      key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
+          "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; else "
+          "balance "
+          "the whole batch and cut each rank's share at random."),
   };
 }
 
@@ -110,6 +113,10 @@ Keys balance_keys() {
                                              {"lpt", BalanceAlgorithm::lpt},
                                              {"sorted-stride", BalanceAlgorithm::sorted_stride},
                                              {"none", BalanceAlgorithm::none}});
+  const Choice<Preset> presets({{"none", Preset::none},
+                                {"mindspeed-rl", Preset::mindspeed_rl},
+                                {"roll", Preset::roll},
+                                {"verl", Preset::verl}});
   return {
       key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
           "How samples are dealt to DP ranks: the best for their number, largest differencing, longest "
@@ -126,8 +133,9 @@ Keys balance_keys() {
                     "Deal to DP ranks first and to micro-batches then, or to both at once."),
       reserved_word("balance.placement", "locality", {},
                     "Which DP rank takes which part; this version takes them as the algorithm returns them."),
-      reserved_word("balance.preset", "none", {"mindspeed-rl", "roll", "verl"},
-                    "Settings that give another system's exact result."),
+      key("balance.preset", b, &BalanceSettings::preset, presets,
+          "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
+          "micro-batches above it."),
   };
 }
 
@@ -135,12 +143,17 @@ Keys micro_batch_keys() {
   const auto m = &Config::micro_batch;
   const OptionalInteger<Int64> most_samples{"null", {1, largest_int32}};
   const OptionalInteger<Int64> multiple{"auto", {1, largest_multiple}};
+  const Choice<MicroBatchMode> modes({{"packed", MicroBatchMode::packed},
+                                      {"padded", MicroBatchMode::padded},
+                                      {"fixed", MicroBatchMode::fixed}});
   const Choice<MicroBatchOrder> orders({{"pipeline", MicroBatchOrder::pipeline},
                                         {"plan", MicroBatchOrder::plan},
                                         {"cost", MicroBatchOrder::cost}});
   return {
-      reserved_word("micro_batch.mode", "packed", {"padded", "fixed"},
-                    "Sequences back to back; padded to one length; or a fixed number of them."),
+      key("micro_batch.mode", m, &MicroBatchSettings::mode, modes,
+          "As many sequences as the cap holds, balanced and back to back; sequences of near length padded to "
+          "one "
+          "length; or a fixed number of sequences in order, back to back."),
       key("micro_batch.max_tokens", m, &MicroBatchSettings::max_tokens, Integer<Int64>{1, largest_int32},
           "The cap: most tokens of one micro-batch after alignment, over its whole CP group."),
       key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
@@ -149,13 +162,16 @@ Keys micro_batch_keys() {
           "Fewest micro-batches of a DP rank."),
       key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
           "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
-      reserved("micro_batch.size", Integer<Int64>{1, largest_int32}, 1, "Samples of a fixed micro-batch."),
-      reserved("micro_batch.length_round", Integer<Int64>{1, largest_int32}, 64,
-               "A padded micro-batch's length is rounded up to a multiple of this."),
+      key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},
+          "Samples of a fixed micro-batch; fewer where the cap asks."),
+      key("micro_batch.length_round", m, &MicroBatchSettings::length_round,
+          Integer<Int64>{1, largest_multiple},
+          "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
-          "The order inside a DP rank: cheap ones at both ends, as planned, or dearest first."),
-      reserved("micro_batch.shuffle", Boolean{}, false,
-               "Shuffle samples before fixed micro-batches are cut."),
+          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or dearest "
+          "first."),
+      key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
+          "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
   };
 }
 
@@ -212,9 +228,12 @@ Keys loss_keys() {
   };
 }
 
+// Read and written by the loader: an entry's value is a map of the sections below.
 Keys profile_keys() {
-  return {reserved("profiles", EmptyMap{}, {},
-                   "Named sets of overrides of balance, micro_batch, pack and loss.")};
+  return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
+            "Settings of one kind of pass, such as log_prob or update, where they differ from those above."},
+           {},
+           {}}};
 }
 
 Keys exchange_keys() {
@@ -250,6 +269,11 @@ std::string_view section_of(std::string_view path) {
   return path.substr(0, path.find('.'));
 }
 
+bool is_profile_section(std::string_view section) {
+  constexpr std::array<std::string_view, 4> sections{"balance", "micro_batch", "pack", "loss"};
+  return std::ranges::find(sections, section) != sections.end();
+}
+
 std::string_view section_meaning(std::string_view section) {
   constexpr std::pair<std::string_view, std::string_view> meanings[] = {
       {"mesh", "The process grid."},
@@ -260,7 +284,7 @@ std::string_view section_meaning(std::string_view section) {
       {"pack", "What a micro-batch's tensors look like."},
       {"prefix", "Groups of samples that share their prompt."},
       {"loss", "How the trainer reduces the loss, so that the weights come out exact."},
-      {"profiles", "Settings for one purpose, by name."},
+      {"profiles", "Settings for one kind of pass over a step's samples, by name."},
       {"exchange", "How tokens get from their owners to the trainer."},
   };
   const auto* found =

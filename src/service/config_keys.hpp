@@ -25,6 +25,9 @@ struct KeySpec {
 /// The part of a key before its first dot.
 [[nodiscard]] std::string_view section_of(std::string_view path);
 
+/// The sections whose keys a profile may have of its own.
+[[nodiscard]] bool is_profile_section(std::string_view section);
+
 /// One sentence about a section, for the reference page.
 [[nodiscard]] std::string_view section_meaning(std::string_view section);
 

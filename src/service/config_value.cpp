@@ -98,12 +98,4 @@ RankOrder AxisOrder::read(const ConfigValue& value) const {
   }
 }
 
-EmptyMap::value_type EmptyMap::read(const ConfigValue& value) const {
-  if (!value.node.IsMap()) throw_wrong_type(value, "a map");
-  if (value.node.size() > 0) {
-    throw ConfigError(value.where, "entries are not available in this version; leave the map empty");
-  }
-  return {};
-}
-
 }  // namespace evenkeel::config_detail

@@ -172,14 +172,4 @@ struct CostFormat {
   [[nodiscard]] std::string write(const CostModel& cost) const;
 };
 
-/// A map without entries, and nothing else.
-struct EmptyMap {
-  struct value_type {
-    friend bool operator==(value_type, value_type) = default;
-  };
-  [[nodiscard]] std::string type() const { return "map"; }
-  [[nodiscard]] value_type read(const ConfigValue& value) const;
-  [[nodiscard]] std::string write(value_type /*nothing*/) const { return "{}"; }
-};
-
 }  // namespace evenkeel::config_detail

@@ -5,10 +5,13 @@
 #include <boost/mpi/operations.hpp>
 #include <chrono>
 #include <stdexcept>
+#include <utility>
 
+#include "evenkeel/base/narrow.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
+#include "service/regroup.hpp"
 
 namespace evenkeel {
 namespace {
@@ -37,9 +40,9 @@ void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
 }
 
 // A micro-batch's loss weights as a tensor beside its loss mask: omega where the mask is set, 0 elsewhere.
-void add_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
+void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
   const Column* mask = micro_batch.find(loss_mask_field);
-  if (mask == nullptr || micro_batch.find(loss_weights_field) != nullptr) return;
+  if (mask == nullptr) return;
   Column weights({std::string(loss_weights_field), DType::float32, FieldKind::token, {}}, mask->rows());
   const std::span<float> values = weights.values<float>();
   for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
@@ -49,6 +52,7 @@ void add_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss
       if (is_set(*mask, row)) values[static_cast<std::size_t>(row)] = weight;
     }
   }
+  std::erase_if(micro_batch.fields, [](const Column& c) { return c.spec().name == loss_weights_field; });
   micro_batch.fields.push_back(std::move(weights));
 }
 
@@ -57,66 +61,126 @@ std::vector<FieldSpec> at_least_tokens(std::vector<FieldSpec> fields) {
   return fields;
 }
 
-}  // namespace
-
-/// What planning decides: who gets what, and the micro-batches of this rank's DP rank.
-struct DataService::Planned {
-  Partition assignment;
-  DpRankPlan mine;
-};
-
-DataService::DataService(const boost::mpi::communicator& world, const Config& config)
-    : mesh_(world, config.grid(world.size())),
-      config_(config),
-      settings_(config.plan_settings(mesh_.grid().sizes())) {
-  settings_.validate();
+std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
+  std::vector<FieldSpec> specs;
+  for (const Column& column : columns) specs.push_back(column.spec());
+  return specs;
 }
 
-Step DataService::step(const Reader& read) {
+// Whether every sequence of a pass has the rows on each rank that it has in another pass.
+bool cut_alike(const Step& one, const Step& other, const PlanSettings& settings,
+               const PlanSettings& other_settings) {
+  return settings.cp == other_settings.cp && one.dealt.shares == other.dealt.shares &&
+         one.dealt.aligned_lengths == other.dealt.aligned_lengths;
+}
+
+void require_last_step(std::int64_t step, std::int64_t next_step) {
+  if (step + 1 == next_step) return;
+  throw InputError(
+      "step " + std::to_string(step),
+      "cannot be dealt anew: samples are kept until the next step, " + std::to_string(next_step - 1),
+      "Pass over a step before the next one, or let its profiles balance, align and pad alike");
+}
+
+void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owned, const RaggedBatch& added) {
+  if (added.fields().empty()) return;
+  for (const std::string_view name : {input_ids_field, loss_mask_field}) {
+    if (added.find(name) == nullptr) continue;
+    throw InputError("field '" + std::string(name) + "'", "cannot be added to a step that is planned with it",
+                     "Bring it with the samples");
+  }
+  if (added.size() != owned) {
+    throw InputError("added fields", "are of " + std::to_string(added.size()) +
+                                         " samples; this rank brought " + std::to_string(owned));
+  }
+  for (const LengthEntry& entry : table.entries()) {
+    if (entry.owner != rank || added.samples()[static_cast<std::size_t>(entry.owner_index)] == entry.shape)
+      continue;
+    throw InputError("added fields", "are not in the order in which the samples were brought: sample " +
+                                         std::to_string(entry.shape.id.value()) + " is elsewhere");
+  }
+}
+
+std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
+  return std::vector<std::int64_t>(packed_runs(micro_batch.layout, micro_batch.cp_rank).size());
+}
+
+}  // namespace
+
+DataService::DataService(const boost::mpi::communicator& world, const Config& config)
+    : mesh_(world, config.grid(world.size())), config_(config) {
+  plan_settings().validate();
+  for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+}
+
+PlanSettings DataService::plan_settings(std::string_view profile) const {
+  return config_.plan_settings(mesh_.grid().sizes(), profile);
+}
+
+Step DataService::step(const Reader& read, std::string_view profile) {
   Stopwatch stopwatch;
   RaggedBatch mine;
   const std::optional<ErrorReport> error = try_locally([&] {
     mine = read();
     require_valid_samples(mine);
   });
-  return run_step(mine, error, stopwatch.lap());
+  return run_step(std::move(mine), error, profile, stopwatch.lap());
 }
 
-Step DataService::step(const RaggedBatch& mine) {
-  return run_step(mine, try_locally([&] { require_valid_samples(mine); }), 0);
+Step DataService::step(RaggedBatch mine, std::string_view profile) {
+  const std::optional<ErrorReport> error = try_locally([&] { require_valid_samples(mine); });
+  return run_step(std::move(mine), error, profile, 0);
 }
 
-Step DataService::run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error,
-                           double read_seconds) {
+Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
+                           std::string_view profile, double read_seconds) {
+  const PlanSettings settings = plan_settings(profile);
   Step step;
   step.index = next_step_;
+  step.profile = profile;
   step.seconds.read = read_seconds;
   Stopwatch stopwatch;
   step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths_of(mine), error);
-  const std::vector<FieldSpec> fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
+  step.fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
   step.seconds.gather = stopwatch.lap();
-
-  Planned planned = plan(step.table);
-  step.assignment = std::move(planned.assignment);
-  step.plan = std::move(planned.mine);
+  plan(step, settings);
   step.seconds.plan = stopwatch.lap();
-
-  const StepTransfer transfer{step.table,  step.assignment,         fields,
-                              mine,        step.plan.micro_batches, settings_.alignment(),
-                              settings_.cp};
-  step.volume = exchange_samples(mesh_, transfer, {config_.pack.pad_token, config_.pack.label_pad},
-                                 exchange_options(), step.micro_batches);
-  step.losses = loss_weights(step.table, step.plan.micro_batches, config_.loss, settings_.dp);
-  for (std::size_t m = 0; m < step.losses.size(); ++m)
-    add_token_weights(step.micro_batches[m], step.losses[m]);
+  exchange(step, settings, mine);
+  weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  if (!config_.profiles.empty()) kept_ = std::move(mine);
   ++next_step_;
   return step;
 }
 
+Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
+  const PlanSettings settings = plan_settings(profile);
+  Stopwatch stopwatch;
+  Step step;
+  step.index = before.index;
+  step.profile = profile;
+  step.table = std::move(before.table);
+  step.fields = std::move(before.fields);
+  plan(step, settings);
+  step.seconds.plan = stopwatch.lap();
+  if (!cut_alike(before, step, plan_settings(before.profile), settings)) {
+    require_last_step(step.index, next_step_);
+    exchange(step, settings, kept_);
+  } else if (step.plan == before.plan) {
+    step.micro_batches = std::move(before.micro_batches);
+  } else {
+    put_together_anew(before, step, settings);
+  }
+  add_fields(step, settings, added);
+  weigh(step, settings);
+  step.seconds.exchange = stopwatch.lap();
+  return step;
+}
+
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
-  const ResultTransfer transfer{step.table, step.assignment, step.plan.micro_batches, settings_.alignment(),
-                                settings_.cp};
+  const PlanSettings settings = plan_settings(step.profile);
+  const ResultTransfer transfer{step.table, step.dealt, step.plan.micro_batches, settings.alignment(),
+                                settings.cp};
   return return_results(mesh_, transfer, results.micro_batches(), exchange_options());
 }
 
@@ -124,17 +188,77 @@ ExchangeOptions DataService::exchange_options() const noexcept {
   return {config_.exchange.path, default_max_message_bytes};
 }
 
-DataService::Planned DataService::plan(const LengthTable& table) const {
-  require_samples_fit(table, settings_);
-  Planned planned{assign_to_dp_ranks(table, settings_), {}};
-  const std::span<const Item> entries = planned.assignment[mesh_.here().dp];
-  const GroupCount count = count_micro_batches(table, entries, settings_);
-  const auto largest =
-      boost::mpi::all_reduce(mesh_.along(Axis::dp), count.needed, boost::mpi::maximum<std::int64_t>());
-  const std::int64_t agreed = agreed_count(largest, settings_);
-  require_equal_plans(mesh_.world(), plan_hash(planned.assignment, agreed));
-  planned.mine = {count.lower_bound, count.needed, plan_micro_batches(table, entries, agreed, settings_)};
-  return planned;
+void DataService::plan(Step& step, const PlanSettings& settings) const {
+  const DpRank rank{mesh_.here().dp};
+  step.dealt = deal_step(step.table, settings, step.index);
+  const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
+  std::vector<std::int64_t> needed;
+  for (const GroupCount& count : own) needed.push_back(count.needed);
+  std::vector<std::int64_t> largest(needed.size());
+  boost::mpi::all_reduce(mesh_.along(Axis::dp), needed.data(),
+                         narrow<int>(std::ssize(needed), "mini-batches"), largest.data(),
+                         boost::mpi::maximum<std::int64_t>());
+  const std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
+  require_equal_plans(mesh_.world(), plan_hash(step.dealt.shares, agreed));
+  step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, settings);
+}
+
+StepTransfer DataService::transfer_of(const Step& step, const PlanSettings& settings,
+                                      std::span<const FieldSpec> fields, const RaggedBatch& mine) const {
+  return {step.table, step.dealt, fields, mine, step.plan.micro_batches, settings.alignment(), settings.cp};
+}
+
+void DataService::exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const {
+  step.volume = exchange_samples(mesh_, transfer_of(step, settings, step.fields, mine),
+                                 derived_options(step.profile), exchange_options(), step.micro_batches);
+}
+
+void DataService::put_together_anew(const Step& before, Step& step, const PlanSettings& settings) const {
+  const RaggedBatch nothing;
+  const StepTransfer transfer = transfer_of(step, settings, step.fields, nothing);
+  for (const MicroBatchPlan& plan : step.plan.micro_batches) {
+    PackedMicroBatch& m = step.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan));
+    // Only filler has nothing to copy its rows from.
+    if (plan.tokens == 0) complete_fields(m, no_halo(m), derived_options(step.profile));
+  }
+  regroup(before.micro_batches, before.plan.micro_batches, step.micro_batches, step.plan.micro_batches);
+}
+
+void DataService::add_fields(Step& step, const PlanSettings& settings, const RaggedBatch& added) const {
+  const std::int64_t owned = std::ranges::count(step.table.entries(), mesh_.rank(), &LengthEntry::owner);
+  together(mesh_.world(), [&] { require_addable(step.table, mesh_.rank(), owned, added); });
+  const std::vector<FieldSpec> fields =
+      agree_on_fields(mesh_.world(), owned == 0 ? std::nullopt : std::optional(specs_of(added.fields())));
+  if (fields.empty()) return;
+  std::vector<PackedMicroBatch> columns;
+  const ExchangeVolume volume = exchange_samples(mesh_, transfer_of(step, settings, fields, added),
+                                                 derived_options(step.profile), exchange_options(), columns);
+  for (std::size_t m = 0; m < columns.size(); ++m) {
+    for (Column& column : columns[m].fields) {
+      const std::string& name = column.spec().name;
+      if (std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) continue;  // derived
+      std::erase_if(step.micro_batches[m].fields, [&](const Column& c) { return c.spec().name == name; });
+      step.micro_batches[m].fields.push_back(std::move(column));
+    }
+  }
+  step.volume.sent += volume.sent;
+  step.volume.kept += volume.kept;
+  step.volume.broadcast += volume.broadcast;
+}
+
+void DataService::weigh(Step& step, const PlanSettings& settings) const {
+  step.losses = loss_weights(step.table, step.dealt, step.plan.micro_batches,
+                             config_.profile(step.profile).loss, settings.dp);
+  const bool brought =
+      std::ranges::find(step.fields, loss_weights_field, &FieldSpec::name) != step.fields.end();
+  if (brought) return;
+  for (std::size_t m = 0; m < step.losses.size(); ++m)
+    set_token_weights(step.micro_batches[m], step.losses[m]);
+}
+
+DerivedFieldOptions DataService::derived_options(std::string_view profile) const {
+  const PackConfig pack = config_.profile(profile).pack;
+  return {pack.pad_token, pack.label_pad};
 }
 
 void require_valid_samples(const RaggedBatch& batch) {

@@ -13,6 +13,18 @@
 namespace evenkeel {
 namespace {
 
+using evenkeel::view_of;
+
+/// Token fields of padded micro-batches are [sequences, rows of each on this rank, ...].
+TensorView view_of(const Column& column, const PackedMicroBatch& micro_batch) {
+  TensorView view = view_of(column);
+  if (micro_batch.padded_length > 0 && column.spec().kind != FieldKind::sample) {
+    view.shape.front() = micro_batch.padded_length / micro_batch.layout.cp().size;
+    view.shape.insert(view.shape.begin(), micro_batch.layout.size());
+  }
+  return view;
+}
+
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
                       double loss_weight) {
   std::vector<std::int64_t> sample_index;
@@ -20,13 +32,13 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
   std::vector<TensorView> tensors{view_of("cu_seqlens", micro_batch.layout.cu_seqlens()),
                                   view_of("cu_seqlens_padded", micro_batch.layout.cu_seqlens_padded()),
                                   view_of("sample_index", std::span<const std::int64_t>(sample_index))};
-  for (const Column& column : micro_batch.fields) tensors.push_back(view_of(column));
+  for (const Column& column : micro_batch.fields) tensors.push_back(view_of(column, micro_batch));
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
   write_safetensors(file, tensors,
                     {{"num_tokens", std::to_string(micro_batch.num_tokens())},
                      {"loss_weight", weight.data()},
-                     {"layout", "packed"},
+                     {"layout", micro_batch.padded_length > 0 ? "padded" : "packed"},
                      {"max_seqlen", std::to_string(micro_batch.layout.max_seqlen())}});
 }
 

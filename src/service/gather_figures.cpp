@@ -4,7 +4,9 @@
 #include <boost/mpi/operations.hpp>
 #include <boost/serialization/vector.hpp>
 #include <functional>
+#include <iterator>
 
+#include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/service/run_report.hpp"
 
 namespace evenkeel {
@@ -41,19 +43,25 @@ std::vector<DpRankPlan> gather_plans(const Mesh& mesh, const DpRankPlan& mine) {
     plan.lower_bound = numbers[0];
     plan.needed = numbers[1];
     for (std::size_t i = 2; i < numbers.size(); i += 3) {
-      plan.micro_batches.push_back({{}, numbers[i], numbers[i + 1], numbers[i + 2]});
+      MicroBatchPlan& m = plan.micro_batches.emplace_back();
+      m.tokens = numbers[i];
+      m.aligned_tokens = numbers[i + 1];
+      m.cost = numbers[i + 2];
     }
   }
   return plans;
 }
 
-void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& figures) {
+void add_lengths(const Step& step, StepFigures& figures) {
   std::int64_t longest = 0;
-  for (const LengthEntry& entry : step.table.entries()) {
-    const std::int64_t aligned = align_up(entry.shape.length(), settings.alignment());
+  for (const std::int64_t aligned : step.dealt.aligned_lengths) {
     longest = std::max(longest, aligned);
     figures.aligned_tokens += aligned;
   }
+  const std::vector<std::int64_t> lengths = step.table.sample_lengths();
+  const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
+  figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
+  std::ranges::move(seqlen_balance_metrics(lengths, step.dealt.shares), std::back_inserter(figures.metrics));
   figures.samples = step.table.size();
   figures.tokens = step.table.num_tokens();
   figures.padded_tokens = figures.samples * longest;
@@ -69,6 +77,7 @@ void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
       of_rank.push_back(m.cost);
       figures.widest_micro_batch = std::max(figures.widest_micro_batch, m.aligned_tokens);
       if (m.aligned_tokens == 0) ++figures.empty_micro_batches;
+      if (m.aligned_tokens > figures.cap) ++figures.micro_batches_above_cap;
     }
   }
   figures.balance = step_balance(costs);
@@ -84,7 +93,10 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
 
   StepFigures figures;
   figures.step = step.index;
-  add_lengths(step, settings, figures);
+  figures.profile = step.profile;
+  figures.cap = settings.micro_batch.max_tokens;
+  figures.alignment = settings.alignment();
+  add_lengths(step, figures);
   add_plans(plans, figures);
   figures.dp_max_over_mean_before = balance_quality(unbalanced_dp_costs(step.table, settings)).max_over_mean;
   figures.bytes_sent = volumes[0];

@@ -24,6 +24,7 @@ struct Totals {
     micro_batches += s.micro_batches;
     lower_bound += s.micro_batches_lower_bound;
     empty += s.empty_micro_batches;
+    above_cap += s.micro_batches_above_cap;
     widest = std::max(widest, s.widest_micro_batch);
     sent += s.bytes_sent;
     kept += s.bytes_kept;
@@ -35,7 +36,7 @@ struct Totals {
   }
 
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
-  std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, widest = 0;
+  std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
   std::int64_t sent = 0, kept = 0, broadcast = 0;
   PhaseSeconds seconds;
 };
@@ -82,19 +83,18 @@ std::string ratio_text(const Ratio& ratio) {
   return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean, ratio.worst);
 }
 
-std::string token_rows(const RunReport& report, const Totals& t) {
+std::string token_rows(const std::vector<StepFigures>& steps, const Totals& t) {
   const std::int64_t removed = t.padded_tokens - t.aligned_tokens;
-  return row("samples", grouped(t.samples) + " in " +
-                            grouped(static_cast<std::int64_t>(report.steps.size())) + " steps") +
+  return row("samples",
+             grouped(t.samples) + " in " + grouped(static_cast<std::int64_t>(steps.size())) + " steps") +
          row("tokens", grouped(t.tokens)) + row("rows in a padded batch", grouped(t.padded_tokens)) +
-         row("rows packed", fmt::format("{} ({:.1f} % alignment)", grouped(t.aligned_tokens),
-                                        percent_of(t.aligned_tokens - t.tokens, t.aligned_tokens))) +
+         row("rows handed out", fmt::format("{} ({:.1f} % alignment)", grouped(t.aligned_tokens),
+                                            percent_of(t.aligned_tokens - t.tokens, t.aligned_tokens))) +
          row("padding removed", fmt::format("{} rows, {:.1f} % of the padded batch", grouped(removed),
                                             percent_of(removed, t.padded_tokens)));
 }
 
-std::string balance_rows(const RunReport& report) {
-  const auto& s = report.steps;
+std::string balance_rows(const std::vector<StepFigures>& s) {
   return "  work, max over mean (1 is even)\n" +
          row("  DP ranks, source order",
              ratio_text(ratio_of(s, [](auto& f) { return f.dp_max_over_mean_before; }))) +
@@ -106,20 +106,22 @@ std::string balance_rows(const RunReport& report) {
              ratio_text(ratio_of(s, [](auto& f) { return f.balance.step_max_over_mean; })));
 }
 
-std::string micro_batch_rows(const RunReport& report, const Totals& t) {
+std::string micro_batch_rows(const StepFigures& any, const Totals& t) {
+  const std::string above =
+      t.above_cap == 0 ? "" : fmt::format("; {} MICRO-BATCHES ABOVE THE CAP", grouped(t.above_cap));
   return row("micro-batches a DP rank",
              fmt::format("{} over all steps (lower bound {}), {} empty", grouped(t.micro_batches),
                          grouped(t.lower_bound), grouped(t.empty))) +
-         row("widest micro-batch", fmt::format("{} of {} tokens, aligned to {}", grouped(t.widest),
-                                               grouped(report.cap), report.alignment));
+         row("widest micro-batch", fmt::format("{} of {} tokens, aligned to {}{}", grouped(t.widest),
+                                               grouped(any.cap), any.alignment, above));
 }
 
-std::string traffic_rows(const RunReport& report, const Totals& t) {
+std::string traffic_rows(const Totals& t) {
   return row("bytes between ranks", bytes_text(t.sent)) + row("bytes a rank kept", bytes_text(t.kept)) +
          row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
-         row("seconds",
-             fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})", report.seconds,
-                         t.seconds.read, t.seconds.gather, t.seconds.plan, t.seconds.exchange));
+         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})",
+                                    t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
+                                    t.seconds.exchange));
 }
 
 nlohmann::json json_of(const StepBalance& balance) {
@@ -137,7 +139,12 @@ nlohmann::json json_of(const PhaseSeconds& s) {
 }
 
 nlohmann::json json_of(const StepFigures& f) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const auto& [name, value] : f.metrics) metrics[name] = value;
   return {{"step", f.step},
+          {"profile", f.profile},
+          {"max_tokens", f.cap},
+          {"alignment", f.alignment},
           {"samples", f.samples},
           {"tokens", f.tokens},
           {"aligned_tokens", f.aligned_tokens},
@@ -146,20 +153,40 @@ nlohmann::json json_of(const StepFigures& f) {
           {"micro_batches_lower_bound", f.micro_batches_lower_bound},
           {"empty_micro_batches", f.empty_micro_batches},
           {"widest_micro_batch", f.widest_micro_batch},
+          {"micro_batches_above_cap", f.micro_batches_above_cap},
           {"dp_max_over_mean_before", f.dp_max_over_mean_before},
           {"balance", json_of(f.balance)},
           {"bytes", {{"sent", f.bytes_sent}, {"kept", f.bytes_kept}, {"broadcast", f.bytes_broadcast}}},
-          {"seconds", json_of(f.seconds)}};
+          {"seconds", json_of(f.seconds)},
+          {"metrics", std::move(metrics)}};
+}
+
+/// The steps of each profile, profiles in the order in which they first ran.
+std::vector<std::vector<StepFigures>> by_profile(const std::vector<StepFigures>& steps) {
+  std::vector<std::vector<StepFigures>> groups;
+  for (const StepFigures& step : steps) {
+    const auto same = [&](const std::vector<StepFigures>& g) { return g.front().profile == step.profile; };
+    auto group = std::ranges::find_if(groups, same);
+    if (group == groups.end()) group = groups.insert(groups.end(), {{}});
+    group->push_back(step);
+  }
+  return groups;
 }
 
 }  // namespace
 
 std::string to_text(const RunReport& report) {
-  const Totals totals(report.steps);
-  return fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}\n", report.mesh.tp, report.mesh.cp,
-                     report.mesh.dp, report.mesh.pp) +
-         token_rows(report, totals) + balance_rows(report) + micro_batch_rows(report, totals) +
-         traffic_rows(report, totals);
+  std::string text =
+      fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds\n", report.mesh.tp,
+                  report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds);
+  for (const std::vector<StepFigures>& steps : by_profile(report.steps)) {
+    const StepFigures& any = steps.front();
+    const Totals totals(steps);
+    if (!any.profile.empty()) text += "profile " + any.profile + "\n";
+    text += token_rows(steps, totals) + balance_rows(steps) + micro_batch_rows(any, totals) +
+            traffic_rows(totals);
+  }
+  return text;
 }
 
 nlohmann::json to_json(const RunReport& report) {
@@ -167,10 +194,8 @@ nlohmann::json to_json(const RunReport& report) {
   for (const StepFigures& figures : report.steps) steps.push_back(json_of(figures));
   return {{"mesh",
            {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
-          {"max_tokens", report.cap},
-          {"alignment", report.alignment},
           {"seconds", report.seconds},
-          {"steps", steps}};
+          {"steps", std::move(steps)}};
 }
 
 }  // namespace evenkeel

@@ -104,5 +104,35 @@ TEST(ConfigCommand, prints_the_schema_and_checks_a_file) {
   EXPECT_NE(run_evenkeel("config show " + (scratch / "job.yaml").string()).status, 0);
 }
 
+TEST(ConfigImportCommand, writes_the_configuration_and_tells_what_became_of_each_key) {
+  const ScratchFolder scratch;
+  write_text(scratch / "grpo.yaml", "rl_config: {use_dp_batch_balance: true, gamma: 1.0}\n");
+  const std::string import = "config import " + (scratch / "grpo.yaml").string();
+  const ProgramResult printed = run_evenkeel(import);
+  EXPECT_EQ(printed.status, 0) << printed.err;
+  EXPECT_THAT(printed.out, HasSubstr("algorithm: auto"));
+  EXPECT_THAT(printed.out, HasSubstr("# rl_config.use_dp_batch_balance"));
+  EXPECT_THAT(printed.err, HasSubstr("balance.algorithm: auto"));
+  EXPECT_THAT(printed.err, HasSubstr("the RL algorithm"));
+  const std::string output = (scratch / "evenkeel.yaml").string();
+  const ProgramResult written = run_evenkeel(import + " --preset --output " + output);
+  EXPECT_EQ(written.status, 0) << written.err;
+  EXPECT_EQ(written.out, printed.err);
+  EXPECT_THAT(read_text(output), HasSubstr("preset: mindspeed-rl"));
+}
+
+TEST(ConfigImportCommand, names_what_it_cannot_import) {
+  const ScratchFolder scratch;
+  write_text(scratch / "other.yaml", "services: {}\n");
+  const std::string import = "config import " + (scratch / "other.yaml").string();
+  EXPECT_NE(run_evenkeel(import).status, 0);
+  EXPECT_THAT(run_evenkeel(import).err, HasSubstr("--from mindspeed-rl, roll or verl"));
+  EXPECT_NE(run_evenkeel(import + " --from slime").status, 0);
+  EXPECT_THAT(run_evenkeel("config import " + (scratch / "absent.yaml").string()).err,
+              HasSubstr("absent.yaml"));
+  EXPECT_NE(run_evenkeel("config import " + scratch.path().string()).status, 0);
+  EXPECT_THAT(run_evenkeel("config import --help").out, HasSubstr("--preset"));
+}
+
 }  // namespace
 }  // namespace evenkeel

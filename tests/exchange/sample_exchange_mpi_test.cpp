@@ -59,13 +59,13 @@ struct Step {
     const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
     table = gather_lengths(mesh.world(), lengths_of(mine), std::nullopt);
     fields = agree_on_fields(mesh.world(), mine);
-    const Partition assignment = assign_to_dp_ranks(table, settings);
+    const DealtStep dealt = deal_step(table, settings, 0);
     plan = plan_step(table, settings);
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    volume = exchange_samples(
-        mesh, {table, assignment, fields, mine, micro_batches, settings.alignment(), settings.cp},
-        {pad_token, label_pad}, options, packed);
+    volume =
+        exchange_samples(mesh, {table, dealt, fields, mine, micro_batches, settings.alignment(), settings.cp},
+                         {pad_token, label_pad}, options, packed);
   }
 
   Mesh mesh;
@@ -240,7 +240,7 @@ TEST(SampleExchange, a_step_without_samples_gives_every_rank_one_empty_micro_bat
   std::vector<PackedMicroBatch> packed;
   (void)exchange_samples(mesh,
                          {table,
-                          assign_to_dp_ranks(table, settings),
+                          deal_step(table, settings, 0),
                           fields,
                           mine,
                           plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches,

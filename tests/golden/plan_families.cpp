@@ -118,8 +118,9 @@ json roll_dynamic_batching(const json& input) {
     padded_lengths.push_back(micro_batch.padded_length);
   }
   const json& stage = input.at("log_prefix");
-  const NamedMetrics metrics = dynamic_batching_metrics(
-      lengths, batches, input.at("max_len"), stage.is_null() ? std::string{} : stage.get<std::string>());
+  const NamedMetrics metrics =
+      dynamic_batching_metrics(lengths, batches.padded_tokens(), input.at("max_len"),
+                               stage.is_null() ? std::string{} : stage.get<std::string>());
   return {{"order", batches.shards.items()},
           {"shards", batches.shards.to_vectors()},
           {"global_micro_batch_indices", positions},

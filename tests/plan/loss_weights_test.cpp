@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "evenkeel/base/error.hpp"
@@ -14,6 +15,8 @@
 
 namespace evenkeel {
 namespace {
+
+using testing_support::made_up_table;
 
 using testing_support::mix;
 
@@ -81,13 +84,20 @@ double whole_loss(const LengthTable& table, const LossSettings& settings) {
   return loss;
 }
 
+std::vector<std::int64_t> all_entries(const LengthTable& table) {
+  std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
+  std::iota(entries.begin(), entries.end(), 0);
+  return entries;
+}
+
 /// What a trainer's own reductions make of the micro-batches' values.
 template <typename Value>
 double reduced(const StepPlan& plan, const LengthTable& table, const LossSettings& settings, Value value) {
   const auto dp = static_cast<int>(plan.ranks.size());
   double over_ranks = 0;
   for (const DpRankPlan& rank : plan.ranks) {
-    const std::vector<MicroBatchLoss> losses = loss_weights(table, rank.micro_batches, settings, dp);
+    const std::vector<MicroBatchLoss> losses =
+        loss_weights(table, all_entries(table), rank.micro_batches, settings, dp);
     double over_micro_batches = 0;
     for (std::size_t m = 0; m < losses.size(); ++m)
       over_micro_batches += value(rank.micro_batches[m], losses[m]);
@@ -186,7 +196,7 @@ TEST(LossWeights, scales_undo_what_each_trainer_does) {
   const LengthTable table = testing_support::table_of({5, 6, 7, 8});
   const std::vector<MicroBatchPlan> micro_batches{{{0, 1}, 11, 11, 11}, {{2}, 7, 7, 7}, {}};
   const auto scale = [&](Reduction over_micro_batches, Reduction over_ranks) {
-    return loss_weights(table, micro_batches,
+    return loss_weights(table, all_entries(table), micro_batches,
                         {LossAggregation::token_mean, over_micro_batches, over_ranks, {}, 1}, 4)
         .front()
         .scale;
@@ -201,7 +211,7 @@ TEST(LossWeights, empty_and_fully_masked_micro_batches_weigh_nothing_and_are_nev
   const std::vector<MicroBatchPlan> micro_batches{{{0}, 7, 7, 7}, {}};
   for (const LossAggregation mode : exact_modes) {
     for (const MicroBatchLoss& loss :
-         loss_weights(table, micro_batches, {mode, {}, {}, FullyMasked::skip, 1}, 2)) {
+         loss_weights(table, all_entries(table), micro_batches, {mode, {}, {}, FullyMasked::skip, 1}, 2)) {
       EXPECT_EQ(loss.mean_weight, 0.0);
       for (const double weight : loss.token_weights) EXPECT_EQ(weight, 0.0);
     }
@@ -214,12 +224,14 @@ TEST(LossWeights, mindspeeds_own_rule_is_offered_by_name_and_depends_on_the_spli
   const LossSettings settings{LossAggregation::mindspeed_rl, Reduction::mean, Reduction::mean,
                               FullyMasked::count, 1};
   const std::vector<MicroBatchPlan> one_and_three{{{0}, 101, 101, 101}, {{1, 2, 3}, 33, 33, 33}};
-  const std::vector<MicroBatchLoss> losses = loss_weights(table, one_and_three, settings, 1);
+  const std::vector<MicroBatchLoss> losses =
+      loss_weights(table, all_entries(table), one_and_three, settings, 1);
   EXPECT_DOUBLE_EQ(losses[0].mean_weight, 1 / (4 / 2.0));
   EXPECT_DOUBLE_EQ(losses[1].mean_weight, 3 / (4 / 2.0));
   const LossSettings exact{LossAggregation::token_mean, Reduction::mean, Reduction::mean, FullyMasked::count,
                            1};
-  EXPECT_NE(loss_weights(table, one_and_three, exact, 1)[0].mean_weight, losses[0].mean_weight);
+  EXPECT_NE(loss_weights(table, all_entries(table), one_and_three, exact, 1)[0].mean_weight,
+            losses[0].mean_weight);
 }
 
 TEST(LossWeights, loss_tokens_follow_from_the_lengths_unless_a_mask_was_counted) {
@@ -229,10 +241,37 @@ TEST(LossWeights, loss_tokens_follow_from_the_lengths_unless_a_mask_was_counted)
   EXPECT_EQ(loss_tokens_of({{SampleId{0}, 0, 4, 3}, WorldRank{0}, 0, 1}), 1);
 }
 
+TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
+  const LengthTable table = made_up_table(40, 3);
+  PlanSettings plan_settings;
+  plan_settings.dp = 2;
+  plan_settings.mini_batches.count = 3;
+  const DealtStep dealt = deal_step(table, plan_settings, 0);
+  const StepPlan plan = plan_step(table, plan_settings);
+  for (const LossAggregation mode : exact_modes) {
+    const LossSettings settings{mode, Reduction::mean, Reduction::mean, FullyMasked::count, 7};
+    for (const DpRankPlan& rank : plan.ranks) {
+      const auto losses = loss_weights(table, dealt, rank.micro_batches, settings, 2);
+      ASSERT_EQ(losses.size(), rank.micro_batches.size());
+      for (std::int64_t b = 0; b < 3; ++b) {
+        std::vector<MicroBatchPlan> of_mini_batch;
+        std::vector<MicroBatchLoss> expected;
+        for (std::size_t m = 0; m < losses.size(); ++m) {
+          if (rank.micro_batches[m].mini_batch != b) continue;
+          of_mini_batch.push_back(rank.micro_batches[m]);
+          expected.push_back(losses[m]);
+        }
+        const auto members = dealt.mini_batches[static_cast<std::size_t>(b)].shares.items();
+        EXPECT_EQ(loss_weights(table, members, of_mini_batch, settings, 2), expected);
+      }
+    }
+  }
+}
+
 TEST(LossWeights, a_norm_length_below_one_is_refused) {
   LossSettings settings;
   settings.norm_length = 0;
-  EXPECT_THROW((void)loss_weights({}, {}, settings, 1), ConfigError);
+  EXPECT_THROW((void)loss_weights({}, std::vector<std::int64_t>{}, {}, settings, 1), ConfigError);
 }
 
 }  // namespace

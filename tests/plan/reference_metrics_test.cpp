@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "evenkeel/plan/padded_batching.hpp"
 #include "evenkeel/plan/roll_batch_balance.hpp"
 
 namespace evenkeel {
@@ -21,19 +22,19 @@ TEST(DynamicBatchingMetrics, are_those_of_rolls_example) {
   settings.max_tokens = 12;
   settings.length_round = 2;
   const PaddedBatches batches = plan_padded_batches(lengths, settings);
-  EXPECT_THAT(dynamic_batching_metrics(lengths, batches, 10),
+  EXPECT_THAT(dynamic_batching_metrics(lengths, batches.padded_tokens(), 10),
               ElementsAre(Pair("dynamic_batching/valid_tokens", 44),
                           Pair("dynamic_batching/actual_tokens_origin", 80),
                           Pair("dynamic_batching/actual_tokens", 56),
                           Pair("dynamic_batching/removed_padding_tokens", 24),
                           Pair("dynamic_batching/removed_padding_ratio", 0.3)));
-  EXPECT_EQ(dynamic_batching_metrics(lengths, batches, 10, "actor_train")[0].first,
+  EXPECT_EQ(dynamic_batching_metrics(lengths, batches.padded_tokens(), 10, "actor_train")[0].first,
             "dynamic_batching/actor_train/valid_tokens");
 }
 
 TEST(DynamicBatchingMetrics, of_no_samples_are_zero) {
   for (const auto& [name, value] :
-       dynamic_batching_metrics(Lengths{}, plan_padded_batches(Lengths{}, {}), 10)) {
+       dynamic_batching_metrics(Lengths{}, plan_padded_batches(Lengths{}, {}).padded_tokens(), 10)) {
     EXPECT_EQ(value, 0) << name;
   }
 }

@@ -129,19 +129,30 @@ TEST(ConfigNotAvailable, says_so_and_what_there_is) {
       refusal("source: {kind: megatron}"),
       "job.yaml:1: source.kind: megatron is not available in this version; available: jsonl, synthetic, "
       "lengths, embedded");
-  EXPECT_EQ(refusal("profiles: {log_prob: {}}"),
-            "job.yaml:1: profiles: entries are not available in this version; leave the map empty");
 }
 
 TEST(ConfigNotAvailable, holds_for_every_key_with_one_value) {
-  for (const char* set :
-       {"batch.mini_batches=4", "batch.keep_mini_batch=false", "balance.strategy=grid", "balance.preset=verl",
-        "balance.preset=roll", "balance.preset=mindspeed-rl", "micro_batch.mode=padded",
-        "micro_batch.mode=fixed", "micro_batch.size=2", "micro_batch.length_round=128",
-        "micro_batch.shuffle=true", "prefix.share=true", "exchange.prefetch=0"}) {
+  for (const char* set : {"balance.strategy=grid", "prefix.share=true", "exchange.prefetch=0"}) {
     EXPECT_NE(refusal("", {set}).find("is not available in this version; available: "), std::string::npos)
         << refusal("", {set});
   }
+}
+
+TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
+  EXPECT_EQ(refusal("profiles:\n  update: {mesh: {tp: 2}}\n"),
+            "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "
+            "micro_batch, pack and loss");
+  EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
+            "job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Did you mean "
+            "micro_batch.max_tokens?");
+  EXPECT_EQ(
+      refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
+      "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to 2147483647");
+  EXPECT_EQ(refusal("profiles: {update: 3}"), "job.yaml:1: profiles.update: expected a map of keys, found 3");
+  EXPECT_EQ(refusal("profiles: {a b: {}}"),
+            "job.yaml:1: profiles.a b: is not a name for a profile. Use letters, digits, _ and -");
+  EXPECT_EQ(refusal("mesh: {tp: 8}\nprofiles: {update: {micro_batch: {max_tokens: 4}}}").substr(0, 50),
+            "job.yaml: profiles.update.micro_batch.max_tokens: ");
 }
 
 TEST(ConfigCost, refuses_what_makes_no_cost) {

@@ -114,6 +114,46 @@ TEST(ConfigOverrides, may_set_several_keys_of_a_section) {
   EXPECT_EQ(config.mesh.pp, 2);
 }
 
+constexpr const char* two_profiles = R"(
+micro_batch: {max_tokens: 16384}
+profiles:
+  log_prob:
+  update: {micro_batch: {max_tokens: 4096, max_samples: 8}, loss: {aggregation: prompt-mean}}
+)";
+
+TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
+  const Config config = parse(two_profiles);
+  EXPECT_EQ(config.profile("log_prob"), config.profile({}));
+  const Profile update = config.profile("update");
+  EXPECT_EQ(update.micro_batch.max_tokens, 4096);
+  EXPECT_EQ(update.micro_batch.max_samples, 8);
+  EXPECT_EQ(update.loss.aggregation, LossAggregation::prompt_mean);
+  EXPECT_EQ(update.balance, config.balance);
+  EXPECT_EQ(config.plan_settings({1, 1, 2, 1}, "update").micro_batch.max_tokens, 4096);
+}
+
+TEST(ConfigProfiles, start_from_the_final_settings_overrides_counted) {
+  const Config config = parse(two_profiles, {"micro_batch.max_tokens=32768", "micro_batch.min_count=3",
+                                             "profiles.update.micro_batch.max_samples=2"});
+  EXPECT_EQ(config.profile("log_prob").micro_batch.max_tokens, 32768);
+  EXPECT_EQ(config.profile("update").micro_batch.max_tokens, 4096);
+  EXPECT_EQ(config.profile("update").micro_batch.min_count, 3);
+  EXPECT_EQ(config.profile("update").micro_batch.max_samples, 2);
+}
+
+TEST(ConfigProfiles, may_be_made_by_an_override_alone) {
+  EXPECT_EQ(parse("", {"profiles.infer.pack.align_lcm=16"}).profile("infer").pack.align_lcm, 16);
+}
+
+TEST(ConfigProfiles, that_nobody_has_are_refused_with_the_names_there_are) {
+  try {
+    (void)parse(two_profiles).profile("training");
+    FAIL() << "a profile nobody has was found";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().hint, "Profiles: log_prob, update");
+  }
+}
+
 TEST(ConfigYaml, defaults_round_trip) {
   EXPECT_EQ(parse(to_yaml(Config{})), Config{});
 }
@@ -137,7 +177,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_NE(left, right);
     ++keys;
   }
-  EXPECT_EQ(keys, 35u);
+  EXPECT_EQ(keys, 42u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -10,10 +10,17 @@ inline Config changed_config() {
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
   config.source = {SourceKind::jsonl, "/data/a \"quoted\": name #1.jsonl", 18446744073709551615u, 77};
   config.batch = {512, 3, true, 99, true};
-  config.balance = {BalanceAlgorithm::lpt, CostModel{12345678901, 17}, true, false};
-  config.micro_batch = {4096, 12, 2, 6, MicroBatchOrder::cost};
+  config.mini_batches = {4, false, false};
+  config.balance = {BalanceAlgorithm::lpt, CostModel{12345678901, 17}, true, false, Preset::verl};
+  config.micro_batch = {MicroBatchMode::padded, 4096, 12, 2, 6, 3, 128, true, MicroBatchOrder::cost};
   config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
   config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
+  Profile update = config.profile({});
+  update.micro_batch.mode = MicroBatchMode::fixed;
+  update.micro_batch.max_samples = std::nullopt;
+  update.pack.align_lcm = 16;
+  update.loss.aggregation = LossAggregation::token_sum;
+  config.profiles = {{"log-prob", config.profile({})}, {"update", update}};
   config.exchange = {ExchangePath::alltoallv};
   return config;
 }

@@ -84,43 +84,70 @@ double micro_batch_loss(const PackedMicroBatch& m, const MicroBatchLoss& loss) {
 
 /// Sums over a rank's micro-batches and its CP group, reduces over micro-batches and DP ranks as the trainer
 /// would.
-double trained_loss(const boost::mpi::communicator& world, const Config& config) {
-  DataService service(world, config);
-  const Step step = service.step(share_of(world));
+double loss_of_pass(const DataService& service, const Step& step, const LossSettings& settings) {
   const Mesh& mesh = service.mesh();
   const bool last_stage = mesh.here().pp == mesh.grid().sizes().pp - 1;
   double sum = 0;
   for (std::size_t m = 0; last_stage && mesh.here().tp == 0 && m < step.losses.size(); ++m) {
     sum += micro_batch_loss(step.micro_batches[m], step.losses[m]);
   }
-  if (config.loss.micro_batches == Reduction::mean) sum /= static_cast<double>(step.losses.size());
-  const double total = boost::mpi::all_reduce(world, sum, std::plus<>());
-  return config.loss.dp_ranks == Reduction::mean ? total / mesh.grid().sizes().dp : total;
+  if (settings.micro_batches == Reduction::mean) sum /= static_cast<double>(step.losses.size());
+  const double total = boost::mpi::all_reduce(mesh.world(), sum, std::plus<>());
+  return settings.dp_ranks == Reduction::mean ? total / mesh.grid().sizes().dp : total;
 }
 
-TEST(Loss, comes_out_the_same_through_every_mesh_split_and_trainer) {
+double trained_loss(const boost::mpi::communicator& world, const Config& config) {
+  DataService service(world, config);
+  return loss_of_pass(service, service.step(share_of(world)), config.loss);
+}
+
+constexpr MicroBatchMode all_modes[] = {MicroBatchMode::packed, MicroBatchMode::padded,
+                                        MicroBatchMode::fixed};
+
+TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
   const boost::mpi::communicator world;
   const auto [token_mean, seq_mean] = whole_losses();
   for (const auto& [tp, cp, pp] :
        {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 2}, {1, 1, 3}, {1, 7, 1}}) {
     if (world.size() % (tp * cp * pp) != 0) continue;
-    for (const std::int64_t cap : {200, 5000}) {
+    for (const std::int64_t cap : {256, 5000}) {
       for (const Reduction reduction : {Reduction::sum, Reduction::mean}) {
-        Config config;
-        config.mesh.tp = tp;
-        config.mesh.cp = cp;
-        config.mesh.pp = pp;
-        config.micro_batch.max_tokens = cap;
-        config.micro_batch.min_count =
-            cap == 5000 ? 9 : 1;  // more micro-batches than some ranks have samples
-        config.loss.micro_batches = reduction;
-        EXPECT_NEAR(trained_loss(world, config), token_mean, 1e-12);
-        config.loss.aggregation = LossAggregation::seq_mean_token_mean;
-        config.loss.dp_ranks = reduction;
-        EXPECT_NEAR(trained_loss(world, config), seq_mean, 1e-12);
+        for (const MicroBatchMode mode : all_modes) {
+          Config config;
+          config.mesh.tp = tp;
+          config.mesh.cp = cp;
+          config.mesh.pp = pp;
+          config.micro_batch.mode = mode;
+          config.micro_batch.size = 3;
+          config.micro_batch.length_round = 8;
+          config.micro_batch.max_tokens = cap;
+          // More micro-batches than some ranks have samples.
+          config.micro_batch.min_count = cap == 5000 ? 9 : 1;
+          config.loss.micro_batches = reduction;
+          EXPECT_NEAR(trained_loss(world, config), token_mean, 1e-12);
+          config.loss.aggregation = LossAggregation::seq_mean_token_mean;
+          config.loss.dp_ranks = reduction;
+          EXPECT_NEAR(trained_loss(world, config), seq_mean, 1e-12);
+        }
       }
     }
   }
+}
+
+TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
+  const boost::mpi::communicator world;
+  const auto [token_mean, seq_mean] = whole_losses();
+  Config config;
+  config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
+  config.micro_batch.max_tokens = 5000;
+  config.profiles["update"] = config.profile({});
+  config.profiles["update"].micro_batch.max_tokens = 256;
+  config.profiles["update"].loss.aggregation = LossAggregation::seq_mean_token_mean;
+  DataService service(world, config);
+  const Step first = service.step(share_of(world));
+  EXPECT_NEAR(loss_of_pass(service, first, config.loss), token_mean, 1e-12);
+  const Step second = service.step(first, "update");
+  EXPECT_NEAR(loss_of_pass(service, second, config.profile("update").loss), seq_mean, 1e-12);
 }
 
 }  // namespace

@@ -32,6 +32,15 @@ std::vector<Config> configs_for(int ranks) {
     configs.push_back(config);
     config.pack.cp_layout = CpLayout::contiguous;
     configs.push_back(config);
+    config.micro_batch.mode = MicroBatchMode::padded;
+    config.micro_batch.length_round = 8;
+    configs.push_back(config);
+    config.pack.cp_layout = CpLayout::zigzag;
+    config.micro_batch.mode = MicroBatchMode::fixed;
+    config.micro_batch.size = 4;
+    config.micro_batch.shuffle = true;
+    config.mini_batches.count = 3;
+    configs.push_back(config);
   }
   return configs;
 }

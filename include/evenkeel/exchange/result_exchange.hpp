@@ -7,7 +7,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
-#include "evenkeel/plan/dp_assignment.hpp"
+#include "evenkeel/plan/dealt_step.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 
@@ -26,7 +26,7 @@ struct MicroBatchResults {
 /// DP rank.
 struct ResultTransfer {
   const LengthTable& table;
-  const Partition& assignment;
+  const DealtStep& dealt;
   std::span<const MicroBatchPlan> micro_batches;
   std::int64_t alignment = 1;
   CpGroup cp;

@@ -8,7 +8,7 @@
 #include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/dp_assignment.hpp"
+#include "evenkeel/plan/dealt_step.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 
@@ -27,13 +27,18 @@ struct ExchangeVolume {
 /// this rank's.
 struct StepTransfer {
   const LengthTable& table;
-  const Partition& assignment;                    ///< table entries of each DP rank
+  const DealtStep& dealt;
   std::span<const FieldSpec> fields;              ///< agreed over all ranks, in one order
   const RaggedBatch& mine;                        ///< the samples this rank owns
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
   std::int64_t alignment = 1;
   CpGroup cp;
 };
+
+/// A micro-batch as this rank's place in the mesh holds it, with a zero column for each of the step's fields
+/// that its pipeline stage is sent. Local.
+[[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
+                                                   const MicroBatchPlan& plan);
 
 /// Collective over mesh.world(): every owner sends each consumer only the rows that its (dp, cp) place holds,
 /// out of its columns straight into the consumer's packed tensors, each field only to the pipeline stages

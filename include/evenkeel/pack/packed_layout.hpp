@@ -20,6 +20,9 @@ class PackedLayout {
   /// Throws InputError on a negative length or a wrong alignment, LimitError when the packed length passes
   /// 2^31-1, which is what int32 cu_seqlens can hold. O(b).
   PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp);
+  /// The same with given aligned lengths, b of them: each a multiple of `alignment` and not below its length.
+  PackedLayout(std::span<const std::int64_t> lengths, std::span<const std::int64_t> aligned_lengths,
+               std::int64_t alignment, CpGroup cp);
 
   /// This layout made `rows` rows long over the whole CP group, for kernels that want one fixed shape: the
   /// last sequence's aligned length takes up the difference, and max_seqlen follows (ROLL's
@@ -57,10 +60,12 @@ class PackedLayout {
   friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
 
  private:
+  void append(std::int64_t length, std::int64_t aligned_length);
+
   CpGroup cp_;
   std::int64_t alignment_ = 1;
-  std::vector<std::int32_t> cu_seqlens_;
-  std::vector<std::int32_t> cu_seqlens_padded_;
+  std::vector<std::int32_t> cu_seqlens_{0};
+  std::vector<std::int32_t> cu_seqlens_padded_{0};
   std::int32_t max_seqlen_ = 0;
 };
 

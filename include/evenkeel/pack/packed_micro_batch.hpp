@@ -24,6 +24,9 @@ inline constexpr std::string_view loss_weights_field = "loss_weights";
 /// 0, labels at label_pad.
 struct PackedMicroBatch {
   PackedLayout layout;
+  /// Length of every sequence over the whole CP group: the tensors can be viewed as [sequences, padded_length
+  /// / cp, ...]. 0 where each sequence is aligned on its own.
+  std::int64_t padded_length = 0;
   CpRank cp_rank{0};
   std::vector<SampleShape> samples;  ///< one a sequence, in packed order; filler has id -1
   std::vector<Column>
@@ -38,9 +41,17 @@ struct PackedMicroBatch {
   [[nodiscard]] Column* find(std::string_view name) noexcept;
 };
 
-/// A micro-batch of these samples with its layout and without fields; filler is added when the samples have
-/// no rows. Throws as PackedLayout does.
-[[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, std::int64_t alignment, CpGroup cp,
+/// How the sequences of a micro-batch are laid out.
+struct SequenceLayout {
+  std::int64_t alignment = 1;
+  /// Every sequence is padded to this length, a multiple of the alignment; 0: each is aligned on its own.
+  std::int64_t padded_length = 0;
+  CpGroup cp;
+};
+
+/// A micro-batch of these samples with its layout and without fields; filler of one sequence of the padded
+/// length (or the alignment) is added when the samples have no rows. Throws as PackedLayout does.
+[[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
 /// Sets what no source supplies: pad rows of the tokens, position ids always; labels and loss mask where the

@@ -7,9 +7,9 @@
 namespace evenkeel {
 
 /// Deals all samples of a step to the DP ranks so that each gets an equal share of the work: group r of the
-/// result holds the table entries of DP rank r, ascending. Any number of samples is accepted; with fewer
-/// samples than ranks some get none. Local and deterministic on replicated input, so that every rank finds
-/// the same answer.
+/// result holds the table entries of DP rank r, ascending (in the reference's order where a preset deals).
+/// Any number of samples is accepted; with fewer samples than ranks some get none. Local and deterministic on
+/// replicated input, so that every rank finds the same answer.
 [[nodiscard]] Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& settings);
 
 /// The work of every entry under the settings' cost model.

@@ -33,6 +33,8 @@ class LengthTable {
   }
   [[nodiscard]] std::span<const LengthEntry> entries() const noexcept { return entries_; }
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
+  /// The length of every sample, in tokens, by entry.
+  [[nodiscard]] std::vector<std::int64_t> sample_lengths() const;
 
   friend bool operator==(const LengthTable&, const LengthTable&) = default;
 

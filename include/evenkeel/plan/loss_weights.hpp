@@ -5,13 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/plan/dealt_step.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 
 namespace evenkeel {
 
-/// What the un-split loss of a step is. T, B and P are its loss tokens, samples and prompts over all DP
-/// ranks; T_s is a sample's loss tokens, G_p a prompt's samples, l a token's loss.
+/// What the un-split loss of a step is. T, B and P are the loss tokens, samples and prompts of a
+/// mini-batch over all DP ranks; T_s is a sample's loss tokens, G_p a prompt's samples, l a token's loss.
 enum class LossAggregation : std::uint8_t {
   token_mean,               ///< sum of l / T
   token_sum,                ///< sum of l
@@ -62,14 +63,20 @@ struct MicroBatchLoss {
   friend bool operator==(const MicroBatchLoss&, const MicroBatchLoss&) = default;
 };
 
-/// The weights of a DP rank's micro-batches. Pure and exact: T, B and P are integers over the whole
-/// replicated table, each weight is one division, and nothing is added to a denominator; a step without loss
-/// tokens weighs 0 everywhere.
+/// The weights of a DP rank's micro-batches of one mini-batch, whose table entries over all DP ranks are
+/// `mini_batch`. Pure and exact: T, B and P are integers over the whole mini-batch, each weight is one
+/// division, and nothing is added to a denominator; a mini-batch without loss tokens weighs 0 everywhere.
 ///
 /// Invariants: in every mean mode but mindspeed_rl and seq_mean_token_sum(_norm), omega sums to 1 over the
-/// step's loss tokens (unless fully masked samples count); the loss is the same for every split, order,
+/// mini-batch's loss tokens (unless fully masked samples count); the loss is the same for every split, order,
 /// number of empty micro-batches and CP size. Throws ConfigError when norm_length < 1.
 [[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
+                                                       std::span<const std::int64_t> mini_batch,
+                                                       std::span<const MicroBatchPlan> micro_batches,
+                                                       const LossSettings& settings, int dp);
+
+/// The same for all of a DP rank's micro-batches, mini-batch after mini-batch.
+[[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const DealtStep& dealt,
                                                        std::span<const MicroBatchPlan> micro_batches,
                                                        const LossSettings& settings, int dp);
 

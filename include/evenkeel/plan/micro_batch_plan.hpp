@@ -11,24 +11,30 @@
 namespace evenkeel {
 
 /// One micro-batch: which samples, and how much of everything. Empty ones have no entries: they exist so that
-/// all DP ranks have the same number, weigh nothing, and are laid out as one filler sequence of the
-/// alignment's length.
+/// all DP ranks have the same number, weigh nothing, and are laid out as one filler sequence.
 struct MicroBatchPlan {
-  std::vector<std::int64_t> entries;  ///< table entries, ascending: the order in which they are packed
+  std::vector<std::int64_t> entries;  ///< table entries in the order in which they are packed
   std::int64_t tokens = 0;            ///< true tokens
-  std::int64_t aligned_tokens = 0;    ///< tokens after alignment: what the cap limits
+  std::int64_t aligned_tokens = 0;    ///< tokens after alignment or padding: what the cap limits
   Cost cost = 0;
+  std::int64_t padded_length = 0;  ///< of every sequence, over the whole CP group; 0: each is aligned alone
+  std::int64_t mini_batch = 0;     ///< the optimizer update it belongs to
 
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
   friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;
 };
+
+/// The micro-batch of these entries, in this order, its figures worked out; every sequence is padded to
+/// `padded_length` unless that is 0.
+[[nodiscard]] MicroBatchPlan micro_batch_of(const LengthTable& table, std::vector<std::int64_t> entries,
+                                            const PlanSettings& settings, std::int64_t padded_length = 0);
 
 /// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
 /// such sample, its length, its aligned length and the cap. On the replicated table, so that every rank
 /// throws the same.
 void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
 
-/// How many micro-batches a DP rank that got `entries` needs under its cap and sample limit. Local.
+/// How many packed micro-batches a DP rank that got `entries` needs under its cap and sample limit. Local.
 /// Precondition: require_samples_fit did not throw.
 [[nodiscard]] GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,
                                              const PlanSettings& settings);
@@ -38,8 +44,8 @@ void require_samples_fit(const LengthTable& table, const PlanSettings& settings)
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
 
 /// Packs a DP rank's entries into exactly `count` micro-batches, each under the cap and the sample limit,
-/// balanced on cost, in the settings' order; empty ones where samples run out. Local, deterministic.
-/// Precondition: count >= count_micro_batches(...).needed.
+/// entries ascending, balanced on cost, in the settings' order; empty ones where samples run out. Local,
+/// deterministic. Precondition: count >= count_micro_batches(...).needed.
 [[nodiscard]] std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
                                                              std::span<const std::int64_t> entries,
                                                              std::int64_t count,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -12,8 +13,10 @@ namespace evenkeel {
 
 struct PaddedBatchingSettings {
   int dp = 1;
-  std::int64_t max_tokens = 8192;   ///< the cap: samples times padded length of one micro-batch
-  std::int64_t length_round = 64;   ///< padded lengths are multiples of it
+  std::int64_t max_tokens = 8192;  ///< the cap: samples times padded length of one micro-batch
+  std::int64_t length_round = 64;  ///< padded lengths are multiples of it
+  std::int64_t max_samples = std::numeric_limits<std::int64_t>::max();  ///< most samples of a micro-batch
+  std::int64_t min_count = 1;                                           ///< fewest micro-batches
   std::int64_t count_multiple = 1;  ///< the number of micro-batches is one of it: pp with virtual stages
   /// A micro-batch of samples without tokens is length_round wide. False: as ROLL's code has it, 0 wide
   /// unless it is the first, which stays empty when the cap is below length_round.
@@ -66,6 +69,11 @@ struct PaddedBatches {
 /// {5, 1, 0, 6}, positions [0,2) [2,3) [3,4) of lengths 6, 8, 8; with count_multiple 2 [0,1) [1,2) [2,3)
 /// [3,4) of lengths 6, 6, 8, 8.
 [[nodiscard]] PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
+                                                const PaddedBatchingSettings& settings);
+
+/// The same for samples that something else has dealt to the DP ranks, of which there are `shares.size()`:
+/// each share is put in order by rising (length, sample). Shares may differ in size.
+[[nodiscard]] PaddedBatches plan_padded_batches(Partition shares, std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);
 
 }  // namespace evenkeel

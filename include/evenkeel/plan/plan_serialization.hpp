@@ -50,6 +50,8 @@ void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*vers
   archive& plan.tokens;
   archive& plan.aligned_tokens;
   archive& plan.cost;
+  archive& plan.padded_length;
+  archive& plan.mini_batch;
 }
 
 template <class Archive>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/plan/padded_batching.hpp"
+#include "evenkeel/balance/partition.hpp"
 
 namespace evenkeel {
 
@@ -16,11 +16,11 @@ namespace evenkeel {
 using NamedMetrics = std::vector<std::pair<std::string, double>>;
 
 /// ROLL's figures of dynamic batching: `valid_tokens`, `actual_tokens_origin` (all samples padded to
-/// max_length, the width of the incoming tensor), `actual_tokens` (after batching), `removed_padding_tokens`
-/// and `removed_padding_ratio` (0 without tokens), each after `dynamic_batching/`, or
-/// `dynamic_batching/STAGE/` when a stage is given.
+/// max_length, the width of the incoming tensor), `actual_tokens` (after batching, padding counted),
+/// `removed_padding_tokens` and `removed_padding_ratio` (0 without tokens), each after `dynamic_batching/`,
+/// or `dynamic_batching/STAGE/` when a stage is given.
 [[nodiscard]] NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths,
-                                                    const PaddedBatches& batches, std::int64_t max_length,
+                                                    std::int64_t actual_tokens, std::int64_t max_length,
                                                     std::string_view stage = {});
 
 /// verl's and ROLL's figures of DP balance, in tokens of one DP rank: `min`, `max` and `minmax_diff` for

@@ -25,22 +25,43 @@ enum class MicroBatchOrder : std::uint8_t {
   cost,      ///< dearest first
 };
 
+/// Another system whose exact partitions are wanted. Each ignores what its reference ignores, the cap of a
+/// balanced micro-batch included: none of the references keeps it.
+enum class Preset : std::uint8_t {
+  none,          ///< Evenkeel's own planning, which keeps its promises
+  mindspeed_rl,  ///< LPT with equal counts over DP ranks; micro-batches by `rearrange_micro_batches`
+  roll,          ///< `batch_balance`; load-balanced sequence packing, or dynamic batching when padded
+  verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
+};
+
+/// What one micro-batch is.
+enum class MicroBatchMode : std::uint8_t {
+  packed,  ///< as many sequences as the cap holds, balanced, back to back
+  padded,  ///< sequences of near length, padded to one length (ROLL's dynamic batching)
+  fixed,   ///< a fixed number of sequences, in order (MindSpeed-RL's plain split), back to back
+};
+
 struct BalanceSettings {
   BalanceAlgorithm algorithm = BalanceAlgorithm::automatic;
   CostModel cost = CostModel::tokens();
-  bool equal_count = false;  ///< DP ranks get equal numbers of samples, to within one
-  bool refine = true;        ///< improve the assignment by moves and swaps afterwards
+  bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
+  bool refine = true;            ///< improve the assignment by moves and swaps afterwards
+  Preset preset = Preset::none;  ///< deals to DP ranks only while `algorithm` is automatic
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
 
 struct MicroBatchSettings {
-  /// The cap: tokens of one packed micro-batch after alignment, over its whole CP group.
+  MicroBatchMode mode = MicroBatchMode::packed;
+  /// The cap: tokens of one micro-batch after alignment, padding counted, over its whole CP group.
   std::int64_t max_tokens = 8192;
   std::optional<std::int64_t> max_samples;  ///< most samples of one micro-batch
   std::int64_t min_count = 1;               ///< fewest micro-batches of a DP rank
   std::optional<std::int64_t> multiple_of;  ///< the count is a multiple of it; unset: pp when vpp > 1, else 1
-  MicroBatchOrder order = MicroBatchOrder::pipeline;
+  std::int64_t size = 1;                    ///< samples of a fixed micro-batch, fewer where the cap asks
+  std::int64_t length_round = 64;           ///< a padded micro-batch's length is a multiple of it
+  bool shuffle = false;                     ///< draw the order in which fixed micro-batches are cut
+  MicroBatchOrder order = MicroBatchOrder::pipeline;  ///< of packed micro-batches
 
   [[nodiscard]] BinLimits limits() const noexcept {
     BinLimits limits;
@@ -51,7 +72,20 @@ struct MicroBatchSettings {
   friend bool operator==(const MicroBatchSettings&, const MicroBatchSettings&) = default;
 };
 
-/// Everything a plan depends on besides the length table. Replicated: every rank holds equal settings.
+/// How a step's global batch is cut into mini-batches, one an optimizer update.
+struct MiniBatchSettings {
+  std::int64_t count = 1;  ///< mini-batches of a step
+  /// True: mini-batches are cut first, and each is balanced over the DP ranks on its own, so that which
+  /// samples share an update does not depend on the mesh. False: the global batch is balanced over the DP
+  /// ranks, then each rank's share is cut at random, as ROLL does.
+  bool keep = true;
+  bool shuffle = false;  ///< with keep: draw the mini-batches at random rather than in source order
+
+  friend bool operator==(const MiniBatchSettings&, const MiniBatchSettings&) = default;
+};
+
+/// Everything a plan depends on besides the length table and the number of the step. Replicated: every rank
+/// holds equal settings.
 struct PlanSettings {
   int dp = 1;
   int tp = 1;
@@ -60,11 +94,13 @@ struct PlanSettings {
   CpGroup cp;
   std::optional<std::int64_t> align;  ///< alignment of each sequence, in tokens; unset: what tp and cp need
   std::int64_t align_lcm = 1;         ///< least common multiple taken with the alignment
+  std::uint64_t seed = 1;             ///< of everything that is drawn; every step has its own draws
+  MiniBatchSettings mini_batches;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
 
-  /// Tokens each sequence's length is rounded up to a multiple of. Throws ConfigError when `align` is not a
-  /// multiple of what the CP cut needs.
+  /// Tokens each sequence's length is rounded up to a multiple of, length_round counted in where
+  /// micro-batches are padded. Throws ConfigError when `align` is not a multiple of what the CP cut needs.
   [[nodiscard]] std::int64_t alignment() const;
   /// What the number of micro-batches must be a multiple of.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;

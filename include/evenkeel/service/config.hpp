@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/exchange/exchange_path.hpp"
@@ -58,22 +60,38 @@ struct ExchangeConfig {
   friend bool operator==(const ExchangeConfig&, const ExchangeConfig&) = default;
 };
 
+/// The settings of one kind of pass over a step's samples, such as computing log-probs or updating. Which
+/// samples share a mini-batch is the step's own matter and the same for all of them.
+struct Profile {
+  BalanceSettings balance;
+  MicroBatchSettings micro_batch;
+  PackConfig pack;
+  LossSettings loss;
+
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+
 /// A job's configuration: every key of the YAML file (docs/configuration.md), defaults filled in. A value
 /// type that rank 0 reads and broadcasts.
 struct Config {
   MeshConfig mesh;
   SourceConfig source;
   ScheduleSettings batch;
+  MiniBatchSettings mini_batches;  ///< `shuffle` follows batch.shuffle
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackConfig pack;
   LossSettings loss;
+  std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
   ExchangeConfig exchange;
 
   /// The grid over `world_size` ranks. Throws MeshError when it does not fit.
   [[nodiscard]] Grid grid(int world_size) const;
-  /// What planning depends on, for a grid of these sizes.
-  [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes) const;
+  /// The profile of that name; the empty name is the configuration's own settings. Throws ConfigError that
+  /// lists the names there are.
+  [[nodiscard]] Profile profile(std::string_view name) const;
+  /// What planning a pass depends on, for a grid of these sizes. Throws as profile() does.
+  [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
 
   friend bool operator==(const Config&, const Config&) = default;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/serialization/map.hpp>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/version.hpp>
 #include <optional>
@@ -12,7 +13,7 @@
 /// reaches the others. Exact. An archive of a newer version is refused by Boost's archive_exception.
 ///
 /// One version, Config's, covers the parts too: raise it when a member is added to any of them.
-BOOST_CLASS_VERSION(evenkeel::Config, 1)
+BOOST_CLASS_VERSION(evenkeel::Config, 2)
 
 namespace evenkeel::config_detail {
 
@@ -65,22 +66,27 @@ void serialize(Archive& archive, evenkeel::ScheduleSettings& batch, unsigned /*v
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::MiniBatchSettings& mini_batches, unsigned /*version*/) {
+  archive& mini_batches.count& mini_batches.keep& mini_batches.shuffle;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/) {
   archive& cost.linear& cost.quadratic;
 }
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*version*/) {
-  archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine;
+  archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine& balance.preset;
 }
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsigned /*version*/) {
-  archive& micro_batch.max_tokens;
+  archive& micro_batch.mode& micro_batch.max_tokens;
   evenkeel::config_detail::archive_optional(archive, micro_batch.max_samples);
   archive& micro_batch.min_count;
   evenkeel::config_detail::archive_optional(archive, micro_batch.multiple_of);
-  archive& micro_batch.order;
+  archive& micro_batch.size& micro_batch.length_round& micro_batch.shuffle& micro_batch.order;
 }
 
 template <class Archive>
@@ -101,9 +107,14 @@ void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::Profile& profile, unsigned /*version*/) {
+  archive& profile.balance& profile.micro_batch& profile.pack& profile.loss;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::Config& config, unsigned /*version*/) {
-  archive& config.mesh& config.source& config.batch& config.balance;
-  archive& config.micro_batch& config.pack& config.loss& config.exchange;
+  archive& config.mesh& config.source& config.batch& config.mini_batches& config.balance;
+  archive& config.micro_batch& config.pack& config.loss& config.profiles& config.exchange;
 }
 
 }  // namespace boost::serialization

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -30,12 +32,14 @@ struct PhaseSeconds {
 /// What a step hands one rank, and what it takes to report on it.
 struct Step {
   std::int64_t index = 0;
+  std::string profile;                          ///< whose settings it was planned with; empty: the job's own
   std::vector<PackedMicroBatch> micro_batches;  ///< K of them, in the order to run them in
   std::vector<MicroBatchLoss> losses;           ///< one a micro-batch
 
-  LengthTable table;     ///< all samples of the step, replicated
-  Partition assignment;  ///< table entries of each DP rank, replicated
-  DpRankPlan plan;       ///< of this rank's DP rank
+  LengthTable table;              ///< all samples of the step, replicated
+  std::vector<FieldSpec> fields;  ///< what samples bring, replicated
+  DealtStep dealt;                ///< table entries of each mini-batch and DP rank, replicated
+  DpRankPlan plan;                ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
   ExchangeVolume volume;
   PhaseSeconds seconds;
 };
@@ -43,8 +47,12 @@ struct Step {
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
 /// owner (it may bring samples) and a consumer (it is handed the micro-batches of its place in the mesh).
 ///
-/// All member functions are collective over the communicator unless they say otherwise. The last DataService
-/// must go before MPI_Finalize. Not thread-safe; one step at a time.
+/// A step's samples can be passed over several times, each time under another profile of the configuration
+/// (log-probs with large micro-batches, then updates with small ones). While profiles deal and cut samples
+/// alike, no token moves again.
+///
+/// All member functions are collective over the communicator unless they say otherwise; all ranks name the
+/// same profile. The last DataService must go before MPI_Finalize. Not thread-safe; one step at a time.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
@@ -55,13 +63,26 @@ class DataService {
   DataService(const boost::mpi::communicator& world, const Config& config);
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
-  [[nodiscard]] const PlanSettings& plan_settings() const noexcept { return settings_; }
+  /// Throws ConfigError for a profile that the configuration does not have; so below.
+  [[nodiscard]] PlanSettings plan_settings(std::string_view profile = {}) const;
 
   /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
   /// on every rank: what a reader threw, InputError for malformed samples or fields that differ between
-  /// ranks, LimitError for a sample above the cap. After an error the service can be used again.
-  [[nodiscard]] Step step(const Reader& read);
-  [[nodiscard]] Step step(const RaggedBatch& mine);
+  /// ranks, LimitError for a sample above the cap. After an error the service can be used again. With
+  /// profiles, the service keeps this rank's samples until the next step.
+  [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
+  [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
+
+  /// Another pass over the samples of `before`, under another profile. Where that deals samples to the same
+  /// DP ranks and cuts them alike, sequences are only put together anew on each rank, with every field they
+  /// have, also those that the trainer added to its micro-batches; the same packing is handed on as it is.
+  /// Else samples travel again from their owners, which takes `before` to be of the last step (InputError
+  /// otherwise), and the trainer's own fields stay behind.
+  ///
+  /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
+  /// advantages): only these travel, and replace fields of the same name. Throws InputError on every rank
+  /// when they are of other samples, differ between ranks, or name input_ids or loss_mask.
+  [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added = {});
 
   /// Brings a step's results home: this rank's samples in the order in which it brought them, one field a
   /// result (see return_results). Only the ranks that reports_results() names need to put any. Throws
@@ -69,16 +90,22 @@ class DataService {
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
  private:
-  struct Planned;
-  [[nodiscard]] Step run_step(const RaggedBatch& mine, const std::optional<ErrorReport>& error,
-                              double read_seconds);
-  [[nodiscard]] Planned plan(const LengthTable& table) const;
+  [[nodiscard]] Step run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
+                              std::string_view profile, double read_seconds);
+  void plan(Step& step, const PlanSettings& settings) const;
+  void exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const;
+  void put_together_anew(const Step& before, Step& step, const PlanSettings& settings) const;
+  void add_fields(Step& step, const PlanSettings& settings, const RaggedBatch& added) const;
+  void weigh(Step& step, const PlanSettings& settings) const;
+  [[nodiscard]] StepTransfer transfer_of(const Step& step, const PlanSettings& settings,
+                                         std::span<const FieldSpec> fields, const RaggedBatch& mine) const;
+  [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
   [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 
   Mesh mesh_;
   Config config_;
-  PlanSettings settings_;
   std::int64_t next_step_ = 0;
+  RaggedBatch kept_;  // this rank's samples of the last step, where there are profiles
 };
 
 /// Throws InputError unless a batch can be exchanged: int64 tokens named input_ids, none negative. Local.

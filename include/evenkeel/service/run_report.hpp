@@ -7,22 +7,27 @@
 #include <vector>
 
 #include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/reference_metrics.hpp"
 #include "evenkeel/service/data_service.hpp"
 
 namespace evenkeel {
 
-/// One step over all ranks.
+/// One pass over a step's samples, over all ranks.
 struct StepFigures {
   std::int64_t step = 0;
+  std::string profile;         ///< whose settings it ran under; empty: the job's own
+  std::int64_t cap = 0;        ///< tokens of a micro-batch after alignment
+  std::int64_t alignment = 1;  ///< tokens
   std::int64_t samples = 0;
   std::int64_t tokens = 0;          ///< true tokens
-  std::int64_t aligned_tokens = 0;  ///< rows of all packed micro-batches, filler left out
+  std::int64_t aligned_tokens = 0;  ///< rows of all micro-batches, filler left out
   std::int64_t padded_tokens = 0;   ///< rows of one padded batch: samples x the longest aligned length
 
   std::int64_t micro_batches = 0;              ///< K, of each DP rank
   std::int64_t micro_batches_lower_bound = 0;  ///< the most any DP rank needs at the least
   std::int64_t empty_micro_batches = 0;        ///< over all DP ranks
   std::int64_t widest_micro_batch = 0;         ///< aligned tokens over the CP group
+  std::int64_t micro_batches_above_cap = 0;    ///< over all DP ranks; 0 unless a preset asks for another plan
 
   double dp_max_over_mean_before = 1;  ///< of work, if samples went out in source order
   StepBalance balance;                 ///< of work, as planned
@@ -31,22 +36,23 @@ struct StepFigures {
   std::int64_t bytes_kept = 0;       ///< from a rank to itself
   std::int64_t bytes_broadcast = 0;  ///< copies to the other tensor-parallel ranks
   PhaseSeconds seconds;              ///< the slowest rank's, phase by phase
+
+  NamedMetrics metrics;  ///< the same under ROLL's and verl's names
 };
 
-/// Collective over the mesh: the figures of a step, on world rank 0 (others get nothing).
+/// Collective over the mesh: the figures of a pass that ran under `settings`, on world rank 0 (others get
+/// nothing).
 [[nodiscard]] std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings,
                                                         const Step& step);
 
 /// A whole run: what it ran on and its steps.
 struct RunReport {
   GridPoint mesh;
-  std::int64_t cap = 0;        ///< tokens of a micro-batch after alignment
-  std::int64_t alignment = 1;  ///< tokens
-  double seconds = 0;          ///< wall clock of the whole run
-  std::vector<StepFigures> steps;
+  double seconds = 0;              ///< wall clock of the whole run
+  std::vector<StepFigures> steps;  ///< in the order in which they ran
 };
 
-/// The report as a table for people.
+/// The report as a table for people, one a profile.
 [[nodiscard]] std::string to_text(const RunReport& report);
 /// The report as JSON: run figures and one object a step.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);

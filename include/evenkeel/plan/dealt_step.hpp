@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/settings.hpp"
+
+namespace evenkeel {
+
+/// One mini-batch of a step as every rank works it out alike.
+struct DealtMiniBatch {
+  Partition shares;  ///< table entries of each DP rank
+  /// The micro-batches of each DP rank, where one plan covers them all (padded ones share their lengths).
+  /// Empty where each DP rank plans its own.
+  std::vector<std::vector<MicroBatchPlan>> planned;
+
+  friend bool operator==(const DealtMiniBatch&, const DealtMiniBatch&) = default;
+};
+
+/// A step dealt to mini-batches and DP ranks: the part of planning that every rank does alike, on replicated
+/// input, so that owners know where each sample goes and how long its sequence will be there.
+struct DealtStep {
+  std::int64_t step = 0;
+  std::vector<DealtMiniBatch> mini_batches;
+  Partition shares;  ///< table entries of each DP rank over all mini-batches
+  /// By table entry: rows of the sample's sequence over the whole CP group, its alignment or padding counted.
+  std::vector<std::int64_t> aligned_lengths;
+
+  friend bool operator==(const DealtStep&, const DealtStep&) = default;
+};
+
+/// Deals step number `step`. Throws ConfigError for settings that do not fit, LimitError for a sample above
+/// the cap, and as split_into_mini_batches does. Pure, deterministic.
+[[nodiscard]] DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step);
+
+/// How many micro-batches a DP rank needs for each mini-batch, before the ranks agree. Local. Preconditions:
+/// `dealt` comes from deal_step with this table and these settings; so below.
+[[nodiscard]] std::vector<GroupCount> count_micro_batches(const LengthTable& table, const DealtStep& dealt,
+                                                          DpRank rank, const PlanSettings& settings);
+
+/// A DP rank's micro-batches of one mini-batch, exactly `count` of them, empty ones where samples run out.
+/// Local, deterministic. Precondition: count >= the rank's own count for it.
+[[nodiscard]] std::vector<MicroBatchPlan> plan_mini_batch(const LengthTable& table, const DealtStep& dealt,
+                                                          std::int64_t mini_batch, DpRank rank,
+                                                          std::int64_t count, const PlanSettings& settings);
+
+/// One 64-bit hash of who gets what: equal plans have equal hashes on every machine. `counts` has the
+/// micro-batches of each mini-batch. Debug builds compare it over ranks.
+[[nodiscard]] std::uint64_t plan_hash(const Partition& shares, std::span<const std::int64_t> counts) noexcept;
+
+}  // namespace evenkeel

@@ -1,0 +1,71 @@
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <span>
+
+#include "cli/commands.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/io/atomic_file.hpp"
+#include "evenkeel/service/config_import.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct Options {
+  std::filesystem::path file;
+  std::filesystem::path output;
+  std::string from;
+  bool preset = false;
+};
+
+constexpr const char* footer =
+    "The configuration goes to standard output and the table to standard error; with --output, the\n"
+    "configuration goes to the file and the table to standard output. Keys that could not be used are\n"
+    "listed with the reason: nothing is dropped in silence.\n\n"
+    "Examples:\n"
+    "  evenkeel config import grpo.yaml > evenkeel.yaml\n"
+    "  evenkeel config import ppo_trainer.yaml --from verl --preset --output evenkeel.yaml";
+
+std::string read_text(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw IoError(file.string(), "cannot open the configuration");
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+int run(const Options& options) {
+  ImportOptions import;
+  import.from = foreign_system(options.from);
+  import.preset = options.preset;
+  const ImportedConfig imported = import_config(read_text(options.file), options.file.string(), import);
+  if (options.output.empty()) {
+    std::cout << imported.yaml;
+    std::cerr << import_table(imported);
+    return 0;
+  }
+  AtomicFile output(options.output);
+  output.write(std::as_bytes(std::span(imported.yaml)));
+  output.commit();
+  std::cout << import_table(imported);
+  return 0;
+}
+
+}  // namespace
+
+void add_config_import_command(CLI::App& config, Action& chosen) {
+  auto* command = config.add_subcommand(
+      "import", "Turn a MindSpeed-RL, ROLL or verl configuration into an Evenkeel one, key by key");
+  auto options = std::make_shared<Options>();
+  command->add_option("FILE", options->file, "The foreign YAML file")->required();
+  command->add_option("--from", options->from, "Whose it is, when its keys do not tell")
+      ->check(CLI::IsMember({"mindspeed-rl", "roll", "verl"}));
+  command->add_option("--output", options->output, "Write the configuration to this file");
+  command->add_flag(
+      "--preset", options->preset,
+      "Set balance.preset too: the foreign system's exact partitions instead of Evenkeel's planner");
+  command->footer(footer);
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace evenkeel::cli

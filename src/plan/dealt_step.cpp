@@ -1,0 +1,142 @@
+#include "evenkeel/plan/dealt_step.hpp"
+
+#include <utility>
+
+#include "evenkeel/plan/fixed_micro_batches.hpp"
+#include "evenkeel/plan/mini_batches.hpp"
+#include "evenkeel/plan/padded_batching.hpp"
+#include "fnv1a.hpp"
+#include "preset_micro_batches.hpp"
+#include "seeded_order.hpp"
+
+namespace evenkeel {
+namespace {
+
+PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
+  PaddedBatchingSettings padded;
+  padded.dp = settings.dp;
+  padded.max_tokens = settings.micro_batch.max_tokens;
+  padded.length_round = settings.alignment();
+  padded.max_samples = settings.micro_batch.limits().max_items;
+  padded.min_count = settings.micro_batch.min_count;
+  padded.count_multiple = settings.count_multiple();
+  return padded;
+}
+
+std::vector<std::vector<MicroBatchPlan>> padded_micro_batches(const LengthTable& table,
+                                                              const Partition& shares,
+                                                              const PlanSettings& settings) {
+  const PaddedBatches batches =
+      plan_padded_batches(shares, table.sample_lengths(), padded_settings(settings));
+  std::vector<std::vector<MicroBatchPlan>> planned(static_cast<std::size_t>(settings.dp));
+  for (int r = 0; r < settings.dp; ++r) {
+    for (std::size_t m = 0; m < batches.micro_batches.size(); ++m) {
+      const std::span<const Item> samples = batches.samples(DpRank{r}, static_cast<std::int64_t>(m));
+      planned[static_cast<std::size_t>(r)].push_back(micro_batch_of(
+          table, {samples.begin(), samples.end()}, settings, batches.micro_batches[m].padded_length));
+    }
+  }
+  return planned;
+}
+
+std::vector<std::int64_t> aligned_lengths(const LengthTable& table, const DealtStep& dealt,
+                                          const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  std::vector<std::int64_t> aligned = table.sample_lengths();
+  for (std::int64_t& length : aligned) length = align_up(length, alignment);
+  for (const DealtMiniBatch& mini_batch : dealt.mini_batches) {
+    for (const std::vector<MicroBatchPlan>& of_rank : mini_batch.planned) {
+      for (const MicroBatchPlan& m : of_rank) {
+        if (m.padded_length == 0) continue;
+        for (const std::int64_t entry : m.entries) aligned[static_cast<std::size_t>(entry)] = m.padded_length;
+      }
+    }
+  }
+  return aligned;
+}
+
+std::vector<MicroBatchPlan> plain_split(const LengthTable& table, const DealtStep& dealt,
+                                        std::size_t mini_batch, DpRank rank, const PlanSettings& settings) {
+  const std::span<const Item> share = dealt.mini_batches[mini_batch].shares[rank.value()];
+  std::vector<std::int64_t> entries(share.begin(), share.end());
+  if (settings.micro_batch.shuffle) {
+    const auto draw = seeded_order(std::ssize(share), settings.seed,
+                                   {static_cast<std::uint64_t>(dealt.step), mini_batch, rank.index()});
+    for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = share[static_cast<std::size_t>(draw[i])];
+  }
+  return fixed_micro_batches(table, entries, settings);
+}
+
+GroupCount count_of(const LengthTable& table, const DealtStep& dealt, std::size_t mini_batch, DpRank rank,
+                    const PlanSettings& settings) {
+  const DealtMiniBatch& dealt_one = dealt.mini_batches[mini_batch];
+  const std::span<const Item> share = dealt_one.shares[rank.value()];
+  if (!dealt_one.planned.empty() || settings.micro_batch.mode == MicroBatchMode::fixed) {
+    const std::int64_t count = dealt_one.planned.empty()
+                                   ? std::ssize(plain_split(table, dealt, mini_batch, rank, settings))
+                                   : std::ssize(dealt_one.planned[rank.index()]);
+    return {count, count};
+  }
+  if (settings.balance.preset != Preset::none) return count_for_preset(table, share, settings);
+  return count_micro_batches(table, share, settings);
+}
+
+}  // namespace
+
+DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
+  settings.validate();
+  require_samples_fit(table, settings);
+  const MiniBatches mini_batches = split_into_mini_batches(table, settings, step);
+  DealtStep dealt;
+  dealt.step = step;
+  dealt.shares = mini_batches.whole_shares();
+  for (std::int64_t m = 0; m < mini_batches.size(); ++m) {
+    DealtMiniBatch& one = dealt.mini_batches.emplace_back(mini_batches.shares(m));
+    if (settings.micro_batch.mode == MicroBatchMode::padded) {
+      one.planned = padded_micro_batches(table, one.shares, settings);
+    }
+  }
+  dealt.aligned_lengths = aligned_lengths(table, dealt, settings);
+  return dealt;
+}
+
+std::vector<GroupCount> count_micro_batches(const LengthTable& table, const DealtStep& dealt, DpRank rank,
+                                            const PlanSettings& settings) {
+  std::vector<GroupCount> counts;
+  for (std::size_t m = 0; m < dealt.mini_batches.size(); ++m) {
+    counts.push_back(count_of(table, dealt, m, rank, settings));
+  }
+  return counts;
+}
+
+std::vector<MicroBatchPlan> plan_mini_batch(const LengthTable& table, const DealtStep& dealt,
+                                            std::int64_t mini_batch, DpRank rank, std::int64_t count,
+                                            const PlanSettings& settings) {
+  const auto at = static_cast<std::size_t>(mini_batch);
+  const DealtMiniBatch& one = dealt.mini_batches[at];
+  std::vector<MicroBatchPlan> micro_batches;
+  if (!one.planned.empty()) {
+    micro_batches = one.planned[rank.index()];
+  } else if (settings.micro_batch.mode == MicroBatchMode::fixed) {
+    micro_batches = plain_split(table, dealt, at, rank, settings);
+  } else if (settings.balance.preset != Preset::none) {
+    micro_batches = preset_micro_batches(table, one.shares[rank.value()], count, settings);
+  } else {
+    micro_batches = plan_micro_batches(table, one.shares[rank.value()], count, settings);
+  }
+  micro_batches.resize(static_cast<std::size_t>(count));
+  for (MicroBatchPlan& m : micro_batches) m.mini_batch = mini_batch;
+  return micro_batches;
+}
+
+std::uint64_t plan_hash(const Partition& shares, std::span<const std::int64_t> counts) noexcept {
+  Fnv1a hash;
+  for (const std::int64_t count : counts) hash.add(count);
+  for (std::int64_t g = 0; g < shares.size(); ++g) {
+    hash.add(std::ssize(shares[g]));
+    for (const Item item : shares[g]) hash.add(item);
+  }
+  return hash.value();
+}
+
+}  // namespace evenkeel

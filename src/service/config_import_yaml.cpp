@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "config_import_settings.hpp"
+#include "evenkeel/service/config_schema.hpp"
+
+namespace evenkeel::config_import {
+namespace {
+
+struct Line {
+  std::string text;
+  std::string comment;
+};
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    parts.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The place of a path's section on the reference page.
+std::ptrdiff_t section_rank(const std::string& path) {
+  const std::string section = path.substr(0, path.find('.'));
+  return std::ranges::find_if(config_keys(),
+                              [&](const ConfigKey& key) { return parts_of(key.path).front() == section; }) -
+         config_keys().begin();
+}
+
+std::vector<Line> lines_of(std::vector<Setting> settings) {
+  std::ranges::stable_sort(settings, {}, [](const Setting& setting) { return section_rank(setting.path); });
+  std::vector<Line> lines;
+  std::vector<std::string> open;  // the maps around the line before
+  for (const Setting& setting : settings) {
+    std::vector<std::string> parts = parts_of(setting.path);
+    const std::string key = std::move(parts.back());
+    parts.pop_back();
+    std::size_t depth = static_cast<std::size_t>(std::ranges::mismatch(open, parts).in2 - parts.begin());
+    for (; depth < parts.size(); ++depth)
+      lines.push_back({std::string(2 * depth, ' ') + parts[depth] + ":", ""});
+    lines.push_back({std::string(2 * depth, ' ') + key + ": " + setting.value, setting.origin});
+    open = std::move(parts);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string settings_yaml(const SystemTable& table, const std::vector<Setting>& settings) {
+  const std::vector<Line> lines = lines_of(settings);
+  std::size_t width = 0;
+  for (const Line& line : lines) width = std::max(width, line.comment.empty() ? 0 : line.text.size());
+  std::string yaml = "# Imported from a " + table.title +
+                     " configuration. Where samples come from is not in it: set source.\n";
+  for (const Line& line : lines) {
+    yaml += line.text;
+    if (!line.comment.empty()) yaml += std::string(width - line.text.size(), ' ') + "  # " + line.comment;
+    yaml += '\n';
+  }
+  return yaml;
+}
+
+}  // namespace evenkeel::config_import

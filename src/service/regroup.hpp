@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+
+namespace evenkeel {
+
+/// Puts the sequences that a rank holds together to other micro-batches, without any communication. Every
+/// sequence keeps its rows, padding included, in every field of `from`.
+///
+/// `to` holds the new micro-batches, laid out; those without samples have all their fields already, filler
+/// rows set, and get zero columns for fields of `from` that they lack. Preconditions: both plans have the
+/// same entries in all, and every sequence has the same aligned length in both layouts. O(rows).
+void regroup(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+             std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
+
+}  // namespace evenkeel

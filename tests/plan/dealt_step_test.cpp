@@ -1,0 +1,174 @@
+#include "evenkeel/plan/dealt_step.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "evenkeel/plan/padded_batching.hpp"
+#include "evenkeel/plan/reference_micro_batches.hpp"
+#include "evenkeel/plan/roll_batch_balance.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "support/made_up_table.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing_support::made_up_table;
+using testing_support::table_of;
+
+using Entries = std::vector<std::int64_t>;
+
+PlanSettings settings_of(int dp, MicroBatchMode mode, std::int64_t max_tokens) {
+  PlanSettings settings;
+  settings.dp = dp;
+  settings.micro_batch.mode = mode;
+  settings.micro_batch.max_tokens = max_tokens;
+  return settings;
+}
+
+std::vector<Entries> entries_of(const DpRankPlan& plan) {
+  std::vector<Entries> entries;
+  for (const MicroBatchPlan& m : plan.micro_batches) entries.push_back(m.entries);
+  return entries;
+}
+
+// ROLL's dynamic batching document: 8 samples on 2 ranks, lengths rounded up to a multiple of 2. Its text
+// comes out for a cap of 12 tokens.
+TEST(PaddedStep, is_the_documented_example_of_dynamic_batching) {
+  PlanSettings settings = settings_of(2, MicroBatchMode::padded, 12);
+  settings.micro_batch.length_round = 2;
+  const StepPlan plan = plan_step(table_of({7, 6, 8, 5, 1, 3, 8, 6}), settings);
+  EXPECT_EQ(plan.num_micro_batches, 3);
+  EXPECT_THAT(entries_of(plan.ranks[0]), ElementsAre(Entries{4, 3}, Entries{7}, Entries{2}));
+  EXPECT_THAT(entries_of(plan.ranks[1]), ElementsAre(Entries{5, 1}, Entries{0}, Entries{6}));
+  std::int64_t rows = 0;
+  for (const DpRankPlan& rank : plan.ranks) rows += rank.aligned_tokens();
+  EXPECT_EQ(rows, 56);
+}
+
+RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_under_the_cap, ()) {
+  const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 3);
+  PlanSettings settings = settings_of(*rc::gen::inRange(1, 6), MicroBatchMode::padded, 400);
+  settings.cp = {*rc::gen::inRange(1, 4), CpLayout::zigzag};
+  settings.micro_batch.length_round = *rc::gen::inRange<std::int64_t>(1, 30);
+  settings.balance.algorithm =
+      *rc::gen::element(BalanceAlgorithm::automatic, BalanceAlgorithm::karmarkar_karp);
+  const StepPlan plan = plan_step(table, settings);
+  const DealtStep dealt = deal_step(table, settings, 0);
+  for (std::size_t m = 0; m < plan.ranks[0].micro_batches.size(); ++m) {
+    const std::int64_t length = plan.ranks[0].micro_batches[m].padded_length;
+    RC_ASSERT(length % settings.alignment() == 0);
+    for (const DpRankPlan& rank : plan.ranks) {
+      const MicroBatchPlan& held = rank.micro_batches[m];
+      RC_ASSERT(held.padded_length == length);
+      RC_ASSERT(std::ssize(held.entries) * length <= settings.micro_batch.max_tokens);
+      for (const std::int64_t entry : held.entries)
+        RC_ASSERT(dealt.aligned_lengths[static_cast<std::size_t>(entry)] == length);
+    }
+  }
+}
+
+TEST(FixedStep, draws_another_order_for_every_step_and_rank_when_asked) {
+  const LengthTable table = made_up_table(30, 1);
+  PlanSettings settings = settings_of(2, MicroBatchMode::fixed, 1 << 20);
+  settings.micro_batch.size = 4;
+  const StepPlan in_order = plan_step(table, settings);
+  for (const DpRankPlan& rank : in_order.ranks) {
+    Entries all;
+    for (const Entries& m : entries_of(rank)) all.insert(all.end(), m.begin(), m.end());
+    EXPECT_TRUE(std::ranges::is_sorted(all));
+  }
+  settings.micro_batch.shuffle = true;
+  EXPECT_EQ(plan_step(table, settings, 3), plan_step(table, settings, 3));
+  EXPECT_NE(plan_step(table, settings, 3), plan_step(table, settings, 4));
+  EXPECT_NE(plan_step(table, settings, 3), in_order);
+}
+
+TEST(MiniBatchedStep, tags_micro_batches_and_gives_every_rank_the_same_number_of_each) {
+  const LengthTable table = made_up_table(50, 1);
+  PlanSettings settings = settings_of(3, MicroBatchMode::packed, 200);
+  settings.mini_batches.count = 4;
+  const StepPlan plan = plan_step(table, settings);
+  const auto tags_of = [](const DpRankPlan& rank) {
+    Entries tags;
+    for (const MicroBatchPlan& m : rank.micro_batches) tags.push_back(m.mini_batch);
+    return tags;
+  };
+  const Entries tags = tags_of(plan.ranks[0]);
+  EXPECT_TRUE(std::ranges::is_sorted(tags));
+  EXPECT_EQ(tags.front(), 0);
+  EXPECT_EQ(tags.back(), 3);
+  for (const DpRankPlan& rank : plan.ranks) EXPECT_EQ(tags_of(rank), tags);
+}
+
+/// What a preset's reference makes of shares, all with the count the ranks agree on.
+template <typename Batching>
+std::vector<std::vector<Entries>> reference_plan(const LengthTable& table, const Partition& shares,
+                                                 const Batching& batching) {
+  std::vector<Entries> lengths;
+  for (std::int64_t r = 0; r < shares.size(); ++r) {
+    Entries& of_rank = lengths.emplace_back();
+    for (const Item entry : shares[r]) of_rank.push_back(table[entry].shape.length());
+  }
+  const std::vector<Partition> partitions = reference_micro_batches_of_ranks<Batching>(lengths, batching);
+  std::vector<std::vector<Entries>> plan;
+  for (std::size_t r = 0; r < partitions.size(); ++r) {
+    std::vector<Entries>& of_rank = plan.emplace_back(partitions[r].to_vectors());
+    for (Entries& m : of_rank) {
+      for (std::int64_t& item : m)
+        item = shares[static_cast<std::int64_t>(r)][static_cast<std::size_t>(item)];
+    }
+  }
+  return plan;
+}
+
+std::vector<std::vector<Entries>> planned(const StepPlan& plan) {
+  std::vector<std::vector<Entries>> entries;
+  for (const DpRankPlan& rank : plan.ranks) entries.push_back(entries_of(rank));
+  return entries;
+}
+
+TEST(PresetStep, of_verl_is_batch_balance_and_then_its_micro_batches) {
+  const LengthTable table = made_up_table(60, 1);
+  PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
+  settings.balance.preset = Preset::verl;
+  const Partition shares = roll_batch_balance(table.sample_lengths(), 4);
+  EXPECT_EQ(planned(plan_step(table, settings)),
+            reference_plan(table, shares, VerlBatching{300, 1, 1, true}));
+}
+
+TEST(PresetStep, of_roll_is_batch_balance_and_then_load_balanced_packing) {
+  const LengthTable table = made_up_table(60, 1);
+  PlanSettings settings = settings_of(4, MicroBatchMode::packed, 320);
+  settings.align_lcm = 16;
+  settings.micro_batch.min_count = 3;
+  settings.balance.preset = Preset::roll;
+  const Partition shares = roll_batch_balance(table.sample_lengths(), 4);
+  EXPECT_EQ(planned(plan_step(table, settings)), reference_plan(table, shares, RollPacking{320, 3, 1, 16}));
+}
+
+TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dynamic_batches) {
+  const LengthTable table = table_of({9, 1, 8, 2, 5, 5, 7, 3});
+  PlanSettings settings = settings_of(2, MicroBatchMode::packed, 12);
+  settings.balance.preset = Preset::mindspeed_rl;
+  // 9 | 8, then 7 to the second, 5 to the first, ...: 20 tokens and four samples each.
+  const Partition shares = deal_step(table, settings, 0).shares;
+  EXPECT_EQ(shares[0].size(), shares[1].size());
+  EXPECT_EQ(group_sums(shares, table.sample_lengths()), (Entries{20, 20}));
+  EXPECT_EQ(planned(plan_step(table, settings)),
+            reference_plan(table, shares, MindSpeedBatching{12, std::nullopt}));
+}
+
+TEST(PresetStep, deals_by_an_algorithm_that_is_asked_for_by_name) {
+  const LengthTable table = made_up_table(30, 1);
+  PlanSettings settings = settings_of(3, MicroBatchMode::packed, 300);
+  settings.balance.preset = Preset::verl;
+  settings.balance.algorithm = BalanceAlgorithm::none;
+  PlanSettings plain = settings;
+  plain.balance.preset = Preset::none;
+  EXPECT_EQ(deal_step(table, settings, 0).shares, deal_step(table, plain, 0).shares);
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,183 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::made_up_batch;
+using testing_support::made_up_fields;
+using testing_support::made_up_shape;
+
+RaggedBatch share_of(const boost::mpi::communicator& comm, std::vector<FieldSpec> fields = made_up_fields()) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < 43; ++id) {
+    if (id * id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  }
+  return made_up_batch(std::move(shapes), std::move(fields));
+}
+
+/// A job that computes log-probs in wide micro-batches and updates in narrow ones.
+std::vector<Config> configs_for(int ranks) {
+  std::vector<Config> configs;
+  for (const auto& [tp, cp, pp] :
+       {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {2, 2, 1}, {1, 2, 2}, {1, 7, 1}}) {
+    if (ranks % (tp * cp * pp) != 0) continue;
+    Config& config = configs.emplace_back();
+    config.mesh.tp = tp;
+    config.mesh.cp = cp;
+    config.mesh.pp = pp;
+    config.micro_batch.max_tokens = 1000;
+    config.mini_batches.count = 2;
+    config.profiles["log_prob"] = config.profile({});
+    config.profiles["update"] = config.profile({});
+    config.profiles["update"].micro_batch.max_tokens = 200;
+    config.profiles["update"].micro_batch.min_count = 3;
+    config.profiles["update"].loss.aggregation = LossAggregation::prompt_mean;
+    config.profiles["aligned"] = config.profile({});
+    config.profiles["aligned"].pack.align_lcm = 16;
+    config.profiles["padded"] = config.profile({});
+    config.profiles["padded"].micro_batch.mode = MicroBatchMode::padded;
+    config.profiles["padded"].micro_batch.length_round = 8;
+    config.profiles["fixed"] = config.profile({});
+    config.profiles["fixed"].micro_batch.mode = MicroBatchMode::fixed;
+    config.profiles["fixed"].micro_batch.size = 3;
+  }
+  return configs;
+}
+
+void expect_equal(const Step& step, const Step& expected) {
+  ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
+  EXPECT_EQ(step.losses, expected.losses);
+  EXPECT_EQ(step.plan, expected.plan);
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    const PackedMicroBatch& one = step.micro_batches[m];
+    const PackedMicroBatch& other = expected.micro_batches[m];
+    EXPECT_EQ(one.layout, other.layout);
+    EXPECT_EQ(one.padded_length, other.padded_length);
+    EXPECT_EQ(one.samples, other.samples);
+    EXPECT_EQ(one.fields.size(), other.fields.size());
+    for (const Column& column : other.fields) {
+      const Column* found = one.find(column.spec().name);
+      ASSERT_NE(found, nullptr) << column.spec().name;
+      EXPECT_EQ(*found, column) << column.spec().name << " of micro-batch " << m;
+    }
+  }
+}
+
+TEST(Profiles, a_second_pass_equals_a_step_under_its_profile) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for(world.size())) {
+    for (const auto& [name, profile] : config.profiles) {
+      DataService alternating(world, config);
+      DataService fresh(world, config);
+      const Step first = alternating.step(share_of(world), "log_prob");
+      expect_equal(alternating.step(first, name), fresh.step(share_of(world), name));
+    }
+  }
+}
+
+TEST(Profiles, that_deal_and_cut_alike_move_no_token_again) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    const Step log_prob = service.step(share_of(world), "log_prob");
+    const Step update = service.step(log_prob, "update");
+    EXPECT_EQ(update.volume, ExchangeVolume{});
+    EXPECT_GT(update.micro_batches.size(), log_prob.micro_batches.size());
+    EXPECT_EQ(service.step(update, "fixed").volume, ExchangeVolume{});
+  }
+}
+
+// A PPO ratio starts at exactly 1 when both passes run the same sequences in the same micro-batches.
+TEST(Profiles, with_equal_settings_share_one_packing_down_to_its_memory) {
+  const boost::mpi::communicator world;
+  DataService service(world, configs_for(world.size()).front());
+  Step first = service.step(share_of(world));
+  const std::byte* tokens = first.micro_batches[0].find("input_ids")->bytes().data();
+  const Step second = service.step(std::move(first), "log_prob");
+  EXPECT_EQ(second.micro_batches[0].find("input_ids")->bytes().data(), tokens);
+}
+
+TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    Step step = service.step(share_of(world), "log_prob");
+    for (PackedMicroBatch& m : step.micro_batches) {
+      Column copy({"positions_again", DType::int64, FieldKind::token, {}}, m.layout.local_rows());
+      std::ranges::copy(m.find("position_ids")->bytes(), copy.bytes().begin());
+      m.fields.push_back(std::move(copy));
+    }
+    const Step update = service.step(std::move(step), "update");
+    for (const PackedMicroBatch& m : update.micro_batches) {
+      if (m.empty()) continue;
+      EXPECT_TRUE(std::ranges::equal(m.find("positions_again")->bytes(), m.find("position_ids")->bytes()));
+    }
+  }
+}
+
+TEST(Profiles, added_fields_arrive_as_if_the_samples_had_brought_them) {
+  const boost::mpi::communicator world;
+  const std::vector<FieldSpec> added{{"advantages", DType::float32, FieldKind::response_token, {}},
+                                     {"reward", DType::float64, FieldKind::sample, {2}}};
+  for (const Config& config : configs_for(world.size())) {
+    for (const char* profile : {"update", "aligned"}) {
+      DataService service(world, config);
+      const Step log_prob = service.step(share_of(world, {}), "log_prob");
+      RaggedBatch with_tokens = share_of(world, added);
+      RaggedBatch extra{{with_tokens.samples().begin(), with_tokens.samples().end()}};
+      for (const FieldSpec& spec : added) extra.add_field(with_tokens.at(spec.name));
+      DataService fresh(world, config);
+      expect_equal(service.step(log_prob, profile, extra), fresh.step(with_tokens, profile));
+    }
+  }
+}
+
+TEST(Profiles, added_fields_of_other_samples_or_tokens_are_everybodys_error) {
+  const boost::mpi::communicator world;
+  DataService service(world, configs_for(world.size()).front());
+  const Step step = service.step(share_of(world), "log_prob");
+  const std::vector<FieldSpec> reward{{"reward", DType::float32, FieldKind::sample, {}}};
+  const auto refusal = [&](const RaggedBatch& added, int bad) {
+    try {
+      (void)service.step(step, "update", added);
+      return std::string("accepted");
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.report().rank, bad);
+      return std::string(error.what());
+    }
+  };
+  for (const int bad : {0, world.size() / 2, world.size() - 1}) {
+    const bool me = world.rank() == bad;
+    EXPECT_THAT(refusal(me ? share_of(world, reward) : RaggedBatch(), bad), HasSubstr("input_ids"));
+    RaggedBatch too_many(std::vector<SampleShape>(100));
+    too_many.add_field(reward[0]);
+    EXPECT_THAT(refusal(me ? too_many : RaggedBatch(), bad), HasSubstr("100 samples"));
+  }
+}
+
+TEST(Profiles, nobody_has_are_refused_on_every_rank) {
+  const boost::mpi::communicator world;
+  DataService service(world, configs_for(world.size()).front());
+  EXPECT_THROW((void)service.step(share_of(world), "training"), ConfigError);
+  EXPECT_NO_THROW((void)service.step(share_of(world), "update"));
+}
+
+TEST(Profiles, an_old_step_that_must_be_dealt_anew_is_refused) {
+  const boost::mpi::communicator world;
+  DataService service(world, configs_for(world.size()).front());
+  const Step old = service.step(share_of(world), "log_prob");
+  (void)service.step(share_of(world), "log_prob");
+  EXPECT_NO_THROW((void)service.step(old, "update"));
+  EXPECT_THROW((void)service.step(old, "aligned"), InputError);
+}
+
+}  // namespace
+}  // namespace evenkeel
