@@ -42,8 +42,8 @@ subnet=10.77.0
 # An agent stands where mpirun would call ssh: it enters a node and starts a command there.
 agent=/run/evenkeel/agent
 run_inside() {
-  local rate="$1" ranks
-  IFS=, read -r -a ranks <<<"$2"
+  local rate="$1" counts
+  IFS=, read -r -a counts <<<"$2"
   shift 2
   # Own /run and /dev/shm: names of namespaces and of shared memory, and Open MPI's session folders.
   must mount -t tmpfs evenkeel /run
@@ -53,11 +53,11 @@ run_inside() {
   must ip link set switch up
 
   local hosts="127.0.0.1 localhost" places="" total=0 i
-  for ((i = 1; i <= ${#ranks[@]}; ++i)); do
+  for ((i = 1; i <= ${#counts[@]}; ++i)); do
     make_node "$i" "$rate"
     hosts+=$'\n'"$subnet.$i n$i"
-    places+="${places:+,}n$i:${ranks[i - 1]}"
-    ((total += ranks[i - 1]))
+    places+="${places:+,}n$i:${counts[i - 1]}"
+    ((total += counts[i - 1]))
   done
   echo "$hosts" >/run/evenkeel/hosts
   must mount --bind /run/evenkeel/hosts /etc/hosts
@@ -116,8 +116,8 @@ if [[ "$ranks" != *,* ]]; then
   one="$ranks"
   for ((i = 1; i < nodes; ++i)); do ranks+=",$one"; done
 fi
-IFS=, read -r -a list <<<"$ranks"
-((${#list[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#list[@]} numbers for $nodes nodes"
+IFS=, read -r -a each <<<"$ranks"
+((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers for $nodes nodes"
 PATH+=:/usr/sbin:/sbin # where users who are not root do not look
 for tool in ip tc unshare nsenter setpriv mpirun; do
   command -v "$tool" >/dev/null || skip "$tool is not installed; launch/install-packages.sh installs it"
