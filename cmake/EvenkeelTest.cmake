@@ -44,3 +44,26 @@ function(evenkeel_register_mpi_run name ranks)
   add_test(NAME ${name} COMMAND ${EVENKEEL_MPIRUN} -np ${ranks} ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 180 PROCESSORS ${ranks} LABELS mpi)
 endfunction()
+
+# evenkeel_add_nodes_test(NAME RANKS_PER_NODE 3 3 2 COMMAND ...)
+#
+# One CTest, NAME.n3-3-2, that launches COMMAND on simulated nodes with so many ranks each. Skipped, with the reason,
+# where the machine permits no network namespaces.
+set(EVENKEEL_SIMULATE_NODES ${PROJECT_SOURCE_DIR}/launch/simulate-nodes.sh)
+
+function(evenkeel_add_nodes_test name)
+  cmake_parse_arguments(TEST "" "" "RANKS_PER_NODE;COMMAND" ${ARGN})
+  list(LENGTH TEST_RANKS_PER_NODE nodes)
+  list(JOIN TEST_RANKS_PER_NODE "," ranks)
+  list(JOIN TEST_RANKS_PER_NODE "-" suffix)
+  list(JOIN TEST_RANKS_PER_NODE "+" sum)
+  math(EXPR processors "${sum}")
+  add_test(NAME ${name}.n${suffix} COMMAND ${EVENKEEL_SIMULATE_NODES} ${nodes} ${ranks} -- ${TEST_COMMAND})
+  evenkeel_set_nodes_properties(${name}.n${suffix} ${processors})
+endfunction()
+
+# evenkeel_set_nodes_properties(NAME PROCESSORS): what every CTest has that launches simulated nodes.
+function(evenkeel_set_nodes_properties name processors)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 180 PROCESSORS ${processors} LABELS nodes SKIP_RETURN_CODE 77
+                       ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
+endfunction()

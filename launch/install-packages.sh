@@ -12,6 +12,7 @@ packages=(
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libgmock-dev libgtest-dev librapidcheck-dev        # tests
   libbenchmark-dev                                   # micro-benchmarks
+  iproute2                                           # simulated nodes
   python3
 )
 while (($#)); do

@@ -245,12 +245,13 @@ Keys profile_keys() {
 
 Keys exchange_keys() {
   const Choice<ExchangePath> paths({{"auto", ExchangePath::automatic},
+                                    {"shared-memory", ExchangePath::shared_memory},
                                     {"point-to-point", ExchangePath::point_to_point},
-                                    {"alltoallv", ExchangePath::alltoallv}},
-                                   {"shared-memory"});
+                                    {"alltoallv", ExchangePath::alltoallv}});
   return {
       key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
-          "How tokens travel: the best there is, one message a pair of ranks, or one collective call."),
+          "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
+          "messages between nodes; one message a pair of ranks; or one collective call."),
       reserved("exchange.prefetch", Integer<Int64>{0, largest_multiple}, 1,
                "Steps that are made ready ahead of the trainer; this version makes none ready."),
   };

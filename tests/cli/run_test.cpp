@@ -248,6 +248,7 @@ TEST_F(Run, the_plan_is_the_same_on_every_rank_count_and_path) {
   const auto expected = dumped(2, "auto");
   EXPECT_TRUE(dumped(2, "alltoallv") == expected);
   EXPECT_TRUE(dumped(4, "point-to-point") == expected);
+  EXPECT_TRUE(dumped(8, "shared-memory") == expected);
   EXPECT_TRUE(dumped(8, "alltoallv") == expected);
 }
 

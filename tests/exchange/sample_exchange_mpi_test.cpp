@@ -183,14 +183,15 @@ TEST_P(SampleExchange, every_place_of_every_mesh_is_handed_exactly_its_rows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(PathsLayoutsChunks, SampleExchange,
-                         testing::Values(PathLayoutChunk{ExchangePath::point_to_point, CpLayout::zigzag,
-                                                         default_max_message_bytes},
-                                         PathLayoutChunk{ExchangePath::point_to_point, CpLayout::contiguous,
-                                                         101},
-                                         PathLayoutChunk{ExchangePath::alltoallv, CpLayout::zigzag, 101},
-                                         PathLayoutChunk{ExchangePath::alltoallv, CpLayout::contiguous,
-                                                         default_max_message_bytes}));
+INSTANTIATE_TEST_SUITE_P(
+    PathsLayoutsChunks, SampleExchange,
+    testing::Values(
+        PathLayoutChunk{ExchangePath::point_to_point, CpLayout::zigzag, default_max_message_bytes},
+        PathLayoutChunk{ExchangePath::point_to_point, CpLayout::contiguous, 101},
+        PathLayoutChunk{ExchangePath::alltoallv, CpLayout::zigzag, 101},
+        PathLayoutChunk{ExchangePath::shared_memory, CpLayout::zigzag, 101},
+        PathLayoutChunk{ExchangePath::shared_memory, CpLayout::contiguous, default_max_message_bytes},
+        PathLayoutChunk{ExchangePath::alltoallv, CpLayout::contiguous, default_max_message_bytes}));
 
 TEST(SampleExchange, fields_that_the_source_supplies_are_moved_not_derived) {
   const boost::mpi::communicator world;

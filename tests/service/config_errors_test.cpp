@@ -122,9 +122,6 @@ TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
 }
 
 TEST(ConfigNotAvailable, says_so_and_what_there_is) {
-  EXPECT_EQ(refusal("exchange: {path: shared-memory}"),
-            "job.yaml:1: exchange.path: shared-memory is not available in this version; available: auto, "
-            "point-to-point, alltoallv");
   EXPECT_EQ(
       refusal("source: {kind: megatron}"),
       "job.yaml:1: source.kind: megatron is not available in this version; available: jsonl, synthetic, "

@@ -60,7 +60,7 @@ TEST(ConfigFile, reads_every_kind_of_value) {
       "balance: {algorithm: karmarkar-karp, cost: flops-7b}\n"
       "micro_batch: {max_samples: 5, multiple_of: 4, order: plan}\n"
       "pack: {cp_layout: contiguous, align: 16, label_pad: -1}\n"
-      "exchange: {path: point-to-point}\n");
+      "exchange: {path: shared-memory}\n");
   EXPECT_EQ(config.mesh.dp, 4);
   EXPECT_EQ(config.mesh.order, RankOrder("cp-tp-pp-dp"));
   EXPECT_EQ(config.source.kind, SourceKind::lengths);
@@ -75,7 +75,7 @@ TEST(ConfigFile, reads_every_kind_of_value) {
   EXPECT_EQ(config.pack.cp_layout, CpLayout::contiguous);
   EXPECT_EQ(config.pack.align, 16);
   EXPECT_EQ(config.pack.label_pad, -1);
-  EXPECT_EQ(config.exchange.path, ExchangePath::point_to_point);
+  EXPECT_EQ(config.exchange.path, ExchangePath::shared_memory);
 }
 
 TEST(ConfigFile, the_cost_is_worked_out_from_a_model) {

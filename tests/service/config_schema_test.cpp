@@ -43,7 +43,7 @@ TEST(ConfigSchema, the_text_shows_each_key_with_its_default_and_range) {
 }
 
 TEST(ConfigSchema, names_what_this_version_does_not_have) {
-  EXPECT_THAT(config_schema_text(), HasSubstr("(not in this version: shared-memory)"));
+  EXPECT_THAT(config_schema_text(), HasSubstr("(not in this version: safetensors, megatron)"));
 }
 
 TEST(ConfigReference, the_committed_page_is_what_the_table_generates) {

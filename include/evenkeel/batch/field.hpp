@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/column_memory.hpp"
 #include "evenkeel/batch/dtype.hpp"
 
 namespace evenkeel {
@@ -36,7 +37,7 @@ struct FieldSpec {
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
 };
 
-/// One field's rows, contiguous, row after row. Owns its bytes.
+/// One field's rows, contiguous, row after row. Owns its bytes, which lie in column_memory().
 class Column {
  public:
   Column() = default;
@@ -79,7 +80,7 @@ class Column {
   FieldSpec spec_;
   std::size_t row_bytes_ = 0;
   std::int64_t rows_ = 0;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte, ColumnAllocator<std::byte>> bytes_;
 };
 
 /// Whether any byte of a row is not 0: how masks of every dtype are read. Precondition: 0 <= row <

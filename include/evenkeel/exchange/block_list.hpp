@@ -32,6 +32,11 @@ class MpiDatatype {
 /// list's datatypes.
 class BlockList {
  public:
+  struct Block {
+    const std::byte* address;
+    std::size_t bytes;
+  };
+
   /// Appends `bytes` bytes at `address`; joined to the block before where they touch. Nothing for 0 bytes.
   /// The address may be written through when the list is received into.
   void add(const std::byte* address, std::size_t bytes);
@@ -39,6 +44,7 @@ class BlockList {
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool empty() const noexcept { return blocks_.empty(); }
   [[nodiscard]] std::size_t num_blocks() const noexcept { return blocks_.size(); }
+  [[nodiscard]] std::span<const Block> blocks() const noexcept { return blocks_; }
 
   /// The list as datatypes of at most `max_bytes` each, full but for the last: two lists of equal bytes give
   /// equal numbers of equally long chunks, so that sender and receiver agree without talking. Precondition:
@@ -49,10 +55,6 @@ class BlockList {
   void copy_to(const BlockList& to) const;
 
  private:
-  struct Block {
-    const std::byte* address;
-    std::size_t bytes;
-  };
   std::vector<Block> blocks_;
   std::int64_t bytes_ = 0;
 };

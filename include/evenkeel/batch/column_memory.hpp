@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+#include <type_traits>
+
+namespace evenkeel {
+
+/// Where new columns of this process get their memory from: the standard heap, unless set otherwise.
+[[nodiscard]] std::pmr::memory_resource* column_memory() noexcept;
+
+/// Lets new columns of this process get their memory from `memory`, which must outlive all of them; returns
+/// what it was before. Columns keep the memory that they have. How the exchange makes columns readable for
+/// other ranks of the node.
+std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept;
+
+/// Allocates from what column_memory() was when the container was made or copied. Moves take the memory
+/// along.
+template <typename T>
+class ColumnAllocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  ColumnAllocator() noexcept : memory_(column_memory()) {}
+  template <typename U>
+  ColumnAllocator(const ColumnAllocator<U>& other) noexcept : memory_(other.memory()) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    return static_cast<T*>(memory_->allocate(count * sizeof(T), alignof(T)));
+  }
+  void deallocate(T* address, std::size_t count) noexcept {
+    memory_->deallocate(address, count * sizeof(T), alignof(T));
+  }
+  [[nodiscard]] ColumnAllocator select_on_container_copy_construction() const noexcept { return {}; }
+  [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_; }
+
+  friend bool operator==(const ColumnAllocator& a, const ColumnAllocator& b) noexcept {
+    return *a.memory_ == *b.memory_;
+  }
+
+ private:
+  std::pmr::memory_resource* memory_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] -- PROGRAM [ARGUMENT...]
+#
+# Runs PROGRAM under mpirun on simulated nodes of this machine: each has a host name (n1, n2, ...) and an address of
+# its own, and a link to a switch between them. Ranks of one node share memory, ranks of different nodes talk TCP.
+# Nothing leaves the machine.
+#
+#   launch/simulate-nodes.sh 2 4 -- build/release/bin/evenkeel run configs/quickstart.yaml
+#   launch/simulate-nodes.sh 3 3,3,2 --rate 1gbit -- build/release/bin/evenkeel run configs/quickstart.yaml
+#
+# RANKS_PER_NODE is one number, or one a node. RATE limits each node's link in each direction, in words of tc(8).
+# PROGRAM sees the numbers of ranks in EVENKEEL_NODES, as in 3,3,2.
+#
+# Exit status: PROGRAM's; 2 when the arguments are wrong; 77 when this machine does not permit network namespaces,
+# with the reason, so that tests count as skipped.
+#
+# Everything lives in namespaces of this one call: processes, links, names, session folders, shared memory. The kernel
+# takes all of it away with the call's last process, however that ends, and calls do not see each other.
+set -euo pipefail
+
+script="$(realpath "${BASH_SOURCE[0]}")"
+
+fail() {
+  echo "simulate-nodes: $1" >&2
+  echo "Usage: launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] -- PROGRAM [ARGUMENT...]" >&2
+  exit 2
+}
+
+skip() {
+  echo "simulate-nodes: skipped: this machine does not permit simulated nodes: $1" >&2
+  exit 77
+}
+
+# Runs a command of the setup; what it says is shown only as the reason for a skip.
+must() {
+  local said
+  said="$("$@" 2>&1)" || skip "'$*' fails: $said"
+}
+
+# What runs inside the namespaces, as their first process. $1 is the rate or empty, $2 the ranks of each node.
+subnet=10.77.0
+# An agent stands where mpirun would call ssh: it enters a node and starts a command there.
+agent=/run/evenkeel/agent
+run_inside() {
+  local rate="$1" counts
+  IFS=, read -r -a counts <<<"$2"
+  shift 2
+  # Own /run and /dev/shm: names of namespaces and of shared memory, and Open MPI's session folders.
+  must mount -t tmpfs evenkeel /run
+  must mount -t tmpfs evenkeel /dev/shm
+  must mkdir -p /run/evenkeel/sessions /run/evenkeel/uts
+  must ip link add name switch type bridge
+  must ip link set switch up
+
+  local hosts="127.0.0.1 localhost" places="" total=0 i
+  for ((i = 1; i <= ${#counts[@]}; ++i)); do
+    make_node "$i" "$rate"
+    hosts+=$'\n'"$subnet.$i n$i"
+    places+="${places:+,}n$i:${counts[i - 1]}"
+    ((total += counts[i - 1]))
+  done
+  echo "$hosts" >/run/evenkeel/hosts
+  must mount --bind /run/evenkeel/hosts /etc/hosts
+  cat >"$agent" <<'AGENT'
+#!/bin/sh
+node="$1"
+shift
+exec nsenter --net="/run/netns/$node" --uts="/run/evenkeel/uts/$node" -- /bin/sh -c "$*"
+AGENT
+  chmod +x "$agent"
+
+  # Inside the first node, as a user who logged in there. Each node believes it has all cores, so none is bound.
+  export OMPI_MCA_plm_rsh_agent="$agent" OMPI_MCA_orte_tmpdir_base=/run/evenkeel/sessions
+  export OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include="$subnet.0/24"
+  export OMPI_MCA_oob_tcp_if_include="$subnet.0/24" OMPI_MCA_btl_base_warn_component_unused=0
+  nsenter --net=/run/netns/n1 --uts=/run/evenkeel/uts/n1 -- \
+    mpirun --host "$places" -np "$total" --map-by slot --bind-to none "$@"
+}
+
+# Node $1: a network, a host name, and a link to the switch of rate $2 unless that is empty.
+make_node() {
+  local node="n$1" port="port$1" rate="$2"
+  must ip netns add "$node"
+  must ip link add name "$port" type veth peer name eth0 netns "$node"
+  must ip link set "$port" master switch up
+  must ip -n "$node" link set lo up
+  must ip -n "$node" addr add "$subnet.$1/24" dev eth0
+  must ip -n "$node" link set eth0 up
+  if [[ -n "$rate" ]]; then
+    must tc qdisc add dev "$port" root tbf rate "$rate" burst 1mb latency 100ms
+    must tc -n "$node" qdisc add dev eth0 root tbf rate "$rate" burst 1mb latency 100ms
+  fi
+  must touch "/run/evenkeel/uts/$node"
+  must unshare --uts="/run/evenkeel/uts/$node" hostname "$node"
+}
+
+if [[ "${1:-}" == --inside ]]; then
+  run_inside "${@:2}"
+  exit
+fi
+
+# The call itself: reads the arguments, opens the namespaces and waits.
+nodes="${1:-}" ranks="${2:-}" rate=""
+[[ "$nodes" =~ ^[1-9][0-9]?$ ]] || fail "NODES is '$nodes'; it must be 1 .. 99"
+[[ "$ranks" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "RANKS_PER_NODE is '$ranks'; it must be like 2 or like 3,3,2"
+shift 2
+if [[ "${1:-}" == --rate ]]; then
+  rate="${2:-}"
+  [[ "$rate" =~ ^[1-9][0-9]*[kmg]bit$ ]] || fail "RATE is '$rate'; it must be like 100mbit or 1gbit"
+  shift 2
+fi
+[[ "${1:-}" == -- && $# -gt 1 ]] || fail "-- PROGRAM is missing"
+shift
+
+if [[ "$ranks" != *,* ]]; then
+  one="$ranks"
+  for ((i = 1; i < nodes; ++i)); do ranks+=",$one"; done
+fi
+IFS=, read -r -a each <<<"$ranks"
+((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers for $nodes nodes"
+PATH+=:/usr/sbin:/sbin # where users who are not root do not look
+for tool in ip tc unshare nsenter setpriv mpirun; do
+  command -v "$tool" >/dev/null || skip "$tool is not installed; launch/install-packages.sh installs it"
+done
+
+# shellcheck source=launch/environment.sh
+source "$(dirname "$script")/environment.sh"
+export EVENKEEL_NODES="$ranks"
+
+# Root may open namespaces where the machine lets it; other users only as root of a namespace of their own.
+separate=(--net --mount --uts --ipc --pid --fork --kill-child --mount-proc)
+if ((EUID != 0)); then separate+=(--user --map-root-user); fi
+said="$(unshare "${separate[@]}" true 2>&1)" || skip "$said"
+
+# Ends everything inside: the kernel kills all processes of a process namespace with its first one.
+inside=""
+end_all() {
+  trap '' INT TERM HUP
+  kill -KILL "$inside" 2>/dev/null || true
+  wait "$inside" 2>/dev/null || true
+  exit "$1"
+}
+trap 'end_all 129' HUP
+trap 'end_all 130' INT
+trap 'end_all 143' TERM
+setpriv --pdeathsig KILL unshare "${separate[@]}" "$script" --inside "$rate" "$ranks" "$@" </dev/null &
+inside=$!
+status=0
+wait "$inside" || status=$?
+exit "$status"

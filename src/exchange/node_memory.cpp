@@ -1,0 +1,168 @@
+#include "exchange/node_memory.hpp"
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// What a rank tells its neighbours: where in its heap they find a number that they cannot know otherwise.
+/// Process numbers alone prove nothing: in another container the same number is another process.
+struct Introduction {
+  std::int64_t rank = 0;
+  std::int64_t process = 0;
+  SharedHeap::Place place;
+  std::uint64_t secret = 0;
+};
+
+std::uint64_t secret_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+std::vector<Introduction> gather(const boost::mpi::communicator& node, const Introduction& mine) {
+  std::vector<Introduction> all(static_cast<std::size_t>(node.size()));
+  check_mpi(
+      MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof(Introduction), MPI_BYTE, MPI_Comm(node)),
+      "MPI_Allgather");
+  return all;
+}
+
+boost::mpi::communicator ranks_of_this_node(const boost::mpi::communicator& comm) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  return {node, boost::mpi::comm_take_ownership};
+}
+
+int delete_node_memory(MPI_Comm, int, void* memory, void*) {
+  const std::unique_ptr<NodeMemory> last(static_cast<NodeMemory*>(memory));
+  return MPI_SUCCESS;
+}
+
+// The key under which communicators keep theirs. A duplicate makes its own.
+int communicator_key() {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_node_memory, &made, nullptr),
+              "MPI_Comm_create_keyval");
+    return made;
+  }();
+  return key;
+}
+
+[[noreturn]] void throw_unreadable(pid_t process, const std::string& what) {
+  throw IoError("shared memory",
+                what + " of process " + std::to_string(process) + ": " + std::strerror(errno),
+                "Ranks of one node must run as one user in one container, with /proc mounted");
+}
+
+}  // namespace
+
+MappedFile::MappedFile(pid_t process, std::int64_t file) {
+  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw_unreadable(process, "cannot open the memory");
+  struct stat status {};
+  void* begin = MAP_FAILED;
+  if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
+    begin = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
+  }
+  close(descriptor);
+  if (begin == MAP_FAILED) throw_unreadable(process, "cannot map the memory");
+  bytes_ = {static_cast<const std::byte*>(begin), static_cast<std::size_t>(status.st_size)};
+}
+
+MappedFile::~MappedFile() {
+  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+SharedBuffer::SharedBuffer(std::size_t bytes) {
+  const std::size_t size = std::max(bytes, SharedHeap::smallest_block);
+  SharedHeap& heap = SharedHeap::of_process();
+  data_ = {static_cast<std::byte*>(heap.allocate(size)), ReleaseToHeap{size}};
+  const std::optional<SharedHeap::Place> place = heap.find(data_.get(), size);
+  if (!place) {
+    throw LimitError("shared memory", "the system gives no memory file of " + std::to_string(size) + " bytes",
+                     "Raise the limits on memory and on open files, or set exchange.path: point-to-point");
+  }
+  place_ = *place;
+}
+
+NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
+  void* kept = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(comm, communicator_key(), static_cast<void*>(&kept), &found),
+            "MPI_Comm_get_attr");
+  if (found != 0) return *static_cast<NodeMemory*>(kept);
+  std::unique_ptr<NodeMemory> made(new NodeMemory(comm));
+  check_mpi(MPI_Comm_set_attr(comm, communicator_key(), made.get()), "MPI_Comm_set_attr");
+  return *made.release();  // from here on the communicator's
+}
+
+NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
+    : processes_(static_cast<std::size_t>(comm.size()), 0) {
+  const boost::mpi::communicator node = ranks_of_this_node(comm);
+  one_node_ = node.size() == comm.size();
+  any_neighbours_ = boost::mpi::all_reduce(comm, node.size() > 1, std::logical_or<>());
+  meet_neighbours(node, comm.rank());
+  try {
+    fail_together(comm, obstacle_);
+  } catch (const Error& first) {
+    obstacle_ = first.report();
+  }
+  if (any_neighbours_ && !obstacle_) set_column_memory(SharedHeap::of_process());
+}
+
+void NodeMemory::meet_neighbours(const boost::mpi::communicator& node, int rank) {
+  if (node.size() == 1) return;
+  Introduction mine{rank, getpid(), {}, 0};
+  SharedBuffer page;
+  obstacle_ = try_locally([&] {
+    mine.secret = secret_number();
+    page = SharedBuffer(sizeof mine.secret);
+    std::memcpy(page.data(), &mine.secret, sizeof mine.secret);
+    mine.place = page.place();
+  });
+  for (const Introduction& other : gather(node, mine)) {
+    const auto at = static_cast<int>(other.rank);
+    if (at == rank) continue;
+    processes_[static_cast<std::size_t>(at)] = static_cast<pid_t>(other.process);
+    if (obstacle_ || other.place.file < 0) continue;
+    obstacle_ = try_locally([&] {
+      const auto seen = view(at, other.place, sizeof other.secret);
+      if (std::memcmp(seen.data(), &other.secret, seen.size()) != 0)
+        throw_unreadable(process_of(at), "found other bytes than expected in the memory");
+    });
+  }
+  node.barrier();  // the page must stand until all have looked
+}
+
+std::span<const std::byte> NodeMemory::view(int rank, const SharedHeap::Place& place, std::size_t bytes) {
+  std::unique_ptr<MappedFile>& file = files_[{rank, place.file}];
+  if (!file) file = std::make_unique<MappedFile>(process_of(rank), place.file);
+  const auto offset = static_cast<std::size_t>(place.offset);
+  if (offset + bytes > file->bytes().size()) {
+    throw IoError("shared memory", "bytes " + std::to_string(offset) + " to " +
+                                       std::to_string(offset + bytes) + " of rank " + std::to_string(rank) +
+                                       " lie outside its file of " + std::to_string(file->bytes().size()));
+  }
+  return file->bytes().subspan(offset, bytes);
+}
+
+}  // namespace evenkeel

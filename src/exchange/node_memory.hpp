@@ -1,0 +1,90 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/exchange/shared_heap.hpp"
+
+namespace evenkeel {
+
+/// A memory file of another process, mapped for reading.
+class MappedFile {
+ public:
+  /// Throws IoError when the file cannot be opened or mapped.
+  MappedFile(pid_t process, std::int64_t file);
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+/// Which ranks of a communicator share this rank's node, and their shared heaps, mapped as they are needed
+/// and kept.
+class NodeMemory {
+ public:
+  /// Collective over `comm` the first time; kept with the communicator. Lets new columns lie in the process's
+  /// shared heap when all ranks can read their neighbours' and there are neighbours.
+  [[nodiscard]] static NodeMemory& of(const boost::mpi::communicator& comm);
+
+  /// Why shared memory cannot be used: the first rank's reason that has one. The same on every rank.
+  [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
+  /// Whether any node has several ranks. The same on every rank.
+  [[nodiscard]] bool any_neighbours() const noexcept { return any_neighbours_; }
+  /// Whether all ranks are on one node. The same on every rank.
+  [[nodiscard]] bool one_node() const noexcept { return one_node_; }
+
+  /// Whether `rank` is another rank of this node.
+  [[nodiscard]] bool is_neighbour(int rank) const noexcept { return process_of(rank) != 0; }
+
+  /// Bytes in the heap of neighbour `rank`, to be read. Throws IoError when they cannot be mapped.
+  [[nodiscard]] std::span<const std::byte> view(int rank, const SharedHeap::Place& place, std::size_t bytes);
+
+ private:
+  explicit NodeMemory(const boost::mpi::communicator& comm);
+  void meet_neighbours(const boost::mpi::communicator& node, int rank);
+  [[nodiscard]] pid_t process_of(int rank) const noexcept {
+    return processes_[static_cast<std::size_t>(rank)];
+  }
+
+  std::vector<pid_t> processes_;  // by rank; 0 for this rank and those of other nodes
+  std::map<std::pair<int, std::int64_t>, std::unique_ptr<MappedFile>> files_;  // by rank and file
+  std::optional<ErrorReport> obstacle_;
+  bool any_neighbours_ = false;
+  bool one_node_ = false;
+};
+
+/// Gives a block back to the process's shared heap.
+struct ReleaseToHeap {
+  std::size_t bytes = 0;
+  void operator()(std::byte* data) const noexcept { SharedHeap::of_process().deallocate(data, bytes); }
+};
+
+/// Uninitialised memory of the process's shared heap.
+class SharedBuffer {
+ public:
+  SharedBuffer() = default;
+  /// Throws LimitError when there is no memory that others can read.
+  explicit SharedBuffer(std::size_t bytes);
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] const SharedHeap::Place& place() const noexcept { return place_; }
+
+ private:
+  std::unique_ptr<std::byte, ReleaseToHeap> data_;
+  SharedHeap::Place place_;
+};
+
+}  // namespace evenkeel

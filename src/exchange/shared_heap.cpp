@@ -1,0 +1,134 @@
+#include "evenkeel/exchange/shared_heap.hpp"
+
+#include <sanitizer/asan_interface.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace evenkeel {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t first_segment = std::size_t{4} << 20;
+constexpr std::size_t largest_growth = std::size_t{1} << 30;
+
+constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
+  return (bytes + page - 1) / page * page;
+}
+
+std::pmr::memory_resource& standard_heap() noexcept {
+  return *std::pmr::new_delete_resource();
+}
+
+}  // namespace
+
+SharedHeap::~SharedHeap() {
+  for (const Segment& segment : segments_) {
+    ASAN_UNPOISON_MEMORY_REGION(segment.begin, segment.bytes);
+    munmap(segment.begin, segment.bytes);
+    close(segment.file);
+  }
+}
+
+SharedHeap& SharedHeap::of_process() {
+  static SharedHeap& heap = *new SharedHeap;
+  return heap;
+}
+
+std::optional<SharedHeap::Place> SharedHeap::find(const std::byte* address, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Segment* segment = segment_of(address);
+  if (segment == nullptr || address + bytes > segment->begin + segment->bytes) return std::nullopt;
+  return Place{segment->file, address - segment->begin};
+}
+
+SharedHeap::Usage SharedHeap::usage() const {
+  const std::lock_guard lock(mutex_);
+  return usage_;
+}
+
+void* SharedHeap::do_allocate(std::size_t bytes, std::size_t alignment) {
+  if (bytes < smallest_block || alignment > page) return standard_heap().allocate(bytes, alignment);
+  const std::size_t taken = whole_pages(bytes);
+  const std::lock_guard lock(mutex_);
+  auto hole = smallest_that_fits(taken);
+  if (hole == free_.end() && add_segment(taken)) hole = smallest_that_fits(taken);
+  if (hole == free_.end()) return standard_heap().allocate(bytes, alignment);
+  const auto [begin, size] = *hole;
+  free_.erase(hole);
+  if (size > taken) free_.emplace(begin + taken, size - taken);
+  usage_.in_use += static_cast<std::int64_t>(taken);
+  usage_.peak = std::max(usage_.peak, usage_.in_use);
+  ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
+  return begin;
+}
+
+void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t alignment) {
+  auto* const begin = static_cast<std::byte*>(address);
+  const std::lock_guard lock(mutex_);
+  if (segment_of(begin) == nullptr) {
+    standard_heap().deallocate(address, bytes, alignment);
+  } else {
+    give_back(begin, whole_pages(bytes));
+    usage_.in_use -= static_cast<std::int64_t>(whole_pages(bytes));
+  }
+}
+
+const SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) const noexcept {
+  const auto found =
+      std::ranges::find_if(segments_, [&](const Segment& segment) { return segment.holds(address); });
+  return found == segments_.end() ? nullptr : &*found;
+}
+
+SharedHeap::Free::iterator SharedHeap::smallest_that_fits(std::size_t bytes) {
+  auto best = free_.end();
+  for (auto hole = free_.begin(); hole != free_.end(); ++hole) {
+    if (hole->second >= bytes && (best == free_.end() || hole->second < best->second)) best = hole;
+  }
+  return best;
+}
+
+// Each segment is as large as all before it, so that there are few; the system takes memory only for pages in
+// use.
+bool SharedHeap::add_segment(std::size_t bytes) {
+  const std::size_t growth =
+      std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
+  Segment segment{nullptr, std::max(bytes, growth), memfd_create("evenkeel", MFD_CLOEXEC)};
+  if (segment.file < 0) return false;
+  void* begin = MAP_FAILED;
+  if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0) {
+    begin = mmap(nullptr, segment.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment.file, 0);
+  }
+  if (begin == MAP_FAILED) {
+    close(segment.file);
+    return false;
+  }
+  madvise(begin, segment.bytes, MADV_HUGEPAGE);  // refused where the system has none for shared memory
+  segment.begin = static_cast<std::byte*>(begin);
+  segments_.push_back(segment);
+  usage_.reserved += static_cast<std::int64_t>(segment.bytes);
+  give_back(segment.begin, segment.bytes);
+  return true;
+}
+
+void SharedHeap::give_back(std::byte* address, std::size_t bytes) {
+  ASAN_POISON_MEMORY_REGION(address, bytes);
+  const Segment* segment = segment_of(address);
+  auto after = free_.lower_bound(address);
+  if (after != free_.end() && after->first == address + bytes && segment->holds(after->first)) {
+    bytes += after->second;
+    after = free_.erase(after);
+  }
+  if (after != free_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == address && segment->holds(before->first)) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_.emplace_hint(after, address, bytes);
+}
+
+}  // namespace evenkeel

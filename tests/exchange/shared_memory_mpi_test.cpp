@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "evenkeel/batch/field.hpp"
+#include "evenkeel/exchange/message_exchange.hpp"
+#include "evenkeel/exchange/shared_heap.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+
+namespace evenkeel {
+namespace {
+
+const FieldSpec words{"words", DType::int64, FieldKind::token, {}};
+constexpr ExchangeOptions by_memory{ExchangePath::shared_memory, default_max_message_bytes};
+
+/// While this lives, rank `bad` cannot open any file: all its numbers for open files are taken. Collective;
+/// lets all ranks connect first, since MPI needs files for that too.
+class NoMoreFiles {
+ public:
+  NoMoreFiles(const boost::mpi::communicator& comm, int bad) {
+    std::vector<int> greetings;
+    boost::mpi::all_to_all(comm, std::vector<int>(static_cast<std::size_t>(comm.size())), greetings);
+    getrlimit(RLIMIT_NOFILE, &before_);
+    if (comm.rank() != bad) return;
+    const rlimit few{256, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int file = dup(STDERR_FILENO); file >= 0; file = dup(STDERR_FILENO)) taken_.push_back(file);
+  }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+  ~NoMoreFiles() {
+    for (const int file : taken_) close(file);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+std::int64_t word(int from, int to, std::int64_t at) {
+  return from * 1'000'000'000LL + to * 10'000'000LL + at;
+}
+
+/// Every rank sends every other `rows` words out of one column, backwards in runs of 1000, into another.
+struct AllToAll {
+  AllToAll(const boost::mpi::communicator& comm, std::int64_t rows)
+      : out(words, rows * comm.size()), in(words, rows * comm.size()) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    sends.resize(ranks);
+    receives.resize(ranks);
+    for (int other = 0; other < comm.size(); ++other) {
+      const std::int64_t base = other * rows;
+      for (std::int64_t row = 0; row < rows; ++row)
+        out.values<std::int64_t>()[static_cast<std::size_t>(base + row)] = word(comm.rank(), other, row);
+      for (std::int64_t end = rows; end > 0; end -= 1000) {
+        const std::int64_t begin = std::max<std::int64_t>(0, end - 1000);
+        sends[static_cast<std::size_t>(other)].add(
+            out.row(base + begin), static_cast<std::size_t>(end - begin) * sizeof(std::int64_t));
+      }
+      receives[static_cast<std::size_t>(other)].add(in.row(base),
+                                                    static_cast<std::size_t>(rows) * sizeof(std::int64_t));
+    }
+  }
+
+  [[nodiscard]] bool arrived(const boost::mpi::communicator& comm, std::int64_t rows) const {
+    const auto values = in.values<std::int64_t>();
+    std::size_t at = 0;
+    for (int other = 0; other < comm.size(); ++other) {
+      for (std::int64_t end = rows; end > 0; end -= 1000) {
+        for (std::int64_t row = std::max<std::int64_t>(0, end - 1000); row < end; ++row) {
+          if (values[at++] != word(other, comm.rank(), row)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  Column out;
+  Column in;
+  std::vector<BlockList> sends;
+  std::vector<BlockList> receives;
+};
+
+// The first, a middle and the last rank, without those that are alone on their node.
+std::set<int> ranks_with_neighbours(const boost::mpi::communicator& world) {
+  MPI_Comm raw = MPI_COMM_NULL;
+  MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw);
+  const boost::mpi::communicator node(raw, boost::mpi::comm_take_ownership);
+  std::vector<int> sizes;
+  boost::mpi::all_gather(world, node.size(), sizes);
+  std::set<int> ranks;
+  for (const int rank : {0, world.size() / 2, world.size() - 1}) {
+    if (sizes[static_cast<std::size_t>(rank)] > 1) ranks.insert(rank);
+  }
+  return ranks;
+}
+
+bool is_shared(const Column& column) {
+  return SharedHeap::of_process().find(column.bytes().data(), column.bytes().size()).has_value();
+}
+
+TEST(SharedMemory, columns_made_after_preparing_lie_where_neighbours_read_them) {
+  const boost::mpi::communicator comm = duplicate(boost::mpi::communicator());
+  prepare_exchange(comm, by_memory);
+  const std::int64_t rows = 20000;
+  AllToAll step(comm, rows);
+  EXPECT_EQ(is_shared(step.out), comm.size() > 1);
+  exchange_messages(comm, step.sends, step.receives, by_memory);
+  EXPECT_TRUE(step.arrived(comm, rows));
+}
+
+TEST(SharedMemory, columns_that_lie_elsewhere_arrive_all_the_same) {
+  const boost::mpi::communicator comm = duplicate(boost::mpi::communicator());
+  prepare_exchange(comm, by_memory);
+  std::pmr::memory_resource* const before = set_column_memory(*std::pmr::new_delete_resource());
+  const std::int64_t rows = 20000;
+  AllToAll step(comm, rows);
+  set_column_memory(*before);
+  EXPECT_FALSE(is_shared(step.out));
+  exchange_messages(comm, step.sends, step.receives, by_memory);
+  EXPECT_TRUE(step.arrived(comm, rows));
+}
+
+TEST(SharedMemory, memory_stays_the_same_over_many_steps) {
+  const boost::mpi::communicator comm = duplicate(boost::mpi::communicator());
+  prepare_exchange(comm, by_memory);
+  std::int64_t reserved = 0;
+  for (int step = 0; step < 20; ++step) {
+    const std::int64_t rows = 5000 + step * 37 % 10 * 100;
+    AllToAll moved(comm, rows);
+    exchange_messages(comm, moved.sends, moved.receives, by_memory);
+    ASSERT_TRUE(moved.arrived(comm, rows));
+    if (step == 10) reserved = SharedHeap::of_process().usage().reserved;
+  }
+  EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
+}
+
+TEST(SharedMemory, a_rank_that_cannot_use_it_makes_all_use_messages) {
+  const boost::mpi::communicator world;
+  for (const int bad : ranks_with_neighbours(world)) {
+    const boost::mpi::communicator comm = duplicate(world);
+    AllToAll step(comm, 3000);
+    {
+      const NoMoreFiles none(comm, bad);
+      prepare_exchange(comm, {});
+    }
+    exchange_messages(comm, step.sends, step.receives, {});
+    EXPECT_TRUE(step.arrived(comm, 3000));
+  }
+}
+
+TEST(SharedMemory, asking_for_it_where_a_rank_cannot_use_it_is_refused_by_all_with_that_ranks_reason) {
+  const boost::mpi::communicator world;
+  for (const int bad : ranks_with_neighbours(world)) {
+    const boost::mpi::communicator comm = duplicate(world);
+    const NoMoreFiles none(comm, bad);
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        prepare_exchange(comm, by_memory);
+        ADD_FAILURE() << "rank " << bad << " can open no file";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.report().where, "shared memory");
+        EXPECT_EQ(error.report().rank, bad);
+        EXPECT_FALSE(error.report().hint.empty());
+      }
+    }
+  }
+}
+
+TEST(SharedMemory, a_rank_that_fails_in_the_middle_fails_all_and_the_next_exchange_works) {
+  const boost::mpi::communicator world;
+  prepare_exchange(duplicate(world), by_memory);
+  // Larger than all files of the heap, so that it lies in one of its own, which nobody has mapped yet.
+  const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
+  Column out(words, reserved / static_cast<std::int64_t>(sizeof(std::int64_t)) + 1);
+  out.values<std::int64_t>()[0] = world.rank();
+  Column in(words, world.size());
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<BlockList> sends(ranks);
+  std::vector<BlockList> receives(ranks);
+  for (int other = 0; other < world.size(); ++other) {
+    sends[static_cast<std::size_t>(other)].add(out.row(0), sizeof(std::int64_t));
+    receives[static_cast<std::size_t>(other)].add(in.row(other), sizeof(std::int64_t));
+  }
+  std::vector<std::int64_t> everybody(ranks);
+  std::iota(everybody.begin(), everybody.end(), 0);
+  for (const int bad : ranks_with_neighbours(world)) {
+    const boost::mpi::communicator comm = duplicate(world);
+    prepare_exchange(comm, by_memory);
+    {
+      const NoMoreFiles none(comm, bad);
+      try {
+        exchange_messages(comm, sends, receives, by_memory);
+        ADD_FAILURE() << "rank " << bad << " can map no file";
+      } catch (const IoError& error) {
+        EXPECT_EQ(error.report().rank, bad);
+      }
+    }
+    exchange_messages(comm, sends, receives, by_memory);
+    const auto values = in.values<std::int64_t>();
+    EXPECT_TRUE(std::ranges::equal(values, everybody));
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# same_bytes.sh SIMULATE_NODES RANKS_PER_NODE WORK_DIR EVENKEEL MPIRUN...: the main job over nodes dumps the same
+# tensors and brings home the same results as on one node with as many ranks, though it takes another path.
+set -euo pipefail
+simulate=$1 ranks=$2 work=$3 evenkeel=$4
+mpirun=("${@:5}")
+nodes="$(tr ',' '\n' <<<"$ranks" | wc -l)"
+total=$((${ranks//,/+}))
+
+rm -rf "$work"
+mkdir -p "$work"
+job=("$evenkeel" run "$(dirname "$simulate")/../configs/quickstart.yaml" --set source.samples=300
+     --set micro_batch.max_tokens=16384 --progress off)
+"$simulate" "$nodes" "$ranks" -- "${job[@]}" --dump "$work/nodes/dump" --results "$work/nodes/results"
+"${mpirun[@]}" -np "$total" "${job[@]}" --dump "$work/one/dump" --results "$work/one/results" \
+  --set exchange.path=point-to-point
+[[ -n "$(find "$work/one/dump" -name 'mb-*.safetensors')" ]]
+diff -r "$work/one" "$work/nodes"
+rm -rf "$work"

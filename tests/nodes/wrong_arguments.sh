@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# wrong_arguments.sh SIMULATE_NODES: wrong arguments give status 2 and say what is right.
+set -euo pipefail
+simulate=$1
+
+refuses() {
+  local expected="$1" said status=0
+  shift
+  said="$("$simulate" "$@" 2>&1)" || status=$?
+  if ((status == 2)) && [[ "$said" == *"$expected"*Usage:* ]]; then return; fi
+  echo "simulate-nodes $*: status $status, said: $said" >&2
+  exit 1
+}
+
+refuses "NODES is ''"
+refuses "NODES is 'two'" two 2 -- true
+refuses "NODES is '0'" 0 2 -- true
+refuses "RANKS_PER_NODE is '2,'" 2 2, -- true
+refuses "has 2 numbers for 3 nodes" 3 3,2 -- true
+refuses "RATE is 'fast'" 2 2 --rate fast -- true
+refuses "-- PROGRAM is missing" 2 2 true
+refuses "-- PROGRAM is missing" 2 2 --
