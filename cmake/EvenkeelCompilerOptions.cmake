@@ -3,7 +3,7 @@
 add_library(evenkeel_compile_options INTERFACE)
 target_compile_features(evenkeel_compile_options INTERFACE cxx_std_20)
 target_compile_options(evenkeel_compile_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
-                       -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wnull-dereference)
+                       -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual)
 # GCC 12 warns of overlapping copies inside its own std::string at -O3 (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(evenkeel_compile_options INTERFACE -Wno-restrict)

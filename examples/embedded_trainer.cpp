@@ -1,12 +1,13 @@
-// A trainer that embeds Evenkeel: it owns MPI and its communicator, makes fresh samples every step, and runs
-// the micro-batches it is handed. The "model" is a stand-in that counts tokens; everything else is what a
-// real one does.
+// A trainer that embeds Evenkeel: it owns MPI and its communicator, makes fresh samples every step, computes
+// log-probs over wide micro-batches, takes them home, and updates over narrow ones. The "model" is a stand-in
+// that scores a token by its label; everything else is what a real one does.
 //
 //   mpirun -n 8 embedded_trainer
 
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 
@@ -15,42 +16,68 @@
 
 namespace {
 
+using namespace evenkeel;
+
 constexpr std::int64_t steps = 3;
 constexpr std::int64_t samples_per_rank = 40;
 
-/// What a rollout worker on this rank would hand over: samples of very different lengths, with a reward each.
-evenkeel::RaggedBatch generate(int rank, std::int64_t step) {
-  std::vector<evenkeel::SampleShape> shapes;
+/// What a rollout worker on this rank would hand over: prompts with 8 responses of very different lengths.
+RaggedBatch generate(int rank, std::int64_t step) {
+  std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < samples_per_rank; ++i) {
     const std::int64_t id = (step * 64 + rank) * samples_per_rank + i;
-    const std::int64_t prompt = 16 + id * 7 % 50;
     const std::int64_t response = id % 10 == 0 ? 1500 : 20 + id * 31 % 300;
-    shapes.push_back({evenkeel::SampleId{id}, static_cast<std::uint64_t>(id / 8), prompt, response});
+    shapes.push_back({SampleId{id}, static_cast<std::uint64_t>(id / 8), 16 + id / 8 * 7 % 50, response});
   }
-  evenkeel::RaggedBatch batch(std::move(shapes));
-  auto& tokens = batch.add_field({"input_ids", evenkeel::DType::int64, evenkeel::FieldKind::token, {}});
+  RaggedBatch batch(std::move(shapes));
+  Column& tokens = batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
   std::int64_t next = 0;
   for (std::int64_t& token : tokens.values<std::int64_t>()) token = next++ % 32000;
-  auto& reward = batch.add_field({"reward", evenkeel::DType::float32, evenkeel::FieldKind::sample, {}});
-  for (float& value : reward.values<float>()) value = 1.0F;
   return batch;
 }
 
-/// Stands in for forward and backward: the tokens that carry loss on this rank.
-double forward_backward(const evenkeel::PackedMicroBatch& micro_batch) {
-  double loss_tokens = 0;
-  for (const float mask : micro_batch.find("loss_mask")->values<float>()) loss_tokens += mask;
-  return loss_tokens;
+/// Stands in for the model: one log-prob a row.
+std::vector<float> log_probs_of(const PackedMicroBatch& micro_batch) {
+  std::vector<float> log_probs;
+  for (const std::int64_t label : micro_batch.find("labels")->values<std::int64_t>())
+    log_probs.push_back(-1.0F / static_cast<float>(2 + std::abs(label) % 7));
+  return log_probs;
 }
 
-double train_step(evenkeel::DataService& service, const boost::mpi::communicator& trainers,
-                  std::int64_t step) {
-  const evenkeel::Step data = service.step(generate(trainers.rank(), step));
-  double loss_tokens = 0;
-  for (const evenkeel::PackedMicroBatch& micro_batch : data.micro_batches) {
-    if (!micro_batch.empty()) loss_tokens += forward_backward(micro_batch);
+/// The log-prob pass: each sample's log-probs come back to the rank that brought it.
+RaggedBatch collect_log_probs(const DataService& service, const Step& pass) {
+  StepResults results(pass.micro_batches.size());
+  for (std::size_t m = 0; m < pass.micro_batches.size(); ++m) {
+    const std::vector<float> log_probs = log_probs_of(pass.micro_batches[m]);
+    results.put(m, "old_log_probs", FieldKind::response_token, std::span<const float>(log_probs));
   }
-  return boost::mpi::all_reduce(trainers, loss_tokens, std::plus<>());
+  return service.collect(pass, results);
+}
+
+/// The update pass: the mean PPO ratio over all loss tokens, weighted as the loss is. It is 1 before the
+/// first optimizer step. `scale` undoes the trainer's own mean over DP ranks.
+double mean_ratio(const DataService& service, const Step& pass) {
+  double sum = 0;
+  for (std::size_t m = 0; m < pass.micro_batches.size(); ++m) {
+    const PackedMicroBatch& micro_batch = pass.micro_batches[m];
+    const std::vector<float> now = log_probs_of(micro_batch);
+    const auto before = micro_batch.find("old_log_probs")->values<float>();
+    const auto weights = micro_batch.find("loss_weights")->values<float>();
+    for (std::size_t row = 0; row < now.size(); ++row)
+      sum += pass.losses[m].scale * weights[row] * std::exp(now[row] - before[row]);
+  }
+  const double total = boost::mpi::all_reduce(service.mesh().world(), sum, std::plus<>());
+  return total / service.mesh().grid().sizes().dp;
+}
+
+Config two_passes(int ranks) {
+  Config config;
+  config.mesh.cp = ranks % 4 == 0 ? 2 : 1;
+  config.micro_batch.max_tokens = 16384;
+  config.profiles["log_prob"] = config.profile({});
+  config.profiles["update"] = config.profile({});
+  config.profiles["update"].micro_batch.max_tokens = 4096;
+  return config;
 }
 
 }  // namespace
@@ -59,19 +86,19 @@ int main(int argc, char** argv) {
   const boost::mpi::environment mpi(argc, argv, boost::mpi::threading::funneled);
   const boost::mpi::communicator world;
   const boost::mpi::communicator trainers = world.split(0);  // a job may keep some ranks for other work
-
-  evenkeel::Config config;
-  config.mesh.cp = trainers.size() % 4 == 0 ? 2 : 1;
-  config.micro_batch.max_tokens = 4096;
-  config.balance.cost = evenkeel::CostModel::flops_7b();
   try {
-    evenkeel::DataService service(trainers, config);
+    DataService service(trainers, two_passes(trainers.size()));
     for (std::int64_t step = 0; step < steps; ++step) {
-      const double loss_tokens = train_step(service, trainers, step);
+      Step pass = service.step(generate(trainers.rank(), step), "log_prob");
+      const std::size_t wide = pass.micro_batches.size();
+      const RaggedBatch old_log_probs = collect_log_probs(service, pass);
+      pass = service.step(std::move(pass), "update", old_log_probs);  // tokens stay where they are
+      const double ratio = mean_ratio(service, pass);
       if (trainers.rank() == 0)
-        std::printf("step %lld: %.0f loss tokens\n", static_cast<long long>(step), loss_tokens);
+        std::printf("step %lld: %zu log-prob and %zu update micro-batches, mean ratio %.6f\n",
+                    static_cast<long long>(step), wide, pass.micro_batches.size(), ratio);
     }
-  } catch (const evenkeel::Error& error) {
+  } catch (const Error& error) {
     // Every rank throws the same error, so one of them reports it and all leave together.
     if (trainers.rank() == 0) std::fprintf(stderr, "%s\n", error.what());
     return 1;

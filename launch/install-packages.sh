@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Evenkeel needs to build, run and test, and only those that are missing.
-# Says nothing when none is. Runs as root, or as a user who may use sudo without a password.
+# Says nothing when none is. Runs as root, or as a user who may use sudo without a password. `--torch` adds libtorch,
+# for the optional library Evenkeel::torch.
 set -euo pipefail
 
 packages=(
@@ -10,9 +11,20 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libgmock-dev libgtest-dev librapidcheck-dev        # tests
+  libbenchmark-dev                                   # micro-benchmarks
   iproute2                                           # simulated nodes
   python3
 )
+while (($#)); do
+  case "$1" in
+    --torch) packages+=(libtorch-dev) ;;
+    *)
+      echo "install-packages: unknown argument '$1'; there is --torch" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
 
 is_installed() {
   [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "differencing_limit.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/quality.hpp"
@@ -21,9 +22,7 @@ struct Starts {
 
 Starts starts_for(std::int64_t k, GroupSize group_size) {
   if (group_size == GroupSize::equal) return {longest_processing_time, karmarkar_karp};
-  // Free differencing is O(n k) at worst, seconds for many more groups.
-  constexpr std::int64_t most_groups = 1 << 14;
-  if (k > most_groups) return {longest_processing_time, nullptr};
+  if (k > most_differenced_groups) return {longest_processing_time, nullptr};
   return {karmarkar_karp, longest_processing_time};
 }
 

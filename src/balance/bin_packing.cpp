@@ -114,6 +114,18 @@ Partition first_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits li
   return Partition{bins};
 }
 
+Partition pack_bins(std::span<const std::int64_t> sizes, BinLimits limits, BinPacking algorithm) {
+  switch (algorithm) {
+    case BinPacking::best_fit_decreasing:
+      return best_fit_decreasing(sizes, limits);
+    case BinPacking::modified_first_fit_decreasing:
+      return modified_first_fit_decreasing(sizes, limits);
+    case BinPacking::first_fit_decreasing:
+      break;
+  }
+  return first_fit_decreasing(sizes, limits);
+}
+
 Partition best_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits) {
   balance_checks::checked_sum_within(sizes, limits);
   return Partition{best_fit(descending_items_smaller_first(sizes), limits)};

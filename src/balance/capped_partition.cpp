@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "checks.hpp"
+#include "differencing_limit.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/quality.hpp"
@@ -45,25 +47,30 @@ class LimitedItems {
 
   [[nodiscard]] std::int64_t lower_bound() const { return lower_bound_; }
 
-  /// Karmarkar-Karp on costs, if it keeps the limits on sizes.
+  /// Karmarkar-Karp on costs, or longest processing time where that is slow, if it keeps the limits on sizes.
   [[nodiscard]] std::optional<Partition> balanced(std::int64_t k) const {
-    Partition partition = karmarkar_karp(costs_, k);
+    Partition partition =
+        k > most_differenced_groups ? longest_processing_time(costs_, k) : karmarkar_karp(costs_, k);
     if (!keeps_limits(partition)) return std::nullopt;
     return partition;
   }
 
-  /// The smaller of the two packings by falling size.
+  /// The smallest of the packings by falling size, the first of equals.
   [[nodiscard]] Partition packed() const {
-    Partition first_fit = first_fit_decreasing(sizes_, limits_);
-    if (first_fit.size() == lower_bound_) return first_fit;
-    Partition best_fit = best_fit_decreasing(sizes_, limits_);
-    return best_fit.size() < first_fit.size() ? best_fit : first_fit;
+    Partition smallest = first_fit_decreasing(sizes_, limits_);
+    for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
+      if (smallest.size() == lower_bound_) break;
+      Partition other = pack(sizes_, limits_);
+      if (other.size() < smallest.size()) smallest = std::move(other);
+    }
+    return smallest;
   }
 
   /// A packing into k groups that keeps the limits, if one is found: the most even one first.
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
     if (std::optional<Partition> found = balanced(k)) return found;
     for (const auto& deal : {karmarkar_karp, longest_processing_time}) {
+      if (deal == karmarkar_karp && k > most_differenced_groups) continue;
       const Partition start = deal(sizes_, k, GroupSize::free);
       GroupExchanges groups(start, sizes_, {.sizes = {}, .limits = {.max_items = limits_.max_items}});
       groups.even_out(limits_.max_size);
@@ -127,20 +134,26 @@ GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_
   return {items.lower_bound(), packed_size};
 }
 
+std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
+                                                    std::span<const std::int64_t> sizes, BinLimits limits,
+                                                    std::int64_t k) {
+  const LimitedItems items(costs, sizes, limits);
+  if (costs.empty() && k == 0) return Partition{};
+  balance_checks::require_groups(k);
+  if (k < items.lower_bound()) return std::nullopt;
+  if (std::optional<Partition> partition = items.balanced(k)) return partition;
+  if (const std::optional<Partition> start = items.packed_into_at_most(k)) return items.evened_out(*start, k);
+  return std::nullopt;
+}
+
 Partition partition_under_limits(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
                                  BinLimits limits, std::int64_t k) {
-  const LimitedItems items(costs, sizes, limits);
-  if (costs.empty() && k == 0) return {};
-  balance_checks::require_groups(k);
-  if (k >= items.lower_bound()) {
-    if (std::optional<Partition> partition = items.balanced(k)) return *partition;
-    if (const std::optional<Partition> start = items.packed_into_at_most(k))
-      return items.evened_out(*start, k);
-  }
+  if (std::optional<Partition> partition = try_partition_under_limits(costs, sizes, limits, k))
+    return *std::move(partition);
   throw LimitError("k",
                    "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
-                       " groups under the limits was found; at least " + std::to_string(items.lower_bound()) +
-                       " are needed",
+                       " groups under the limits was found; at least " +
+                       std::to_string(min_bins_lower_bound(sizes, limits)) + " are needed",
                    "ask count_groups() how many are");
 }
 

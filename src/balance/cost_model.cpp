@@ -1,5 +1,6 @@
 #include "evenkeel/balance/cost_model.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,16 +50,39 @@ std::int64_t head_dim_of(const ModelDescription& model) {
   return model.hidden_size / model.heads;
 }
 
+/// quadratic * w (2 s - w), where w is the window or, when that is no shorter, s: then it is s^2.
+std::optional<std::int64_t> attention_cost(const CostModel& model, std::int64_t tokens) {
+  const std::int64_t reach = model.window == 0 ? tokens : std::min(tokens, model.window);
+  const std::optional<std::int64_t> both_ways = multiply_add(1, tokens, tokens - reach);
+  const auto pairs = both_ways ? multiply_add(reach, *both_ways, 0) : std::nullopt;
+  return pairs ? multiply_add(model.quadratic, *pairs, 0) : std::nullopt;
+}
+
 }  // namespace
 
 Cost CostModel::operator()(std::int64_t tokens) const {
-  // (quadratic * s + linear) * s
-  const std::optional<std::int64_t> per_token = multiply_add(quadratic, tokens, linear);
-  const std::optional<std::int64_t> cost = per_token ? multiply_add(*per_token, tokens, 0) : std::nullopt;
+  const std::optional<std::int64_t> attention = quadratic == 0 ? 0 : attention_cost(*this, tokens);
+  const std::optional<std::int64_t> cost =
+      attention ? multiply_add(linear, tokens, *attention) : std::nullopt;
   if (!cost) {
     throw LimitError("cost", "a sample of " + std::to_string(tokens) + " tokens costs 2^62 or more");
   }
   return *cost;
+}
+
+Cost cost_of_group(const CostModel& model, std::int64_t prefix, std::span<const std::int64_t> suffixes) {
+  const Cost of_prefix = model(prefix);
+  Cost sum = of_prefix;
+  for (const std::int64_t suffix : suffixes) {
+    const std::optional<std::int64_t> longer = multiply_add(1, model(prefix + suffix) - of_prefix, sum);
+    if (!longer) {
+      throw LimitError("cost", "a group of " + std::to_string(suffixes.size()) +
+                                   " samples with a prefix of " + std::to_string(prefix) +
+                                   " tokens costs 2^62 or more");
+    }
+    sum = *longer;
+  }
+  return sum;
 }
 
 CostModel CostModel::from_model(const ModelDescription& model) {
@@ -70,20 +94,29 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   require_positive("ffn_size", model.ffn_size);
   require_positive("vocab_size", model.vocab_size);
   require_positive("active_experts", model.active_experts);
+  require_not_negative("shared_experts", model.shared_experts);
+  require_not_negative("shared_ffn_size", model.shared_ffn_size);
+  require_not_negative("sliding_window", model.sliding_window);
 
   const std::int64_t head_dim = head_dim_of(model);
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
   const std::int64_t query_width = model_product(model.heads, head_dim);
   const std::int64_t kv_width = model_product(kv_heads, head_dim);
   // Queries and output read query_width columns each, keys and values kv_width; a gated block has 3 matrices.
-  const std::int64_t ffn_columns = model_product(model_product(3, model.ffn_size), model.active_experts);
+  const std::int64_t shared_width = model.shared_ffn_size > 0 ? model.shared_ffn_size : model.ffn_size;
+  const std::int64_t ffn_width =
+      model_product(model.ffn_size, model.active_experts, model_product(shared_width, model.shared_experts));
+  const std::int64_t ffn_columns = model_product(3, ffn_width);
   const std::int64_t attention_columns = model_product(2, query_width, model_product(2, kv_width));
   const std::int64_t columns = model_product(attention_columns, 1, ffn_columns);
   const std::int64_t head_and_layers = model_product(model.layers, columns, model.vocab_size);
   const std::int64_t weights = model_product(model.hidden_size, head_and_layers);
-  // 2 FLOPs a weight over 4 * query_width * layers / 2 a pair of tokens: the twos cancel.
-  const std::int64_t unit = model_product(query_width, model.layers);
-  return {(weights + unit / 2) / unit, 1};
+  // 2 FLOPs a weight over 4 * query_width * layers / 2 a pair of tokens: the twos cancel. With the backward
+  // pass, 6 FLOPs a weight over 14 / 4 of the forward's a pair.
+  const std::int64_t pair = model_product(query_width, model.layers);
+  const std::int64_t work = model_product(weights, model.backward ? 6 : 1);
+  const std::int64_t unit = model_product(pair, model.backward ? 7 : 1);
+  return {(work + unit / 2) / unit, 1, model.sliding_window};
 }
 
 }  // namespace evenkeel

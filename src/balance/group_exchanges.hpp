@@ -2,24 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/partition.hpp"
-#include "item_order.hpp"
+#include "item_exchange.hpp"
 
 namespace evenkeel {
-
-/// What exchanges between groups must keep.
-struct ExchangeRules {
-  bool keep_counts = false;               ///< swaps only
-  std::span<const std::int64_t> sizes{};  ///< what `limits` bound, one an item; empty when nothing is limited
-  BinLimits limits{};
-};
 
 /// Groups made more even on costs, exchange by exchange: an item moves from the costliest group to a cheaper
 /// one, or two are swapped. Every step keeps the rules and makes the larger of its two groups smaller, so
@@ -38,29 +29,14 @@ class GroupExchanges {
   [[nodiscard]] Partition result() const;
 
  private:
-  struct Group {
-    Cost cost = 0;
-    std::int64_t size = 0;
+  struct Group : ItemGroup {  ///< its items are listed once it is open
     bool is_open = false;
-    std::vector<CostedItem> items;  ///< ascending, once the group is open
   };
-  /// Positions in the lists of the costlier group and of the cheaper one. `given` leaves the costlier group;
-  /// `taken`, if any, comes back for it.
-  struct Exchange {
-    std::size_t given = 0;
-    std::optional<std::size_t> taken;
-  };
-  class PairSearch;
 
   /// Lists the group's items: most groups of a good start never need that.
   void open(std::size_t g);
   bool improve_costliest(std::int64_t& budget);
   void apply(std::size_t heavy, std::size_t light, const Exchange& exchange);
-  CostedItem take(Group& from, std::size_t position) const;
-  void put(Group& into, const CostedItem& entry) const;
-  [[nodiscard]] std::int64_t size_of(const CostedItem& entry) const {
-    return rules_.sizes.empty() ? 0 : rules_.sizes[static_cast<std::size_t>(entry.item)];
-  }
 
   const Partition& start_;
   std::span<const Cost> costs_;

@@ -14,6 +14,7 @@ void add_plan_command(CLI::App& app, Action& chosen);
 void add_synth_command(CLI::App& app, Action& chosen);
 void add_inspect_command(CLI::App& app, Action& chosen);
 void add_config_command(CLI::App& app, Action& chosen);
+void add_bench_command(CLI::App& app, Action& chosen);
 /// Adds a subcommand of `config`.
 void add_config_import_command(CLI::App& config, Action& chosen);
 

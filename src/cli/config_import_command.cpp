@@ -1,11 +1,10 @@
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <span>
 
 #include "cli/commands.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/io/atomic_file.hpp"
+#include "evenkeel/service/config_file.hpp"
 #include "evenkeel/service/config_import.hpp"
 
 namespace evenkeel::cli {
@@ -26,19 +25,11 @@ constexpr const char* footer =
     "  evenkeel config import grpo.yaml > evenkeel.yaml\n"
     "  evenkeel config import ppo_trainer.yaml --from verl --preset --output evenkeel.yaml";
 
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw IoError(file.string(), "cannot open the configuration");
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
 int run(const Options& options) {
   ImportOptions import;
   import.from = foreign_system(options.from);
   import.preset = options.preset;
-  const ImportedConfig imported = import_config(read_text(options.file), options.file.string(), import);
+  const ImportedConfig imported = import_config(read_config_text(options.file), options.file.string(), import);
   if (options.output.empty()) {
     std::cout << imported.yaml;
     std::cerr << import_table(imported);

@@ -24,7 +24,8 @@ constexpr const char* examples =
     "  evenkeel plan --lengths lengths.csv --config job.yaml --ranks 64 --json plan.json\n"
     "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
     "  evenkeel inspect rollouts.jsonl\n"
-    "  evenkeel config schema";
+    "  evenkeel config schema\n"
+    "  evenkeel bench pack";
 
 // Under a launcher every rank parses the same words. Rank 0 tells the user, and the others wait until it has:
 // a launcher kills the rest of a job as soon as one rank fails.
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   add_synth_command(app, chosen);
   add_inspect_command(app, chosen);
   add_config_command(app, chosen);
+  add_bench_command(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/collectives/all_gatherv.hpp>
 #include <boost/mpi/datatype.hpp>
+#include <cstring>
 #include <vector>
 
 #include "evenkeel/base/narrow.hpp"
@@ -23,6 +24,7 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::SampleLengths& sample, unsigned /*version*/) {
   archive& sample.shape;
   archive& sample.loss_tokens;
+  archive& sample.prompt_hash;
 }
 
 }  // namespace boost::serialization
@@ -39,17 +41,51 @@ std::vector<int> sizes_of(std::span<const std::int64_t> counts) {
   return sizes;
 }
 
-}  // namespace
-
-std::vector<SampleLengths> lengths_of(const RaggedBatch& batch) {
+// Loss tokens are the marked rows of each sample from `first_row` on, where the batch brings a mask.
+template <typename FirstRow>
+std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, FirstRow first_row) {
   std::vector<SampleLengths> lengths;
-  for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1});
+  for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
   const Column* mask = batch.find(loss_mask_field);
   if (mask == nullptr || mask->spec().kind != FieldKind::token) return lengths;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(FieldKind::token, i);
-    std::int64_t& count = lengths[static_cast<std::size_t>(i)].loss_tokens = 0;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) count += is_set(*mask, row) ? 1 : 0;
+    SampleLengths& sample = lengths[static_cast<std::size_t>(i)];
+    sample.loss_tokens = 0;
+    for (std::int64_t row = rows.begin + first_row(sample.shape); row < rows.end; ++row)
+      sample.loss_tokens += is_set(*mask, row) ? 1 : 0;
+  }
+  return lengths;
+}
+
+// FNV-1a, 8 bytes at a time.
+std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof(word));
+    hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::vector<SampleLengths> lengths_of(const RaggedBatch& batch) {
+  return counted_lengths(batch, [](const SampleShape&) { return std::int64_t{0}; });
+}
+
+std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
+  std::vector<SampleLengths> lengths = counted_lengths(
+      batch, [](const SampleShape& sample) { return std::max<std::int64_t>(0, sample.prompt - 1); });
+  if (batch.size() == 0) return lengths;
+  const auto tokens = std::as_bytes(batch.at(input_ids_field).values<std::int64_t>());
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    SampleLengths& sample = lengths[static_cast<std::size_t>(i)];
+    const auto begin = static_cast<std::size_t>(batch.rows_of(FieldKind::token, i).begin);
+    sample.prompt_hash = hash_of(tokens.subspan(
+        begin * sizeof(std::int64_t), static_cast<std::size_t>(sample.shape.prompt) * sizeof(std::int64_t)));
   }
   return lengths;
 }
@@ -72,7 +108,8 @@ LengthTable gather_lengths(const boost::mpi::communicator& comm, std::span<const
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     for (std::int64_t i = 0; i < counts[rank]; ++i) {
       const SampleLengths& sample = samples[entries.size()];
-      entries.push_back({sample.shape, WorldRank{static_cast<int>(rank)}, i, sample.loss_tokens});
+      entries.push_back(
+          {sample.shape, WorldRank{static_cast<int>(rank)}, i, sample.loss_tokens, sample.prompt_hash});
     }
   }
   return LengthTable(std::move(entries));

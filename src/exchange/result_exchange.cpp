@@ -33,8 +33,30 @@ std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) 
   return (plan.aligned_tokens == 0 ? filler : plan.aligned_tokens) / step.cp.size;
 }
 
-std::int64_t sequences(const MicroBatchPlan& plan) {
-  return static_cast<std::int64_t>(plan.entries.size()) + (plan.aligned_tokens == 0 ? 1 : 0);
+std::int64_t num_samples(const MicroBatchPlan& plan) {
+  return std::ssize(plan.entries) + (plan.aligned_tokens == 0 ? 1 : 0);
+}
+
+// Response tokens that this CP rank predicts in a micro-batch with shared prefixes.
+std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& frame, CpRank rank) {
+  std::int64_t predictions = 0;
+  for (const std::int64_t entry : plan.entries) {
+    for (const std::int64_t segment : frame.dealt.segments.path_of(entry)) {
+      for (const RowMove& move :
+           rows_to_move(FieldKind::response_token, frame.cut_of(segment, entry, rank))) {
+        predictions += move.source.size();
+      }
+    }
+  }
+  return predictions;
+}
+
+std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
+                         CpRank rank) {
+  if (kind == FieldKind::sample) return num_samples(plan);
+  if (kind == FieldKind::response_token && step.dealt.shared)
+    return num_predictions(plan, {step.table, step.dealt, step.cp}, rank);
+  return local_rows(plan, step);
 }
 
 void require_column(const Column* column, const FieldSpec& spec, std::int64_t rows, std::size_t micro_batch) {
@@ -49,7 +71,7 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
   }
 }
 
-void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results) {
+void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results, CpRank rank) {
   if (results.size() != step.micro_batches.size()) {
     throw InputError("results", "of " + std::to_string(results.size()) + " micro-batches for a step of " +
                                     std::to_string(step.micro_batches.size()));
@@ -63,7 +85,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {
       const FieldSpec& spec = column.spec();
-      const std::int64_t rows = spec.kind == FieldKind::sample ? sequences(plan) : local_rows(plan, step);
+      const std::int64_t rows = rows_wanted(spec.kind, plan, step, rank);
       require_column(find(results[m], spec.name), spec, rows, m);
     }
   }
@@ -88,12 +110,6 @@ RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<c
   return batch;
 }
 
-std::vector<const Column*> columns_of(const RaggedBatch& batch, std::span<const FieldSpec> fields) {
-  std::vector<const Column*> columns;
-  for (const FieldSpec& field : fields) columns.push_back(batch.find(field.name));
-  return columns;
-}
-
 std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, const TransferFrame& frame,
                                 const TransferPlan& transfers, std::span<const FieldSpec> fields,
                                 std::span<const MicroBatchResults> results) {
@@ -109,16 +125,17 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
     for (const std::int64_t entry : transfers.from_owner[owner]) {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (sends_field(fields[f].kind, mesh.here().cp))
-          side.add_field(entry, columns[f], fields[f].kind, sends[owner]);
+          side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
       }
     }
   }
   return sends;
 }
 
-std::vector<BlockList> incoming(const Mesh& mesh, const RaggedSide& side, const TransferPlan& transfers,
-                                std::span<const FieldSpec> fields) {
+std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, const RaggedBatch& mine,
+                                const TransferPlan& transfers, std::span<const FieldSpec> fields) {
   const Grid& grid = mesh.grid();
+  const RaggedSide side(frame, mine);
   std::vector<BlockList> receives(static_cast<std::size_t>(grid.num_ranks()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const GridPoint place = grid.point_of(WorldRank{rank});
@@ -126,7 +143,8 @@ std::vector<BlockList> incoming(const Mesh& mesh, const RaggedSide& side, const 
     for (const std::int64_t entry : transfers.to_dp_rank[static_cast<std::size_t>(place.dp)]) {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (!sends_field(fields[f].kind, place.cp)) continue;
-        side.add_field(entry, CpRank{place.cp}, f, receives[static_cast<std::size_t>(rank)]);
+        side.add_sample(entry, CpRank{place.cp}, mine.at(fields[f].name),
+                        receives[static_cast<std::size_t>(rank)]);
       }
     }
   }
@@ -143,7 +161,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                            std::span<const MicroBatchResults> results, const ExchangeOptions& options) {
   const bool reports = reports_results(mesh);
   together(mesh.world(), [&] {
-    if (reports) require_results(step, results);
+    if (reports) require_results(step, results, CpRank{mesh.here().cp});
   });
   const std::vector<FieldSpec> fields =
       agree_on_fields(mesh.world(), reports ? std::optional(specs_of(results)) : std::nullopt);
@@ -152,9 +170,8 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   const TransferFrame frame{step.table, step.dealt, step.cp};
   const TransferPlan transfers = plan_transfers(step.table, step.dealt.shares, mesh.rank(),
                                                 DpRank{mesh.here().dp}, mesh.grid().num_ranks());
-  const RaggedSide side(frame, mine, columns_of(mine, fields));
   exchange_messages(mesh.world(), outgoing(mesh, step, frame, transfers, fields, results),
-                    incoming(mesh, side, transfers, fields), options);
+                    incoming(mesh, frame, mine, transfers, fields), options);
   return mine;
 }
 

@@ -3,60 +3,131 @@
 namespace evenkeel {
 namespace {
 
-std::size_t bytes_of(const RowMove& move, const Column& column) {
-  return static_cast<std::size_t>(move.source.size()) * column.spec().row_bytes();
+std::size_t bytes_of(std::int64_t rows, const Column& column) {
+  return static_cast<std::size_t>(rows) * column.spec().row_bytes();
 }
 
 }  // namespace
 
-void RaggedSide::add_field(std::int64_t entry, CpRank rank, std::size_t field, BlockList& blocks) const {
-  add_rows(entry, field, rows_to_move(columns_[field]->spec().kind, frame_.cut_of(entry, rank)), blocks);
+void RaggedSide::add_segment(std::int64_t segment, CpRank rank, const Column& column,
+                             BlockList& blocks) const {
+  const SequenceCut cut = frame_.cut_of(segment, rank);
+  add_rows(frame_.dealt.segments[segment].entry, column, rows_to_move(FieldKind::token, cut), 0, blocks);
 }
 
-void RaggedSide::add_halo(std::int64_t entry, CpRank rank, std::size_t field, BlockList& blocks) const {
-  add_rows(entry, field, halo_to_move(frame_.cut_of(entry, rank)), blocks);
+void RaggedSide::add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const {
+  add_rows(frame_.dealt.segments[segment].entry, column, halo_to_move(frame_.cut_of(segment, rank)), 0,
+           blocks);
 }
 
-void RaggedSide::add_rows(std::int64_t entry, std::size_t field, const RowMoves& moves,
+void RaggedSide::add_sample(std::int64_t entry, CpRank rank, const Column& column, BlockList& blocks) const {
+  const FieldKind kind = column.spec().kind;
+  if (kind == FieldKind::sample) {
+    const std::int64_t row = frame_.table[entry].owner_index;
+    blocks.add(column.row(row), bytes_of(1, column));
+    return;
+  }
+  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+    add_rows(entry, column, rows_to_move(kind, frame_.cut_of(segment, entry, rank)), 0, blocks);
+  }
+}
+
+void RaggedSide::add_responses(std::int64_t entry, CpRank rank, const Column& column, std::int64_t shift,
+                               BlockList& blocks) const {
+  const std::int64_t first = frame_.table[entry].shape.prompt + shift;
+  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+    const SequenceCut cut = frame_.cut_of(segment, entry, rank);
+    add_rows(entry, column, rows_to_move(FieldKind::response_token, cut), first, blocks);
+  }
+}
+
+void RaggedSide::add_rows(std::int64_t entry, const Column& column, const RowMoves& moves, std::int64_t shift,
                           BlockList& blocks) const {
-  const Column& column = *columns_[field];
-  const std::int64_t base = batch_.rows_of(column.spec().kind, frame_.table[entry].owner_index).begin;
-  for (const RowMove& move : moves) blocks.add(column.row(base + move.source.begin), bytes_of(move, column));
+  const std::int64_t base = batch_.rows_of(column.spec().kind, frame_.table[entry].owner_index).begin + shift;
+  for (const RowMove& move : moves)
+    blocks.add(column.row(base + move.source.begin), bytes_of(move.source.size(), column));
 }
 
 PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, CpRank rank)
     : frame_(frame), rank_(rank) {
-  for (const MicroBatchPlan& plan : plans) {
-    std::int64_t sequence = 0;
-    std::int64_t row = 0;
-    std::int64_t run = 0;
-    for (const std::int64_t entry : plan.entries) {
-      slots_[entry] = {num_runs_.size(), sequence++, row, run};
-      const SequenceCut cut = frame_.cut_of(entry, rank_);
-      row += cut.aligned_length / frame_.cp.size;
-      run += static_cast<std::int64_t>(rows_to_move(FieldKind::token, cut).size());
+  for (std::size_t m = 0; m < plans.size(); ++m) {
+    add_segments(m, plans[m]);
+    add_samples(m, plans[m]);
+  }
+}
+
+void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
+  std::int64_t row = 0;
+  std::int64_t run = 0;
+  for (const std::int64_t segment : segments_of(frame_.dealt, plan)) {
+    segment_slots_[segment] = {m, row, run};
+    const SequenceCut cut = frame_.cut_of(segment, rank_);
+    row += cut.aligned_length / frame_.cp.size;
+    run += static_cast<std::int64_t>(rows_to_move(FieldKind::token, cut).size());
+  }
+  num_runs_.push_back(run);
+}
+
+void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
+  std::int64_t prediction = 0;
+  std::int64_t row = 0;
+  for (const std::int64_t entry : plan.entries) {
+    sample_slots_[entry] = {m, row++, prediction};
+    if (frame_.dealt.shared) prediction += predictions_of(entry);
+  }
+}
+
+std::int64_t PackedSide::predictions_of(std::int64_t entry) const {
+  std::int64_t predictions = 0;
+  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+    for (const RowMove& move :
+         rows_to_move(FieldKind::response_token, frame_.cut_of(segment, entry, rank_))) {
+      predictions += move.source.size();
     }
-    num_runs_.push_back(run);
   }
+  return predictions;
 }
 
-void PackedSide::add_field(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
-                           BlockList& blocks) const {
-  const Slot& slot = slots_.at(entry);
+void PackedSide::add_segment(std::int64_t segment, std::span<const Column* const> columns,
+                             BlockList& blocks) const {
+  const SegmentSlot& slot = segment_slots_.at(segment);
   const Column& column = *columns[slot.micro_batch];
-  const std::int64_t base = kind == FieldKind::sample ? slot.sequence : slot.first_row;
-  for (const RowMove& move : rows_to_move(kind, frame_.cut_of(entry, rank_))) {
-    blocks.add(column.row(base + move.target), bytes_of(move, column));
-  }
+  for (const RowMove& move : rows_to_move(FieldKind::token, frame_.cut_of(segment, rank_)))
+    blocks.add(column.row(slot.first_row + move.target), bytes_of(move.source.size(), column));
 }
 
-void PackedSide::add_halo(std::int64_t entry, std::span<std::vector<std::int64_t>> halos,
+void PackedSide::add_halo(std::int64_t segment, std::span<std::vector<std::int64_t>> halos,
                           BlockList& blocks) const {
-  const Slot& slot = slots_.at(entry);
-  for (const RowMove& move : halo_to_move(frame_.cut_of(entry, rank_))) {
+  const SegmentSlot& slot = segment_slots_.at(segment);
+  for (const RowMove& move : halo_to_move(frame_.cut_of(segment, rank_))) {
     const auto run = static_cast<std::size_t>(slot.first_run + move.target);
     blocks.add(std::as_bytes(std::span(&halos[slot.micro_batch][run], 1)).data(), sizeof(std::int64_t));
   }
+}
+
+void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
+                            BlockList& blocks) const {
+  const SampleSlot& slot = sample_slots_.at(entry);
+  const Column& column = *columns[slot.micro_batch];
+  if (kind == FieldKind::sample) {
+    blocks.add(column.row(slot.row), bytes_of(1, column));
+    return;
+  }
+  if (kind == FieldKind::response_token && frame_.dealt.shared) {
+    add_predictions(slot, entry, column, blocks);
+    return;
+  }
+  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+    const std::int64_t base = segment_slots_.at(segment).first_row;
+    for (const RowMove& move : rows_to_move(kind, frame_.cut_of(segment, entry, rank_)))
+      blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));
+  }
+}
+
+void PackedSide::add_predictions(const SampleSlot& slot, std::int64_t entry, const Column& column,
+                                 BlockList& blocks) const {
+  const std::int64_t predictions = predictions_of(entry);
+  blocks.add(column.row(slot.first_prediction), bytes_of(predictions, column));
 }
 
 }  // namespace evenkeel

@@ -21,61 +21,84 @@ struct TransferFrame {
   const DealtStep& dealt;
   CpGroup cp;
 
-  [[nodiscard]] SequenceCut cut_of(std::int64_t entry, CpRank rank) const {
+  /// How a segment is cut, seen as a part of its own sample or of another one whose path it is on.
+  [[nodiscard]] SequenceCut cut_of(std::int64_t segment, std::int64_t entry, CpRank rank) const {
+    const Segment& part = dealt.segments[segment];
     const SampleShape& shape = table[entry].shape;
-    return {shape.prompt, shape.length(), dealt.aligned_lengths[static_cast<std::size_t>(entry)], cp, rank};
+    return {shape.prompt, shape.length(), part.rows, part.aligned_length, cp, rank};
+  }
+  [[nodiscard]] SequenceCut cut_of(std::int64_t segment, CpRank rank) const {
+    return cut_of(segment, dealt.segments[segment].entry, rank);
   }
 };
 
-/// The ragged side: columns of the samples a rank owns. Appends the bytes of one sample that CP rank `rank`
-/// holds, field after field and run after run.
+/// The ragged side: columns of the samples a rank owns. Appends the bytes of one segment or sample that CP
+/// rank `rank` holds, run after run.
 class RaggedSide {
  public:
-  /// `columns` are of `batch`, whose samples are this rank's in the table.
-  RaggedSide(const TransferFrame& frame, const RaggedBatch& batch, std::vector<const Column*> columns)
-      : frame_(frame), batch_(batch), columns_(std::move(columns)) {}
+  /// `batch` holds this rank's samples of the table.
+  RaggedSide(const TransferFrame& frame, const RaggedBatch& batch) : frame_(frame), batch_(batch) {}
 
-  void add_field(std::int64_t entry, CpRank rank, std::size_t field, BlockList& blocks) const;
+  /// Rows of a token field.
+  void add_segment(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const;
   /// The tokens after the runs, of an int64 token field.
-  void add_halo(std::int64_t entry, CpRank rank, std::size_t field, BlockList& blocks) const;
+  void add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const;
+  /// Rows of a sample over its whole path, of a field of any kind: those of its tokens, of its response
+  /// tokens whose predicting rows the rank holds, or its own.
+  void add_sample(std::int64_t entry, CpRank rank, const Column& column, BlockList& blocks) const;
+  /// The same for response tokens out of a token field, whose row prompt + shift + i is of response token i.
+  void add_responses(std::int64_t entry, CpRank rank, const Column& column, std::int64_t shift,
+                     BlockList& blocks) const;
 
  private:
-  void add_rows(std::int64_t entry, std::size_t field, const RowMoves& moves, BlockList& blocks) const;
+  void add_rows(std::int64_t entry, const Column& column, const RowMoves& moves, std::int64_t shift,
+                BlockList& blocks) const;
 
   const TransferFrame& frame_;
   const RaggedBatch& batch_;
-  std::vector<const Column*> columns_;
 };
 
-/// The packed side: columns of a consumer's micro-batches. Appends the bytes at which one sample's rows
-/// stand, in the same order.
+/// The packed side: columns of a consumer's micro-batches, `columns[m]` of micro-batch m. Appends the bytes
+/// at which the same rows stand, in the same order.
 class PackedSide {
  public:
-  /// Field f of a micro-batch is the same for all of them. `micro_batches` may still get fields after
-  /// construction.
   PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, CpRank rank);
 
-  /// `columns[m]` is the field's column of micro-batch m; `kind` is the kind it has on the ragged side.
-  void add_field(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
-                 BlockList& blocks) const;
+  void add_segment(std::int64_t segment, std::span<const Column* const> columns, BlockList& blocks) const;
   /// The places of the tokens after the runs; `halos[m]` has one token a run of micro-batch m.
-  void add_halo(std::int64_t entry, std::span<std::vector<std::int64_t>> halos, BlockList& blocks) const;
+  void add_halo(std::int64_t segment, std::span<std::vector<std::int64_t>> halos, BlockList& blocks) const;
+  /// `kind` is the kind the field has on the ragged side. Response tokens stand beside their labels: at the
+  /// rows that predict them or, with shared prefixes, one a prediction.
+  void add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
+                  BlockList& blocks) const;
 
   /// Runs of true rows in each micro-batch.
   [[nodiscard]] std::span<const std::int64_t> num_runs() const noexcept { return num_runs_; }
 
  private:
-  /// Where a sample stands among the micro-batches.
-  struct Slot {
+  /// Where a segment stands among the micro-batches.
+  struct SegmentSlot {
     std::size_t micro_batch = 0;
-    std::int64_t sequence = 0;
-    std::int64_t first_row = 0;  ///< of the sequence in local packed rows
-    std::int64_t first_run = 0;  ///< of the sequence among the micro-batch's runs
+    std::int64_t first_row = 0;  ///< in local packed rows
+    std::int64_t first_run = 0;  ///< among the micro-batch's runs
   };
+  /// Where a sample's own rows stand.
+  struct SampleSlot {
+    std::size_t micro_batch = 0;
+    std::int64_t row = 0;               ///< among the micro-batch's samples
+    std::int64_t first_prediction = 0;  ///< with shared prefixes
+  };
+
+  void add_segments(std::size_t m, const MicroBatchPlan& plan);
+  void add_samples(std::size_t m, const MicroBatchPlan& plan);
+  [[nodiscard]] std::int64_t predictions_of(std::int64_t entry) const;
+  void add_predictions(const SampleSlot& slot, std::int64_t entry, const Column& column,
+                       BlockList& blocks) const;
 
   const TransferFrame& frame_;
   CpRank rank_;
-  std::unordered_map<std::int64_t, Slot> slots_;  // by table entry
+  std::unordered_map<std::int64_t, SegmentSlot> segment_slots_;
+  std::unordered_map<std::int64_t, SampleSlot> sample_slots_;  // by table entry
   std::vector<std::int64_t> num_runs_;
 };
 

@@ -1,11 +1,13 @@
 #include "evenkeel/pack/pack_rows.hpp"
 
-#include <cstring>
+#include <deque>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
 #include "packed_walk.hpp"
 #include "row_fill.hpp"
+#include "row_writer.hpp"
+#include "run_copy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -24,6 +26,22 @@ std::size_t checked_row_bytes(const PackedLayout& layout, std::size_t ragged_byt
   return row_bytes;
 }
 
+/// The same for the buffers of all context-parallel ranks.
+template <typename Byte>
+std::size_t checked_row_bytes_of_all(const PackedLayout& layout, std::size_t ragged_bytes,
+                                     std::span<const std::span<Byte>> locals) {
+  const auto ranks = static_cast<std::size_t>(layout.cp().size);
+  if (locals.size() != ranks) {
+    throw InputError("packed rows", "buffers of " + std::to_string(locals.size()) +
+                                        " context-parallel ranks are given; there are " +
+                                        std::to_string(ranks));
+  }
+  for (const std::span<Byte> local : locals) {
+    require_bytes(local.size(), locals.front().size(), "packed rows of a context-parallel rank");
+  }
+  return checked_row_bytes(layout, ragged_bytes, locals.front().size());
+}
+
 /// Where a run's first row stands in the ragged rows, in bytes.
 std::size_t ragged_offset(const PackedLayout& layout, const PackedRun& run, std::size_t row_bytes) {
   const std::int64_t row = layout.cu_seqlens()[static_cast<std::size_t>(run.index)] + run.sequence.begin;
@@ -37,25 +55,59 @@ void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byt
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
   if (local.empty()) return;
   const RowFill fill(pad_row, row_bytes);
+  RowWriter writer(local.data(), local.size(), fill, Sources::scattered);
   walk_packed_rows(
       layout, rank,
       [&](const PackedRun& run) {
-        std::memcpy(local.data() + bytes_of(run.local, row_bytes),
-                    ragged.data() + ragged_offset(layout, run, row_bytes),
+        writer.copy(ragged.data() + ragged_offset(layout, run, row_bytes),
                     bytes_of(run.sequence.size(), row_bytes));
       },
-      [&](RowRange pad) { fill(local.data() + bytes_of(pad.begin, row_bytes), pad.size()); });
+      [&](RowRange pad) { writer.pad(pad.size()); });
+}
+
+void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,
+                    std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals) {
+  const std::size_t row_bytes = checked_row_bytes_of_all(layout, ragged.size(), locals);
+  if (locals.front().empty()) return;
+  const RowFill fill(pad_row, row_bytes);
+  std::deque<RowWriter> writers;  // they cannot move
+  for (const std::span<std::byte> local : locals) {
+    writers.emplace_back(local.data(), locals.size() * local.size(), fill, Sources::consecutive);
+  }
+  walk_all_ranks(
+      layout,
+      [&](CpRank rank, const PackedRun& run) {
+        writers[rank.index()].copy(ragged.data() + ragged_offset(layout, run, row_bytes),
+                                   bytes_of(run.sequence.size(), row_bytes));
+      },
+      [&](CpRank rank, RowRange pad) { writers[rank.index()].pad(pad.size()); });
 }
 
 void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
                  std::span<std::byte> ragged) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
   if (ragged.empty()) return;
+  RunCopier copy(local.size());
   walk_packed_rows(
       layout, rank,
       [&](const PackedRun& run) {
-        std::memcpy(ragged.data() + ragged_offset(layout, run, row_bytes),
-                    local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
+        copy(ragged.data() + ragged_offset(layout, run, row_bytes),
+             local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
+      },
+      pass_by);
+}
+
+void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<const std::byte>> locals,
+                      std::span<std::byte> ragged) {
+  const std::size_t row_bytes = checked_row_bytes_of_all(layout, ragged.size(), locals);
+  if (ragged.empty()) return;
+  const RowFill no_fill({}, row_bytes);
+  RowWriter writer(ragged.data(), ragged.size(), no_fill, Sources::scattered);
+  walk_all_ranks(
+      layout,
+      [&](CpRank rank, const PackedRun& run) {
+        writer.copy(locals[rank.index()].data() + bytes_of(run.local, row_bytes),
+                    bytes_of(run.sequence.size(), row_bytes));
       },
       pass_by);
 }

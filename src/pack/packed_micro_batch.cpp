@@ -1,10 +1,13 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "evenkeel/pack/derived_fields.hpp"
 #include "evenkeel/pack/pack_rows.hpp"
+#include "evenkeel/pack/prefix_predictions.hpp"
 
 namespace evenkeel {
 namespace {
@@ -58,13 +61,47 @@ void add_loss_mask(PackedMicroBatch& micro_batch) {
                    add_token_field(micro_batch, loss_mask_field, DType::float32).values<float>());
 }
 
+/// One more root, of filler, with a sample of its own.
+PrefixTree with_filler(const PrefixTree& tree, std::int64_t tokens) {
+  std::vector<TreeNode> nodes;
+  for (const TreeSegment& segment : tree.segments()) nodes.push_back({segment.parent, segment.rows.size()});
+  std::vector<std::int64_t> ends(tree.sample_ends().begin(), tree.sample_ends().end());
+  ends.push_back(std::ssize(nodes));
+  nodes.push_back({-1, tokens});
+  return {nodes, std::move(ends)};
+}
+
+void add_position_ids(PackedMicroBatch& micro_batch) {
+  const std::span<std::int64_t> positions =
+      add_token_field(micro_batch, position_ids_field, DType::int64).values<std::int64_t>();
+  if (micro_batch.shared) {
+    derive_position_ids(micro_batch.shared->tree, micro_batch.cp_rank, positions);
+  } else {
+    derive_position_ids(micro_batch.layout, micro_batch.cp_rank, positions);
+  }
+}
+
+// Every prediction is of a response token.
+void add_prediction_mask(PackedMicroBatch& micro_batch) {
+  Column& mask = micro_batch.fields.emplace_back(
+      FieldSpec{std::string(loss_mask_field), DType::float32, FieldKind::response_token, {}},
+      micro_batch.shared->predictions());
+  std::ranges::fill(mask.values<float>(), 1.0F);
+}
+
 }  // namespace
 
 bool PackedMicroBatch::empty() const noexcept {
   return std::ranges::all_of(samples, is_filler);
 }
 
+std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
+  if (kind == FieldKind::sample) return static_cast<std::int64_t>(samples.size());
+  return shared && kind == FieldKind::response_token ? shared->predictions() : layout.local_rows();
+}
+
 std::int64_t PackedMicroBatch::num_tokens() const noexcept {
+  if (shared) return empty() ? 0 : layout.num_tokens();
   std::int64_t tokens = 0;
   for (const SampleShape& sample : samples) tokens += is_filler(sample) ? 0 : sample.length();
   return tokens;
@@ -92,18 +129,50 @@ PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout&
       padded ? PackedLayout(lengths, std::vector<std::int64_t>(lengths.size(), sequences.padded_length),
                             sequences.alignment, sequences.cp)
              : PackedLayout(lengths, sequences.alignment, sequences.cp);
-  return {std::move(layout), sequences.padded_length, cp_rank, std::move(samples), {}};
+  return {std::move(layout), sequences.padded_length, cp_rank, std::move(samples), {}, std::nullopt};
+}
+
+PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
+                                const SequenceLayout& sequences, CpRank cp_rank) {
+  const PrefixTree filled = tree.num_rows() > 0 ? tree : with_filler(tree, sequences.alignment);
+  if (filled.num_samples() > std::ssize(samples))
+    samples.push_back({filler_sample, 0, sequences.alignment, 0});
+  PackedTreeLayout layout(filled, sequences.alignment, sequences.cp);
+  std::vector<std::int64_t> prompts;
+  for (const SampleShape& sample : samples) prompts.push_back(sample.prompt);
+  const PredictionMap map = predictions(layout, prompts);
+  const LocalPredictions local = predictions_on(map, cp_rank);
+
+  SharedSequences shared{layout, {}, {}, {0}};
+  std::int64_t group = -1;
+  for (std::int64_t s = 0; s < filled.size(); ++s) {
+    const TreeSegment& segment = filled.segment(s);
+    const bool ends_here = segment.subtree_end == s + 1;
+    shared.segment_sample.push_back(ends_here ? samples[static_cast<std::size_t>(segment.first_sample)].id
+                                              : filler_sample);
+    shared.segment_group.push_back(segment.parent == -1 ? ++group : group);
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto end = std::ranges::lower_bound(local.entries, map.offsets[i + 1]);
+    shared.prediction_offsets.push_back(end - local.entries.begin());
+  }
+  PackedMicroBatch micro_batch{layout.segments(), 0, cp_rank, std::move(samples), {}, std::move(shared)};
+  Column& rows = micro_batch.fields.emplace_back(
+      FieldSpec{std::string(prediction_rows_field), DType::int64, FieldKind::response_token, {}},
+      std::ssize(local.rows));
+  std::ranges::copy(local.rows, rows.values<std::int64_t>().begin());
+  return micro_batch;
 }
 
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo,
                      const DerivedFieldOptions& options) {
-  if (micro_batch.find(position_ids_field) == nullptr) {
-    derive_position_ids(
-        micro_batch.layout, micro_batch.cp_rank,
-        add_token_field(micro_batch, position_ids_field, DType::int64).values<std::int64_t>());
-  }
+  if (micro_batch.find(position_ids_field) == nullptr) add_position_ids(micro_batch);
   if (micro_batch.find(input_ids_field) == nullptr) return;
   fill_pad_tokens(micro_batch, options.pad_token);
+  if (micro_batch.shared) {
+    if (micro_batch.find(loss_mask_field) == nullptr) add_prediction_mask(micro_batch);
+    return;
+  }
   if (micro_batch.find(labels_field) == nullptr) add_labels(micro_batch, halo, options.label_pad);
   if (micro_batch.find(loss_mask_field) == nullptr) add_loss_mask(micro_batch);
 }

@@ -30,7 +30,29 @@ void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad)
   if (covered < local) pad(RowRange{covered, local});
 }
 
+/// Visits the rows of all CP ranks in the order of the sequences' rows, so that ragged rows are read once
+/// from front to back: run(CpRank, PackedRun) for true tokens, pad(CpRank, RowRange) for the rank's local
+/// rows that hold none. Runs are chunks: two that are neighbours on their rank come one by one.
+template <typename Run, typename Pad>
+void walk_all_ranks(const PackedLayout& layout, Run run, Pad pad) {
+  const CpGroup cp = layout.cp();
+  const std::int64_t chunks = cp.chunks();
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    const std::int64_t length = layout.length(i);
+    const std::int64_t chunk = layout.aligned_length(i) / chunks;
+    const std::int64_t local_begin = layout.local_range(i).begin;
+    for (std::int64_t c = 0; c < chunks && chunk > 0; ++c) {
+      const bool mirrored = c >= cp.size;
+      const CpRank rank{static_cast<int>(mirrored ? chunks - 1 - c : c)};
+      const RowRange local{local_begin + (mirrored ? chunk : 0), local_begin + (mirrored ? 2 : 1) * chunk};
+      const std::int64_t tokens = std::clamp(length - c * chunk, std::int64_t{0}, chunk);
+      if (tokens > 0) run(rank, PackedRun{i, {c * chunk, c * chunk + tokens}, local.begin});
+      if (tokens < chunk) pad(rank, RowRange{local.begin + tokens, local.end});
+    }
+  }
+}
+
 /// For the walks that care for one of the two only.
-inline constexpr auto pass_by = [](const auto&) {};
+inline constexpr auto pass_by = [](const auto&...) {};
 
 }  // namespace evenkeel

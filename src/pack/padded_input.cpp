@@ -1,7 +1,6 @@
 #include "evenkeel/pack/padded_input.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include "mask_runs.hpp"
 #include "prompt_lengths.hpp"
 #include "row_fill.hpp"
+#include "row_writer.hpp"
 
 namespace evenkeel {
 namespace {
@@ -24,16 +24,42 @@ void require_mask_shape(const PaddedMask& mask) {
                                        std::to_string(mask.batch) + ", " + std::to_string(mask.seq) + "]");
 }
 
-void require_zero_or_one(std::span<const std::uint8_t> mask) {
+[[noreturn]] void refuse_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
-  if (wrong == mask.end()) return;
   throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
                                        std::to_string(*wrong) + "; a mask holds 0 and 1 only");
 }
 
-std::int64_t num_tokens(const PaddedMask& mask) {
-  const std::vector<std::int64_t> lengths = lengths_of(mask);
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+/// Calls visit(row, entries) for each row of a mask that was found to hold 0 and 1 only.
+template <typename Visit>
+void for_each_checked_row(const PaddedMask& mask, Visit visit) {
+  require_mask_shape(mask);
+  const auto seq = static_cast<std::size_t>(mask.seq);
+  for (std::int64_t row = 0; row < mask.batch; ++row) {
+    const auto entries = mask.mask.subspan(static_cast<std::size_t>(row) * seq, seq);
+    std::uint8_t all = 0;
+    for (const std::uint8_t entry : entries) all |= entry;
+    if (all > 1) refuse_entry(mask.mask);
+    visit(row, entries);
+  }
+}
+
+/// The runs of ones of a whole mask as ranges of its entries, found in one pass over it.
+struct MaskRuns {
+  std::vector<RowRange> runs;
+  std::int64_t tokens = 0;
+};
+
+MaskRuns runs_of(const PaddedMask& mask) {
+  MaskRuns found;
+  for_each_checked_row(mask, [&](std::int64_t row, std::span<const std::uint8_t> entries) {
+    for_each_mask_run(entries, [&](RowRange, RowRange run) {
+      if (run.empty()) return;
+      found.runs.push_back({row * mask.seq + run.begin, row * mask.seq + run.end});
+      found.tokens += run.size();
+    });
+  });
+  return found;
 }
 
 void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::int64_t seq) {
@@ -63,44 +89,44 @@ void require_all_kept(std::span<const std::int64_t> lengths, std::span<const Row
 }  // namespace
 
 std::vector<std::int64_t> lengths_of(const PaddedMask& mask) {
-  require_mask_shape(mask);
-  require_zero_or_one(mask.mask);
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(mask.batch));
-  const auto seq = static_cast<std::size_t>(mask.seq);
-  for (std::size_t row = 0; row < lengths.size(); ++row) {
-    const auto entries = mask.mask.subspan(row * seq, seq);
-    lengths[row] = std::accumulate(entries.begin(), entries.end(), std::int64_t{0});
-  }
+  std::vector<std::int64_t> lengths;
+  for_each_checked_row(mask, [&](std::int64_t, std::span<const std::uint8_t> entries) {
+    lengths.push_back(std::accumulate(entries.begin(), entries.end(), std::int64_t{0}));
+  });
   return lengths;
 }
 
 void remove_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> padded,
                     std::span<std::byte> ragged) {
-  require_bytes(ragged.size(), bytes_of(num_tokens(mask), row_bytes), "ragged rows");
+  const MaskRuns tokens = runs_of(mask);
+  require_bytes(ragged.size(), bytes_of(tokens.tokens, row_bytes), "ragged rows");
   require_bytes(padded.size(), mask.mask.size() * row_bytes, "padded rows");
   if (ragged.empty()) return;
-  std::byte* next = ragged.data();
-  for_each_mask_run(mask.mask, [&](RowRange, RowRange run) {
-    const std::size_t bytes = bytes_of(run.size(), row_bytes);
-    std::memcpy(next, padded.data() + bytes_of(run.begin, row_bytes), bytes);
-    next += bytes;
-  });
+  const RowFill no_fill({}, row_bytes);
+  RowWriter writer(ragged.data(), ragged.size(), no_fill, Sources::scattered);
+  for (const RowRange run : tokens.runs) {
+    writer.copy(padded.data() + bytes_of(run.begin, row_bytes), bytes_of(run.size(), row_bytes));
+  }
 }
 
 void restore_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> ragged,
                      std::span<const std::byte> pad_row, std::span<std::byte> padded) {
-  require_bytes(ragged.size(), bytes_of(num_tokens(mask), row_bytes), "ragged rows");
+  const MaskRuns tokens = runs_of(mask);
+  require_bytes(ragged.size(), bytes_of(tokens.tokens, row_bytes), "ragged rows");
   require_bytes(padded.size(), mask.mask.size() * row_bytes, "padded rows");
   const RowFill fill(pad_row, row_bytes);
   if (padded.empty()) return;
+  RowWriter writer(padded.data(), padded.size(), fill, Sources::consecutive);
   const std::byte* next = ragged.data();
-  for_each_mask_run(mask.mask, [&](RowRange gap, RowRange run) {
-    fill(padded.data() + bytes_of(gap.begin, row_bytes), gap.size());
+  std::int64_t covered = 0;
+  for (const RowRange run : tokens.runs) {
+    writer.pad(run.begin - covered);
     const std::size_t bytes = bytes_of(run.size(), row_bytes);
-    if (bytes == 0) return;
-    std::memcpy(padded.data() + bytes_of(run.begin, row_bytes), next, bytes);
+    writer.copy(next, bytes);
     next += bytes;
-  });
+    covered = run.end;
+  }
+  writer.pad(static_cast<std::int64_t>(mask.mask.size()) - covered);
 }
 
 void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> kept, std::int64_t seq,
@@ -112,20 +138,15 @@ void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> 
   require_bytes(padded.size(), lengths.size() * bytes_of(seq, row_bytes), "padded rows");
   const RowFill fill(pad_row, row_bytes);
   if (padded.empty()) return;
+  RowWriter writer(padded.data(), padded.size(), fill, Sources::consecutive);
   const std::byte* sequence = ragged.data();
-  std::byte* row = padded.data();
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const RowRange range = kept.empty() ? RowRange{0, lengths[i]} : kept[i];
     const RowRange copied{std::max(range.begin, std::int64_t{0}), std::max(range.end, std::int64_t{0})};
-    const std::int64_t missing = range.size() - copied.size();
-    fill(row, missing);
-    const std::size_t bytes = bytes_of(copied.size(), row_bytes);
-    if (bytes != 0) {
-      std::memcpy(row + bytes_of(missing, row_bytes), sequence + bytes_of(copied.begin, row_bytes), bytes);
-    }
-    fill(row + bytes_of(range.size(), row_bytes), seq - range.size());
+    writer.pad(range.size() - copied.size());
+    writer.copy(sequence + bytes_of(copied.begin, row_bytes), bytes_of(copied.size(), row_bytes));
+    writer.pad(seq - range.size());
     sequence += bytes_of(lengths[i], row_bytes);
-    row += bytes_of(seq, row_bytes);
   }
 }
 

@@ -1,10 +1,9 @@
 #include "evenkeel/pack/prefix_packed.hpp"
 
-#include <algorithm>
 #include <string>
 
+#include "attention_entries.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
 #include "position_runs.hpp"
 
 namespace evenkeel {
@@ -18,34 +17,6 @@ std::vector<std::int64_t> segment_lengths(const PrefixGroups& groups) {
     for (std::int64_t i = suffixes.begin; i < suffixes.end; ++i) lengths.push_back(groups.suffix(i));
   }
   return lengths;
-}
-
-void push_length(std::vector<std::int32_t>& cumulative, std::int64_t length, const char* what) {
-  cumulative.push_back(narrow<std::int32_t>(cumulative.back() + length, what));
-}
-
-/// Adds the entry of one run of a segment: its rows as queries, its prefix and its rows so far as keys.
-void add_entry(const PackedPrefixLayout& layout, std::int64_t segment, RowRange run,
-               PrefixAttentionPlan& plan) {
-  const PackedLayout& segments = layout.segments();
-  const auto first_row = [&](std::int64_t of) {
-    return std::int64_t{segments.cu_seqlens_padded()[static_cast<std::size_t>(of)]};
-  };
-  const std::int64_t before = layout.tokens_before(segment);
-  const std::int64_t true_end = std::min(run.end, segments.length(segment));
-  push_length(plan.cu_seqlens_q, std::max(true_end - run.begin, std::int64_t{0}), "cu_seqlens_q");
-  push_length(plan.cu_seqlens_q_padded, run.size(), "cu_seqlens_q_padded");
-  push_length(plan.cu_seqlens_k, before + true_end, "cu_seqlens_k");
-  push_length(plan.cu_seqlens_k_padded, before + run.end, "cu_seqlens_k_padded");
-  plan.max_seqlen_q = std::max(plan.max_seqlen_q, narrow<std::int32_t>(run.size(), "max_seqlen_q"));
-  plan.max_seqlen_k = std::max(plan.max_seqlen_k, narrow<std::int32_t>(before + run.end, "max_seqlen_k"));
-  plan.segment.push_back(segment);
-  if (before > 0) {
-    const std::int64_t group = layout.segment_group()[static_cast<std::size_t>(segment)];
-    const std::int64_t prefix = first_row(layout.prefix_segment(group));
-    plan.key_rows.push_back({prefix, prefix + before});
-  }
-  plan.key_rows.push_back({first_row(segment), first_row(segment) + run.end});
 }
 
 }  // namespace
@@ -77,14 +48,12 @@ void derive_position_ids(const PackedPrefixLayout& layout, CpRank rank, std::spa
 }
 
 PrefixAttentionPlan plan_prefix_attention(const PackedPrefixLayout& layout, CpRank rank) {
-  const PackedLayout& segments = layout.segments();
-  PrefixAttentionPlan plan;
-  for (std::int64_t i = 0; i < segments.size(); ++i) {
-    for (const RowRange& run : cp_runs(segments.aligned_length(i), segments.cp(), rank)) {
-      add_entry(layout, i, run, plan);
-    }
-  }
-  return plan;
+  return plan_attention(layout.segments(), rank, [&](std::int64_t segment) {
+    std::vector<std::int64_t> before;
+    const std::int64_t group = layout.segment_group()[static_cast<std::size_t>(segment)];
+    if (segment != layout.prefix_segment(group)) before.push_back(layout.prefix_segment(group));
+    return before;
+  });
 }
 
 std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,

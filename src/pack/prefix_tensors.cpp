@@ -1,9 +1,5 @@
 #include "evenkeel/pack/prefix_tensors.hpp"
 
-#include <string>
-#include <vector>
-
-#include "evenkeel/base/error.hpp"
 #include "padded_lengths.hpp"
 
 namespace evenkeel {
@@ -14,27 +10,6 @@ void move_and_pad(const TokenMap& map, RowFormat format, std::span<const std::by
                   std::span<const std::byte> pad_row, std::span<std::byte> target) {
   move_tokens(map.source, map.target, format, source, target);
   fill_padding(map.target, format, pad_row, target);
-}
-
-std::vector<std::int64_t> tokens_per_row(const TokenPlaces& places) {
-  std::vector<std::int64_t> tokens(static_cast<std::size_t>(places.shape().batch), 0);
-  for (const TokenRun& run : places.runs()) tokens[static_cast<std::size_t>(run.row)] += run.size;
-  return tokens;
-}
-
-void require_same_rows(const TokenPlaces& from, const TokenPlaces& to) {
-  const std::vector<std::int64_t> source = tokens_per_row(from);
-  const std::vector<std::int64_t> target = tokens_per_row(to);
-  if (source.size() != target.size()) {
-    throw InputError("padding conversion",
-                     std::to_string(source.size()) + " rows cannot become " + std::to_string(target.size()));
-  }
-  for (std::size_t row = 0; row < source.size(); ++row) {
-    if (source[row] == target[row]) continue;
-    throw InputError("padding conversion", "row " + std::to_string(row) + " has " +
-                                               std::to_string(source[row]) + " tokens for " +
-                                               std::to_string(target[row]) + " places");
-  }
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "evenkeel/pack/prefix_token_places.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
 #include "mask_runs.hpp"
 #include "row_fill.hpp"
+#include "run_copy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -93,6 +93,12 @@ void for_each_gap(const TokenPlaces& tokens, Gap gap) {
     at.column = run.column + run.size;
   }
   pass_rows_before(shape.batch);
+}
+
+std::vector<std::int64_t> tokens_per_row(const TokenPlaces& places) {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(places.shape().batch), 0);
+  for (const TokenRun& run : places.runs()) tokens[static_cast<std::size_t>(run.row)] += run.size;
+  return tokens;
 }
 
 }  // namespace
@@ -182,6 +188,21 @@ TokenPlaces padded_to_longest(std::span<const std::int64_t> lengths, PaddingSide
   return {lengths, longest, side};
 }
 
+void require_same_rows(const TokenPlaces& from, const TokenPlaces& to) {
+  const std::vector<std::int64_t> source = tokens_per_row(from);
+  const std::vector<std::int64_t> target = tokens_per_row(to);
+  if (source.size() != target.size()) {
+    throw InputError("padding conversion",
+                     std::to_string(source.size()) + " rows cannot become " + std::to_string(target.size()));
+  }
+  for (std::size_t row = 0; row < source.size(); ++row) {
+    if (source[row] == target[row]) continue;
+    throw InputError("padding conversion", "row " + std::to_string(row) + " has " +
+                                               std::to_string(source[row]) + " tokens for " +
+                                               std::to_string(target[row]) + " places");
+  }
+}
+
 void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat format,
                  std::span<const std::byte> source, std::span<std::byte> target) {
   if (from.size() != to.size()) {
@@ -191,10 +212,11 @@ void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat forma
   const PaddedBytes<const std::byte> read(from.shape(), format, source);
   const PaddedBytes<std::byte> write(to.shape(), format, target);
   if (format.row_bytes == 0) return;
+  RunCopier copy(bytes_of(from.size() * format.heads, format.row_bytes));
   for_each_common_run(from.runs(), to.runs(), [&](TokenRun out_of, TokenRun into) {
     const std::size_t bytes = bytes_of(out_of.size, format.row_bytes);
     for (std::int64_t head = 0; head < format.heads; ++head) {
-      std::memcpy(write.at(into, head), read.at(out_of, head), bytes);
+      copy(write.at(into, head), read.at(out_of, head), bytes);
     }
   });
 }

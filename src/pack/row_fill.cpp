@@ -22,6 +22,14 @@ RowFill::RowFill(std::span<const std::byte> pad_row, std::size_t row_bytes)
   if (!pad_row.empty()) require_bytes(pad_row.size(), row_bytes, "pad row");
 }
 
+std::vector<std::byte> RowFill::repeated(std::size_t bytes) const {
+  if (row_bytes_ == 0) return {};
+  const std::size_t rows = std::max<std::size_t>(bytes / row_bytes_, 1);
+  std::vector<std::byte> block(rows * row_bytes_);
+  (*this)(block.data(), static_cast<std::int64_t>(rows));
+  return block;
+}
+
 void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
   const std::size_t bytes = bytes_of(count, row_bytes_);
   if (bytes == 0) return;
@@ -29,11 +37,16 @@ void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
     std::memset(rows, pad_row_.empty() ? 0 : std::to_integer<int>(pad_row_.front()), bytes);
     return;
   }
+  // Copies of what is filled already, twice as much each time, until a block is large enough to be copied at
+  // full speed and small enough to be read from the nearest cache.
+  constexpr std::size_t large_enough = 4096;
   std::memcpy(rows, pad_row_.data(), row_bytes_);
+  std::size_t block = row_bytes_;
   for (std::size_t filled = row_bytes_; filled < bytes;) {
-    const std::size_t block = std::min(filled, bytes - filled);
-    std::memcpy(rows + filled, rows, block);
-    filled += block;
+    const std::size_t copied = std::min(block, bytes - filled);
+    std::memcpy(rows + filled, rows, copied);
+    filled += copied;
+    if (block < large_enough) block = filled;
   }
 }
 

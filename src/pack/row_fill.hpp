@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace evenkeel {
 
@@ -19,6 +20,11 @@ class RowFill {
  public:
   /// `pad_row` has row_bytes bytes, or none for zeros. Throws InputError otherwise.
   RowFill(std::span<const std::byte> pad_row, std::size_t row_bytes);
+
+  [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept { return bytes_of(rows, row_bytes_); }
+
+  /// As many pad rows as fit into `bytes`, but one at least; nothing when rows have no bytes.
+  [[nodiscard]] std::vector<std::byte> repeated(std::size_t bytes) const;
 
   /// Fills `count` rows from `rows` on.
   void operator()(std::byte* rows, std::int64_t count) const noexcept;

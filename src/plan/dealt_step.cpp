@@ -1,7 +1,9 @@
 #include "evenkeel/plan/dealt_step.hpp"
 
+#include <numeric>
 #include <utility>
 
+#include "dealt_atoms.hpp"
 #include "evenkeel/plan/fixed_micro_batches.hpp"
 #include "evenkeel/plan/mini_batches.hpp"
 #include "evenkeel/plan/padded_batching.hpp"
@@ -39,20 +41,24 @@ std::vector<std::vector<MicroBatchPlan>> padded_micro_batches(const LengthTable&
   return planned;
 }
 
-std::vector<std::int64_t> aligned_lengths(const LengthTable& table, const DealtStep& dealt,
-                                          const PlanSettings& settings) {
+SegmentTable whole_samples(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
-  std::vector<std::int64_t> aligned = table.sample_lengths();
-  for (std::int64_t& length : aligned) length = align_up(length, alignment);
+  std::vector<Segment> segments;
+  segments.reserve(static_cast<std::size_t>(table.size()));
+  for (const LengthEntry& entry : table.entries()) {
+    const std::int64_t length = entry.shape.length();
+    segments.push_back({std::ssize(segments), {0, length}, align_up(length, alignment)});
+  }
   for (const DealtMiniBatch& mini_batch : dealt.mini_batches) {
     for (const std::vector<MicroBatchPlan>& of_rank : mini_batch.planned) {
       for (const MicroBatchPlan& m : of_rank) {
         if (m.padded_length == 0) continue;
-        for (const std::int64_t entry : m.entries) aligned[static_cast<std::size_t>(entry)] = m.padded_length;
+        for (const std::int64_t entry : m.entries)
+          segments[static_cast<std::size_t>(entry)].aligned_length = m.padded_length;
       }
     }
   }
-  return aligned;
+  return {std::move(segments), dealt.shares};
 }
 
 std::vector<MicroBatchPlan> plain_split(const LengthTable& table, const DealtStep& dealt,
@@ -77,26 +83,35 @@ GroupCount count_of(const LengthTable& table, const DealtStep& dealt, std::size_
                                    : std::ssize(dealt_one.planned[rank.index()]);
     return {count, count};
   }
+  if (dealt.shared) return count_for_atoms(dealt_one, rank, settings);
   if (settings.balance.preset != Preset::none) return count_for_preset(table, share, settings);
   return count_micro_batches(table, share, settings);
 }
 
 }  // namespace
 
-DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
+DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
+                    std::span<const SharedGroup> trees) {
   settings.validate();
   require_samples_fit(table, settings);
+  if (settings.sharing == PrefixSharing::trees) return deal_atoms(table, settings, step, trees);
+  if (settings.sharing == PrefixSharing::prompts) {
+    std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
+    std::iota(entries.begin(), entries.end(), std::int64_t{0});
+    return deal_atoms(table, settings, step, prompt_groups(table, entries));
+  }
   const MiniBatches mini_batches = split_into_mini_batches(table, settings, step);
   DealtStep dealt;
   dealt.step = step;
   dealt.shares = mini_batches.whole_shares();
   for (std::int64_t m = 0; m < mini_batches.size(); ++m) {
-    DealtMiniBatch& one = dealt.mini_batches.emplace_back(mini_batches.shares(m));
+    DealtMiniBatch& one = dealt.mini_batches.emplace_back();
+    one.shares = mini_batches.shares(m);
     if (settings.micro_batch.mode == MicroBatchMode::padded) {
       one.planned = padded_micro_batches(table, one.shares, settings);
     }
   }
-  dealt.aligned_lengths = aligned_lengths(table, dealt, settings);
+  dealt.segments = whole_samples(table, dealt, settings);
   return dealt;
 }
 
@@ -119,6 +134,8 @@ std::vector<MicroBatchPlan> plan_mini_batch(const LengthTable& table, const Deal
     micro_batches = one.planned[rank.index()];
   } else if (settings.micro_batch.mode == MicroBatchMode::fixed) {
     micro_batches = plain_split(table, dealt, at, rank, settings);
+  } else if (dealt.shared) {
+    micro_batches = plan_atoms(one, rank, count, settings);
   } else if (settings.balance.preset != Preset::none) {
     micro_batches = preset_micro_batches(table, one.shares[rank.value()], count, settings);
   } else {
@@ -127,6 +144,18 @@ std::vector<MicroBatchPlan> plan_mini_batch(const LengthTable& table, const Deal
   micro_batches.resize(static_cast<std::size_t>(count));
   for (MicroBatchPlan& m : micro_batches) m.mini_batch = mini_batch;
   return micro_batches;
+}
+
+std::vector<std::int64_t> segments_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
+  if (!dealt.shared) return plan.entries;
+  const DealtMiniBatch& mini_batch = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)];
+  std::vector<std::int64_t> segments;
+  for (const std::int64_t a : plan.atoms) {
+    const auto at = static_cast<std::size_t>(a);
+    for (std::int64_t s = 0; s < mini_batch.atoms[at].group.tree.size(); ++s)
+      segments.push_back(mini_batch.first_segments[at] + s);
+  }
+  return segments;
 }
 
 std::uint64_t plan_hash(const Partition& shares, std::span<const std::int64_t> counts) noexcept {

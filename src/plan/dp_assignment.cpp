@@ -44,26 +44,30 @@ Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& setti
   if (balance.algorithm == BalanceAlgorithm::automatic && balance.preset != Preset::none) {
     return assign_as_preset(table, settings);
   }
+  return deal_by_cost(costs_of(table, settings), settings);
+}
+
+Partition deal_by_cost(std::span<const Cost> costs, const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
   const GroupSize group_size = balance.equal_count ? GroupSize::equal : GroupSize::free;
   const auto balanced_by = [&](auto algorithm) {
-    const std::vector<Cost> costs = costs_of(table, settings);
     Partition partition = algorithm(costs, settings.dp, group_size);
     if (balance.refine) partition = refine(costs, std::move(partition), group_size);
     return partition.with_sorted_items();
   };
   switch (balance.algorithm) {
     case BalanceAlgorithm::automatic:
-      return balance_items(costs_of(table, settings), settings.dp, group_size, balance.refine)
-          .with_sorted_items();
+      return balance_items(costs, settings.dp, group_size, balance.refine).with_sorted_items();
     case BalanceAlgorithm::karmarkar_karp:
       return balanced_by(karmarkar_karp);
     case BalanceAlgorithm::lpt:
       return balanced_by(longest_processing_time);
     case BalanceAlgorithm::sorted_stride:
+      return sorted_stride(costs, settings.dp).with_sorted_items();
     case BalanceAlgorithm::none:
       break;
   }
-  return contiguous_runs(table.size(), settings.dp);
+  return contiguous_runs(std::ssize(costs), settings.dp);
 }
 
 std::vector<Cost> unbalanced_dp_costs(const LengthTable& table, const PlanSettings& settings) {

@@ -33,4 +33,8 @@ StepBalance step_balance(const StepPlan& plan) {
   return step_balance(costs);
 }
 
+StepWaiting step_waiting(const StepBalance& balance) noexcept {
+  return {1 - 1 / balance.dp_max_over_mean, 1 - 1 / balance.step_max_over_mean};
+}
+
 }  // namespace evenkeel

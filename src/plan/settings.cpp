@@ -43,6 +43,11 @@ void PlanSettings::validate() const {
   require_at_least(1, micro_batch.size, "micro_batch.size");
   require_at_least(1, micro_batch.length_round, "micro_batch.length_round");
   require_at_least(1, mini_batches.count, "batch.mini_batches");
+  if (sharing != PrefixSharing::none &&
+      (micro_batch.mode != MicroBatchMode::packed || balance.preset != Preset::none)) {
+    throw ConfigError("prefix.share", "needs packed micro-batches and Evenkeel's own planning",
+                      "Set micro_batch.mode: packed and balance.preset: none, or prefix.share: false");
+  }
   if (micro_batch.max_tokens < alignment()) {
     throw ConfigError("micro_batch.max_tokens",
                       "the cap of " + std::to_string(micro_batch.max_tokens) +

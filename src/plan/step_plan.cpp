@@ -46,8 +46,9 @@ DpRankPlan plan_dp_rank(const LengthTable& table, const DealtStep& dealt, DpRank
   return plan;
 }
 
-StepPlan plan_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
-  const DealtStep dealt = deal_step(table, settings, step);
+StepPlan plan_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
+                   std::span<const SharedGroup> trees) {
+  const DealtStep dealt = deal_step(table, settings, step, trees);
   std::vector<std::int64_t> largest(dealt.mini_batches.size(), 0);
   std::vector<std::vector<GroupCount>> counts;
   for (int r = 0; r < settings.dp; ++r) {

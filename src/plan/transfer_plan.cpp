@@ -10,7 +10,7 @@ RowMoves token_moves(const SequenceCut& cut) {
   RowMoves moves;
   std::int64_t local = 0;
   for (const RowRange run : cp_runs(cut.aligned_length, cut.cp, cut.rank)) {
-    const RowRange true_rows{run.begin, std::min(run.end, cut.length)};
+    const RowRange true_rows{cut.rows.begin + run.begin, std::min(cut.rows.begin + run.end, cut.rows.end)};
     if (true_rows.begin < true_rows.end) moves.push_back({true_rows, local});
     local += run.size();
   }
@@ -29,21 +29,35 @@ RowMoves response_moves(const SequenceCut& cut) {
   return moves;
 }
 
-}  // namespace
-
-TransferPlan plan_transfers(const LengthTable& table, const Partition& assignment, WorldRank owner,
-                            DpRank consumer, int num_owners) {
+template <typename OwnerOf>
+TransferPlan plan_for(const Partition& shares, OwnerOf owner_of, WorldRank owner, DpRank consumer,
+                      int num_owners) {
   TransferPlan plan;
-  plan.to_dp_rank.resize(static_cast<std::size_t>(assignment.size()));
+  plan.to_dp_rank.resize(static_cast<std::size_t>(shares.size()));
   plan.from_owner.resize(static_cast<std::size_t>(num_owners));
-  for (std::int64_t r = 0; r < assignment.size(); ++r) {
-    for (const std::int64_t entry : assignment[r]) {
-      const WorldRank from = table[entry].owner;
-      if (from == owner) plan.to_dp_rank[static_cast<std::size_t>(r)].push_back(entry);
-      if (DpRank{static_cast<int>(r)} == consumer) plan.from_owner[from.index()].push_back(entry);
+  for (std::int64_t r = 0; r < shares.size(); ++r) {
+    for (const std::int64_t item : shares[r]) {
+      const WorldRank from = owner_of(item);
+      if (from == owner) plan.to_dp_rank[static_cast<std::size_t>(r)].push_back(item);
+      if (DpRank{static_cast<int>(r)} == consumer) plan.from_owner[from.index()].push_back(item);
     }
   }
   return plan;
+}
+
+}  // namespace
+
+TransferPlan plan_transfers(const LengthTable& table, const Partition& shares, WorldRank owner,
+                            DpRank consumer, int num_owners) {
+  return plan_for(
+      shares, [&](std::int64_t entry) { return table[entry].owner; }, owner, consumer, num_owners);
+}
+
+TransferPlan plan_transfers(const LengthTable& table, const SegmentTable& segments, WorldRank owner,
+                            DpRank consumer, int num_owners) {
+  return plan_for(
+      segments.shares(), [&](std::int64_t s) { return table[segments[s].entry].owner; }, owner, consumer,
+      num_owners);
 }
 
 RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut) {
@@ -64,7 +78,7 @@ RowMoves halo_to_move(const SequenceCut& cut) {
   RowMoves halo;
   std::int64_t run = 0;
   for (const RowMove& move : token_moves(cut)) {
-    if (move.source.end < cut.length) halo.push_back({{move.source.end, move.source.end + 1}, run});
+    if (move.source.end < cut.rows.end) halo.push_back({{move.source.end, move.source.end + 1}, run});
     ++run;
   }
   return halo;

@@ -36,6 +36,7 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   settings.mini_batches.shuffle = batch.shuffle;
   settings.balance = chosen.balance;
   settings.micro_batch = chosen.micro_batch;
+  settings.sharing = prefix;
   return settings;
 }
 

@@ -1,39 +1,57 @@
+#include <functional>
+#include <utility>
+
 #include "config_value.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_detail {
 namespace {
 
-using Coefficient = Integer<std::int64_t>;
-
 template <class Settings>
 struct Field {
   std::string name;
-  std::int64_t Settings::*member;
-  std::int64_t min;
-  std::int64_t max;
+  std::function<void(Settings&, const ConfigValue&)> read;
 };
 
 constexpr std::int64_t largest_size = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t largest_coefficient = (std::int64_t{1} << 62) - 1;
 
+template <class Settings>
+Field<Settings> number(std::string name, std::int64_t Settings::*member, std::int64_t min, std::int64_t max) {
+  const Integer<std::int64_t> format{min, max};
+  return {std::move(name),
+          [=](Settings& settings, const ConfigValue& value) { settings.*member = format.read(value); }};
+}
+
+template <class Settings>
+Field<Settings> flag(std::string name, bool Settings::*member) {
+  return {std::move(name),
+          [=](Settings& settings, const ConfigValue& value) { settings.*member = Boolean{}.read(value); }};
+}
+
 const std::vector<Field<ModelDescription>>& model_fields() {
   using Model = ModelDescription;
-  static const std::vector<Field<Model>> fields{{"hidden_size", &Model::hidden_size, 1, largest_size},
-                                                {"layers", &Model::layers, 1, largest_size},
-                                                {"heads", &Model::heads, 1, largest_size},
-                                                {"kv_heads", &Model::kv_heads, 0, largest_size},
-                                                {"head_dim", &Model::head_dim, 0, largest_size},
-                                                {"ffn_size", &Model::ffn_size, 0, largest_size},
-                                                {"vocab_size", &Model::vocab_size, 0, largest_size},
-                                                {"active_experts", &Model::active_experts, 1, largest_size}};
+  static const std::vector<Field<Model>> fields{
+      number("hidden_size", &Model::hidden_size, 1, largest_size),
+      number("layers", &Model::layers, 1, largest_size),
+      number("heads", &Model::heads, 1, largest_size),
+      number("kv_heads", &Model::kv_heads, 0, largest_size),
+      number("head_dim", &Model::head_dim, 0, largest_size),
+      number("ffn_size", &Model::ffn_size, 0, largest_size),
+      number("vocab_size", &Model::vocab_size, 0, largest_size),
+      number("active_experts", &Model::active_experts, 1, largest_size),
+      number("shared_experts", &Model::shared_experts, 0, largest_size),
+      number("shared_ffn_size", &Model::shared_ffn_size, 0, largest_size),
+      number("sliding_window", &Model::sliding_window, 0, largest_size),
+      flag("backward", &Model::backward)};
   return fields;
 }
 
 const std::vector<Field<CostModel>>& coefficient_fields() {
   static const std::vector<Field<CostModel>> fields{
-      {"linear", &CostModel::linear, 0, largest_coefficient},
-      {"quadratic", &CostModel::quadratic, 0, largest_coefficient}};
+      number("linear", &CostModel::linear, 0, largest_coefficient),
+      number("quadratic", &CostModel::quadratic, 0, largest_coefficient),
+      number("window", &CostModel::window, 0, largest_size)};
   return fields;
 }
 
@@ -56,7 +74,7 @@ Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>
     if (field == fields.end()) {
       throw ConfigError(field_value.where, "unknown key", "Keys there: " + join(names_of(fields)));
     }
-    settings.*(field->member) = Coefficient{field->min, field->max}.read(field_value);
+    field->read(settings, field_value);
   }
   return settings;
 }
@@ -71,8 +89,9 @@ CostModel from_model(const ConfigValue& value) {
 }
 
 CostModel from_coefficients(const ConfigValue& value) {
-  const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0});
-  if (cost == CostModel{0, 0}) throw ConfigError(value.where, "linear and quadratic are both 0");
+  const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0});
+  if (cost.linear == 0 && cost.quadratic == 0)
+    throw ConfigError(value.where, "linear and quadratic are both 0");
   return cost;
 }
 
@@ -99,7 +118,9 @@ CostModel CostFormat::read(const ConfigValue& value) const {
 
 std::string CostFormat::write(const CostModel& cost) const {
   if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return named_costs().write(cost);
-  return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) + "}";
+  const std::string window = cost.window == 0 ? "" : ", window: " + std::to_string(cost.window);
+  return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) +
+         window + "}";
 }
 
 }  // namespace evenkeel::config_detail

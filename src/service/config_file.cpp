@@ -229,17 +229,6 @@ void require_consistent(const Config& config, std::string_view name) {
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
 }
 
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw IoError(file.string(), "cannot open the configuration");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
-  return text.str();
-}
-
 /// Each profile's keys that differ from the configuration's own.
 std::string profiles_to_yaml(const Config& config) {
   if (config.profiles.empty()) return "";
@@ -263,6 +252,17 @@ std::string profiles_to_yaml(const Config& config) {
 
 }  // namespace
 
+std::string read_config_text(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw IoError(file.string(), "cannot open the configuration");
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
+  return text.str();
+}
+
 Config parse_config(const std::string& yaml, std::string_view name, std::span<const std::string> overrides) {
   Loader loader;
   loader.apply_file(yaml, name);
@@ -273,7 +273,7 @@ Config parse_config(const std::string& yaml, std::string_view name, std::span<co
 }
 
 Config load_config(const std::filesystem::path& file, std::span<const std::string> overrides) {
-  return parse_config(read_text(file), file.string(), overrides);
+  return parse_config(read_config_text(file), file.string(), overrides);
 }
 
 std::string to_yaml(const Config& config) {

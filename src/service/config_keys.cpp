@@ -195,8 +195,15 @@ Keys pack_keys() {
 }
 
 Keys prefix_keys() {
+  const Choice<PrefixSharing> sharing(
+      {{"false", PrefixSharing::none}, {"true", PrefixSharing::prompts}, {"tree", PrefixSharing::trees}});
   return {
-      reserved("prefix.share", Boolean{}, false, "Compute a prompt that several responses share only once."),
+      {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
+        "Samples of one uid share tokens, which travel and are computed once: nothing, their prompt, or "
+        "every "
+        "prefix that some of them have in common."},
+       [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
+       [=](const Config& config) { return sharing.write(config.prefix); }},
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
   };
 }

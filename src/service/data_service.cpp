@@ -10,6 +10,7 @@
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "service/regroup.hpp"
 
@@ -39,14 +40,20 @@ void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
 #endif
 }
 
+// The rows of a sample's loss mask.
+RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
+  if (!micro_batch.shared) return micro_batch.layout.local_range(static_cast<std::int64_t>(sample));
+  return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
+}
+
 // A micro-batch's loss weights as a tensor beside its loss mask: omega where the mask is set, 0 elsewhere.
 void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
   const Column* mask = micro_batch.find(loss_mask_field);
   if (mask == nullptr) return;
-  Column weights({std::string(loss_weights_field), DType::float32, FieldKind::token, {}}, mask->rows());
+  Column weights({std::string(loss_weights_field), DType::float32, mask->spec().kind, {}}, mask->rows());
   const std::span<float> values = weights.values<float>();
   for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
-    const RowRange rows = micro_batch.layout.local_range(static_cast<std::int64_t>(i));
+    const RowRange rows = weighed_rows(micro_batch, i);
     const auto weight = static_cast<float>(loss.token_weights[i]);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       if (is_set(*mask, row)) values[static_cast<std::size_t>(row)] = weight;
@@ -71,7 +78,7 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
 bool cut_alike(const Step& one, const Step& other, const PlanSettings& settings,
                const PlanSettings& other_settings) {
   return settings.cp == other_settings.cp && one.dealt.shares == other.dealt.shares &&
-         one.dealt.aligned_lengths == other.dealt.aligned_lengths;
+         one.dealt.segments == other.dealt.segments;
 }
 
 void require_last_step(std::int64_t step, std::int64_t next_step) {
@@ -140,8 +147,10 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   step.profile = profile;
   step.seconds.read = read_seconds;
   Stopwatch stopwatch;
-  step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths_of(mine), error);
+  step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), error);
   step.fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
+  if (config_.prefix == PrefixSharing::trees)
+    step.trees = agree_on_trees(mesh_.world(), step.table, mine, exchange_options());
   step.seconds.gather = stopwatch.lap();
   plan(step, settings);
   step.seconds.plan = stopwatch.lap();
@@ -161,15 +170,17 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   step.profile = profile;
   step.table = std::move(before.table);
   step.fields = std::move(before.fields);
+  step.trees = std::move(before.trees);
   plan(step, settings);
   step.seconds.plan = stopwatch.lap();
-  if (!cut_alike(before, step, plan_settings(before.profile), settings)) {
+  const bool alike = cut_alike(before, step, plan_settings(before.profile), settings);
+  if (alike && step.plan == before.plan) {
+    step.micro_batches = std::move(before.micro_batches);
+  } else if (alike && !step.dealt.shared) {
+    put_together_anew(before, step, settings);
+  } else {
     require_last_step(step.index, next_step_);
     exchange(step, settings, kept_);
-  } else if (step.plan == before.plan) {
-    step.micro_batches = std::move(before.micro_batches);
-  } else {
-    put_together_anew(before, step, settings);
   }
   add_fields(step, settings, added);
   weigh(step, settings);
@@ -190,7 +201,7 @@ ExchangeOptions DataService::exchange_options() const noexcept {
 
 void DataService::plan(Step& step, const PlanSettings& settings) const {
   const DpRank rank{mesh_.here().dp};
-  step.dealt = deal_step(step.table, settings, step.index);
+  step.dealt = deal_step(step.table, settings, step.index, step.trees);
   const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
   std::vector<std::int64_t> needed;
   for (const GroupCount& count : own) needed.push_back(count.needed);
@@ -254,6 +265,10 @@ void DataService::weigh(Step& step, const PlanSettings& settings) const {
   if (brought) return;
   for (std::size_t m = 0; m < step.losses.size(); ++m)
     set_token_weights(step.micro_batches[m], step.losses[m]);
+}
+
+std::vector<SampleLengths> DataService::lengths(const RaggedBatch& mine) const {
+  return config_.prefix == PrefixSharing::none ? lengths_of(mine) : lengths_for_sharing(mine);
 }
 
 DerivedFieldOptions DataService::derived_options(std::string_view profile) const {

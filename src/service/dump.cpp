@@ -13,32 +13,60 @@
 namespace evenkeel {
 namespace {
 
-using evenkeel::view_of;
-
 /// Token fields of padded micro-batches are [sequences, rows of each on this rank, ...].
-TensorView view_of(const Column& column, const PackedMicroBatch& micro_batch) {
+TensorView shaped_view(const Column& column, const PackedMicroBatch& micro_batch) {
   TensorView view = view_of(column);
-  if (micro_batch.padded_length > 0 && column.spec().kind != FieldKind::sample) {
-    view.shape.front() = micro_batch.padded_length / micro_batch.layout.cp().size;
-    view.shape.insert(view.shape.begin(), micro_batch.layout.size());
-  }
+  if (micro_batch.padded_length == 0 || column.spec().kind == FieldKind::sample) return view;
+  const std::vector<std::int64_t>& trailing = column.spec().trailing;
+  view.shape = {micro_batch.layout.size(), micro_batch.padded_length / micro_batch.layout.cp().size};
+  view.shape.insert(view.shape.end(), trailing.begin(), trailing.end());
   return view;
+}
+
+/// Whose each sequence is: its sample's line in the source, -1 for filler and for segments that others go on
+/// from.
+std::vector<std::int64_t> ids_of(const PackedMicroBatch& micro_batch) {
+  std::vector<std::int64_t> ids;
+  if (micro_batch.shared) {
+    for (const SampleId id : micro_batch.shared->segment_sample) ids.push_back(id.value());
+  } else {
+    for (const SampleShape& sample : micro_batch.samples) ids.push_back(sample.id.value());
+  }
+  return ids;
+}
+
+std::vector<std::int64_t> parents_of(const PackedMicroBatch& micro_batch) {
+  std::vector<std::int64_t> parents;
+  if (!micro_batch.shared) return parents;
+  for (const TreeSegment& segment : micro_batch.shared->tree.tree().segments())
+    parents.push_back(segment.parent);
+  return parents;
+}
+
+const char* layout_name(const PackedMicroBatch& micro_batch) {
+  if (micro_batch.shared) return "shared";
+  return micro_batch.padded_length > 0 ? "padded" : "packed";
 }
 
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
                       double loss_weight) {
-  std::vector<std::int64_t> sample_index;
-  for (const SampleShape& sample : micro_batch.samples) sample_index.push_back(sample.id.value());
+  const bool shared = micro_batch.shared.has_value();
+  const std::vector<std::int64_t> samples = ids_of(micro_batch);
+  const std::vector<std::int64_t> parents = parents_of(micro_batch);
   std::vector<TensorView> tensors{view_of("cu_seqlens", micro_batch.layout.cu_seqlens()),
                                   view_of("cu_seqlens_padded", micro_batch.layout.cu_seqlens_padded()),
-                                  view_of("sample_index", std::span<const std::int64_t>(sample_index))};
-  for (const Column& column : micro_batch.fields) tensors.push_back(view_of(column, micro_batch));
+                                  view_of(shared ? "segment_sample" : "sample_index", std::span(samples))};
+  if (shared) {
+    tensors.push_back(view_of("segment_group", std::span(micro_batch.shared->segment_group)));
+    tensors.push_back(view_of("segment_parent", std::span(parents)));
+  }
+  for (const Column& column : micro_batch.fields) tensors.push_back(shaped_view(column, micro_batch));
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
   write_safetensors(file, tensors,
                     {{"num_tokens", std::to_string(micro_batch.num_tokens())},
                      {"loss_weight", weight.data()},
-                     {"layout", micro_batch.padded_length > 0 ? "padded" : "packed"},
+                     {"layout", layout_name(micro_batch)},
                      {"max_seqlen", std::to_string(micro_batch.layout.max_seqlen())}});
 }
 

@@ -5,6 +5,7 @@
 #include <boost/serialization/vector.hpp>
 #include <functional>
 #include <iterator>
+#include <numeric>
 
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/service/run_report.hpp"
@@ -54,9 +55,13 @@ std::vector<DpRankPlan> gather_plans(const Mesh& mesh, const DpRankPlan& mine) {
 
 void add_lengths(const Step& step, StepFigures& figures) {
   std::int64_t longest = 0;
-  for (const std::int64_t aligned : step.dealt.aligned_lengths) {
-    longest = std::max(longest, aligned);
-    figures.aligned_tokens += aligned;
+  for (const Segment& segment : step.dealt.segments.segments())
+    figures.aligned_tokens += segment.aligned_length;
+  for (const LengthEntry& entry : step.table.entries()) {
+    std::int64_t rows = 0;
+    for (const std::int64_t segment : step.dealt.segments.path_of(&entry - step.table.entries().data()))
+      rows += step.dealt.segments[segment].aligned_length;
+    longest = std::max(longest, rows);
   }
   const std::vector<std::int64_t> lengths = step.table.sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
@@ -65,6 +70,18 @@ void add_lengths(const Step& step, StepFigures& figures) {
   figures.samples = step.table.size();
   figures.tokens = step.table.num_tokens();
   figures.padded_tokens = figures.samples * longest;
+}
+
+void add_sharing(const Step& step, StepFigures& figures) {
+  if (!step.dealt.shared) return;
+  std::vector<std::int64_t> entries(static_cast<std::size_t>(step.table.size()));
+  std::iota(entries.begin(), entries.end(), std::int64_t{0});
+  const std::vector<SharedGroup> whole = step.trees.empty() ? prompt_groups(step.table, entries) : step.trees;
+  figures.sharing.emplace();
+  for (const DealtMiniBatch& mini_batch : step.dealt.mini_batches)
+    *figures.sharing += savings_of(mini_batch.atoms);
+  figures.tokens_repeated_by_cap = figures.sharing->tokens;
+  for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
 }
 
 void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
@@ -98,6 +115,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.alignment = settings.alignment();
   add_lengths(step, figures);
   add_plans(plans, figures);
+  add_sharing(step, figures);
   figures.dp_max_over_mean_before = balance_quality(unbalanced_dp_costs(step.table, settings)).max_over_mean;
   figures.bytes_sent = volumes[0];
   figures.bytes_kept = volumes[1];

@@ -31,6 +31,30 @@ std::vector<std::int64_t> token_hashes(const PackedMicroBatch& micro_batch) {
   return hashes;
 }
 
+// One a response token: of the token itself, wherever the row that predicts it stands.
+std::vector<std::int64_t> response_hashes(const PackedMicroBatch& micro_batch) {
+  const auto labels = micro_batch.find(labels_field)->values<std::int64_t>();
+  const auto positions = micro_batch.find(position_ids_field)->values<std::int64_t>();
+  std::vector<std::int64_t> hashes(labels.size());
+  if (!micro_batch.shared) {
+    for (std::int64_t i = 0; i < micro_batch.layout.size(); ++i) {
+      const RowRange rows = micro_batch.layout.local_range(i);
+      const SampleId sample = micro_batch.samples[static_cast<std::size_t>(i)].id;
+      for (auto row = static_cast<std::size_t>(rows.begin); row < static_cast<std::size_t>(rows.end); ++row)
+        hashes[row] = token_hash(labels[row], sample, positions[row] + 1);
+    }
+    return hashes;
+  }
+  const auto rows = micro_batch.find(prediction_rows_field)->values<std::int64_t>();
+  const std::vector<std::int64_t>& offsets = micro_batch.shared->prediction_offsets;
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    for (auto p = static_cast<std::size_t>(offsets[i]); p < static_cast<std::size_t>(offsets[i + 1]); ++p)
+      hashes[p] =
+          token_hash(labels[p], micro_batch.samples[i].id, positions[static_cast<std::size_t>(rows[p])] + 1);
+  }
+  return hashes;
+}
+
 std::vector<std::int64_t> sample_hashes(const PackedMicroBatch& micro_batch) {
   std::vector<std::int64_t> hashes;
   for (const SampleShape& sample : micro_batch.samples)
@@ -52,7 +76,10 @@ StepResults hash_tokens(const Step& step) {
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const PackedMicroBatch& micro_batch = step.micro_batches[m];
     if (micro_batch.find(input_ids_field) == nullptr) continue;
-    results.put<std::int64_t>(m, "token_hash", FieldKind::token, token_hashes(micro_batch));
+    // A row that several samples share belongs to none of them.
+    if (!micro_batch.shared)
+      results.put<std::int64_t>(m, "token_hash", FieldKind::token, token_hashes(micro_batch));
+    results.put<std::int64_t>(m, "response_hash", FieldKind::response_token, response_hashes(micro_batch));
     results.put<std::int64_t>(m, "sample_hash", FieldKind::sample, sample_hashes(micro_batch));
   }
   return results;

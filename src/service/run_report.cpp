@@ -25,6 +25,8 @@ struct Totals {
     lower_bound += s.micro_batches_lower_bound;
     empty += s.empty_micro_batches;
     above_cap += s.micro_batches_above_cap;
+    if (s.sharing) sharing = sharing.value_or(SharingSavings{}) += *s.sharing;
+    repeated_by_cap += s.tokens_repeated_by_cap;
     widest = std::max(widest, s.widest_micro_batch);
     sent += s.bytes_sent;
     kept += s.bytes_kept;
@@ -38,6 +40,8 @@ struct Totals {
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
   std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
   std::int64_t sent = 0, kept = 0, broadcast = 0;
+  std::optional<SharingSavings> sharing;
+  std::int64_t repeated_by_cap = 0;
   PhaseSeconds seconds;
 };
 
@@ -116,6 +120,19 @@ std::string micro_batch_rows(const StepFigures& any, const Totals& t) {
                                                grouped(any.cap), any.alignment, above));
 }
 
+std::string sharing_rows(const Totals& t) {
+  if (!t.sharing) return "";
+  const SharingSavings& s = *t.sharing;
+  return row("tokens with shared prefixes once",
+             fmt::format("{} of {} ({:.1f} % saved)", grouped(s.tokens), grouped(s.repeated_tokens),
+                         percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens))) +
+         row("attention scores",
+             fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries),
+                         grouped(s.repeated_score_entries),
+                         percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries))) +
+         row("tokens repeated to keep the cap", grouped(t.repeated_by_cap));
+}
+
 std::string traffic_rows(const Totals& t) {
   return row("bytes between ranks", bytes_text(t.sent)) + row("bytes a rank kept", bytes_text(t.kept)) +
          row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
@@ -138,6 +155,15 @@ nlohmann::json json_of(const PhaseSeconds& s) {
           {"total", s.total()}};
 }
 
+nlohmann::json json_of(const std::optional<SharingSavings>& sharing, std::int64_t repeated_by_cap) {
+  if (!sharing) return nullptr;
+  return {{"tokens", sharing->tokens},
+          {"tokens_without", sharing->repeated_tokens},
+          {"score_entries", sharing->score_entries},
+          {"score_entries_without", sharing->repeated_score_entries},
+          {"tokens_repeated_by_cap", repeated_by_cap}};
+}
+
 nlohmann::json json_of(const StepFigures& f) {
   nlohmann::json metrics = nlohmann::json::object();
   for (const auto& [name, value] : f.metrics) metrics[name] = value;
@@ -158,6 +184,7 @@ nlohmann::json json_of(const StepFigures& f) {
           {"balance", json_of(f.balance)},
           {"bytes", {{"sent", f.bytes_sent}, {"kept", f.bytes_kept}, {"broadcast", f.bytes_broadcast}}},
           {"seconds", json_of(f.seconds)},
+          {"sharing", json_of(f.sharing, f.tokens_repeated_by_cap)},
           {"metrics", std::move(metrics)}};
 }
 
@@ -183,8 +210,8 @@ std::string to_text(const RunReport& report) {
     const StepFigures& any = steps.front();
     const Totals totals(steps);
     if (!any.profile.empty()) text += "profile " + any.profile + "\n";
-    text += token_rows(steps, totals) + balance_rows(steps) + micro_batch_rows(any, totals) +
-            traffic_rows(totals);
+    text += token_rows(steps, totals) + sharing_rows(totals) + balance_rows(steps) +
+            micro_batch_rows(any, totals) + traffic_rows(totals);
   }
   return text;
 }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -57,6 +60,98 @@ TEST(CostModel, every_active_expert_adds_its_block) {
   ModelDescription model = seven_billion();
   model.active_experts = 2;
   EXPECT_EQ(CostModel::from_model(model).linear, 50408 + 3 * 11008);
+}
+
+TEST(CostModel, shared_experts_add_theirs_for_every_token) {
+  ModelDescription model = seven_billion();
+  model.shared_experts = 2;
+  EXPECT_EQ(CostModel::from_model(model).linear, 50408 + 2 * 3 * 11008);
+  model.shared_ffn_size = 4096;
+  EXPECT_EQ(CostModel::from_model(model).linear, 50408 + 2 * 3 * 4096);
+}
+
+// 6/7 of 50407.99: attention's backward has five products for the forward's two, a weight's four for two.
+TEST(CostModel, the_backward_pass_makes_attention_weigh_more) {
+  ModelDescription model = seven_billion();
+  model.backward = true;
+  EXPECT_EQ(CostModel::from_model(model), (CostModel{43207, 1}));
+}
+
+TEST(CostModel, the_vocabulary_adds_the_output_head) {
+  ModelDescription model = seven_billion();
+  model.vocab_size += 32 * 1000;  // layers * 1000: hidden_size * 1000 weights a layer
+  EXPECT_EQ(CostModel::from_model(model).linear, 50408 + 1000);
+}
+
+/// Score entries of causal attention, twice, in which a query sees `window` tokens with itself; less the
+/// diagonal's half, which s^2 leaves out too.
+std::int64_t counted_pairs(std::int64_t tokens, std::int64_t window) {
+  std::int64_t pairs = 0;
+  for (std::int64_t query = 0; query < tokens; ++query) pairs += 2 * std::min(query + 1, window) - 1;
+  return pairs;
+}
+
+TEST(CostModel, a_sliding_window_is_quadratic_up_to_it_and_linear_after) {
+  const CostModel model{0, 1, 8};
+  for (std::int64_t tokens = 0; tokens <= 8; ++tokens) EXPECT_EQ(model(tokens), tokens * tokens);
+  for (std::int64_t tokens = 8; tokens < 40; ++tokens) {
+    EXPECT_EQ(model(tokens + 1) - model(tokens), 2 * 8);
+    EXPECT_EQ(model(tokens), counted_pairs(tokens, 8) + (tokens - 8));
+  }
+  EXPECT_EQ((CostModel{3, 2, 8})(10), 3 * 10 + 2 * (64 + 2 * 8 * 2));
+}
+
+TEST(CostModel, of_a_described_model_keeps_its_window) {
+  ModelDescription model = seven_billion();
+  model.sliding_window = 4096;
+  EXPECT_EQ(CostModel::from_model(model), (CostModel{50408, 1, 4096}));
+}
+
+TEST(CostModel, a_window_keeps_very_long_samples_countable) {
+  constexpr std::int64_t tokens = std::int64_t{1} << 40;
+  EXPECT_EQ((CostModel{1, 0})(tokens), tokens);
+  EXPECT_EQ((CostModel{0, 1, 4096})(tokens), 4096 * (2 * tokens - 4096));
+  EXPECT_THROW((void)(CostModel{0, 1})(tokens), LimitError);
+}
+
+const CostModel any_of[] = {CostModel::tokens(), CostModel::flops_7b(), CostModel{0, 1},
+                            CostModel{10, 3, 50}};
+
+/// Every token of the group: its own linear work, and the tokens that it sees.
+Cost counted_group(const CostModel& model, std::int64_t prefix, const std::vector<std::int64_t>& suffixes) {
+  const std::int64_t window = model.window == 0 ? std::int64_t{1} << 30 : model.window;
+  const auto cost_at = [&](std::int64_t position) {
+    const std::int64_t beyond = position >= window ? 1 : 0;  // the half of the entry that leaves the window
+    return model.linear + model.quadratic * (2 * std::min(position + 1, window) - 1 + beyond);
+  };
+  Cost cost = 0;
+  for (std::int64_t at = 0; at < prefix; ++at) cost += cost_at(at);
+  for (const std::int64_t suffix : suffixes) {
+    for (std::int64_t at = prefix; at < prefix + suffix; ++at) cost += cost_at(at);
+  }
+  return cost;
+}
+
+TEST(CostOfGroup, counts_the_prefix_once_and_what_each_suffix_sees) {
+  EXPECT_EQ(cost_of_group({0, 1}, 3, std::vector<std::int64_t>{1, 2}), 9 + 7 + 16);
+  for (const CostModel& model : any_of) {
+    const std::vector<std::int64_t> suffixes = {0, 1, 40, 100};
+    for (const std::int64_t prefix : {0, 1, 30, 70})
+      EXPECT_EQ(cost_of_group(model, prefix, suffixes), counted_group(model, prefix, suffixes));
+  }
+}
+
+TEST(CostOfGroup, of_one_sample_is_the_samples_cost_and_of_many_is_less) {
+  for (const CostModel& model : any_of) {
+    EXPECT_EQ(cost_of_group(model, 30, std::vector<std::int64_t>{70}), model(100));
+    EXPECT_LT(cost_of_group(model, 30, std::vector<std::int64_t>{70, 70}), 2 * model(100));
+    EXPECT_EQ(cost_of_group(model, 30, {}), model(30));
+  }
+}
+
+TEST(CostOfGroup, too_much_work_is_an_error) {
+  const std::vector<std::int64_t> suffixes(4, std::int64_t{1} << 30);
+  EXPECT_THROW((void)cost_of_group({0, 1}, 1 << 30, suffixes), LimitError);
 }
 
 TEST(CostModel, wider_heads_make_attention_dearer) {

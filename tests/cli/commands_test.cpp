@@ -20,7 +20,8 @@ TEST(Program, tells_its_version_and_teaches_its_use) {
   EXPECT_THAT(run_evenkeel("--version").out, HasSubstr("evenkeel 0."));
   const ProgramResult help = run_evenkeel("--help");
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"run", "plan", "synth", "inspect", "config", "mpirun -n 8 evenkeel run"}) {
+  for (const char* word :
+       {"run", "plan", "synth", "inspect", "config", "bench", "mpirun -n 8 evenkeel run"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
   EXPECT_NE(run_evenkeel("").status, 0);

@@ -88,6 +88,73 @@ INSTANTIATE_TEST_SUITE_P(
                     MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}),
     [](const auto& mesh_case) { return name_of(mesh_case.param); });
 
+TEST_F(Run, padded_and_fixed_micro_batches_hold_the_same_rollouts) {
+  for (const auto& [mode, alignment] : {std::pair{"padded", 64}, {"fixed", 8}}) {
+    for (const std::int64_t cap : {1024, 16384}) {
+      const std::filesystem::path dump = scratch_ / (mode + std::to_string(cap));
+      const ProgramResult result = mpirun_evenkeel(
+          8, job() + "--dump " + dump.string() + " --set micro_batch.mode=" + mode +
+                 " --set micro_batch.size=5 --set mesh.tp=2 --set mesh.cp=2 --set batch.global_batch=35" +
+                 " --set micro_batch.max_tokens=" + std::to_string(cap));
+      ASSERT_EQ(result.status, 0) << result.err;
+      expect_dump_matches(dump, rollouts(), {{2, 2, 2, 1}, true, cap, alignment, 2});
+    }
+  }
+}
+
+TEST_F(Run, a_padded_micro_batch_is_dumped_as_a_rectangle) {
+  const ProgramResult result = mpirun_evenkeel(
+      2, job() + "--dump " + (scratch_ / "dump").string() + " --set micro_batch.mode=padded --set mesh.cp=2");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const SafetensorsFile file(scratch_ / "dump/step-000000/dp-000/cp-001/tp-000/pp-000/mb-00000.safetensors");
+  const std::vector<std::int64_t> shape = file.at("input_ids").shape;
+  ASSERT_EQ(shape.size(), 2U);
+  EXPECT_EQ(shape[0], file.at("sample_index").shape.at(0));
+  EXPECT_EQ(shape[1] * 2 % 64, 0);
+  EXPECT_EQ(file.metadata().at("layout"), "padded");
+}
+
+TEST_F(Run, several_profiles_pass_over_each_step_and_write_to_a_folder_each) {
+  const ProgramResult result = mpirun_evenkeel(
+      4,
+      job() + "--profiles log_prob,update --dump " + (scratch_ / "dump").string() + " --results " +
+          (scratch_ / "results").string() + " --report " + (scratch_ / "report").string() +
+          " --set mesh.cp=2 --set batch.global_batch=40 --set profiles.log_prob.micro_batch.max_tokens=8192"
+          " --set profiles.update.micro_batch.max_tokens=1024");
+  ASSERT_EQ(result.status, 0) << result.err;
+  expect_dump_matches(scratch_ / "dump/log_prob", rollouts(), {{1, 2, 2, 1}, true, 8192, 4, 2});
+  expect_dump_matches(scratch_ / "dump/update", rollouts(), {{1, 2, 2, 1}, true, 1024, 4, 2});
+  EXPECT_EQ(read_text(scratch_ / "results/log_prob/step-000001.safetensors"),
+            read_text(scratch_ / "results/update/step-000001.safetensors"));
+  const auto steps = nlohmann::json::parse(read_text(scratch_ / "report/report.json")).at("steps");
+  ASSERT_EQ(steps.size(), 4U);
+  EXPECT_EQ(steps[1].at("profile"), "update");
+  EXPECT_EQ(steps[1].at("bytes").at("sent"), 0);  // no token moves twice
+  EXPECT_THAT(result.out, HasSubstr("profile update"));
+}
+
+TEST_F(Run, a_profile_that_is_not_there_is_an_error_with_the_names_there_are) {
+  const ProgramResult result =
+      mpirun_evenkeel(2, job() + "--profiles updat --set profiles.update.micro_batch.max_tokens=1024");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. Profiles: update"));
+}
+
+TEST_F(Run, presets_hand_out_every_rollout_and_the_report_tells_of_broken_caps) {
+  for (const char* preset : {"mindspeed-rl", "roll", "verl"}) {
+    const std::filesystem::path report = scratch_ / preset;
+    const ProgramResult result =
+        mpirun_evenkeel(2, job() + "--report " + report.string() + " --dump " +
+                               (scratch_ / "dump" / preset).string() + " --set balance.preset=" + preset);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const auto step = nlohmann::json::parse(read_text(report / "report.json")).at("steps").at(0);
+    const bool above = step.at("widest_micro_batch") > step.at("max_tokens");
+    EXPECT_EQ(step.at("micro_batches_above_cap") > 0, above);
+    // A cap that no micro-batch of this run comes near.
+    expect_dump_matches(scratch_ / "dump" / preset, rollouts(), {{1, 1, 2, 1}, true, 1 << 20, 1, 1});
+  }
+}
+
 /// The hash of every token, computed from the rollouts themselves.
 std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts) {
   const LineScan scan = scan_lines(rollouts, {0, bytes_of_file(rollouts)});
@@ -111,7 +178,10 @@ TEST_F(Run, results_of_the_whole_loop_come_home_in_source_order) {
                                     {4, "--set mesh.cp=4"},
                                     {7, ""},
                                     {8, "--set mesh.tp=2 --set mesh.cp=2"},
-                                    {8, "--set mesh.cp=2 --set mesh.pp=2"}}) {
+                                    {8, "--set mesh.cp=2 --set mesh.pp=2"},
+                                    {4, "--set mesh.cp=2 --set micro_batch.mode=padded"},
+                                    {4, "--set micro_batch.mode=fixed --set micro_batch.size=3"},
+                                    {4, "--set batch.mini_batches=3 --set batch.keep_mini_batch=false"}}) {
     const std::filesystem::path results = scratch_ / "results";
     std::filesystem::remove_all(results);
     const ProgramResult run =
@@ -146,6 +216,13 @@ TEST_F(Run, writes_a_report_for_people_and_one_for_programs) {
   EXPECT_GT(step.at("padded_tokens"), step.at("aligned_tokens"));
   EXPECT_GE(step.at("dp_max_over_mean_before"), step.at("balance").at("dp_max_over_mean"));
   EXPECT_GE(step.at("num_micro_batches"), step.at("micro_batches_lower_bound"));
+  EXPECT_EQ(step.at("micro_batches_above_cap"), 0);
+  const auto& metrics = step.at("metrics");
+  EXPECT_EQ(metrics.at("dynamic_batching/valid_tokens"), step.at("tokens"));
+  EXPECT_EQ(metrics.at("dynamic_batching/actual_tokens"), step.at("aligned_tokens"));
+  EXPECT_GT(metrics.at("dynamic_batching/removed_padding_ratio"), 0);
+  EXPECT_LE(metrics.at("global_seqlen/balanced_max"), metrics.at("global_seqlen/max"));
+  EXPECT_GE(metrics.at("global_seqlen/balanced_min"), metrics.at("global_seqlen/min"));
 }
 
 TEST_F(Run, epochs_deliver_every_sample_again) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/pack/prefix_layout.hpp"
@@ -57,6 +59,28 @@ inline std::vector<std::int64_t> group_lengths(const PrefixGroups& groups) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t g = 0; g < groups.size(); ++g) lengths.push_back(groups.num_tokens(g));
   return lengths;
+}
+
+/// The rows of every suffix's sample in tensors [tokens, ...] in the order of the groups.
+inline std::vector<std::vector<std::int64_t>> sample_rows(const PrefixGroups& groups) {
+  std::vector<std::vector<std::int64_t>> samples;
+  for (std::int64_t g = 0, first = 0; g < groups.size(); first += groups.num_tokens(g++)) {
+    std::int64_t suffix = first + groups.prefix(g);
+    for (std::int64_t i = groups.suffixes_of(g).begin; i < groups.suffixes_of(g).end; ++i) {
+      std::vector<std::int64_t> rows(static_cast<std::size_t>(groups.prefix(g) + groups.suffix(i)));
+      const auto own = rows.begin() + groups.prefix(g);
+      std::iota(rows.begin(), own, first);
+      std::iota(own, rows.end(), suffix);
+      suffix += groups.suffix(i);
+      samples.push_back(std::move(rows));
+    }
+  }
+  return samples;
+}
+
+inline std::int64_t num_tokens(const PrefixGroups& groups) {
+  const std::vector<std::int64_t> lengths = group_lengths(groups);
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
 /// Right, left or by a mask.

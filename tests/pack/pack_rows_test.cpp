@@ -38,6 +38,11 @@ Bytes local_rows(const PackedLayout& layout, std::size_t row_bytes, std::byte va
   return Bytes(static_cast<std::size_t>(layout.local_rows()) * row_bytes, value);
 }
 
+template <typename Byte>
+std::vector<std::span<Byte>> spans_of(std::vector<Bytes>& buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+
 /// What packing means, one row at a time: row k of a rank is row partitioned_indices[k] of the aligned
 /// sequences.
 Bytes packed_row_by_row(const PackedLayout& layout, CpRank rank, const Bytes& ragged, const Bytes& pad_row,
@@ -82,6 +87,41 @@ RC_GTEST_PROP(UnpackRows, over_all_ranks_restores_what_was_packed, ()) {
     unpack_rows(layout, rank, local, restored);
   }
   RC_ASSERT(restored == ragged);
+}
+
+RC_GTEST_PROP(PackAllRanks, gives_every_rank_what_packing_for_it_alone_does, ()) {
+  const PackedLayout layout = arbitrary_layout();
+  const std::size_t row_bytes = arbitrary_row_bytes();
+  const Bytes pad_row = arbitrary_pad_row(row_bytes);
+  const Bytes ragged = arbitrary_bytes(layout.num_tokens(), row_bytes);
+  std::vector<Bytes> together(static_cast<std::size_t>(layout.cp().size),
+                              local_rows(layout, row_bytes, std::byte{0xa5}));
+  pack_all_ranks(layout, ragged, pad_row, spans_of<std::byte>(together));
+  for (const CpRank rank : all_ranks(layout.cp())) {
+    Bytes alone = local_rows(layout, row_bytes, std::byte{0xa5});
+    pack_rows(layout, rank, ragged, pad_row, alone);
+    RC_ASSERT(together[rank.index()] == alone);
+  }
+  Bytes restored(ragged.size(), std::byte{0xa5});
+  unpack_all_ranks(layout, spans_of<const std::byte>(together), restored);
+  RC_ASSERT(restored == ragged);
+}
+
+TEST(PackAllRanks, buffers_of_another_number_or_size_than_the_ranks_need_are_errors) {
+  const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);  // 8 tokens, 6 rows a rank
+  const Bytes ragged(8 * 4);
+  Bytes first(6 * 4);
+  Bytes second(6 * 4);
+  Bytes restored(8 * 4);
+  using Spans = std::vector<std::span<std::byte>>;
+  using ConstantSpans = std::vector<std::span<const std::byte>>;
+  EXPECT_NO_THROW(pack_all_ranks(layout, ragged, {}, Spans{first, second}));
+  EXPECT_THROW(pack_all_ranks(layout, ragged, {}, Spans{first}), InputError);
+  EXPECT_THROW(pack_all_ranks(layout, ragged, {}, {}), InputError);
+  EXPECT_THROW(pack_all_ranks(layout, ragged, {}, Spans{first, std::span(second).first(20)}), InputError);
+  EXPECT_THROW(unpack_all_ranks(layout, ConstantSpans{first, second, second}, restored), InputError);
+  EXPECT_THROW(unpack_all_ranks(layout, ConstantSpans{first, second}, std::span(restored).first(28)),
+               InputError);
 }
 
 RC_GTEST_PROP(PackRows, after_unpacking_restores_every_rank, ()) {

@@ -63,8 +63,7 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
       const MicroBatchPlan& held = rank.micro_batches[m];
       RC_ASSERT(held.padded_length == length);
       RC_ASSERT(std::ssize(held.entries) * length <= settings.micro_batch.max_tokens);
-      for (const std::int64_t entry : held.entries)
-        RC_ASSERT(dealt.aligned_lengths[static_cast<std::size_t>(entry)] == length);
+      for (const std::int64_t entry : held.entries) RC_ASSERT(dealt.segments[entry].aligned_length == length);
     }
   }
 }

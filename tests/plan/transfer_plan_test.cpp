@@ -21,6 +21,7 @@ SequenceCut any_cut() {
   SequenceCut cut;
   cut.cp = {*rc::gen::inRange(1, 6), *rc::gen::element(CpLayout::zigzag, CpLayout::contiguous)};
   cut.length = *rc::gen::inRange<std::int64_t>(0, 70);
+  cut.rows = {0, cut.length};
   cut.prompt = *rc::gen::inRange<std::int64_t>(0, cut.length + 1);
   cut.aligned_length = align_up(cut.length, cut.cp.chunks() * *rc::gen::inRange<std::int64_t>(1, 4));
   return cut;
@@ -32,7 +33,7 @@ std::vector<RowMove> moves_of(const RowMoves& moves) {
 
 TEST(RowsToMove, zigzag_gives_a_rank_its_two_chunks_and_leaves_the_padding) {
   // 10 tokens aligned to 12, cut in 4 chunks of 3: rank 0 holds [0,3) and [9,12), of which [9,10) is true.
-  const SequenceCut cut{4, 10, 12, {2, CpLayout::zigzag}, CpRank{0}};
+  const SequenceCut cut = whole_cut(4, 10, 12, {2, CpLayout::zigzag}, CpRank{0});
   EXPECT_THAT(moves_of(rows_to_move(FieldKind::token, cut)),
               ElementsAre(RowMove{{0, 3}, 0}, RowMove{{9, 10}, 3}));
   EXPECT_THAT(moves_of(halo_to_move(cut)), ElementsAre(RowMove{{3, 4}, 0}));
@@ -42,19 +43,19 @@ TEST(RowsToMove, zigzag_gives_a_rank_its_two_chunks_and_leaves_the_padding) {
 }
 
 TEST(RowsToMove, response_tokens_stand_one_row_early_like_labels) {
-  const SequenceCut cut{4, 10, 12, {2, CpLayout::zigzag}, CpRank{1}};
+  const SequenceCut cut = whole_cut(4, 10, 12, {2, CpLayout::zigzag}, CpRank{1});
   EXPECT_THAT(moves_of(rows_to_move(FieldKind::token, cut)), ElementsAre(RowMove{{3, 9}, 0}));
   EXPECT_THAT(moves_of(rows_to_move(FieldKind::response_token, cut)), ElementsAre(RowMove{{0, 6}, 0}));
   EXPECT_THAT(moves_of(halo_to_move(cut)), ElementsAre(RowMove{{9, 10}, 0}));
 }
 
 TEST(RowsToMove, the_first_token_of_a_sequence_is_predicted_nowhere) {
-  const SequenceCut cut{0, 3, 3, {1, CpLayout::zigzag}, CpRank{0}};
+  const SequenceCut cut = whole_cut(0, 3, 3, {1, CpLayout::zigzag}, CpRank{0});
   EXPECT_THAT(moves_of(rows_to_move(FieldKind::response_token, cut)), ElementsAre(RowMove{{1, 3}, 0}));
 }
 
 TEST(RowsToMove, an_empty_sequence_has_no_token_rows_but_its_sample_row) {
-  const SequenceCut cut{0, 0, 0, {2, CpLayout::zigzag}, CpRank{1}};
+  const SequenceCut cut = whole_cut(0, 0, 0, {2, CpLayout::zigzag}, CpRank{1});
   EXPECT_EQ(rows_to_move(FieldKind::token, cut).size(), 0U);
   EXPECT_EQ(halo_to_move(cut).size(), 0U);
   EXPECT_THAT(moves_of(rows_to_move(FieldKind::sample, cut)), ElementsAre(RowMove{{0, 1}, 0}));

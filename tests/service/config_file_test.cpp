@@ -88,7 +88,24 @@ TEST(ConfigFile, the_cost_is_worked_out_from_a_model) {
   EXPECT_EQ(config.balance.cost, CostModel::from_model(qwen));
 }
 
+TEST(ConfigFile, a_model_may_have_shared_experts_a_window_and_a_backward_pass) {
+  ModelDescription model{2048, 24, 16, 16, 128, 1408, 151936, 4};
+  model.shared_experts = 1;
+  model.shared_ffn_size = 5632;
+  model.sliding_window = 4096;
+  model.backward = true;
+  const Config config = parse(
+      "balance:\n"
+      "  cost:\n"
+      "    model: {hidden_size: 2048, layers: 24, heads: 16, kv_heads: 16, head_dim: 128, ffn_size: 1408,\n"
+      "            vocab_size: 151936, active_experts: 4, shared_experts: 1, shared_ffn_size: 5632,\n"
+      "            sliding_window: 4096, backward: true}\n");
+  EXPECT_EQ(config.balance.cost, CostModel::from_model(model));
+}
+
 TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
+  EXPECT_EQ(parse("balance: {cost: {linear: 5, quadratic: 1, window: 4096}}").balance.cost,
+            (CostModel{5, 1, 4096}));
   EXPECT_EQ(parse("balance: {cost: {linear: 100, quadratic: 3}}").balance.cost, (CostModel{100, 3}));
   EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
 }

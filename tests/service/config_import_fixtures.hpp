@@ -10,24 +10,15 @@
 
 #include "evenkeel/service/config_file.hpp"
 #include "evenkeel/service/config_import.hpp"
-#include "evenkeel/service/config_schema.hpp"
 
 namespace evenkeel::test {
 
 using Outcomes = std::map<std::string, std::string>;
 
-/// Whether this version's configuration has profiles yet.
-inline bool has_profiles() {
-  const auto key = std::ranges::find(config_keys(), "profiles", &ConfigKey::path);
-  return key == config_keys().end() || key->values.find("only {}") == std::string::npos;
-}
-
 /// Imports a file and checks what holds for every import: the configuration it gives is a valid one.
 inline ImportedConfig imported(const std::string& yaml, const ImportOptions& options = {}) {
   ImportedConfig result = import_config(yaml, "job.yaml", options);
-  if (has_profiles()) {
-    EXPECT_NO_THROW(static_cast<void>(parse_config(result.yaml, "imported"))) << result.yaml;
-  }
+  EXPECT_NO_THROW(static_cast<void>(parse_config(result.yaml, "imported"))) << result.yaml;
   return result;
 }
 

@@ -74,6 +74,20 @@ rl_config:
   EXPECT_EQ(setting(config, "profiles.ref.micro_batch.max_samples"), "null");
 }
 
+TEST(ImportMindSpeed, the_profiles_can_be_asked_for_by_the_names_of_the_stages) {
+  const Config config = parse_config(imported(R"(
+actor_config: {context_parallel_size: 2, context_parallel_algo: megatron_cp_algo, micro_batch_size: 4}
+rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096, ref_max_packing_token_size: 16384}
+)")
+                                         .yaml,
+                                     "imported");
+  EXPECT_EQ(config.mesh.cp, 2);
+  EXPECT_EQ(config.micro_batch.max_tokens, 4096);
+  EXPECT_EQ(config.profile("update"), config.profile("")) << "the job's own settings are those of the update";
+  EXPECT_EQ(config.profile("ref").micro_batch.max_tokens, 16384);
+  EXPECT_EQ(config.profile("ref").loss.micro_batches, Reduction::mean);
+}
+
 TEST(ImportMindSpeed, a_stage_without_a_cap_has_the_default_one_whatever_another_has) {
   const ImportedConfig config = imported(R"(
 actor_config: {micro_batch_size: 2}

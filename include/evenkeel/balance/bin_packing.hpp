@@ -22,6 +22,25 @@ struct BinLimits {
 /// Best-fit-decreasing: as above, each into the fullest bin with room, the earliest opened on a tie.
 [[nodiscard]] Partition best_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
 
+/// Modified first-fit-decreasing: a bin for each item above half of max_size, by falling size; forward
+/// through them, the largest item above a third that fits; backward through those that got none, the smallest
+/// item above a sixth with the largest other one that fits; forward again, the largest items of any size that
+/// fit; then first-fit-decreasing for what is left. At most 71/60 of the fewest bins, and one more, where
+/// only sizes are limited; first-fit-decreasing may take 11/9. Throws as it does. O(n log n). Johnson and
+/// Garey, 1985.
+[[nodiscard]] Partition modified_first_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
+
+/// How bins are packed.
+enum class BinPacking : std::uint8_t {
+  first_fit_decreasing,
+  best_fit_decreasing,
+  modified_first_fit_decreasing
+};
+
+/// By the algorithm of that name.
+[[nodiscard]] Partition pack_bins(std::span<const std::int64_t> sizes, BinLimits limits,
+                                  BinPacking algorithm);
+
 /// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (of equal sizes the
 /// larger item first), then at most three passes that each move one item from a heavy bin to a light one;
 /// identical to the reference including order. Never above `max_size`. Throws LimitError for an item above

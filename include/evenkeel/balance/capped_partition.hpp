@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "evenkeel/balance/bin_packing.hpp"
@@ -16,8 +17,8 @@ struct GroupCount {
   friend bool operator==(const GroupCount&, const GroupCount&) = default;
 };
 
-/// The smallest number of groups for which a packing under `limits` was found: first- and
-/// best-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
+/// The smallest number of groups for which a packing under `limits` was found: first-, best- and modified
+/// first-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
 /// on costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined. `costs` and `sizes` have
 /// n entries each. Throws LimitError that names the first item that is above the limits alone, InputError
 /// when the lists differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower
@@ -26,9 +27,9 @@ struct GroupCount {
                                       BinLimits limits);
 
 /// Deals n items into exactly k groups, balanced on `costs`, none above `limits` on `sizes`: always. Groups
-/// may be empty when k > n. Karmarkar-Karp on costs where it keeps the limits; otherwise bins by falling
-/// size, spread over k groups and improved by moves and swaps that keep the limits. Groups come heaviest
-/// first.
+/// may be empty when k > n. Karmarkar-Karp on costs (longest processing time above 16384 groups, where that
+/// is slow) where it keeps the limits; otherwise bins by falling size, spread over k groups and improved by
+/// moves and swaps that keep the limits. Groups come heaviest first.
 ///
 /// Succeeds for every k >= count_groups(costs, sizes, limits).needed (also k = 0 for no items); throws
 /// LimitError when no packing into k groups was found, and as count_groups does. Costs (what is balanced) and
@@ -37,5 +38,10 @@ struct GroupCount {
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs,
                                                std::span<const std::int64_t> sizes, BinLimits limits,
                                                std::int64_t k);
+
+/// The same; nothing where that throws because no packing into k groups was found.
+[[nodiscard]] std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
+                                                                  std::span<const std::int64_t> sizes,
+                                                                  BinLimits limits, std::int64_t k);
 
 }  // namespace evenkeel

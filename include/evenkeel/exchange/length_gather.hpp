@@ -15,15 +15,18 @@ namespace evenkeel {
 struct SampleLengths {
   SampleShape shape;
   std::int64_t loss_tokens = -1;  ///< see LengthEntry
+  std::uint64_t prompt_hash = 0;  ///< see LengthEntry
 };
 
 /// The samples of a batch as their owner tells them; loss tokens are counted where the batch brings a loss
 /// mask (a row counts when any of its bytes is not 0). Local.
 [[nodiscard]] std::vector<SampleLengths> lengths_of(const RaggedBatch& batch);
+/// The same for samples that share prefixes: prompts are hashed, and only response tokens can carry loss.
+[[nodiscard]] std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch);
 
 /// Collective over `comm`: every rank's sample lengths become the length table on every rank. A status word
 /// travels with the counts: when any rank brings an error instead of samples, all ranks throw that error (the
-/// lowest such rank's), and none waits for another. 40 bytes a sample plus 8 a rank are gathered; no tokens
+/// lowest such rank's), and none waits for another. 48 bytes a sample plus 8 a rank are gathered; no tokens
 /// move.
 [[nodiscard]] LengthTable gather_lengths(const boost::mpi::communicator& comm,
                                          std::span<const SampleLengths> mine,

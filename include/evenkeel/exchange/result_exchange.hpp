@@ -17,7 +17,9 @@ namespace evenkeel {
 /// - token: one row a local packed row; row t of a sequence belongs to token t.
 /// - response_token: one row a local packed row too; the row that predicts response token t, row t-1, is its
 /// result.
-/// - sample: one row a sequence.
+///   With shared prefixes: one row a prediction (see SharedSequences).
+/// - sample: one row a sample.
+/// A shared row's token result goes to every sample that has the row.
 struct MicroBatchResults {
   std::vector<Column> fields;
 };

@@ -10,7 +10,8 @@ namespace evenkeel {
 
 /// The copy kernels: bytes of ragged rows <-> bytes of one CP rank's packed rows. They know rows of
 /// `row_bytes` bytes and nothing of dtypes, so they serve every field and trailing shape. All are local and
-/// deterministic; work is proportional to the bytes written; ranges must not overlap.
+/// deterministic; work is proportional to the bytes written; ranges must not overlap. Calls that write some
+/// megabytes store past the caches.
 ///
 /// `ragged` holds the sequences' true rows back to back (num_tokens * row_bytes bytes); `local` holds one CP
 /// rank's rows (local_rows * row_bytes bytes). Wrong sizes throw InputError.
@@ -20,10 +21,21 @@ namespace evenkeel {
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
                std::span<const std::byte> pad_row, std::span<std::byte> local);
 
+/// The same for all CP ranks at once, one buffer a rank: the ragged rows are read once, front to back, which
+/// is faster than reading every rank's chunks out of them in turn. Throws InputError unless there are cp.size
+/// buffers of local_rows * row_bytes bytes each.
+void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,
+                    std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals);
+
 /// The inverse on one rank: its packed rows -> its share of the ragged rows; rows of other CP ranks stay
 /// untouched, so that calling it for every rank merges and unpacks.
 void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
                  std::span<std::byte> ragged);
+
+/// The inverse over all CP ranks at once: merges and unpacks. The ragged rows are written once, front to
+/// back. Throws InputError as pack_all_ranks does.
+void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<const std::byte>> locals,
+                      std::span<std::byte> ragged);
 
 /// Fills only the pad rows of `local`, leaving true rows alone: for buffers that an exchange fills.
 void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
+#include "evenkeel/pack/prefix_tree_packed.hpp"
 
 namespace evenkeel {
 
@@ -17,6 +19,23 @@ inline constexpr std::string_view position_ids_field = "position_ids";
 inline constexpr std::string_view loss_mask_field = "loss_mask";
 /// Each token's weight in the un-split loss, beside the loss mask.
 inline constexpr std::string_view loss_weights_field = "loss_weights";
+
+/// With shared prefixes: the row of each response token that this CP rank predicts.
+inline constexpr std::string_view prediction_rows_field = "prediction_rows";
+
+/// How a micro-batch's samples share the sequences that stand in its tensors. A row in front of a branch
+/// predicts a token of every sample behind it, so that labels, loss mask, loss weights and fields of one row
+/// a response token have one row a **prediction**: a response token whose predicting row this CP rank holds,
+/// sample after sample.
+struct SharedSequences {
+  PackedTreeLayout tree;                    ///< its sample i is samples[i] of the micro-batch
+  std::vector<SampleId> segment_sample;     ///< whose last segment it is; -1: other samples go on from it
+  std::vector<std::int64_t> segment_group;  ///< 0-based: segments with one root
+  std::vector<std::int64_t> prediction_offsets{0};  ///< samples + 1: the predictions of sample i on this rank
+
+  /// Predictions on this rank.
+  [[nodiscard]] std::int64_t predictions() const noexcept { return prediction_offsets.back(); }
+};
 
 /// What one consumer is handed for one forward-backward: sequences packed, aligned and cut for its CP rank.
 /// Owns its tensors. A micro-batch without samples (so that all DP ranks have the same number), and one whose
@@ -28,14 +47,19 @@ struct PackedMicroBatch {
   /// / cp, ...]. 0 where each sequence is aligned on its own.
   std::int64_t padded_length = 0;
   CpRank cp_rank{0};
-  std::vector<SampleShape> samples;  ///< one a sequence, in packed order; filler has id -1
-  std::vector<Column>
-      fields;  ///< token fields of layout.local_rows() rows, sample fields of one row a sequence
+  std::vector<SampleShape>
+      samples;  ///< in packed order, one a sequence unless some are shared; filler has id -1
+  /// Token fields of layout.local_rows() rows, sample fields of one row a sample and, with shared prefixes,
+  /// response-token fields of one row a prediction.
+  std::vector<Column> fields;
+  std::optional<SharedSequences> shared;  ///< with shared prefixes: the layout's sequences are segments
 
   /// No real sample in it: it weighs nothing.
   [[nodiscard]] bool empty() const noexcept;
-  /// True tokens of real samples over the whole CP group.
+  /// True tokens of real samples over the whole CP group, shared ones once.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
+  /// Rows of a field of this kind on this rank.
+  [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
   /// The field of that name, or nullptr.
   [[nodiscard]] const Column* find(std::string_view name) const noexcept;
   [[nodiscard]] Column* find(std::string_view name) noexcept;
@@ -54,9 +78,14 @@ struct SequenceLayout {
 [[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
+/// The same for samples that share the segments of a tree, whose sample i is samples[i]. A tree without rows
+/// gets a root with filler. Throws as PackedTreeLayout does.
+[[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
+                                              const SequenceLayout& sequences, CpRank cp_rank);
+
 /// Sets what no source supplies: pad rows of the tokens, position ids always; labels and loss mask where the
-/// tokens are. Fields that are there already stay as they are. `halo` has the token after each run (see
-/// derive_labels).
+/// tokens are (with shared prefixes labels must be there already). Fields that are there already stay as they
+/// are. `halo` has the token after each run (see derive_labels).
 struct DerivedFieldOptions {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;

@@ -83,6 +83,9 @@ class TokenPlaces {
 /// Dense rows padded to the longest of them.
 [[nodiscard]] TokenPlaces padded_to_longest(std::span<const std::int64_t> lengths, PaddingSide side);
 
+/// Throws InputError unless the two have equally many rows, and equally many tokens in each. O(runs).
+void require_same_rows(const TokenPlaces& from, const TokenPlaces& to);
+
 /// What one place holds, in tensors [batch, heads, width, row_bytes]. Heads are for tensors that have them in
 /// front of the sequence; dimensions behind it are part of row_bytes.
 struct RowFormat {

@@ -8,7 +8,9 @@
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/segments.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/shared_prefixes.hpp"
 
 namespace evenkeel {
 
@@ -18,6 +20,9 @@ struct DealtMiniBatch {
   /// The micro-batches of each DP rank, where one plan covers them all (padded ones share their lengths).
   /// Empty where each DP rank plans its own.
   std::vector<std::vector<MicroBatchPlan>> planned;
+  std::vector<Atom> atoms;                   ///< with shared prefixes: what is dealt and packed as a whole
+  Partition atom_shares;                     ///< atoms of each DP rank
+  std::vector<std::int64_t> first_segments;  ///< of each atom; the segments of its tree follow in order
 
   friend bool operator==(const DealtMiniBatch&, const DealtMiniBatch&) = default;
 };
@@ -27,16 +32,19 @@ struct DealtMiniBatch {
 struct DealtStep {
   std::int64_t step = 0;
   std::vector<DealtMiniBatch> mini_batches;
-  Partition shares;  ///< table entries of each DP rank over all mini-batches
-  /// By table entry: rows of the sample's sequence over the whole CP group, its alignment or padding counted.
-  std::vector<std::int64_t> aligned_lengths;
+  Partition shares;       ///< table entries of each DP rank over all mini-batches
+  SegmentTable segments;  ///< what stands in the tensors, and how long it is there
+  bool shared = false;    ///< samples share segments
 
   friend bool operator==(const DealtStep&, const DealtStep&) = default;
 };
 
-/// Deals step number `step`. Throws ConfigError for settings that do not fit, LimitError for a sample above
-/// the cap, and as split_into_mini_batches does. Pure, deterministic.
-[[nodiscard]] DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step);
+/// Deals step number `step`. `trees` are the groups of samples that share prefixes, every entry in one of
+/// them; asked for with PrefixSharing::trees only, since lengths alone cannot tell. With shared prefixes
+/// mini-batches are cut between groups, so that none is torn. Throws ConfigError for settings that do not
+/// fit, LimitError for a sample above the cap, and as split_into_mini_batches does. Pure, deterministic.
+[[nodiscard]] DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
+                                  std::span<const SharedGroup> trees = {});
 
 /// How many micro-batches a DP rank needs for each mini-batch, before the ranks agree. Local. Preconditions:
 /// `dealt` comes from deal_step with this table and these settings; so below.
@@ -48,6 +56,9 @@ struct DealtStep {
 [[nodiscard]] std::vector<MicroBatchPlan> plan_mini_batch(const LengthTable& table, const DealtStep& dealt,
                                                           std::int64_t mini_batch, DpRank rank,
                                                           std::int64_t count, const PlanSettings& settings);
+
+/// The segments that a micro-batch holds, in packed order.
+[[nodiscard]] std::vector<std::int64_t> segments_of(const DealtStep& dealt, const MicroBatchPlan& plan);
 
 /// One 64-bit hash of who gets what: equal plans have equal hashes on every machine. `counts` has the
 /// micro-batches of each mini-batch. Debug builds compare it over ranks.

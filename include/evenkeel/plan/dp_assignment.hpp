@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
@@ -11,6 +13,10 @@ namespace evenkeel {
 /// Any number of samples is accepted; with fewer samples than ranks some get none. Local and deterministic on
 /// replicated input, so that every rank finds the same answer.
 [[nodiscard]] Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& settings);
+
+/// Deals things of this work to the DP ranks by the settings' algorithm, each rank's ascending: what
+/// assign_to_dp_ranks does with samples where neither a preset nor padding asks for another way.
+[[nodiscard]] Partition deal_by_cost(std::span<const Cost> costs, const PlanSettings& settings);
 
 /// The work of every entry under the settings' cost model.
 [[nodiscard]] std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings);

@@ -25,4 +25,15 @@ struct StepBalance {
 [[nodiscard]] StepBalance step_balance(std::span<const std::vector<Cost>> micro_batch_costs);
 [[nodiscard]] StepBalance step_balance(const StepPlan& plan);
 
+/// The share of a step that an average DP rank spends waiting for the slowest. 0 is perfect.
+struct StepWaiting {
+  double once = 0;               ///< ranks meet at the end of the step
+  double every_micro_batch = 0;  ///< ranks meet at every micro-batch; never less
+
+  friend bool operator==(const StepWaiting&, const StepWaiting&) = default;
+};
+
+/// 1 - mean_r sum_j cost(r, j) over max_r sum_j cost(r, j), and over sum_j max_r cost(r, j).
+[[nodiscard]] StepWaiting step_waiting(const StepBalance& balance) noexcept;
+
 }  // namespace evenkeel

@@ -34,6 +34,7 @@ void serialize(Archive& archive, evenkeel::LengthEntry& entry, unsigned /*versio
   archive& entry.owner;
   archive& entry.owner_index;
   archive& entry.loss_tokens;
+  archive& entry.prompt_hash;
 }
 
 template <class Archive>
@@ -51,6 +52,7 @@ void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*vers
   archive& plan.aligned_tokens;
   archive& plan.cost;
   archive& plan.padded_length;
+  archive& plan.atoms;
   archive& plan.mini_batch;
 }
 

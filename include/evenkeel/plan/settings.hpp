@@ -84,6 +84,13 @@ struct MiniBatchSettings {
   friend bool operator==(const MiniBatchSettings&, const MiniBatchSettings&) = default;
 };
 
+/// Which tokens samples share.
+enum class PrefixSharing : std::uint8_t {
+  none,     ///< every sample stands alone
+  prompts,  ///< samples of one uid share their prompt
+  trees,    ///< samples of one uid share whatever prefixes they have in common, and prefixes of prefixes
+};
+
 /// Everything a plan depends on besides the length table and the number of the step. Replicated: every rank
 /// holds equal settings.
 struct PlanSettings {
@@ -98,6 +105,7 @@ struct PlanSettings {
   MiniBatchSettings mini_batches;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
+  PrefixSharing sharing = PrefixSharing::none;
 
   /// Tokens each sequence's length is rounded up to a multiple of, length_round counted in where
   /// micro-batches are padded. Throws ConfigError when `align` is not a multiple of what the CP cut needs.

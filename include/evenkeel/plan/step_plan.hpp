@@ -43,6 +43,6 @@ struct StepPlan {
 /// Plans a whole step in one process: the same shares, counts and micro-batches that the ranks of a job
 /// arrive at together, each planning its own part. Throws as deal_step does. Pure, deterministic.
 [[nodiscard]] StepPlan plan_step(const LengthTable& table, const PlanSettings& settings,
-                                 std::int64_t step = 0);
+                                 std::int64_t step = 0, std::span<const SharedGroup> trees = {});
 
 }  // namespace evenkeel

@@ -9,24 +9,28 @@
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/segments.hpp"
 
 namespace evenkeel {
 
-/// Who sends which samples where, from one rank's point of view. Entries are ascending in every list; that
-/// order, and the order of fields and of rows_to_move, is what sender and receiver agree on without talking.
+/// Who sends what where, from one rank's point of view: samples (table entries) or segments. The order in
+/// every list is that of the shares; it, and the order of fields and of rows_to_move, is what sender and
+/// receiver agree on without talking.
 ///
-/// The sender needs only the DP assignment: which micro-batch a sample lands in is the receiver's own
-/// business.
+/// The sender needs only the shares: which micro-batch a sample lands in is the receiver's own business.
 struct TransferPlan {
-  std::vector<std::vector<std::int64_t>> to_dp_rank;  ///< one list a DP rank: entries this owner sends there
+  std::vector<std::vector<std::int64_t>> to_dp_rank;  ///< one list a DP rank: what this owner sends there
   std::vector<std::vector<std::int64_t>>
-      from_owner;  ///< one list a world rank: entries this consumer gets from it
+      from_owner;  ///< one list a world rank: what this consumer gets from it
 };
 
 /// Of rank `owner` as a sender and of DP rank `consumer` as a receiver, in a world of `num_owners` ranks. The
 /// union over all ranks moves every sample exactly once to its DP rank. Pure; O(samples) time, O(samples of
 /// this rank) memory.
-[[nodiscard]] TransferPlan plan_transfers(const LengthTable& table, const Partition& assignment,
+[[nodiscard]] TransferPlan plan_transfers(const LengthTable& table, const Partition& shares, WorldRank owner,
+                                          DpRank consumer, int num_owners);
+/// The same for segments, which their entry's owner sends: every one exactly once to its DP rank.
+[[nodiscard]] TransferPlan plan_transfers(const LengthTable& table, const SegmentTable& segments,
                                           WorldRank owner, DpRank consumer, int num_owners);
 
 /// One contiguous copy of a sample's field: rows `source` of the sample's rows at the owner become rows
@@ -51,17 +55,23 @@ class RowMoves {
   std::size_t count_ = 0;
 };
 
-/// How a sample is cut for one CP rank.
+/// How a segment of a sample is cut for one CP rank.
 struct SequenceCut {
-  std::int64_t prompt = 0;
-  std::int64_t length = 0;
-  std::int64_t aligned_length = 0;
+  std::int64_t prompt = 0;          ///< of the sample
+  std::int64_t length = 0;          ///< of the sample
+  RowRange rows;                    ///< of the sample that the segment holds: all, or a part
+  std::int64_t aligned_length = 0;  ///< of the segment
   CpGroup cp;
   CpRank rank{0};
 };
+/// Of a sample that is one segment.
+[[nodiscard]] constexpr SequenceCut whole_cut(std::int64_t prompt, std::int64_t length,
+                                              std::int64_t aligned_length, CpGroup cp, CpRank rank) noexcept {
+  return {prompt, length, {0, length}, aligned_length, cp, rank};
+}
 
 /// The rows of a field of this kind that CP rank cut.rank gets, true rows only.
-/// - token: row t of the sample stands at row t of the sequence.
+/// - token: row t of the sample stands at row t of the sequence (t - rows.begin where that is a part).
 /// - response_token: the row of response token t stands where that token is predicted, at row t-1, like
 /// labels and loss
 ///   mask; a response that starts the sequence has no such row for its first token, which stays behind.
@@ -69,7 +79,7 @@ struct SequenceCut {
 [[nodiscard]] RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut);
 
 /// The token right after each run that rows_to_move(token) has, as source rows: what labels need where a run
-/// ends inside the sequence. Targets number the runs from 0; a run that ends its sequence has no entry.
+/// ends inside the segment. Targets number the runs from 0; a run that ends its sequence has no entry.
 [[nodiscard]] RowMoves halo_to_move(const SequenceCut& cut);
 
 }  // namespace evenkeel

@@ -81,6 +81,7 @@ struct Config {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackConfig pack;
+  PrefixSharing prefix = PrefixSharing::none;  ///< the key prefix.share
   LossSettings loss;
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
   ExchangeConfig exchange;

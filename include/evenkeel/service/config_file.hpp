@@ -25,6 +25,9 @@ namespace evenkeel {
 [[nodiscard]] Config parse_config(const std::string& yaml, std::string_view name,
                                   std::span<const std::string> overrides = {});
 
+/// The text of a configuration file, Evenkeel's or another system's. Throws IoError that names it.
+[[nodiscard]] std::string read_config_text(const std::filesystem::path& file);
+
 /// The configuration as YAML, one line a key; parse_config gives back an equal one. Keys that have only one
 /// value in this version are left out. A cost made from a model is written as its two coefficients.
 [[nodiscard]] std::string to_yaml(const Config& config);

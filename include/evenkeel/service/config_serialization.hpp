@@ -72,7 +72,7 @@ void serialize(Archive& archive, evenkeel::MiniBatchSettings& mini_batches, unsi
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/) {
-  archive& cost.linear& cost.quadratic;
+  archive& cost.linear& cost.quadratic& cost.window;
 }
 
 template <class Archive>
@@ -114,7 +114,7 @@ void serialize(Archive& archive, evenkeel::Profile& profile, unsigned /*version*
 template <class Archive>
 void serialize(Archive& archive, evenkeel::Config& config, unsigned /*version*/) {
   archive& config.mesh& config.source& config.batch& config.mini_batches& config.balance;
-  archive& config.micro_batch& config.pack& config.loss& config.profiles& config.exchange;
+  archive& config.micro_batch& config.pack& config.prefix& config.loss& config.profiles& config.exchange;
 }
 
 }  // namespace boost::serialization

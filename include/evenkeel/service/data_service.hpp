@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/sample_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -36,10 +37,11 @@ struct Step {
   std::vector<PackedMicroBatch> micro_batches;  ///< K of them, in the order to run them in
   std::vector<MicroBatchLoss> losses;           ///< one a micro-batch
 
-  LengthTable table;              ///< all samples of the step, replicated
-  std::vector<FieldSpec> fields;  ///< what samples bring, replicated
-  DealtStep dealt;                ///< table entries of each mini-batch and DP rank, replicated
-  DpRankPlan plan;                ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
+  LengthTable table;               ///< all samples of the step, replicated
+  std::vector<FieldSpec> fields;   ///< what samples bring, replicated
+  std::vector<SharedGroup> trees;  ///< with prefix trees: what samples have in common, replicated
+  DealtStep dealt;                 ///< table entries of each mini-batch and DP rank, replicated
+  DpRankPlan plan;                 ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
   ExchangeVolume volume;
   PhaseSeconds seconds;
 };
@@ -99,6 +101,7 @@ class DataService {
   void weigh(Step& step, const PlanSettings& settings) const;
   [[nodiscard]] StepTransfer transfer_of(const Step& step, const PlanSettings& settings,
                                          std::span<const FieldSpec> fields, const RaggedBatch& mine) const;
+  [[nodiscard]] std::vector<SampleLengths> lengths(const RaggedBatch& mine) const;
   [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
   [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 

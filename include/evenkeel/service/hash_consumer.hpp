@@ -15,7 +15,8 @@ namespace evenkeel {
 /// negative.
 [[nodiscard]] std::int64_t token_hash(std::int64_t token, SampleId sample, std::int64_t position) noexcept;
 
-/// The demonstration consumer: `token_hash` (int64, one a token) and `sample_hash` (int64, one a sample: the
+/// The demonstration consumer: `token_hash` (int64, one a token; not where prefixes are shared),
+/// `response_hash` (int64, one a response token, from its label) and `sample_hash` (int64, one a sample: the
 /// hash of its length) for every micro-batch of a step. Local. Nothing on ranks that were handed no tokens.
 [[nodiscard]] StepResults hash_tokens(const Step& step);
 

@@ -37,6 +37,9 @@ struct StepFigures {
   std::int64_t bytes_broadcast = 0;  ///< copies to the other tensor-parallel ranks
   PhaseSeconds seconds;              ///< the slowest rank's, phase by phase
 
+  std::optional<SharingSavings> sharing;    ///< with shared prefixes
+  std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat
+
   NamedMetrics metrics;  ///< the same under ROLL's and verl's names
 };
 

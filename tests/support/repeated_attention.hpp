@@ -4,51 +4,45 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/prefix_groups.hpp"
 #include "support/grouped_attention.hpp"
 
 namespace evenkeel::testing_support {
 
-/// What attention gives without sharing: every suffix behind its own copy of the prefix, each copy carrying
-/// an equal share of the prefix's output gradient. Tensors are ragged, [tokens, heads, dim] in the order
-/// prefix, suffix 1, ..., suffix G of each group; the results have the shared tokens once, gradients summed.
-struct RepeatedPrefixResult {
+/// What attention gives without sharing: every sample on its own, behind its own copy of what it shares, each
+/// copy carrying an equal share of its token's output gradient. Tensors are ragged, [rows, heads, dim], and
+/// have the shared tokens once; the results likewise, gradients summed.
+struct RepeatedResult {
   std::vector<double> out;
   AttentionGradients grads;
 };
 
-class RepeatedPrefixAttention {
+class RepeatedAttention {
  public:
-  RepeatedPrefixAttention(const PrefixGroups& groups, HeadCounts counts, AttentionOptions options)
-      : groups_(groups), counts_(counts), options_(options) {}
+  /// For each sample the rows of its tokens, in order.
+  using SampleRows = std::vector<std::vector<std::int64_t>>;
 
-  [[nodiscard]] RepeatedPrefixResult operator()(std::span<const double> q, std::span<const double> k,
-                                                std::span<const double> v,
-                                                std::span<const double> grad_out) const {
-    RepeatedPrefixResult result{std::vector<double>(q.size(), 0),
-                                {std::vector<double>(q.size(), 0), std::vector<double>(k.size(), 0),
-                                 std::vector<double>(v.size(), 0)}};
-    for (std::int64_t g = 0, first = 0; g < groups_.size(); first += groups_.num_tokens(g++)) {
-      const RowRange suffixes = groups_.suffixes_of(g);
-      const std::int64_t prefix = groups_.prefix(g);
-      std::int64_t suffix = first + prefix;
-      for (std::int64_t i = suffixes.begin; i < suffixes.end; ++i) {
-        std::vector<std::int64_t> tokens;
-        for (std::int64_t t = 0; t < prefix; ++t) tokens.push_back(first + t);
-        for (std::int64_t t = 0; t < groups_.suffix(i); ++t) tokens.push_back(suffix + t);
-        suffix += groups_.suffix(i);
-        add_sample(tokens, prefix, 1.0 / static_cast<double>(suffixes.size()), q, k, v, grad_out, result);
-      }
+  RepeatedAttention(SampleRows samples, HeadCounts counts, AttentionOptions options)
+      : samples_(std::move(samples)), counts_(counts), options_(options) {}
+
+  [[nodiscard]] RepeatedResult operator()(std::span<const double> q, std::span<const double> k,
+                                          std::span<const double> v, std::span<const double> grad_out) const {
+    RepeatedResult result{std::vector<double>(q.size(), 0),
+                          {std::vector<double>(q.size(), 0), std::vector<double>(k.size(), 0),
+                           std::vector<double>(v.size(), 0)}};
+    std::vector<double> copies(q.size(), 0);
+    for (const Tokens& tokens : samples_) {
+      for (const std::int64_t row : tokens) ++copies[static_cast<std::size_t>(row)];
     }
+    for (const Tokens& tokens : samples_) add_sample(tokens, copies, q, k, v, grad_out, result);
     return result;
   }
 
  private:
   using Tokens = std::vector<std::int64_t>;
 
-  void add_sample(const Tokens& tokens, std::int64_t prefix, double share, std::span<const double> q,
+  void add_sample(const Tokens& tokens, const std::vector<double>& copies, std::span<const double> q,
                   std::span<const double> k, std::span<const double> v, std::span<const double> grad_out,
-                  RepeatedPrefixResult& result) const {
+                  RepeatedResult& result) const {
     const auto length = static_cast<std::int64_t>(tokens.size());
     const std::vector<double> own_q = heads_first(tokens, counts_.heads, q);
     const std::vector<double> own_k = heads_first(tokens, counts_.kv_heads, k);
@@ -65,7 +59,7 @@ class RepeatedPrefixAttention {
             at(tokens, t) * static_cast<std::size_t>(row) + static_cast<std::size_t>(d);
         const auto own = static_cast<std::size_t>(t * row + d);
         result.out[shared] = out[own];
-        grad[own] = grad_out[shared] * (t < prefix ? share : 1.0);
+        grad[own] = grad_out[shared] / copies[at(tokens, t)];
       }
     }
     const AttentionGradients grads = attention.backward(grad);
@@ -101,7 +95,7 @@ class RepeatedPrefixAttention {
                      [&](std::size_t own, std::size_t shared) { ragged[shared] += own_rows[own]; });
   }
 
-  const PrefixGroups& groups_;
+  SampleRows samples_;
   HeadCounts counts_;
   AttentionOptions options_;
 };

@@ -1,0 +1,27 @@
+# libtorch is optional: EVENKEEL_TORCH says whether the room `torch` is built. AUTO builds it where libtorch is found.
+# Sets EVENKEEL_TORCH_FOUND and EVENKEEL_TORCH_LIBRARIES.
+set(EVENKEEL_TORCH AUTO CACHE STRING "Build Evenkeel::torch: AUTO (when libtorch is found), ON or OFF")
+set_property(CACHE EVENKEEL_TORCH PROPERTY STRINGS AUTO ON OFF)
+
+# In a function, since libtorch's own search sets many variables and talks much.
+function(evenkeel_find_torch)
+  set(EVENKEEL_TORCH_FOUND FALSE PARENT_SCOPE)
+  if(EVENKEEL_TORCH STREQUAL "AUTO")
+    if(EVENKEEL_SANITIZE STREQUAL "thread")
+      return()  # the thread sanitizer knows nothing of libtorch's own threads
+    endif()
+    set(required QUIET)
+  elseif(EVENKEEL_TORCH)
+    set(required REQUIRED)
+  else()
+    return()
+  endif()
+  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
+  find_package(Torch ${required})
+  if(Torch_FOUND)
+    set(EVENKEEL_TORCH_FOUND TRUE PARENT_SCOPE)
+    set(EVENKEEL_TORCH_LIBRARIES ${TORCH_LIBRARIES} PARENT_SCOPE)
+  endif()
+endfunction()
+
+evenkeel_find_torch()

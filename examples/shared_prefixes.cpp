@@ -1,0 +1,72 @@
+// Three samples that share prefixes, laid out as a tree: what a trainer is handed, printed. Needs no MPI.
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <vector>
+
+#include "evenkeel/pack/prefix_predictions.hpp"
+#include "evenkeel/pack/prefix_tree.hpp"
+#include "evenkeel/pack/prefix_tree_attention.hpp"
+#include "evenkeel/pack/prefix_tree_packed.hpp"
+
+namespace {
+
+using evenkeel::AncestorIntervals;
+using evenkeel::CpRank;
+using Tokens = std::vector<std::int64_t>;
+
+void print(const char* name, std::span<const std::int64_t> numbers) {
+  std::printf("  %-12s", name);
+  for (const std::int64_t number : numbers) std::printf(" %2lld", static_cast<long long>(number));
+  std::printf("\n");
+}
+
+void print_mask(const AncestorIntervals& rows) {
+  for (std::size_t q = 0; q < rows.tin.size(); ++q) {
+    std::printf("  row %zu sees   ", q);
+    for (std::size_t k = 0; k < rows.tin.size(); ++k) {
+      const bool sees = rows.tin[k] <= rows.tin[q] && rows.tin[q] < rows.tout[k];
+      std::printf(" %c", sees ? 'x' : '.');
+    }
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+
+int main() {
+  const std::vector<Tokens> samples{{1, 2, 3, 4}, {1, 2, 3, 5, 6}, {1, 2, 7}};
+  const std::vector<std::span<const std::int64_t>> spans(samples.begin(), samples.end());
+  const evenkeel::PrefixTree tree = evenkeel::PrefixTree::of_tokens(spans);
+
+  Tokens tokens;
+  for (const evenkeel::TreeSegment& segment : tree.segments()) {
+    const auto from = samples[static_cast<std::size_t>(segment.first_sample)].begin();
+    tokens.insert(tokens.end(), from + segment.source().begin, from + segment.source().end);
+  }
+  const AncestorIntervals intervals = evenkeel::ancestor_intervals(tree);
+  std::printf("tree\n");
+  print("token", tokens);
+  print("position", evenkeel::position_ids(tree));
+  print("tin", intervals.tin);
+  print("tout", intervals.tout);
+  print_mask(intervals);
+
+  const evenkeel::SharingSavings savings = evenkeel::sharing_savings(tree);
+  std::printf("tokens %lld of %lld, score entries %lld of %lld\n", static_cast<long long>(savings.tokens),
+              static_cast<long long>(savings.repeated_tokens), static_cast<long long>(savings.score_entries),
+              static_cast<long long>(savings.repeated_score_entries));
+
+  const evenkeel::PackedTreeLayout layout(tree, 4, {2, evenkeel::CpLayout::zigzag});
+  const Tokens prompts{2, 2, 2};
+  const evenkeel::PredictionMap predicted = evenkeel::predictions(layout, prompts);
+  for (int rank = 0; rank < layout.segments().cp().size; ++rank) {
+    Tokens positions(static_cast<std::size_t>(layout.segments().local_rows()));
+    evenkeel::derive_position_ids(layout, CpRank{rank}, positions);
+    const evenkeel::LocalPredictions local = evenkeel::predictions_on(predicted, CpRank{rank});
+    std::printf("cp rank %d\n", rank);
+    print("position", positions);
+    print("gather rows", local.rows);
+    print("for entries", local.entries);
+  }
+}

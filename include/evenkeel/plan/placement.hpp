@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/ids.hpp"
+
+namespace evenkeel {
+
+/// Where the items of a partition are now, and what keeping them there is worth.
+struct PlacementInput {
+  std::span<const WorldRank> owners;       ///< who holds each item, n entries
+  std::span<const std::int64_t> bytes;     ///< what each item weighs when it moves (or its tokens), n entries
+  std::span<const int> dp_of_rank;         ///< the DP rank each world rank belongs to; -1: none
+  std::span<const int> node_of_rank = {};  ///< the node of each world rank; empty: not known
+  std::int64_t own_weight = 2;             ///< worth of a byte that stays on the ranks that make up a DP rank
+  std::int64_t node_weight = 1;  ///< worth of one that stays on a node where the DP rank has ranks; no more
+};
+
+/// Which part each DP rank gets.
+struct Placement {
+  std::vector<std::int64_t> part_of_rank;  ///< a permutation of 0..dp-1
+  std::int64_t value = 0;                  ///< weighted bytes that stay
+  std::int64_t identity_value = 0;         ///< the same if DP rank r got part r
+  std::int64_t upper_bound = 0;            ///< no placement is worth more; `value` itself up to 256 DP ranks
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// Partitions are unlabelled: gives each part to the DP rank where most of its bytes are already. The best
+/// placement up to 256 parts (best_assignment), a good one above (good_assignment); the identity where
+/// nothing is gained over it. `parts` has dp parts of n items.
+///
+/// Deterministic, local on replicated input. O(n + dp^3) up to 256 parts, O(n + dp^2 log dp) above; dp^2
+/// memory. Throws InputError when lists differ in length, a rank, DP rank or node is out of range, a weight
+/// or size is negative, or the weighted bytes are too many.
+[[nodiscard]] Placement best_placement(const Partition& parts, const PlacementInput& input);
+
+/// The same parts, each at its DP rank's place. Only labels change, so that balance is as it was.
+[[nodiscard]] Partition place_parts(Partition parts, const PlacementInput& input);
+
+}  // namespace evenkeel

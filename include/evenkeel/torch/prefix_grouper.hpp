@@ -1,0 +1,122 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/pack/prefix_layout.hpp"
+
+namespace evenkeel {
+
+/// PrefixGrouper for libtorch: shared-prefix training of b prompts with n responses, around the attention
+/// function a model already has. It holds a PrefixLayout and its index tensors; every operation is
+/// differentiable, gradients are exact, and what many suffixes read from one prefix is added up on the way
+/// back. Tensors of any dtype and device; shapes name b groups, n suffixes, s grouped columns, sp and ss
+/// columns of prefix and suffix tensors, h heads (those of keys and values may be fewer) and d elements.
+/// Wrong shapes throw InputError. Local and deterministic, but for the order in which CUDA adds gradients.
+class PrefixGrouper {
+ public:
+  using GroupInfo = std::span<const std::vector<std::int64_t>>;
+
+  explicit PrefixGrouper(PrefixLayout layout);
+  /// One list a group: the prefix's length, then its suffixes'; see PrefixGroups.
+  explicit PrefixGrouper(GroupInfo group_info, PaddingSide padding = PaddingSide::right);
+  /// Grouped rows whose tokens stand where the mask [b, s] is not 0.
+  PrefixGrouper(GroupInfo group_info, const at::Tensor& padding_mask);
+  /// Lengths from the masks of padded prefixes [b, any] and suffixes [n, any], of which group g has
+  /// group_sizes[g].
+  [[nodiscard]] static PrefixGrouper from_ungrouped_masks(const at::Tensor& prefix_mask,
+                                                          const at::Tensor& suffix_mask,
+                                                          std::span<const std::int64_t> group_sizes,
+                                                          PaddingSide padding = PaddingSide::right);
+
+  [[nodiscard]] const PrefixLayout& layout() const noexcept { return layout_; }
+  /// bool [b, s]: where tokens stand.
+  [[nodiscard]] at::Tensor padding_mask() const;
+  /// int64 [b, s]: every suffix counts from its prefix's length; `padding` elsewhere.
+  [[nodiscard]] at::Tensor position_ids(std::int64_t padding = 0) const;
+
+  /// Padded prefixes [b, any, ...] and suffixes [n, any, ...] -> grouped [b, s, ...]; `pad` elsewhere.
+  [[nodiscard]] at::Tensor concat_input(const at::Tensor& prefix, const at::Tensor& prefix_mask,
+                                        const at::Tensor& suffix, const at::Tensor& suffix_mask,
+                                        double pad = 0) const;
+
+  /// A tensor's prefixes and suffixes.
+  struct Parts {
+    at::Tensor prefix;
+    at::Tensor suffix;
+  };
+  /// [b, h, s, d] -> prefixes [b, h, sp, d], left-padded, and suffixes [n, h, ss, d], right-padded.
+  [[nodiscard]] Parts ungroup(const at::Tensor& x) const;
+  /// [b, sp, h, d] and [n, ss, h, d] -> [b, s, h, d]: attention's outputs have the sequence in front.
+  [[nodiscard]] at::Tensor group(const at::Tensor& prefix, const at::Tensor& suffix) const;
+
+  /// What a model gives for each prefix and for each suffix, and the bool masks that tell their tokens.
+  struct Split {
+    at::Tensor prefix, prefix_mask, suffix, suffix_mask;
+  };
+  /// [b, s, ...] -> as PrefixLayout::split has them. With include_prefix_last = 1 row i of the suffixes holds
+  /// what predicts each token of suffix i, then what follows it.
+  [[nodiscard]] Split split_output(const at::Tensor& output, std::int64_t include_prefix_last = 0,
+                                   ShortPrefix short_prefix = ShortPrefix::error) const;
+
+  /// Attention over groups: prefixes attend to themselves, suffixes to their prefix and themselves, each by
+  /// one call of
+  ///
+  ///     attention(q [x, h, queries, d], k, v [x, hkv, keys, d], key_mask bool [x, keys], args...)
+  ///         -> [x, queries, h, d]
+  ///
+  /// which must be causal with the last query aligned to the last key, as Flash Attention is
+  /// (causal_attention_mask makes such a mask). q is [b, h, s, d], k and v are [b, hkv, s, d]; the result is
+  /// [b, s, h, d], 0 where no token stands.
+  template <typename Attention, typename... Args>
+  [[nodiscard]] at::Tensor forward(Attention&& attention, const at::Tensor& q, const at::Tensor& k,
+                                   const at::Tensor& v, const Args&... args) const {
+    const auto call = [&](const AttentionInput& in) {
+      if (in.q.numel() == 0) return no_output(in);
+      return at::Tensor(attention(in.q, in.k, in.v, in.key_mask, args...));
+    };
+    return group(call(prefix_input(q, k, v)), call(suffix_input(q, k, v)));
+  }
+
+ private:
+  struct AttentionInput {
+    at::Tensor q, k, v, key_mask;
+  };
+  /// Index tensors of a TokenMap, into [batch * width] rows.
+  struct Indices {
+    at::Tensor source, target;
+    PaddedShape from, to;
+  };
+
+  [[nodiscard]] static Indices indices_of(const TokenMap& map);
+  [[nodiscard]] static at::Tensor moved(const Indices& indices, const at::Tensor& x);
+  [[nodiscard]] static at::Tensor moved_heads(const Indices& indices, const at::Tensor& x);
+  [[nodiscard]] static at::Tensor no_output(const AttentionInput& input);
+  [[nodiscard]] AttentionInput prefix_input(const at::Tensor& q, const at::Tensor& k,
+                                            const at::Tensor& v) const;
+  [[nodiscard]] AttentionInput suffix_input(const at::Tensor& q, const at::Tensor& k,
+                                            const at::Tensor& v) const;
+
+  PrefixLayout layout_;
+  Indices prefix_;
+  Indices suffix_;
+  Indices suffix_keys_;
+  at::Tensor prefix_key_mask_;
+  at::Tensor suffix_key_mask_;
+};
+
+/// Moves the tokens of a padded tensor [b, any, ...] to one side, or to where another mask [b, s] is not 0.
+/// Other places get 0. Throws InputError when a row has another number of tokens on the two sides.
+[[nodiscard]] at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, PaddingSide padding);
+[[nodiscard]] at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask,
+                                         const at::Tensor& target_mask);
+
+/// bool [x, 1, queries, keys] for functions that take a whole mask, such as scaled_dot_product_attention:
+/// causal with the last query at the last key, and no masked key. A query also sees the key at its own place,
+/// which changes nothing for a token and keeps the softmax of padding from being empty.
+[[nodiscard]] at::Tensor causal_attention_mask(const at::Tensor& key_mask, std::int64_t queries);
+
+}  // namespace evenkeel

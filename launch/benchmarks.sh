@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs every benchmark of docs/benchmarks.md and leaves text (Markdown tables) and JSON of each in a folder.
+# Usage: launch/benchmarks.sh [--out DIR] [--lengths FILE.csv] [--python PROGRAM]
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# shellcheck source=launch/environment.sh
+source "$root/launch/environment.sh"
+
+out="$root/build/benchmarks"
+lengths=()
+python=python3
+while (($#)); do
+  case $1 in
+    --out) out="$2" ;;
+    --lengths) lengths=(--lengths "$(realpath "$2")") ;;
+    --python) python="$2" ;;
+    *)
+      echo "benchmarks: unknown option $1" >&2
+      exit 1
+      ;;
+  esac
+  shift 2
+done
+
+"$root/launch/install-packages.sh"
+"$root/launch/build.sh" release evenkeel
+program="$root/build/release/bin/evenkeel"
+mkdir -p "$out"
+
+measure() { # NAME COMMAND...: prints what COMMAND prints, and keeps it
+  local name=$1
+  shift
+  echo "== $name"
+  "$@" --json "$out/$name.json" </dev/null >"$out/$name.md"
+  cat "$out/$name.md"
+}
+
+measure pack "$program" bench pack --python "$python"
+measure plan "$program" bench plan --python "$python" "${lengths[@]}"
+for ranks in 2 4 8; do
+  measure "exchange-$ranks" mpirun -n "$ranks" "$program" bench exchange
+  measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096
+done

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/partition.hpp"
+#include "item_order.hpp"
+
+namespace evenkeel {
+
+/// What exchanges between groups must keep.
+struct ExchangeRules {
+  bool keep_counts = false;               ///< swaps only
+  std::span<const std::int64_t> sizes{};  ///< what `limits` bound, one an item; empty when nothing is limited
+  BinLimits limits{};
+
+  [[nodiscard]] std::int64_t size_of(Item item) const {
+    return sizes.empty() ? 0 : sizes[static_cast<std::size_t>(item)];
+  }
+};
+
+/// A group that items leave and enter.
+struct ItemGroup {
+  Cost cost = 0;
+  std::int64_t size = 0;
+  std::vector<CostedItem> items;  ///< ascending
+
+  CostedItem take(std::size_t position, const ExchangeRules& rules);
+  void put(const CostedItem& entry, const ExchangeRules& rules);
+};
+
+/// Positions in the lists of the giving group and of the receiving one. `given` leaves the giver; `taken`, if
+/// any, comes back for it.
+struct Exchange {
+  std::size_t given = 0;
+  std::optional<std::size_t> taken;
+
+  void apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const;
+};
+
+/// How much cost an exchange should bring from the giver to the receiver: above 0, at most `most`, as near to
+/// half of `twice_ideal` as can be, and nearer to it than 0 is.
+struct WantedShift {
+  Cost twice_ideal = 0;
+  Cost most = 0;
+};
+
+/// The exchange that comes nearest to the wanted shift, of those near the ideal that keep the rules; nothing
+/// when there is none. O(items of both).
+[[nodiscard]] std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver,
+                                                    WantedShift wanted, const ExchangeRules& rules);
+
+}  // namespace evenkeel

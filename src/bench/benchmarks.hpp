@@ -1,0 +1,48 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "bench/report.hpp"
+
+namespace evenkeel::bench {
+
+/// The copy kernels against memcpy of the same bytes, and against loops over sequences in PyTorch.
+struct PackOptions {
+  std::size_t sequences = 1024;
+  std::size_t row_bytes = 8;
+  int cp = 4;
+  std::uint64_t seed = 7;
+  int rounds = 41;
+  std::string python = "python3";
+};
+[[nodiscard]] Report bench_pack(const PackOptions& options);
+
+/// Partitioning and packing of samples under a cap: time and quality.
+struct PlanOptions {
+  std::filesystem::path lengths;      ///< a length table to draw batches from; empty: none is drawn
+  std::int64_t cap = 32768;           ///< tokens of a micro-batch
+  int draws = 200;                    ///< batches packed under the cap
+  std::size_t max_items = 1U << 20U;  ///< larger cases are left out
+  int rounds = 5;
+  std::string python = "python3";
+};
+[[nodiscard]] Report bench_plan(const PlanOptions& options);
+
+/// Collective benchmarks: bytes from their owners into packed tensors, and whole steps.
+struct TransferOptions {
+  std::int64_t bytes = std::int64_t{64} << 20;  ///< of samples each rank holds, roughly
+  std::int64_t samples = 0;                     ///< over all ranks; 0: 64 a rank
+  std::int64_t cap = 32768;                     ///< tokens of a micro-batch
+  int rounds = 11;
+};
+/// Collective over `world`: every exchange path, MPI_Alltoallv of the same bytes and memcpy on all ranks. The
+/// report is rank 0's; the others get an empty one.
+[[nodiscard]] Report bench_exchange(const boost::mpi::communicator& world, const TransferOptions& options);
+/// Collective over `world`: a step's phases, which add up to it.
+[[nodiscard]] Report bench_step(const boost::mpi::communicator& world, const TransferOptions& options);
+
+}  // namespace evenkeel::bench

@@ -1,0 +1,86 @@
+#include "bench/python.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+namespace evenkeel::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own that goes with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "evenkeel-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const fs::path& path() const noexcept { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Runs the program with its output sent to `log`; its exit status, or -1 when it could not be started.
+int run(const std::string& program, std::array<std::string, 3> words, const fs::path& log) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  std::string name = program;
+  const std::array<char*, 5> arguments{name.data(), words[0].data(), words[1].data(), words[2].data(),
+                                       nullptr};
+  pid_t child = 0;
+  const int failed = posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  if (failed != 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+std::string last_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+}  // namespace
+
+PythonAnswer run_python(const std::string& program, const std::string& script_text,
+                        const nlohmann::json& input) {
+  const TemporaryFolder folder;
+  if (folder.path().empty()) return {nullptr, "no temporary folder can be made"};
+  const fs::path script = folder.path() / "script.py";
+  const fs::path question = folder.path() / "input.json";
+  const fs::path answer = folder.path() / "output.json";
+  const fs::path log = folder.path() / "log";
+  std::ofstream(script) << script_text;
+  std::ofstream(question) << input.dump();
+  const int status = run(program, {script.string(), question.string(), answer.string()}, log);
+  if (status != 0) {
+    const std::string reason = last_line(log);
+    return {nullptr, "'" + program + "' " + (reason.empty() ? "cannot be run" : "says: " + reason)};
+  }
+  std::ifstream file(answer);
+  nlohmann::json value = nlohmann::json::parse(file, nullptr, false);
+  if (value.is_discarded()) return {nullptr, "'" + program + "' gave no valid answer"};
+  return {std::move(value), ""};
+}
+
+}  // namespace evenkeel::bench

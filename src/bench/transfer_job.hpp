@@ -1,0 +1,68 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/benchmarks.hpp"
+#include "evenkeel/service/data_service.hpp"
+
+namespace evenkeel::bench {
+
+/// Seconds of one phase of a step on one rank.
+struct Phase {
+  std::string name;
+  double seconds = 0;
+};
+
+/// A step on one rank, as far as benchmarks look at it.
+struct TimedStep {
+  std::vector<Phase> phases;             ///< one after the other
+  double seconds = 0;                    ///< all of it, by the clock around it
+  std::vector<std::int64_t> bytes_from;  ///< payload received from each rank, itself included
+  std::int64_t micro_batches = 0;
+};
+
+/// The name of the phase that moves the tokens.
+inline constexpr const char* exchange_phase = "exchange";
+
+struct NamedPath {
+  const char* name;
+  ExchangePath path;
+};
+/// Every way to exchange there is.
+[[nodiscard]] std::span<const NamedPath> exchange_paths();
+
+/// Samples with tokens and one wide field, so that every rank holds about the bytes that were asked for. All
+/// use of the service by benchmarks is here.
+class TransferJob {
+ public:
+  /// Collective over `world`, which must outlive it.
+  TransferJob(const boost::mpi::communicator& world, const TransferOptions& options);
+
+  /// Collective: one step over all samples by this path.
+  [[nodiscard]] TimedStep step(ExchangePath path);
+
+  [[nodiscard]] std::int64_t num_samples() const noexcept { return samples_per_rank_ * world_.size(); }
+  /// Of this rank's samples.
+  [[nodiscard]] std::int64_t payload_bytes() const noexcept;
+  [[nodiscard]] std::size_t bytes_per_token() const noexcept { return bytes_per_token_; }
+  [[nodiscard]] std::int64_t tokens() const noexcept { return mine_.num_tokens(); }
+
+ private:
+  [[nodiscard]] DataService& service(ExchangePath path);
+
+  const boost::mpi::communicator& world_;
+  TransferOptions options_;
+  std::int64_t samples_per_rank_;
+  std::size_t bytes_per_token_ = 0;
+  RaggedBatch mine_;
+  std::vector<std::pair<ExchangePath, DataService>> services_;
+};
+
+/// Collective: every rank's values at rank 0, a list a rank; nothing elsewhere.
+[[nodiscard]] std::vector<std::vector<double>> at_first_rank(const boost::mpi::communicator& world,
+                                                             const std::vector<double>& mine);
+
+}  // namespace evenkeel::bench

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include <boost/mpi/environment.hpp>
+#include <iostream>
+
+#include "bench/benchmarks.hpp"
+#include "cli/commands.hpp"
+#include "evenkeel/io/atomic_file.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+int publish(const bench::Report& report, const std::filesystem::path& json) {
+  std::cout << bench::to_markdown(report) << std::flush;
+  if (json.empty()) return 0;
+  const std::string text = bench::to_json(report).dump(2) + "\n";
+  AtomicFile file(json);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+  return 0;
+}
+
+struct PackCommand {
+  bench::PackOptions options;
+  std::filesystem::path json;
+};
+
+void add_json_option(CLI::App& command, std::filesystem::path& json) {
+  command.add_option("--json", json, "Write all figures, the machine and the sizes to this file");
+}
+
+void add_pack(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand("pack", "The copy kernels against memcpy and loops in PyTorch");
+  auto words = std::make_shared<PackCommand>();
+  bench::PackOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--sequences", options.sequences, "Sequences in the batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--row-bytes", options.row_bytes, "Bytes of a token's row")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--cp", options.cp, "Context-parallel ranks of the zigzag cut")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Seed of the lengths")->capture_default_str();
+  command->add_option("--python", options.python, "Python that has torch, to compare with")
+      ->capture_default_str();
+  command->callback([words, &chosen] {
+    chosen = [words] { return publish(bench::bench_pack(words->options), words->json); };
+  });
+}
+
+struct PlanCommand {
+  bench::PlanOptions options;
+  std::filesystem::path json;
+};
+
+void add_plan(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("plan", "Partitioning, refinement and capped packing: time and quality");
+  auto words = std::make_shared<PlanCommand>();
+  bench::PlanOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from");
+  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--draws", options.draws, "Batches packed under the cap")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--max-items", options.max_items, "Leave out cases of more samples")
+      ->capture_default_str();
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--python", options.python, "Python to compare with")->capture_default_str();
+  command->callback([words, &chosen] {
+    chosen = [words] { return publish(bench::bench_plan(words->options), words->json); };
+  });
+}
+
+struct TransferCommand {
+  bench::TransferOptions options;
+  std::filesystem::path json;
+};
+
+using TransferBenchmark = bench::Report (*)(const boost::mpi::communicator&, const bench::TransferOptions&);
+
+int run_on_all_ranks(TransferBenchmark benchmark, const TransferCommand& words) {
+  const boost::mpi::environment environment(boost::mpi::threading::funneled);
+  const boost::mpi::communicator world;
+  const bench::Report report = benchmark(world, words.options);
+  return world.rank() == 0 ? publish(report, words.json) : 0;
+}
+
+void add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
+                  TransferBenchmark benchmark) {
+  auto* command = bench.add_subcommand(name, about);
+  auto words = std::make_shared<TransferCommand>();
+  bench::TransferOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--bytes", options.bytes, "Bytes of samples each rank holds, roughly")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank when left out")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->footer(std::string("Start it under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
+  command->callback([words, benchmark, &chosen] {
+    chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("bench", "Measure on this machine, as Markdown tables");
+  command->require_subcommand(1);
+  add_pack(*command, chosen);
+  add_plan(*command, chosen);
+  add_transfer(*command, chosen, "exchange",
+               "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
+               bench::bench_exchange);
+  add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,46 @@
+#include "exchange/moved_fields.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool tells_of_next_token(const FieldSpec& field) {
+  return field.kind == FieldKind::token &&
+         (field.name == labels_field || field.name == loss_mask_field || field.name == loss_weights_field);
+}
+
+}  // namespace
+
+std::vector<MovedField> moved_fields(std::span<const FieldSpec> fields, PipelineStage stage, bool shared) {
+  const bool brings_labels = std::ranges::find(fields, labels_field, &FieldSpec::name) != fields.end();
+  std::vector<MovedField> moved;
+  for (const std::size_t f : fields_for_stage(fields, stage)) {
+    FieldSpec spec = fields[f];
+    const FieldKind kind = spec.kind;
+    if (!shared) {
+      if (kind == FieldKind::response_token) spec.kind = FieldKind::token;  // it stands beside its label
+      moved.push_back({std::move(spec), f, kind, 0});
+      continue;
+    }
+    if (tells_of_next_token(spec)) {
+      spec.kind = FieldKind::response_token;
+      moved.push_back({std::move(spec), f, FieldKind::response_token, -1});
+      continue;
+    }
+    const bool tokens = spec.name == input_ids_field;
+    moved.push_back({std::move(spec), f, kind, 0});
+    if (tokens && !brings_labels) {
+      FieldSpec labels{std::string(labels_field), DType::int64, FieldKind::response_token, {}};
+      moved.push_back({std::move(labels), f, FieldKind::response_token, 0});
+    }
+  }
+  return moved;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,126 @@
+#include "evenkeel/exchange/prefix_trees.hpp"
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/serialization/vector.hpp>
+#include <unordered_map>
+#include <utility>
+
+namespace evenkeel {
+namespace {
+
+using Tokens = std::span<const std::int64_t>;
+
+/// Table entries of each uid, in the order of their first entries.
+std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table) {
+  std::unordered_map<std::uint64_t, std::size_t> numbers;
+  std::vector<std::vector<std::int64_t>> groups;
+  for (std::int64_t e = 0; e < table.size(); ++e) {
+    const auto [found, is_new] = numbers.try_emplace(table[e].shape.group, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(e);
+  }
+  return groups;
+}
+
+/// The groups that a rank builds trees for, with their samples' tokens: its own, and those it is sent.
+class TreeBuilder {
+ public:
+  TreeBuilder(const boost::mpi::communicator& comm, const LengthTable& table, const RaggedBatch& mine,
+              std::span<const std::vector<std::int64_t>> groups)
+      : comm_(comm), table_(table), mine_(mine), groups_(groups) {}
+
+  /// Brings in the tokens of samples that live elsewhere.
+  void collect(const ExchangeOptions& options) {
+    std::vector<BlockList> sends(static_cast<std::size_t>(comm_.size()));
+    std::vector<BlockList> receives(sends.size());
+    for (const std::vector<std::int64_t>& group : groups_) {
+      const WorldRank builder = builder_of(group);
+      for (const std::int64_t entry : group) {
+        const WorldRank owner = table_[entry].owner;
+        if (owner == builder) continue;
+        if (owner == me()) add(own_tokens(entry), sends[builder.index()]);
+        if (builder == me()) {
+          std::vector<std::int64_t>& tokens = received_[entry];
+          tokens.resize(static_cast<std::size_t>(table_[entry].shape.length()));
+          add(tokens, receives[owner.index()]);
+        }
+      }
+    }
+    exchange_messages(comm_, sends, receives, options);
+  }
+
+  /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
+  [[nodiscard]] std::vector<std::int64_t> structures() const {
+    std::vector<std::int64_t> numbers;
+    for (const std::vector<std::int64_t>& group : groups_) {
+      if (builder_of(group) != me()) continue;
+      std::vector<Tokens> samples;
+      for (const std::int64_t entry : group) samples.push_back(tokens_of(entry));
+      const PrefixTree tree = PrefixTree::of_tokens(samples);
+      numbers.push_back(tree.size());
+      for (const TreeSegment& segment : tree.segments())
+        numbers.insert(numbers.end(), {segment.parent, segment.rows.size()});
+      numbers.insert(numbers.end(), tree.sample_ends().begin(), tree.sample_ends().end());
+    }
+    return numbers;
+  }
+
+  [[nodiscard]] WorldRank builder_of(std::span<const std::int64_t> group) const {
+    return table_[group.front()].owner;
+  }
+
+ private:
+  [[nodiscard]] WorldRank me() const { return WorldRank{comm_.rank()}; }
+  [[nodiscard]] Tokens own_tokens(std::int64_t entry) const {
+    const RowRange rows = mine_.rows_of(FieldKind::token, table_[entry].owner_index);
+    return mine_.at(input_ids_field)
+        .values<std::int64_t>()
+        .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
+  }
+  [[nodiscard]] Tokens tokens_of(std::int64_t entry) const {
+    return table_[entry].owner == me() ? own_tokens(entry) : Tokens(received_.at(entry));
+  }
+  static void add(Tokens tokens, BlockList& blocks) {
+    blocks.add(std::as_bytes(tokens).data(), tokens.size_bytes());
+  }
+
+  const boost::mpi::communicator& comm_;
+  const LengthTable& table_;
+  const RaggedBatch& mine_;
+  std::span<const std::vector<std::int64_t>> groups_;
+  std::unordered_map<std::int64_t, std::vector<std::int64_t>> received_;  // by table entry
+};
+
+/// Reads one tree of `samples` samples off the front.
+PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples) {
+  std::vector<TreeNode> nodes(static_cast<std::size_t>(numbers[0]));
+  numbers = numbers.subspan(1);
+  for (TreeNode& node : nodes) {
+    node = {numbers[0], numbers[1]};
+    numbers = numbers.subspan(2);
+  }
+  std::vector<std::int64_t> ends(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(samples));
+  numbers = numbers.subspan(samples);
+  return {nodes, std::move(ends)};
+}
+
+}  // namespace
+
+std::vector<SharedGroup> agree_on_trees(const boost::mpi::communicator& comm, const LengthTable& table,
+                                        const RaggedBatch& mine, const ExchangeOptions& options) {
+  std::vector<std::vector<std::int64_t>> groups = entries_by_uid(table);
+  TreeBuilder builder(comm, table, mine, groups);
+  builder.collect(options);
+  std::vector<std::vector<std::int64_t>> structures;
+  boost::mpi::all_gather(comm, builder.structures(), structures);
+
+  std::vector<std::span<const std::int64_t>> rest(structures.begin(), structures.end());
+  std::vector<SharedGroup> trees;
+  for (std::vector<std::int64_t>& group : groups) {
+    PrefixTree tree = next_tree(rest[builder.builder_of(group).index()], group.size());
+    trees.push_back({std::move(group), std::move(tree)});
+  }
+  return trees;
+}
+
+}  // namespace evenkeel

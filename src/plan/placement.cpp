@@ -1,0 +1,139 @@
+#include "evenkeel/plan/placement.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "checks.hpp"
+#include "evenkeel/balance/assignment.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_as_many(std::string_view what, std::size_t given, std::int64_t wanted) {
+  if (static_cast<std::int64_t>(given) == wanted) return;
+  throw InputError(std::string(what),
+                   std::to_string(given) + " entries where " + std::to_string(wanted) + " are needed");
+}
+
+void require_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
+  if (value >= from && value < end) return;
+  throw InputError(std::string(what), std::to_string(value) + " is outside " + std::to_string(from) +
+                                          " ... " + std::to_string(end - 1));
+}
+
+void check(const Partition& parts, const PlacementInput& input) {
+  require_as_many("owners", input.owners.size(), parts.num_items());
+  require_as_many("bytes", input.bytes.size(), parts.num_items());
+  const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
+  if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
+  for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
+  for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, -1, parts.size());
+  // A node's number is a place in a table, so that absurd ones are refused.
+  for (const int node : input.node_of_rank) require_in_range("node_of_rank", node, 0, world);
+  require_in_range("own_weight", input.own_weight, 0, std::int64_t{1} << 20);
+  require_in_range("node_weight", input.node_weight, 0, input.own_weight + 1);
+  const std::int64_t most =
+      (std::int64_t{1} << 62) / std::max<std::int64_t>(input.own_weight * parts.size(), 1);
+  const std::int64_t total = plan_checks::total_of(input.bytes);
+  if (total >= most) {
+    throw InputError("bytes", std::to_string(total) + " bytes with a weight of " +
+                                  std::to_string(input.own_weight) + " over " + std::to_string(parts.size()) +
+                                  " parts reach 2^62");
+  }
+}
+
+/// A matrix of numbers, zeros at first.
+class Table {
+ public:
+  Table(std::int64_t rows, std::int64_t columns)
+      : columns_(static_cast<std::size_t>(columns)), numbers_(static_cast<std::size_t>(rows * columns), 0) {}
+
+  [[nodiscard]] std::int64_t& at(std::int64_t row, std::int64_t column) {
+    return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
+  }
+  [[nodiscard]] std::span<const std::int64_t> numbers() const { return numbers_; }
+
+ private:
+  std::size_t columns_;
+  std::vector<std::int64_t> numbers_;
+};
+
+/// The nodes where each DP rank has ranks, each once, ascending.
+std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
+  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
+  for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
+    if (input.dp_of_rank[rank] >= 0)
+      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
+  }
+  for (std::vector<int>& of_rank : nodes) {
+    std::ranges::sort(of_rank);
+    of_rank.erase(std::ranges::unique(of_rank).begin(), of_rank.end());
+  }
+  return nodes;
+}
+
+/// What part p is worth at DP rank r, in row p: its bytes on the ranks of r count with the own weight, others
+/// on the nodes of r with that of nodes.
+Table values_of(const Partition& parts, const PlacementInput& input) {
+  const std::int64_t dp = parts.size();
+  const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
+  const std::vector<std::vector<int>> nodes = nodes_of_dp_ranks(input, dp);
+  Table values(dp, dp);
+  std::vector<std::int64_t> on_node(static_cast<std::size_t>(num_nodes), 0);
+  for (std::int64_t part = 0; part < dp; ++part) {
+    std::ranges::fill(on_node, 0);
+    for (const Item item : parts[part]) {
+      const std::int64_t bytes = input.bytes[static_cast<std::size_t>(item)];
+      const std::size_t owner = input.owners[static_cast<std::size_t>(item)].index();
+      const int own = input.dp_of_rank[owner];
+      const bool has_node = num_nodes > 0;
+      if (has_node) on_node[static_cast<std::size_t>(input.node_of_rank[owner])] += bytes;
+      // The node's share of these bytes comes again below.
+      if (own >= 0) values.at(part, own) += bytes * (input.own_weight - (has_node ? input.node_weight : 0));
+    }
+    for (std::int64_t rank = 0; rank < dp; ++rank) {
+      for (const int node : nodes[static_cast<std::size_t>(rank)])
+        values.at(part, rank) += on_node[static_cast<std::size_t>(node)] * input.node_weight;
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+Placement best_placement(const Partition& parts, const PlacementInput& input) {
+  check(parts, input);
+  const std::int64_t dp = parts.size();
+  Table values = values_of(parts, input);
+  Placement placement;
+  for (std::int64_t r = 0; r < dp; ++r) placement.identity_value += values.at(r, r);
+  constexpr std::int64_t most_exact = 256;
+  const Assignment found = (dp <= most_exact ? best_assignment : good_assignment)(values.numbers(), dp);
+  placement.upper_bound = found.upper_bound;
+  placement.value = std::max(found.value, placement.identity_value);
+  placement.part_of_rank.resize(static_cast<std::size_t>(dp));
+  std::iota(placement.part_of_rank.begin(), placement.part_of_rank.end(), 0);
+  if (found.value <= placement.identity_value) return placement;
+  for (std::int64_t part = 0; part < dp; ++part) {
+    const std::int64_t rank = found.column_of_row[static_cast<std::size_t>(part)];
+    placement.part_of_rank[static_cast<std::size_t>(rank)] = part;
+  }
+  return placement;
+}
+
+Partition place_parts(Partition parts, const PlacementInput& input) {
+  const Placement placement = best_placement(parts, input);
+  if (std::ranges::is_sorted(placement.part_of_rank)) return parts;
+  std::vector<Item> items;
+  items.reserve(static_cast<std::size_t>(parts.num_items()));
+  std::vector<std::int64_t> offsets{0};
+  for (const std::int64_t part : placement.part_of_rank) {
+    items.insert(items.end(), parts[part].begin(), parts[part].end());
+    offsets.push_back(static_cast<std::int64_t>(items.size()));
+  }
+  return {std::move(items), std::move(offsets)};
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,158 @@
+#include "evenkeel/plan/shared_prefixes.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "checks.hpp"
+#include "evenkeel/pack/prefix_tree_split.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Entries = std::vector<std::int64_t>;
+
+/// One prompt and its responses; a prompt and its response stay two segments.
+PrefixTree one_level_tree(const LengthTable& table, std::span<const std::int64_t> entries) {
+  std::vector<TreeNode> nodes{{-1, table[entries.front()].shape.prompt}};
+  std::vector<std::int64_t> ends;
+  for (const std::int64_t entry : entries) {
+    ends.push_back(std::ssize(nodes));
+    nodes.push_back({0, table[entry].shape.response});
+  }
+  return {nodes, std::move(ends)};
+}
+
+bool has_one_level(const LengthTable& table, const SharedGroup& group) {
+  return group.tree == one_level_tree(table, group.entries);
+}
+
+/// A sample that fits under the cap only while prompt and response are aligned together.
+SharedGroup whole_sample(const LengthTable& table, std::int64_t entry) {
+  const std::vector<TreeNode> node{{-1, table[entry].shape.length()}};
+  return {{entry}, PrefixTree(node, {0})};
+}
+
+/// Runs of responses that fit under the cap together with their prompt.
+std::vector<SharedGroup> split_responses(const LengthTable& table, const SharedGroup& group,
+                                         const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  const BinLimits limits = settings.micro_batch.limits();
+  const std::int64_t prompt = align_up(table[group.entries.front()].shape.prompt, alignment);
+  std::vector<SharedGroup> parts;
+  Entries open;
+  std::int64_t rows = prompt;
+  const auto close = [&] {
+    if (open.empty()) return;
+    PrefixTree tree = one_level_tree(table, open);
+    parts.push_back({std::exchange(open, {}), std::move(tree)});
+    rows = prompt;
+  };
+  for (const std::int64_t entry : group.entries) {
+    const std::int64_t response = align_up(table[entry].shape.response, alignment);
+    if (rows + response > limits.max_size || std::ssize(open) == limits.max_items) close();
+    if (prompt + response > limits.max_size) {
+      parts.push_back(whole_sample(table, entry));
+      continue;
+    }
+    open.push_back(entry);
+    rows += response;
+  }
+  close();
+  return parts;
+}
+
+/// Parts of at most `most` samples, neighbours depth-first.
+std::vector<SharedGroup> split_by_count(const SharedGroup& group, std::int64_t most) {
+  if (std::ssize(group.entries) <= most) return {group};
+  const std::vector<std::int64_t> order = group.tree.depth_first_samples();
+  std::vector<SharedGroup> parts;
+  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(most)) {
+    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(most));
+    std::vector<std::int64_t> samples(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      order.begin() + static_cast<std::ptrdiff_t>(end));
+    std::ranges::sort(samples);
+    SharedGroup& part = parts.emplace_back(SharedGroup{{}, group.tree.subtree(samples)});
+    for (const std::int64_t sample : samples)
+      part.entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
+  }
+  return parts;
+}
+
+std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSettings& settings) {
+  const BinLimits limits = settings.micro_batch.limits();
+  std::vector<SharedGroup> parts;
+  for (const SharedGroup& few : split_by_count(group, limits.max_items)) {
+    for (SubTree& sub : split_tree(few.tree, settings.alignment(), limits.max_size)) {
+      SharedGroup& part = parts.emplace_back(SharedGroup{{}, std::move(sub.tree)});
+      for (const std::int64_t sample : sub.samples)
+        part.entries.push_back(few.entries[static_cast<std::size_t>(sample)]);
+    }
+  }
+  return parts;
+}
+
+bool fits(const SharedGroup& group, const PlanSettings& settings) {
+  const BinLimits limits = settings.micro_batch.limits();
+  return aligned_rows(group.tree, settings.alignment()) <= limits.max_size &&
+         std::ssize(group.entries) <= limits.max_items;
+}
+
+}  // namespace
+
+std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::span<const std::int64_t> entries) {
+  std::map<std::tuple<std::uint64_t, std::int64_t, std::uint64_t>, std::size_t> numbers;
+  std::vector<Entries> members;
+  for (const std::int64_t entry : entries) {
+    const LengthEntry& sample = table[entry];
+    const auto [found, is_new] =
+        numbers.try_emplace({sample.shape.group, sample.shape.prompt, sample.prompt_hash}, members.size());
+    if (is_new) members.emplace_back();
+    members[found->second].push_back(entry);
+  }
+  std::vector<SharedGroup> groups;
+  groups.reserve(members.size());
+  for (Entries& group : members) {
+    PrefixTree tree = one_level_tree(table, group);
+    groups.push_back({std::move(group), std::move(tree)});
+  }
+  return groups;
+}
+
+Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
+  Cost cost = 0;
+  for (const TreeSegment& segment : tree.segments())
+    cost += model(segment.source().end) - model(segment.source().begin);
+  return cost;
+}
+
+std::vector<Atom> make_atoms(const LengthTable& table, std::span<const SharedGroup> groups,
+                             const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  std::vector<Atom> atoms;
+  const auto add = [&](SharedGroup group) {
+    const std::int64_t rows = aligned_rows(group.tree, alignment);
+    const Cost cost = cost_of_tree(settings.balance.cost, group.tree);
+    atoms.push_back({std::move(group), rows, cost});
+  };
+  for (const SharedGroup& group : groups) {
+    if (fits(group, settings)) {
+      add(group);
+      continue;
+    }
+    for (SharedGroup& part : has_one_level(table, group) ? split_responses(table, group, settings)
+                                                         : split_subtrees(group, settings)) {
+      add(std::move(part));
+    }
+  }
+  return atoms;
+}
+
+SharingSavings savings_of(std::span<const Atom> atoms) {
+  SharingSavings savings;
+  for (const Atom& atom : atoms) savings += sharing_savings(atom.group.tree);
+  return savings;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,146 @@
+#include "evenkeel/balance/cost_fit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using Observations = std::vector<CostObservation>;
+
+constexpr TimeModel machine{0.02, 3e-6, 1e-9};
+
+/// Micro-batches of 1 to 8 samples of 100 to 8000 tokens, measured in turn by `dp` ranks.
+Observations measured(const TimeModel& times, std::size_t n, std::int64_t dp = 1, double noise = 0) {
+  std::mt19937_64 random(9);
+  std::normal_distribution<double> error(1, noise);
+  Observations observations(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    CostObservation& each = observations[i];
+    for (std::uint64_t sample = 0; sample <= random() % 8; ++sample) {
+      const auto length = static_cast<std::int64_t>(100 + random() % 7900);
+      each.tokens += length;
+      each.squares += static_cast<double>(length * length);
+    }
+    each.seconds = times(each) * (noise > 0 ? error(random) : 1);
+    each.dp_rank = static_cast<std::int64_t>(i) % dp;
+  }
+  return observations;
+}
+
+void expect_near(const TimeModel& fit, const TimeModel& wanted, double tolerance) {
+  EXPECT_NEAR(fit.overhead, wanted.overhead, tolerance * wanted.overhead);
+  EXPECT_NEAR(fit.linear, wanted.linear, tolerance * wanted.linear);
+  EXPECT_NEAR(fit.quadratic, wanted.quadratic, tolerance * wanted.quadratic);
+}
+
+TEST(FitTimeModel, finds_the_coefficients_of_exact_times) {
+  const std::optional<TimeModel> fit = fit_time_model(measured(machine, 40));
+  ASSERT_TRUE(fit);
+  expect_near(*fit, machine, 1e-6);
+  EXPECT_EQ(cost_model_of(*fit), (CostModel{3000, 1}));
+  EXPECT_EQ(overhead_cost_of(*fit), 20'000'000);
+}
+
+TEST(FitTimeModel, noise_of_two_percent_leaves_it_within_ten) {
+  const std::optional<TimeModel> fit = fit_time_model(measured(machine, 400, 1, 0.02));
+  ASSERT_TRUE(fit);
+  expect_near(*fit, machine, 0.1);
+}
+
+TEST(FitTimeModel, a_few_stalls_do_not_count_for_much) {
+  Observations observations = measured(machine, 200, 1, 0.005);
+  for (std::size_t i = 0; i < observations.size(); i += 20) observations[i].seconds *= 20;
+  const std::optional<TimeModel> fit = fit_time_model(observations);
+  ASSERT_TRUE(fit);
+  expect_near(*fit, machine, 0.1);
+}
+
+TEST(FitTimeModel, no_coefficient_is_negative) {
+  // Times that fall with length: the best line without a negative part is flat, which explains nothing.
+  Observations falling = measured(machine, 40);
+  for (CostObservation& each : falling) each.seconds = 1 / (1 + static_cast<double>(each.tokens));
+  EXPECT_EQ(fit_time_model(falling), std::nullopt);
+  // Times that grow more slowly than length: no quadratic part.
+  Observations concave = measured(machine, 40);
+  for (CostObservation& each : concave) each.seconds = 1e-4 * std::sqrt(static_cast<double>(each.tokens));
+  const std::optional<TimeModel> fit = fit_time_model(concave);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->quadratic, 0);
+  EXPECT_GT(fit->linear, 0);
+  EXPECT_EQ(cost_model_of(*fit), CostModel::tokens());
+}
+
+TEST(FitTimeModel, refuses_too_few_observations) {
+  EXPECT_EQ(fit_time_model({}), std::nullopt);
+  EXPECT_EQ(fit_time_model(measured(machine, 15)), std::nullopt);
+  Observations broken = measured(machine, 16);
+  EXPECT_TRUE(fit_time_model(broken));
+  broken[3].seconds = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(fit_time_model(broken), std::nullopt);
+}
+
+TEST(FitTimeModel, refuses_observations_that_cannot_tell_the_coefficients_apart) {
+  EXPECT_EQ(fit_time_model(Observations(100, CostObservation{1000, 1e6, 0.02})), std::nullopt);
+  Observations one_length;
+  for (int samples = 1; samples <= 40; ++samples)
+    one_length.push_back({samples * 500, samples * 250'000.0, samples * 0.01});
+  EXPECT_EQ(fit_time_model(one_length), std::nullopt);
+  EXPECT_EQ(fit_time_model(Observations(100, CostObservation{0, 0, 0.02})), std::nullopt);
+}
+
+TEST(CostModelOf, keeps_proportions_in_small_integers) {
+  EXPECT_EQ(cost_model_of({0, 1e-6, 0}), (CostModel{1, 0}));
+  EXPECT_EQ(cost_model_of({0, 0, 1e-9}), (CostModel{0, 16}));
+  EXPECT_EQ(cost_model_of({0, 24576e-9, 1e-9}), (CostModel{24576, 1}));
+  EXPECT_EQ(cost_model_of({0, 100e-9, 1e-9}), (CostModel{1600, 16}));
+  EXPECT_EQ(overhead_cost_of({2e-3, 1e-6, 0}), 2000);
+}
+
+TEST(EstimateSpeeds, of_a_slow_node_is_its_share_of_the_usual) {
+  Observations observations = measured(machine, 160, 8, 0.005);
+  for (CostObservation& each : observations) {
+    if (each.dp_rank == 3) each.seconds *= 2;
+  }
+  const std::vector<std::int64_t> speeds = estimate_speeds(observations, machine, 8);
+  EXPECT_NEAR(static_cast<double>(speeds[3]), 500, 10);
+  for (const std::size_t rank : {0, 1, 2, 4, 5, 6, 7}) EXPECT_EQ(speeds[rank], 1000);
+}
+
+TEST(EstimateSpeeds, is_nominal_where_there_is_little_to_go_by) {
+  EXPECT_THAT(estimate_speeds({}, machine, 3), ElementsAre(1000, 1000, 1000));
+  Observations few = measured(machine, 9, 3);  // three a rank
+  few[0].seconds *= 50;
+  EXPECT_THAT(estimate_speeds(few, machine, 3), ElementsAre(1000, 1000, 1000));
+  EXPECT_THAT(estimate_speeds(measured(machine, 40, 8), machine, 2), ElementsAre(1000, 1000));
+  EXPECT_TRUE(estimate_speeds(few, machine, 0).empty());
+}
+
+TEST(EstimateSpeeds, stays_within_a_tenth_and_ten_times_the_usual) {
+  Observations observations = measured(machine, 60, 3);
+  for (CostObservation& each : observations) {
+    if (each.dp_rank == 0) each.seconds *= 1000;
+    if (each.dp_rank == 2) each.seconds /= 1000;
+  }
+  EXPECT_THAT(estimate_speeds(observations, machine, 3), ElementsAre(100, 1000, 10000));
+}
+
+RC_GTEST_PROP(FitTimeModel, finds_any_machine_from_exact_times, ()) {
+  const auto times = [](double unit) { return unit * *rc::gen::inRange(0, 1000); };
+  const TimeModel any{times(1e-4), times(1e-8), times(1e-11)};
+  RC_PRE(any.linear + any.quadratic > 0);
+  const Observations observations = measured(any, 60);
+  const std::optional<TimeModel> fit = fit_time_model(observations);
+  RC_ASSERT(fit.has_value());
+  for (const CostObservation& each : observations)
+    RC_ASSERT(std::abs((*fit)(each)-each.seconds) <= 1e-6 * each.seconds);
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,113 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/run_program.hpp"
+
+// Figures are not tested, only that each benchmark runs to its end on a small case and writes what it
+// promises.
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+nlohmann::json written(const ScratchFolder& scratch) {
+  return nlohmann::json::parse(read_text(scratch / "bench.json"));
+}
+
+std::string json_option(const ScratchFolder& scratch) {
+  return " --json " + (scratch / "bench.json").string();
+}
+
+void expect_machine_and_sizes(const nlohmann::json& report) {
+  EXPECT_FALSE(report.at("machine").at("cpu").get<std::string>().empty());
+  EXPECT_GE(report.at("machine").at("cores"), 1);
+  EXPECT_FALSE(report.at("sizes").empty());
+}
+
+TEST(BenchPack, writes_every_case_with_its_spread_and_its_speed_against_memcpy) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      run_evenkeel("bench pack --sequences 9 --row-bytes 3 --cp 2 --repeat 2" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("| pack |"));
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  EXPECT_EQ(report.at("ragged").at(0).at("case"), "memcpy");
+  for (const char* table : {"ragged", "padded", "groups", "derived"}) {
+    for (const auto& row : report.at(table)) {
+      EXPECT_LE(row.at("ms_min"), row.at("ms_median"));
+      EXPECT_LE(row.at("ms_median"), row.at("ms_max"));
+      EXPECT_GT(row.at("bytes"), 0);
+      EXPECT_GT(row.at("speed"), 0);
+    }
+  }
+}
+
+TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
+  const ProgramResult result = run_evenkeel("bench pack --sequences 2 --repeat 1 --python no-such-python");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("'no-such-python' cannot be run"));
+}
+
+TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
+  const ScratchFolder scratch;
+  std::string lengths = "length\n200000\n";
+  for (int i = 1; i <= 80; ++i) lengths += std::to_string(i * 400) + "\n";
+  write_text(scratch / "lengths.csv", lengths);
+  const ProgramResult result = run_evenkeel("bench plan --max-items 600 --draws 5 --repeat 1 --lengths " +
+                                            (scratch / "lengths.csv").string() + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  ASSERT_EQ(report.at("karmarkar_karp").size(), 2U);
+  if (report.at("notes").empty()) {  // there is a Python
+    for (const auto& row : report.at("karmarkar_karp")) EXPECT_EQ(row.at("equal_sums"), "yes");
+  }
+  for (const auto& row : report.at("automatic")) EXPECT_GE(row.at("max_over_lower_bound"), 1.0);
+  for (const char* table : {"capped", "capped_from_table"}) {
+    const nlohmann::json& ours = report.at(table).back();
+    EXPECT_EQ(ours.at("method"), "evenkeel");
+    EXPECT_EQ(ours.at("broken"), 0);
+    EXPECT_GE(ours.at("max_over_mean"), ours.at("least_max_over_mean"));
+  }
+}
+
+TEST(BenchExchange, compares_every_path_with_memcpy_and_alltoallv) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(3, "bench exchange --bytes 100000 --samples 7 --repeat 2" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  EXPECT_EQ(report.at("sizes").at("ranks"), 3);
+  EXPECT_GT(report.at("sizes").at("bytes_over_all_ranks"), 100000);
+  ASSERT_GE(report.at("exchange").size(), 4U);
+  for (const auto& row : report.at("exchange")) EXPECT_GT(row.at("speed_of_alltoallv"), 0);
+}
+
+TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(2, "bench step --bytes 100000 --samples 8 --repeat 3" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  double sum = 0;
+  for (const auto& row : report.at("phases")) sum += row.at("ms").get<double>();
+  const double step = report.at("phases").back().at("ms");
+  EXPECT_EQ(report.at("phases").back().at("phase"), "step");
+  EXPECT_NEAR(sum, 2 * step, 1e-6 * step);
+  EXPECT_NEAR(report.at("steps").at(0).at("ms_median"), step, 1e-6 * step);
+}
+
+}  // namespace
+}  // namespace evenkeel

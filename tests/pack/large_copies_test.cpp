@@ -1,0 +1,204 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "evenkeel/pack/pack_rows.hpp"
+#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/prefix_token_places.hpp"
+#include "pack/arbitrary.hpp"
+
+// Copies of some megabytes are stored in another way than small ones, in whole cache lines. Rows of any size
+// at any address must come out the same.
+
+namespace evenkeel {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t enough = std::size_t{5} << 20;
+constexpr CpGroup zigzag3{3, CpLayout::zigzag};
+
+struct LargeCase {
+  std::size_t row_bytes = 0;
+  std::size_t misaligned = 0;  // bytes past a boundary of 64 at which the target begins, at least roughly
+};
+
+void PrintTo(const LargeCase& c, std::ostream* out) {
+  *out << c.row_bytes << " bytes a row, offset " << c.misaligned;
+}
+
+class LargeCopies : public testing::TestWithParam<LargeCase> {
+ protected:
+  [[nodiscard]] static std::size_t row_bytes() { return GetParam().row_bytes; }
+
+  /// Lengths around 300 with empty and single ones among them, of `enough` bytes in all.
+  [[nodiscard]] static Lengths lengths() {
+    Lengths lengths;
+    std::size_t tokens = 0;
+    for (std::size_t i = 0; tokens * row_bytes() < enough; ++i) {
+      const std::size_t length = i % 7 == 3 ? i % 2 : 1 + i * 7919 % 601;
+      lengths.push_back(static_cast<std::int64_t>(length));
+      tokens += length;
+    }
+    return lengths;
+  }
+
+  /// No two lines of a cache hold the same bytes: the pattern's period is prime.
+  [[nodiscard]] static Bytes bytes(std::int64_t rows, unsigned seed) {
+    Bytes pattern(65521);
+    for (std::byte& byte : pattern) {
+      seed = seed * 1664525U + 1013904223U;
+      byte = static_cast<std::byte>(seed >> 24U);
+    }
+    Bytes bytes(static_cast<std::size_t>(rows) * row_bytes());
+    for (std::size_t at = 0; at < bytes.size(); at += pattern.size()) {
+      std::memcpy(bytes.data() + at, pattern.data(), std::min(pattern.size(), bytes.size() - at));
+    }
+    return bytes;
+  }
+
+  /// Rows that are all `row`.
+  [[nodiscard]] static Bytes repeated(const Bytes& row, std::int64_t rows) {
+    Bytes all(static_cast<std::size_t>(rows) * row.size());
+    std::memcpy(all.data(), row.data(), row.size());
+    for (std::size_t done = row.size(); done < all.size(); done *= 2) {
+      std::memcpy(all.data() + done, all.data(), std::min(done, all.size() - done));
+    }
+    return all;
+  }
+
+  static void copy_rows(std::span<const std::byte> from, std::int64_t from_row, std::span<std::byte> to,
+                        std::int64_t to_row, std::int64_t rows) {
+    const auto at = [](std::int64_t row) { return static_cast<std::size_t>(row) * row_bytes(); };
+    std::memcpy(to.data() + at(to_row), from.data() + at(from_row), at(rows));
+  }
+};
+
+/// A buffer that begins somewhere within a cache line, with a guard on both sides.
+class Target {
+ public:
+  Target(std::size_t bytes, std::size_t misaligned)
+      : misaligned_(misaligned), bytes_(bytes), memory_(bytes + misaligned + 64, std::byte{0x5a}) {}
+
+  [[nodiscard]] std::span<std::byte> span() { return std::span(memory_).subspan(misaligned_, bytes_); }
+  [[nodiscard]] bool guards_are_untouched() const {
+    const auto untouched = [](std::byte byte) { return byte == std::byte{0x5a}; };
+    const auto all = std::span(memory_);
+    return std::ranges::all_of(all.first(misaligned_), untouched) &&
+           std::ranges::all_of(all.subspan(misaligned_ + bytes_), untouched);
+  }
+
+ private:
+  std::size_t misaligned_;
+  std::size_t bytes_;
+  Bytes memory_;
+};
+
+testing::AssertionResult hold(Target& target, std::span<const std::byte> expected) {
+  if (!target.guards_are_untouched()) return testing::AssertionFailure() << "bytes beside the rows changed";
+  const auto actual = target.span();
+  if (std::memcmp(actual.data(), expected.data(), expected.size()) == 0) return testing::AssertionSuccess();
+  const auto [wrong, _] = std::ranges::mismatch(actual, expected);
+  return testing::AssertionFailure() << "byte " << wrong - actual.begin() << " of " << actual.size();
+}
+
+TEST_P(LargeCopies, pack_cut_and_merge_every_row) {
+  const PackedLayout layout(lengths(), 12, zigzag3);
+  const Bytes ragged = bytes(layout.num_tokens(), 1);
+  const Bytes pad_row = bytes(1, 2);
+  const auto local_bytes = static_cast<std::size_t>(layout.local_rows()) * row_bytes();
+  std::vector<Target> together;
+  std::vector<std::span<std::byte>> buffers;
+  for (std::size_t r = 0; r < 3; ++r) together.emplace_back(local_bytes, GetParam().misaligned + r);
+  for (Target& target : together) buffers.push_back(target.span());
+  pack_all_ranks(layout, ragged, pad_row, buffers);
+
+  Target merged(ragged.size(), GetParam().misaligned);
+  for (const CpRank rank : all_ranks(zigzag3)) {
+    Bytes expected = repeated(pad_row, layout.local_rows());
+    for (const PackedRun& run : packed_runs(layout, rank)) {
+      const std::int64_t first = layout.cu_seqlens()[static_cast<std::size_t>(run.index)];
+      copy_rows(ragged, first + run.sequence.begin, expected, run.local, run.sequence.size());
+    }
+    EXPECT_TRUE(hold(together[rank.index()], expected));
+    unpack_rows(layout, rank, together[rank.index()].span(), merged.span());
+  }
+  EXPECT_TRUE(hold(merged, ragged));
+
+  Target merged_together(ragged.size(), GetParam().misaligned);
+  unpack_all_ranks(layout, std::vector<std::span<const std::byte>>(buffers.begin(), buffers.end()),
+                   merged_together.span());
+  EXPECT_TRUE(hold(merged_together, ragged));
+}
+
+TEST_P(LargeCopies, pack_without_context_parallelism) {
+  const PackedLayout layout(lengths(), 4, {});
+  const Bytes ragged = bytes(layout.num_tokens(), 3);
+  const Bytes pad_row = bytes(1, 4);
+  Bytes expected = repeated(pad_row, layout.num_rows());
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    copy_rows(ragged, layout.cu_seqlens()[at], expected, layout.cu_seqlens_padded()[at], layout.length(i));
+  }
+  Target packed(expected.size(), GetParam().misaligned);
+  pack_rows(layout, CpRank{0}, ragged, pad_row, packed.span());
+  EXPECT_TRUE(hold(packed, expected));
+}
+
+TEST_P(LargeCopies, remove_and_restore_padding_on_either_side) {
+  const Lengths rows = lengths();
+  const std::int64_t seq = std::ranges::max(rows) + 3;
+  for (const PaddingSide side : {PaddingSide::right, PaddingSide::left}) {
+    const TokenPlaces places(rows, seq, side);
+    const std::vector<std::uint8_t> entries = places.mask();
+    const PaddedMask mask{static_cast<std::int64_t>(rows.size()), seq, entries};
+    const Bytes ragged = bytes(places.size(), 5);
+    const Bytes pad_row = bytes(1, 6);
+    Bytes expected = repeated(pad_row, std::ssize(entries));
+    for (std::int64_t row = 0, token = 0; row < mask.batch; ++row) {
+      const std::int64_t length = rows[static_cast<std::size_t>(row)];
+      const std::int64_t column = side == PaddingSide::right ? 0 : seq - length;
+      copy_rows(ragged, token, expected, row * seq + column, length);
+      token += length;
+    }
+    Target padded(expected.size(), GetParam().misaligned);
+    restore_padding(mask, row_bytes(), ragged, pad_row, padded.span());
+    EXPECT_TRUE(hold(padded, expected));
+    if (side == PaddingSide::right) {
+      Target right(expected.size(), GetParam().misaligned);
+      pad_right(rows, {}, seq, row_bytes(), ragged, pad_row, right.span());
+      EXPECT_TRUE(hold(right, expected));
+    }
+    Target restored(ragged.size(), GetParam().misaligned);
+    remove_padding(mask, row_bytes(), padded.span(), restored.span());
+    EXPECT_TRUE(hold(restored, ragged));
+  }
+}
+
+TEST_P(LargeCopies, move_tokens_from_place_to_place) {
+  const Lengths rows = lengths();
+  const std::int64_t seq = std::ranges::max(rows);
+  const TokenPlaces from(rows, seq, PaddingSide::left);
+  const TokenPlaces to(rows, seq, PaddingSide::right);
+  const RowFormat format{row_bytes()};
+  const Bytes source = bytes(from.shape().batch * seq, 7);
+  Bytes expected(source.size());
+  for (std::int64_t row = 0; row < from.shape().batch; ++row) {
+    const std::int64_t length = rows[static_cast<std::size_t>(row)];
+    copy_rows(source, (row + 1) * seq - length, expected, row * seq, length);
+  }
+  Target moved(source.size(), GetParam().misaligned);
+  move_tokens(from, to, format, source, moved.span());
+  fill_padding(to, format, {}, moved.span());
+  EXPECT_TRUE(hold(moved, expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(RowSizes, LargeCopies,
+                         testing::Values(LargeCase{7, 63}, LargeCase{8, 16}, LargeCase{37, 1},
+                                         LargeCase{64, 0}, LargeCase{100, 33}, LargeCase{5003, 7},
+                                         LargeCase{65536, 31}));
+
+}  // namespace
+}  // namespace evenkeel
