@@ -129,7 +129,7 @@ TEST(ConfigNotAvailable, says_so_and_what_there_is) {
 }
 
 TEST(ConfigNotAvailable, holds_for_every_key_with_one_value) {
-  for (const char* set : {"balance.strategy=grid", "prefix.share=true", "exchange.prefetch=0"}) {
+  for (const char* set : {"balance.strategy=grid", "exchange.prefetch=0"}) {
     EXPECT_NE(refusal("", {set}).find("is not available in this version; available: "), std::string::npos)
         << refusal("", {set});
   }
@@ -201,6 +201,14 @@ TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
             "job.yaml: source.path: is missing. The kinds jsonl and lengths of source.kind read a file");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
+}
+
+TEST(ConfigConsistency, shared_prefixes_want_packed_micro_batches_and_own_planning) {
+  EXPECT_EQ(refusal("prefix: {share: true}\nmicro_batch: {mode: padded}").substr(0, 24),
+            "job.yaml: prefix.share: ");
+  EXPECT_EQ(refusal("prefix: {share: tree}\nbalance: {preset: verl}").substr(0, 24),
+            "job.yaml: prefix.share: ");
+  EXPECT_EQ(refusal("prefix: {share: tree}"), "accepted");
 }
 
 TEST(ConfigConsistency, a_cap_below_the_alignment_is_found_before_anything_runs) {

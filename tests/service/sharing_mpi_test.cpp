@@ -137,9 +137,9 @@ TEST(Sharing, sends_a_shared_token_once) {
     Config config;
     config.prefix = sharing;
     DataService service(world, config);
-    RaggedBatch tokens_only(
-        std::vector<SampleShape>(share_of(world).samples().begin(), share_of(world).samples().end()));
-    tokens_only.add_field(share_of(world).at("input_ids"));
+    const RaggedBatch mine = share_of(world);
+    RaggedBatch tokens_only(std::vector<SampleShape>(mine.samples().begin(), mine.samples().end()));
+    tokens_only.add_field(mine.at("input_ids"));
     const Step step = service.step(std::move(tokens_only));
     return boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
   };
