@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dump_reader.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/io/safetensors.hpp"
 #include "evenkeel/service/hash_consumer.hpp"
@@ -233,7 +234,7 @@ TEST_F(Run, shared_prefixes_give_the_same_results_for_every_response) {
   const std::int64_t segments = file.at("cu_seqlens").shape.at(0) - 1;
   for (const char* name : {"segment_sample", "segment_group", "segment_parent"})
     EXPECT_EQ(file.at(name).shape, std::vector<std::int64_t>{segments}) << name;
-  EXPECT_EQ(file.find("sample_index"), nullptr);
+  EXPECT_THROW((void)file.at("sample_index"), Error);
   const auto step = nlohmann::json::parse(read_text(scratch_ / "report/report.json")).at("steps").at(0);
   EXPECT_LT(step.at("sharing").at("tokens"), step.at("sharing").at("tokens_without"));
   EXPECT_LT(step.at("sharing").at("score_entries"), step.at("sharing").at("score_entries_without"));
