@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -13,21 +12,10 @@
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "service/regroup.hpp"
+#include "service/stopwatch.hpp"
 
 namespace evenkeel {
 namespace {
-
-/// Seconds since the last lap.
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 // Every rank plans from equal input, so different plans are a bug; debug builds look.
 void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
@@ -157,6 +145,7 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   exchange(step, settings, mine);
   weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  step.waited = step.seconds.total();
   if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(std::move(mine));
   ++next_step_;
   return step;
@@ -185,6 +174,7 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   add_fields(step, settings, added);
   weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  step.waited = step.seconds.total();
   return step;
 }
 

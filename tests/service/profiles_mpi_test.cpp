@@ -5,11 +5,13 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "service/equal_steps.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::expect_equal;
 using testing::HasSubstr;
 using testing_support::made_up_batch;
 using testing_support::made_up_fields;
@@ -50,25 +52,6 @@ std::vector<Config> configs_for(int ranks) {
     config.profiles["fixed"].micro_batch.size = 3;
   }
   return configs;
-}
-
-void expect_equal(const Step& step, const Step& expected) {
-  ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
-  EXPECT_EQ(step.losses, expected.losses);
-  EXPECT_EQ(step.plan, expected.plan);
-  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const PackedMicroBatch& one = step.micro_batches[m];
-    const PackedMicroBatch& other = expected.micro_batches[m];
-    EXPECT_EQ(one.layout, other.layout);
-    EXPECT_EQ(one.padded_length, other.padded_length);
-    EXPECT_EQ(one.samples, other.samples);
-    EXPECT_EQ(one.fields.size(), other.fields.size());
-    for (const Column& column : other.fields) {
-      const Column* found = one.find(column.spec().name);
-      ASSERT_NE(found, nullptr) << column.spec().name;
-      EXPECT_EQ(*found, column) << column.spec().name << " of micro-batch " << m;
-    }
-  }
 }
 
 TEST(Profiles, a_second_pass_equals_a_step_under_its_profile) {

@@ -45,6 +45,7 @@ struct Step {
   DpRankPlan plan;                 ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
   ExchangeVolume volume;
   PhaseSeconds seconds;
+  double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
 
   std::shared_ptr<const RaggedBatch> samples;  ///< with profiles: what this rank brought, to be dealt anew
 };
