@@ -1,6 +1,7 @@
 # Everything here is a Debian 12 package; launch/install-packages.sh lists them by name.
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(Boost 1.74 REQUIRED COMPONENTS mpi serialization)
+find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)

@@ -17,10 +17,11 @@ function(evenkeel_add_test name)
                        ${TEST_PROCESSORS})
 endfunction()
 
-# evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...])
+# evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...] [THREADS])
 #
 # One program whose tests run on every rank, registered as NAME.r<N> for each rank count. All MPI tests come through
-# here: each has a timeout, tells CTest how many processors it takes, and launches the same way.
+# here: each has a timeout, tells CTest how many processors it takes, and launches the same way. With THREADS each also
+# runs as NAME.threads.r<N>, where all threads may call MPI.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
                     --mca btl_base_warn_component_unused 0)
 if(EVENKEEL_SANITIZE STREQUAL "address")
@@ -29,13 +30,16 @@ if(EVENKEEL_SANITIZE STREQUAL "address")
 endif()
 
 function(evenkeel_add_mpi_test name)
-  cmake_parse_arguments(TEST "" "" "RANKS;SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(TEST "THREADS" "" "RANKS;SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck
                                         Boost::mpi MPI::MPI_CXX)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   foreach(ranks ${TEST_RANKS})
     evenkeel_register_mpi_run(${name}.r${ranks} ${ranks} $<TARGET_FILE:${name}>)
+    if(TEST_THREADS)
+      evenkeel_register_mpi_run(${name}.threads.r${ranks} ${ranks} $<TARGET_FILE:${name}> --threads=multiple)
+    endif()
   endforeach()
 endfunction()
 

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/logging.hpp"
@@ -21,6 +22,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/dump.hpp"
 #include "evenkeel/service/hash_consumer.hpp"
+#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/run_report.hpp"
 #include "evenkeel/service/sample_source.hpp"
 
@@ -51,6 +53,15 @@ Config read_config(const boost::mpi::communicator& world, const RunOptions& opti
   return config;
 }
 
+// MPI is asked for threads before any rank can tell another what the file says. A rank that cannot read it
+// asks for them too: all ranks agree on what they were given.
+boost::mpi::threading::level wanted_threads(const RunOptions& options) {
+  Config config;
+  const auto error = try_locally([&] { config = load_config(options.config, options.overrides); });
+  return error || config.exchange.prefetch > 0 ? boost::mpi::threading::multiple
+                                               : boost::mpi::threading::funneled;
+}
+
 void make_folder(const std::filesystem::path& folder, const char* option) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
@@ -76,18 +87,19 @@ class Job {
         service_(world, config_),
         source_(open_source(service_.mesh().world(), config_.source)),
         schedule_(source_->num_samples(), config_.batch),
-        profiles_(options.profiles.empty() ? std::vector<std::string>{""} : options.profiles) {
+        profiles_(options.profiles.empty() ? std::vector<std::string>{""} : options.profiles),
+        steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
+                                     : schedule_.num_steps()) {
     for (const std::string& name : profiles_) static_cast<void>(config_.profile(name));
+    make_folders();
   }
 
   void run() {
-    make_folders();
     const auto start = std::chrono::steady_clock::now();
-    const std::int64_t steps =
-        options_.max_steps > 0 ? std::min(options_.max_steps, schedule_.num_steps()) : schedule_.num_steps();
-    if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps);
-    Progress progress(first() ? options_.progress : ProgressStyle::off, steps);
-    for (std::int64_t t = 0; t < steps; ++t) progress.advance(run_step(t));
+    if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps_);
+    start_prefetching();
+    Progress progress(first() ? options_.progress : ProgressStyle::off, steps_);
+    while (std::optional<Step> step = prefetcher_->next()) progress.advance(run_passes(std::move(*step)));
     progress.finish();
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     finish_report();
@@ -97,10 +109,17 @@ class Job {
   [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
   [[nodiscard]] bool first() const { return world().rank() == 0; }
 
+  void start_prefetching() {
+    const auto read = [this, rank = world().rank(), ranks = world().size()](std::int64_t step) {
+      return source_->read(schedule_.share_of(step, rank, ranks));
+    };
+    prefetcher_.emplace(world(), config_, steps_, read, profiles_[0]);
+    if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
+      spdlog::warn("MPI gives no MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
+  }
+
   // Returns the step's true tokens.
-  std::int64_t run_step(std::int64_t t) {
-    Step step = service_.step(
-        [&] { return source_->read(schedule_.share_of(t, world().rank(), world().size())); }, profiles_[0]);
+  std::int64_t run_passes(Step step) {
     finish_pass(step);
     for (std::size_t p = 1; p < profiles_.size(); ++p) {
       step = service_.step(std::move(step), profiles_[p]);
@@ -162,15 +181,20 @@ class Job {
   std::unique_ptr<SampleSource> source_;
   BatchSchedule schedule_;
   std::vector<std::string> profiles_;
+  std::int64_t steps_;
   RunReport report_;
+  std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
 };
 
 int run(const RunOptions& options) {
-  const boost::mpi::environment environment(boost::mpi::threading::funneled);
+  const boost::mpi::environment environment(wanted_threads(options));
   const boost::mpi::communicator world;
   set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
+  // Outlives the handlers: its end waits for the other ranks, which a rank that fails alone aborts instead.
+  std::optional<Job> job;
   try {
-    Job(world, options).run();
+    job.emplace(world, options);
+    job->run();
     return 0;
   } catch (const MpiError& error) {
     std::cerr << "evenkeel: error: " << error.what() << " on rank " << world.rank() << std::endl;

@@ -15,6 +15,8 @@ constexpr Int64 largest_multiple = Int64{1} << 20;
 /// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
 constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
 constexpr Int64 smallest_int32 = -largest_int32 - 1;
+/// Each takes a step's memory.
+constexpr Int64 most_prefetched = 16;
 constexpr Int64 largest_source = Int64{1} << 40;
 
 /// A key that is a member of a section of Config; its default is the member's.
@@ -27,18 +29,7 @@ KeySpec key(std::string path, Section Config::*section, Member Section::*member,
           [=](const Config& config) { return format.write(config.*section.*member); }};
 }
 
-/// A key that takes only its default in this version: other values of the right type are not available yet.
-template <class Format>
-KeySpec reserved(std::string path, Format format, typename Format::value_type only, std::string meaning) {
-  const std::string text = format.write(only);
-  return {{std::move(path), format.type(), text, "only " + text + " in this version", std::move(meaning)},
-          [=](const ConfigValue& value, Config& /*config*/) {
-            if (format.read(value) != only) throw_not_available(value, std::array{text});
-          },
-          {}};
-}
-
-/// The same for a word: `later` are the words the design has besides.
+/// A key that takes only its default in this version: `later` are the words the design has besides.
 KeySpec reserved_word(std::string path, const std::string& only, std::vector<std::string> later,
                       std::string meaning) {
   const Choice<std::string> format({{only, only}}, std::move(later));
@@ -252,8 +243,10 @@ Keys exchange_keys() {
       key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
           "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
           "messages between nodes; one message a pair of ranks; or one collective call."),
-      reserved("exchange.prefetch", Integer<Int64>{0, largest_multiple}, 1,
-               "Steps that are made ready ahead of the trainer; this version makes none ready."),
+      key("exchange.prefetch", &Config::exchange, &ExchangeConfig::prefetch,
+          Integer<Int64>{0, most_prefetched},
+          "Steps that are made ready ahead of the trainer, by a thread where MPI permits threads; 0 is none. "
+          "Each takes a step's memory."),
   };
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -13,21 +12,10 @@
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "service/regroup.hpp"
+#include "service/stopwatch.hpp"
 
 namespace evenkeel {
 namespace {
-
-/// Seconds since the last lap.
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 // Every rank plans from equal input, so different plans are a bug; debug builds look.
 void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
@@ -81,12 +69,12 @@ bool cut_alike(const Step& one, const Step& other, const PlanSettings& settings,
          one.dealt.segments == other.dealt.segments;
 }
 
-void require_last_step(std::int64_t step, std::int64_t next_step) {
-  if (step + 1 == next_step) return;
-  throw InputError(
-      "step " + std::to_string(step),
-      "cannot be dealt anew: samples are kept until the next step, " + std::to_string(next_step - 1),
-      "Pass over a step before the next one, or let its profiles balance, align and pad alike");
+// Ranks have equal configurations, so all throw or none does.
+const RaggedBatch& kept_samples(const Step& step) {
+  if (step.samples) return *step.samples;
+  throw InputError("step " + std::to_string(step.index), "has no samples to be dealt anew",
+                   "Take it from a service of the same configuration: a step has its samples where there are "
+                   "profiles");
 }
 
 void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owned, const RaggedBatch& added) {
@@ -158,7 +146,8 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   exchange(step, settings, mine);
   weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
-  if (!config_.profiles.empty()) kept_ = std::move(mine);
+  step.waited = step.seconds.total();
+  if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(std::move(mine));
   ++next_step_;
   return step;
 }
@@ -172,6 +161,7 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   step.table = std::move(before.table);
   step.fields = std::move(before.fields);
   step.trees = std::move(before.trees);
+  step.samples = std::move(before.samples);
   plan(step, settings);
   step.seconds.plan = stopwatch.lap();
   const bool alike = cut_alike(before, step, plan_settings(before.profile), settings);
@@ -180,12 +170,12 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   } else if (alike && !step.dealt.shared) {
     put_together_anew(before, step, settings);
   } else {
-    require_last_step(step.index, next_step_);
-    exchange(step, settings, kept_);
+    exchange(step, settings, kept_samples(step));
   }
   add_fields(step, settings, added);
   weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  step.waited = step.seconds.total();
   return step;
 }
 

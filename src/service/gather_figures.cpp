@@ -22,11 +22,14 @@ std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world
   return sums;
 }
 
-PhaseSeconds slowest_phases(const boost::mpi::communicator& world, const PhaseSeconds& mine) {
-  const std::array<double, 4> values{mine.read, mine.gather, mine.plan, mine.exchange};
-  std::array<double, 4> slowest{};
-  boost::mpi::reduce(world, values.data(), 4, slowest.data(), boost::mpi::maximum<double>(), 0);
-  return {slowest[0], slowest[1], slowest[2], slowest[3]};
+// The slowest rank's seconds on rank 0.
+void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
+  const PhaseSeconds& s = mine.seconds;
+  const std::array<double, 5> values{s.read, s.gather, s.plan, s.exchange, mine.waited};
+  std::array<double, 5> slowest{};
+  boost::mpi::reduce(world, values.data(), 5, slowest.data(), boost::mpi::maximum<double>(), 0);
+  figures.seconds = {slowest[0], slowest[1], slowest[2], slowest[3]};
+  figures.waited = slowest[4];
 }
 
 // The plans of all DP ranks, on world rank 0, from the ranks of the grid's line through it.
@@ -104,11 +107,11 @@ void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
 
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
   const std::array<std::int64_t, 3> volumes = sum_of_volumes(mesh.world(), step.volume);
-  const PhaseSeconds seconds = slowest_phases(mesh.world(), step.seconds);
+  StepFigures figures;
+  add_seconds(mesh.world(), step, figures);
   const std::vector<DpRankPlan> plans = gather_plans(mesh, step.plan);
   if (mesh.rank() != WorldRank{0}) return std::nullopt;
 
-  StepFigures figures;
   figures.step = step.index;
   figures.profile = step.profile;
   figures.cap = settings.micro_batch.max_tokens;
@@ -120,7 +123,6 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.bytes_sent = volumes[0];
   figures.bytes_kept = volumes[1];
   figures.bytes_broadcast = volumes[2];
-  figures.seconds = seconds;
   return figures;
 }
 

@@ -35,6 +35,7 @@ struct Totals {
     seconds.gather += s.seconds.gather;
     seconds.plan += s.seconds.plan;
     seconds.exchange += s.seconds.exchange;
+    waited += s.waited;
   }
 
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
@@ -43,6 +44,7 @@ struct Totals {
   std::optional<SharingSavings> sharing;
   std::int64_t repeated_by_cap = 0;
   PhaseSeconds seconds;
+  double waited = 0;
 };
 
 /// Mean and worst of one ratio over all steps.
@@ -138,7 +140,8 @@ std::string traffic_rows(const Totals& t) {
          row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
          row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})",
                                     t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
-                                    t.seconds.exchange));
+                                    t.seconds.exchange)) +
+         row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
 }
 
 nlohmann::json json_of(const StepBalance& balance) {
@@ -184,6 +187,7 @@ nlohmann::json json_of(const StepFigures& f) {
           {"balance", json_of(f.balance)},
           {"bytes", {{"sent", f.bytes_sent}, {"kept", f.bytes_kept}, {"broadcast", f.bytes_broadcast}}},
           {"seconds", json_of(f.seconds)},
+          {"waited_seconds", f.waited},
           {"sharing", json_of(f.sharing, f.tokens_repeated_by_cap)},
           {"metrics", std::move(metrics)}};
 }

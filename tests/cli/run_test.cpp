@@ -182,6 +182,8 @@ TEST_F(Run, results_of_the_whole_loop_come_home_in_source_order) {
                                     {8, "--set mesh.cp=2 --set mesh.pp=2"},
                                     {4, "--set mesh.cp=2 --set micro_batch.mode=padded"},
                                     {4, "--set micro_batch.mode=fixed --set micro_batch.size=3"},
+                                    {2, "--set exchange.prefetch=0"},
+                                    {3, "--set exchange.prefetch=2"},
                                     {4, "--set batch.mini_batches=3 --set batch.keep_mini_batch=false"}}) {
     const std::filesystem::path results = scratch_ / "results";
     std::filesystem::remove_all(results);
@@ -254,6 +256,7 @@ TEST_F(Run, writes_a_report_for_people_and_one_for_programs) {
   EXPECT_GE(step.at("dp_max_over_mean_before"), step.at("balance").at("dp_max_over_mean"));
   EXPECT_GE(step.at("num_micro_batches"), step.at("micro_batches_lower_bound"));
   EXPECT_EQ(step.at("micro_batches_above_cap"), 0);
+  EXPECT_GT(step.at("waited_seconds"), 0);
   const auto& metrics = step.at("metrics");
   EXPECT_EQ(metrics.at("dynamic_batching/valid_tokens"), step.at("tokens"));
   EXPECT_EQ(metrics.at("dynamic_batching/actual_tokens"), step.at("aligned_tokens"));

@@ -205,7 +205,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_NE(left, right);
     ++keys;
   }
-  EXPECT_EQ(keys, 42u);
+  EXPECT_EQ(keys, 43u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

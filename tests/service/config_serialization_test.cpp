@@ -55,7 +55,7 @@ struct NewerConfig {
 }  // namespace
 }  // namespace evenkeel
 
-BOOST_CLASS_VERSION(evenkeel::NewerConfig, 2)
+BOOST_CLASS_VERSION(evenkeel::NewerConfig, 4)
 
 namespace evenkeel {
 namespace {

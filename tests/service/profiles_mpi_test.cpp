@@ -5,11 +5,13 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "service/equal_steps.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::expect_equal;
 using testing::HasSubstr;
 using testing_support::made_up_batch;
 using testing_support::made_up_fields;
@@ -50,25 +52,6 @@ std::vector<Config> configs_for(int ranks) {
     config.profiles["fixed"].micro_batch.size = 3;
   }
   return configs;
-}
-
-void expect_equal(const Step& step, const Step& expected) {
-  ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
-  EXPECT_EQ(step.losses, expected.losses);
-  EXPECT_EQ(step.plan, expected.plan);
-  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const PackedMicroBatch& one = step.micro_batches[m];
-    const PackedMicroBatch& other = expected.micro_batches[m];
-    EXPECT_EQ(one.layout, other.layout);
-    EXPECT_EQ(one.padded_length, other.padded_length);
-    EXPECT_EQ(one.samples, other.samples);
-    EXPECT_EQ(one.fields.size(), other.fields.size());
-    for (const Column& column : other.fields) {
-      const Column* found = one.find(column.spec().name);
-      ASSERT_NE(found, nullptr) << column.spec().name;
-      EXPECT_EQ(*found, column) << column.spec().name << " of micro-batch " << m;
-    }
-  }
 }
 
 TEST(Profiles, a_second_pass_equals_a_step_under_its_profile) {
@@ -170,13 +153,37 @@ TEST(Profiles, nobody_has_are_refused_on_every_rank) {
   EXPECT_NO_THROW((void)service.step(share_of(world), "update"));
 }
 
-TEST(Profiles, an_old_step_that_must_be_dealt_anew_is_refused) {
+TEST(Profiles, pass_over_an_old_step_as_over_the_last_one) {
   const boost::mpi::communicator world;
-  DataService service(world, configs_for(world.size()).front());
-  const Step old = service.step(share_of(world), "log_prob");
-  (void)service.step(share_of(world), "log_prob");
-  EXPECT_NO_THROW((void)service.step(old, "update"));
-  EXPECT_THROW((void)service.step(old, "aligned"), InputError);
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    const Step old = service.step(share_of(world), "log_prob");
+    const Step expected = service.step(old, "aligned");
+    (void)service.step(RaggedBatch(), "log_prob");
+    expect_equal(service.step(old, "aligned"), expected);
+  }
+}
+
+TEST(Profiles, pass_over_a_step_of_another_service_of_the_same_configuration) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for(world.size())) {
+    DataService one(world, config);
+    const Step step = one.step(share_of(world), "log_prob");
+    DataService other(world, config);
+    for (const char* profile : {"update", "aligned"})
+      expect_equal(other.step(step, profile), one.step(step, profile));
+  }
+}
+
+TEST(Profiles, cannot_deal_anew_what_a_service_without_profiles_made) {
+  const boost::mpi::communicator world;
+  const Config config = configs_for(world.size()).front();
+  Config without = config;
+  without.profiles.clear();
+  const Step step = DataService(world, without).step(share_of(world));
+  DataService service(world, config);
+  EXPECT_THROW((void)service.step(step, "aligned"), InputError);
+  EXPECT_NO_THROW((void)service.step(step, "update"));
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
 #include <functional>
 #include <iostream>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -29,10 +32,17 @@ class RankedFailures : public testing::EmptyTestEventListener {
   std::string prefix_;
 };
 
+// MPI wants to know before anything else: `--threads=multiple` lets all threads call it.
+boost::mpi::threading::level wanted_threads(std::span<char*> arguments) {
+  const bool multiple = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
+  return multiple ? boost::mpi::threading::multiple : boost::mpi::threading::funneled;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  boost::mpi::environment environment(argc, argv, boost::mpi::threading::funneled);
+  const auto arguments = std::span(argv, static_cast<std::size_t>(argc));
+  boost::mpi::environment environment(argc, argv, wanted_threads(arguments));
   const boost::mpi::communicator world;
   testing::InitGoogleTest(&argc, argv);
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -13,7 +13,7 @@
 /// reaches the others. Exact. An archive of a newer version is refused by Boost's archive_exception.
 ///
 /// One version, Config's, covers the parts too: raise it when a member is added to any of them.
-BOOST_CLASS_VERSION(evenkeel::Config, 2)
+BOOST_CLASS_VERSION(evenkeel::Config, 3)
 
 namespace evenkeel::config_detail {
 
@@ -103,7 +103,7 @@ void serialize(Archive& archive, evenkeel::LossSettings& loss, unsigned /*versio
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*version*/) {
-  archive& exchange.path;
+  archive& exchange.path& exchange.prefetch;
 }
 
 template <class Archive>

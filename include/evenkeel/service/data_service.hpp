@@ -3,6 +3,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ struct Step {
   DpRankPlan plan;                 ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
   ExchangeVolume volume;
   PhaseSeconds seconds;
+  double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
+
+  std::shared_ptr<const RaggedBatch> samples;  ///< with profiles: what this rank brought, to be dealt anew
 };
 
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
@@ -71,15 +75,16 @@ class DataService {
   /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
   /// on every rank: what a reader threw, InputError for malformed samples or fields that differ between
   /// ranks, LimitError for a sample above the cap. After an error the service can be used again. With
-  /// profiles, the service keeps this rank's samples until the next step.
+  /// profiles, the step and its copies keep this rank's samples as long as they live.
   [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
-  /// Another pass over the samples of `before`, under another profile. Where that deals samples to the same
-  /// DP ranks and cuts them alike, sequences are only put together anew on each rank, with every field they
-  /// have, also those that the trainer added to its micro-batches; the same packing is handed on as it is.
-  /// Else samples travel again from their owners, which takes `before` to be of the last step (InputError
-  /// otherwise), and the trainer's own fields stay behind.
+  /// Another pass over the samples of `before`, under another profile. `before` may be of any earlier step,
+  /// also of another service with the same mesh and configuration, as a Prefetcher has one. Where the profile
+  /// deals samples to the same DP ranks and cuts them alike, sequences are only put together anew on each
+  /// rank, with every field they have, also those that the trainer added to its micro-batches; the same
+  /// packing is handed on as it is. Else samples travel again from their owners (InputError when `before` is
+  /// of a service without profiles), and the trainer's own fields stay behind.
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
   /// advantages): only these travel, and replace fields of the same name. Throws InputError on every rank
@@ -108,7 +113,6 @@ class DataService {
   Mesh mesh_;
   Config config_;
   std::int64_t next_step_ = 0;
-  RaggedBatch kept_;  // this rank's samples of the last step, where there are profiles
 };
 
 /// Throws InputError unless a batch can be exchanged: int64 tokens named input_ids, none negative. Local.

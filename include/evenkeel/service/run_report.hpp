@@ -36,6 +36,7 @@ struct StepFigures {
   std::int64_t bytes_kept = 0;       ///< from a rank to itself
   std::int64_t bytes_broadcast = 0;  ///< copies to the other tensor-parallel ranks
   PhaseSeconds seconds;              ///< the slowest rank's, phase by phase
+  double waited = 0;                 ///< seconds that the slowest rank's trainer waited for the step
 
   std::optional<SharingSavings> sharing;    ///< with shared prefixes
   std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "evenkeel/service/config.hpp"
+#include "evenkeel/service/data_service.hpp"
+
+namespace evenkeel {
+
+/// Makes steps ready ahead of the trainer: while it works on one step, the next ones are read, gathered,
+/// planned and exchanged. N = `exchange.prefetch` is how many: at most N steps are ready or being made
+/// besides those that the trainer holds, and nothing is begun before the trainer has taken one more.
+///
+/// - Where all ranks have MPI_THREAD_MULTIPLE (ask MPI for it when you initialize it) and N > 0, a thread
+/// makes
+///   steps on communicators of its own, from construction on. The trainer may communicate as it likes
+///   meanwhile, on any communicator. While the thread waits for other ranks it polls MPI, so that a rank
+///   needs a core to spare, or MPI a setting to yield (Open MPI: `mpi_yield_when_idle`).
+/// - Else there is no thread: steps are made inside next(), or ahead inside progress(). All ranks do the
+/// same.
+///
+/// Steps are those that a DataService makes of the same samples, numbers and errors included. A step that
+/// failed is an error of the next() that would have returned it: the same typed error on every rank. The
+/// steps after it still come. Only what one rank may throw alone, MpiError or a bug, ends all: it is thrown
+/// again by every later next(), and the job should end.
+///
+/// A step belongs to the trainer once next() has returned it. Results are collected, and further passes made
+/// under other profiles, with a DataService of the trainer's own, constructed over the same ranks and with
+/// the same configuration.
+///
+/// Constructor, next(), progress() and destructor are collective, called by one thread. The destructor may
+/// come after any step, but after the same one on all ranks, and before MPI_Finalize. It waits for the step
+/// that is being made, and no rank begins another one.
+class Prefetcher {
+ public:
+  /// Brings this rank's samples of step `step`, 0-based; called once a step, in order. May throw Error: all
+  /// ranks then throw it together. Runs on the thread, where there is one: what it shares with the trainer it
+  /// must guard, and its communicators, if it has any, are its alone.
+  using Reader = std::function<RaggedBatch(std::int64_t step)>;
+
+  /// `steps` are made in all, planned with `profile`; equal on all ranks, as `config` is. Throws what
+  /// DataService throws for them, and where exchange.path: shared-memory cannot be.
+  Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
+             std::string profile = {});
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+  ~Prefetcher() = default;
+
+  /// Whether a thread makes the steps. The same on all ranks.
+  [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
+
+  /// The next step, with the seconds that the trainer waited for it; nothing after the last one.
+  [[nodiscard]] std::optional<Step> next();
+
+  /// Without a thread: makes one step ahead unless N are ready or none is left, and tells whether it did. A
+  /// good moment is when the trainer's own work goes on elsewhere, such as kernels queued on a device. Does
+  /// nothing where there is a thread.
+  bool progress();
+
+ private:
+  /// A step, or the error that all ranks throw in its place.
+  using Made = std::variant<Step, std::exception_ptr>;
+
+  [[nodiscard]] Made take();
+  void make_all(const std::stop_token& stop);
+  void wait_for_room(const std::stop_token& stop);
+  void make_or_end(const std::stop_token* stop = nullptr);
+  void require_all_go_on(const std::stop_token& stop) const;
+  [[nodiscard]] Made make_next();
+  [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_.size()) >= depth_; }
+
+  DataService service_;
+  Reader read_;
+  std::string profile_;
+  std::int64_t steps_;
+  std::int64_t depth_;
+  std::int64_t made_ = 0;   // steps begun, by whoever makes them
+  std::int64_t taken_ = 0;  // by the trainer
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Made> ready_;
+  std::exception_ptr end_;  // why no more steps are made, when it is not that all are
+
+  std::jthread thread_;  // last, so that it has ended before what it uses goes
+};
+
+}  // namespace evenkeel

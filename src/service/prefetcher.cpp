@@ -1,0 +1,113 @@
+#include "evenkeel/service/prefetcher.hpp"
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/environment.hpp>
+#include <boost/mpi/operations.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/exchange/message_exchange.hpp"
+#include "service/stopwatch.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool all_of(const boost::mpi::communicator& world, bool mine) {
+  return boost::mpi::all_reduce(world, mine ? 1 : 0, boost::mpi::minimum<int>()) == 1;
+}
+
+}  // namespace
+
+Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
+                       Reader read, std::string profile)
+    : service_(world, config),
+      read_(std::move(read)),
+      profile_(std::move(profile)),
+      steps_(steps),
+      depth_(config.exchange.prefetch) {
+  static_cast<void>(service_.plan_settings(profile_));  // tells an unknown profile now
+  // Here, so that the thread makes no communicator, which could meet one that the trainer makes.
+  prepare_exchange(service_.mesh().world(), {config.exchange.path, default_max_message_bytes});
+  const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
+  if (depth_ == 0 || !all_of(service_.mesh().world(), multiple)) return;
+  thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); });
+}
+
+std::optional<Step> Prefetcher::next() {
+  if (taken_ == steps_) return std::nullopt;
+  Stopwatch stopwatch;
+  if (!in_background() && ready_.empty() && !end_) make_or_end();
+  Made made = take();
+  ++taken_;
+  if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
+  Step step = std::get<Step>(std::move(made));
+  step.waited = stopwatch.lap();
+  return step;
+}
+
+bool Prefetcher::progress() {
+  if (in_background() || end_ || made_ == steps_ || is_full()) return false;
+  make_or_end();
+  return true;
+}
+
+Prefetcher::Made Prefetcher::take() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !ready_.empty() || end_; });
+  if (ready_.empty()) std::rethrow_exception(end_);
+  Made made = std::move(ready_.front());
+  ready_.pop_front();
+  lock.unlock();
+  changed_.notify_one();
+  return made;
+}
+
+void Prefetcher::make_all(const std::stop_token& stop) {
+  while (!end_ && made_ < steps_) {
+    wait_for_room(stop);
+    make_or_end(&stop);
+  }
+}
+
+void Prefetcher::wait_for_room(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, stop, [&] { return !is_full(); });
+}
+
+void Prefetcher::make_or_end(const std::stop_token* stop) {
+  Made made;
+  std::exception_ptr end;
+  try {
+    if (stop != nullptr) require_all_go_on(*stop);
+    made = make_next();
+  } catch (...) {
+    end = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = end;
+    if (!end_) ready_.push_back(std::move(made));
+  }
+  changed_.notify_one();
+}
+
+void Prefetcher::require_all_go_on(const std::stop_token& stop) const {
+  // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
+  // begun the same steps.
+  if (!all_of(service_.mesh().world(), !stop.stop_requested()))
+    throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
+}
+
+Prefetcher::Made Prefetcher::make_next() {
+  const std::int64_t step = made_++;
+  try {
+    return service_.step([&] { return read_(step); }, profile_);
+  } catch (const MpiError&) {
+    throw;  // maybe this rank's alone, with the others left inside the step
+  } catch (const Error&) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "evenkeel/service/data_service.hpp"
+
+namespace evenkeel::test {
+
+/// Fails unless both steps hand out the same micro-batches, field by field in any order, with equal losses.
+inline void expect_equal(const Step& step, const Step& expected) {
+  ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
+  EXPECT_EQ(step.losses, expected.losses);
+  EXPECT_EQ(step.plan, expected.plan);
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    const PackedMicroBatch& one = step.micro_batches[m];
+    const PackedMicroBatch& other = expected.micro_batches[m];
+    EXPECT_EQ(one.layout, other.layout);
+    EXPECT_EQ(one.padded_length, other.padded_length);
+    EXPECT_EQ(one.samples, other.samples);
+    EXPECT_EQ(one.fields.size(), other.fields.size());
+    for (const Column& column : other.fields) {
+      const Column* found = one.find(column.spec().name);
+      ASSERT_NE(found, nullptr) << column.spec().name;
+      EXPECT_EQ(*found, column) << column.spec().name << " of micro-batch " << m;
+    }
+  }
+}
+
+}  // namespace evenkeel::test

@@ -1,0 +1,287 @@
+#include "evenkeel/service/prefetcher.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/environment.hpp>
+#include <boost/mpi/operations.hpp>
+#include <chrono>
+#include <fstream>
+
+#include "evenkeel/base/error.hpp"
+#include "service/equal_steps.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::expect_equal;
+using testing_support::made_up_batch;
+using testing_support::made_up_fields;
+using testing_support::made_up_shape;
+
+constexpr std::int64_t steps = 6;
+constexpr std::int64_t cap = 200;
+
+/// Other samples and another number of them every step; some ranks bring none.
+RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 100 * step; id < 100 * step + 9 + 7 * step; ++id) {
+    if (id * id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  }
+  return made_up_batch(std::move(shapes), made_up_fields());
+}
+
+Config config_of_depth(std::int64_t depth) {
+  Config config;
+  config.exchange.prefetch = depth;
+  config.micro_batch.max_tokens = cap;
+  return config;
+}
+
+std::vector<Config> configs_for(int ranks) {
+  std::vector<Config> configs;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    for (const auto& [tp, cp] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {1, 7}}) {
+      if (ranks % (tp * cp) != 0) continue;
+      Config& config = configs.emplace_back(config_of_depth(depth));
+      config.mesh.tp = tp;
+      config.mesh.cp = cp;
+      config.mini_batches.count = 2;
+    }
+  }
+  return configs;
+}
+
+/// Lets ranks run apart: each stays behind by another time, another one every step.
+void lag(const boost::mpi::communicator& comm, std::int64_t step) {
+  const auto rank = static_cast<std::uint64_t>(comm.rank());
+  const auto late = testing_support::mix(rank, static_cast<std::uint64_t>(step)) % 3;
+  std::this_thread::sleep_for(std::chrono::milliseconds(late));
+}
+
+TEST(Prefetcher, works_in_the_background_where_all_threads_may_call_mpi) {
+  const boost::mpi::communicator world;
+  const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    const Prefetcher prefetcher(world, config_of_depth(depth), steps,
+                                [&](std::int64_t t) { return share_of(world, t); });
+    EXPECT_EQ(prefetcher.in_background(), multiple && depth > 0);
+  }
+}
+
+TEST(Prefetcher, hands_out_the_steps_of_a_service_at_every_depth) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    for (std::int64_t t = 0; t < steps; ++t) {
+      lag(world, t);
+      const std::optional<Step> step = prefetcher.next();
+      ASSERT_TRUE(step.has_value());
+      EXPECT_EQ(step->index, t);
+      EXPECT_GE(step->waited, 0);
+      expect_equal(*step, service.step(share_of(world, t)));
+    }
+    EXPECT_FALSE(prefetcher.next().has_value());
+    EXPECT_FALSE(prefetcher.next().has_value());
+  }
+}
+
+TEST(Prefetcher, hands_out_the_same_steps_when_the_trainer_calls_progress) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    const Config config = config_of_depth(depth);
+    DataService service(world, config);
+    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    for (std::int64_t t = 0; t < steps; ++t) {
+      const std::optional<Step> step = prefetcher.next();
+      prefetcher.progress();
+      prefetcher.progress();
+      expect_equal(step.value(), service.step(share_of(world, t)));
+    }
+    EXPECT_FALSE(prefetcher.progress());
+  }
+}
+
+TEST(Prefetcher, begins_no_more_steps_than_its_depth_before_the_trainer_takes_one) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    std::atomic<std::int64_t> begun = 0;
+    Prefetcher prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
+      ++begun;
+      return share_of(world, t);
+    });
+    for (std::int64_t taken = 0; taken <= steps; ++taken) {
+      const std::int64_t most = std::min(taken + depth, steps);
+      while (prefetcher.progress()) EXPECT_LE(begun, most);
+      while (begun < most) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      EXPECT_EQ(begun, most);
+      EXPECT_EQ(prefetcher.next().has_value(), taken < steps);
+    }
+  }
+}
+
+TEST(Prefetcher, throws_a_readers_error_at_its_step_on_every_rank_and_goes_on) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    for (const int bad : {0, world.size() / 2, world.size() - 1}) {
+      const auto read = [&](std::int64_t t) {
+        if (t % 3 == 1 && world.rank() == bad)
+          throw InputError("rollouts.jsonl:" + std::to_string(t), "malformed");
+        return share_of(world, t);
+      };
+      DataService service(world, config_of_depth(depth));
+      Prefetcher prefetcher(world, config_of_depth(depth), steps, read);
+      for (std::int64_t t = 0; t < steps; ++t) {
+        if (t % 3 != 1) {
+          expect_equal(prefetcher.next().value(), service.step(share_of(world, t)));
+          continue;
+        }
+        try {
+          (void)prefetcher.next();
+          FAIL() << "step " << t << " failed on rank " << bad;
+        } catch (const InputError& error) {
+          EXPECT_EQ(error.report().where, "rollouts.jsonl:" + std::to_string(t));
+          EXPECT_EQ(error.report().rank, bad);
+        }
+      }
+      EXPECT_FALSE(prefetcher.next().has_value());
+    }
+  }
+}
+
+TEST(Prefetcher, throws_what_planning_finds_with_its_type) {
+  const boost::mpi::communicator world;
+  Prefetcher prefetcher(world, config_of_depth(1), 3, [&](std::int64_t t) {
+    return made_up_batch({{SampleId{world.rank()}, 0, 1, t == 1 ? cap : 5}}, {});
+  });
+  EXPECT_TRUE(prefetcher.next().has_value());
+  EXPECT_THROW((void)prefetcher.next(), LimitError);
+  EXPECT_TRUE(prefetcher.next().has_value());
+}
+
+TEST(Prefetcher, makes_no_more_steps_once_mpi_has_failed) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    Prefetcher prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
+      EXPECT_LE(t, 1);
+      if (t == 1) throw MpiError("MPI_Recv", "failed");
+      return share_of(world, t);
+    });
+    EXPECT_TRUE(prefetcher.next().has_value());
+    EXPECT_THROW((void)prefetcher.next(), MpiError);
+    EXPECT_THROW((void)prefetcher.next(), MpiError);
+    EXPECT_FALSE(prefetcher.progress());
+  }
+}
+
+TEST(Prefetcher, can_go_after_any_step) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    for (std::int64_t taken = 0; taken <= steps; ++taken) {
+      for (const bool at_once : {true, false}) {
+        Prefetcher prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
+          lag(world, 10 + t);
+          return share_of(world, t);
+        });
+        for (std::int64_t t = 0; t < taken; ++t) EXPECT_TRUE(prefetcher.next().has_value());
+        if (!at_once) lag(world, taken);
+      }
+      EXPECT_EQ(boost::mpi::all_reduce(world, taken, boost::mpi::maximum<std::int64_t>()), taken);
+    }
+  }
+}
+
+TEST(Prefetcher, can_go_while_a_failed_step_is_not_taken) {
+  const boost::mpi::communicator world;
+  for (int taken = 0; taken < 3; ++taken) {
+    Prefetcher prefetcher(world, config_of_depth(3), steps, [&](std::int64_t t) {
+      if (t > 0) throw InputError("", "nothing there");
+      return share_of(world, t);
+    });
+    if (taken > 0) {
+      EXPECT_TRUE(prefetcher.next().has_value());
+    }
+    if (taken > 1) {
+      EXPECT_THROW((void)prefetcher.next(), InputError);
+    }
+  }
+}
+
+// Passes over a step, results on their way home and the trainer's own collective calls meet no message of the
+// steps that are made meanwhile.
+TEST(Prefetcher, leaves_the_trainer_its_own_communication) {
+  const boost::mpi::communicator world;
+  for (Config config : configs_for(world.size())) {
+    config.profiles["update"] = config.profile({});
+    config.profiles["update"].micro_batch.max_tokens = cap / 2;
+    config.profiles["aligned"] = config.profile({});
+    config.profiles["aligned"].pack.align_lcm = 16;
+    DataService service(world, config);
+    DataService alone(world, config);
+    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    for (std::int64_t t = 0; t < steps; ++t) {
+      const Step step = prefetcher.next().value();
+      const Step expected = alone.step(share_of(world, t));
+      for (const char* profile : {"update", "aligned"}) {
+        EXPECT_EQ(boost::mpi::all_reduce(world, 1, std::plus<int>()), world.size());
+        expect_equal(service.step(step, profile), alone.step(expected, profile));
+      }
+      StepResults results(step.micro_batches.size());
+      for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+        const auto rows = static_cast<std::size_t>(step.micro_batches[m].layout.local_rows());
+        results.put(m, "entropy", FieldKind::token, std::span<const float>(std::vector<float>(rows, 1.5F)));
+      }
+      const RaggedBatch home = service.collect(step, results);
+      EXPECT_EQ(home.size(), share_of(world, t).size());
+    }
+  }
+}
+
+TEST(Prefetcher, refuses_what_a_service_refuses_at_once) {
+  const boost::mpi::communicator world;
+  const auto read = [&](std::int64_t t) { return share_of(world, t); };
+  EXPECT_THROW(Prefetcher(world, config_of_depth(1), steps, read, "training"), ConfigError);
+  Config config = config_of_depth(1);
+  config.mesh.dp = world.size() + 1;
+  EXPECT_THROW(Prefetcher(world, config, steps, read), MeshError);
+}
+
+TEST(Prefetcher, of_no_steps_hands_out_nothing) {
+  const boost::mpi::communicator world;
+  Prefetcher prefetcher(world, config_of_depth(3), 0, [](std::int64_t) { return RaggedBatch(); });
+  EXPECT_FALSE(prefetcher.progress());
+  EXPECT_FALSE(prefetcher.next().has_value());
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers keep what is freed
+
+std::int64_t resident_bytes() {
+  std::int64_t total = 0;
+  std::int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(Prefetcher, keeps_memory_flat_over_2000_steps) {
+  const boost::mpi::communicator world;
+  if (world.size() > 2) GTEST_SKIP() << "two ranks show it; more take turns on few cores";
+  constexpr std::int64_t many = 2000;
+  const RaggedBatch mine = share_of(world, 0);
+  Prefetcher prefetcher(world, config_of_depth(3), many, [&](std::int64_t) { return mine; });
+  std::int64_t after_warm_up = 0;
+  for (std::int64_t t = 0; t < many; ++t) {
+    ASSERT_TRUE(prefetcher.next().has_value());
+    if (t == many / 10) after_warm_up = resident_bytes();
+  }
+  EXPECT_LT(resident_bytes() - after_warm_up, 20 << 20);
+}
+
+#endif
+
+}  // namespace
+}  // namespace evenkeel
