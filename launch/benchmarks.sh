@@ -42,3 +42,4 @@ for ranks in 2 4 8; do
   measure "exchange-$ranks" mpirun -n "$ranks" "$program" bench exchange
   measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096
 done
+measure prefix-2 mpirun -n 2 "$program" bench prefix

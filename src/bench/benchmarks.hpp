@@ -45,4 +45,15 @@ struct TransferOptions {
 /// Collective over `world`: a step's phases, which add up to it.
 [[nodiscard]] Report bench_step(const boost::mpi::communicator& world, const TransferOptions& options);
 
+/// Groups of samples with one prompt: shared prefixes against repeated ones.
+struct PrefixOptions {
+  std::int64_t tokens = std::int64_t{1} << 20;  ///< each rank holds with prefixes repeated, roughly
+  std::int64_t response = 512;                  ///< tokens of a response, at least 4
+  std::int64_t cap = 65536;                     ///< tokens of a micro-batch: none of these groups is split
+  int rounds = 11;
+};
+/// Collective over `world`: what is moved and packed for groups of 4 to 64 and prefixes of a quarter of a
+/// response to 16 responses. The report is rank 0's.
+[[nodiscard]] Report bench_prefix(const boost::mpi::communicator& world, const PrefixOptions& options);
+
 }  // namespace evenkeel::bench

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "bench/measurement.hpp"
+#include "bench/race.hpp"
 #include "bench/transfer_job.hpp"
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
@@ -57,34 +58,6 @@ class PlainAlltoallv {
 double exchange_seconds(const TimedStep& step) {
   return std::ranges::find(step.phases, std::string(exchange_phase), &Phase::name)->seconds;
 }
-
-/// The slowest rank's seconds of every case and round, on rank 0; all ranks begin each together.
-class Race {
- public:
-  explicit Race(const boost::mpi::communicator& world) : world_(world) {}
-
-  void add(std::string name, std::function<double()> seconds) {
-    samples_.push_back({std::move(name), {}});
-    runs_.push_back(std::move(seconds));
-  }
-
-  std::vector<Samples> run(int rounds) {
-    for (int round = -1; round < rounds; ++round) {
-      for (std::size_t c = 0; c < runs_.size(); ++c) {
-        world_.barrier();
-        const double mine = runs_[c]();
-        const double slowest = boost::mpi::all_reduce(world_, mine, boost::mpi::maximum<double>());
-        if (round >= 0) samples_[c].seconds.push_back(slowest);
-      }
-    }
-    return samples_;
-  }
-
- private:
-  const boost::mpi::communicator& world_;
-  std::vector<Samples> samples_;
-  std::vector<std::function<double()>> runs_;
-};
 
 /// The first case is memcpy, the second MPI_Alltoallv.
 Table speeds(std::span<const Samples> samples, std::int64_t bytes) {

@@ -34,8 +34,8 @@ struct NamedPath {
 /// Every way to exchange there is.
 [[nodiscard]] std::span<const NamedPath> exchange_paths();
 
-/// Samples with tokens and one wide field, so that every rank holds about the bytes that were asked for. All
-/// use of the service by benchmarks is here.
+/// Samples with tokens and one wide field, so that every rank holds about the bytes that were asked for. The
+/// service for benchmarks of moving bytes.
 class TransferJob {
  public:
   /// Collective over `world`, which must outlive it.

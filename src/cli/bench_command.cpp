@@ -88,9 +88,12 @@ struct TransferCommand {
   std::filesystem::path json;
 };
 
-using TransferBenchmark = bench::Report (*)(const boost::mpi::communicator&, const bench::TransferOptions&);
+template <class Options>
+using CollectiveBenchmark = bench::Report (*)(const boost::mpi::communicator&, const Options&);
+using TransferBenchmark = CollectiveBenchmark<bench::TransferOptions>;
 
-int run_on_all_ranks(TransferBenchmark benchmark, const TransferCommand& words) {
+template <class Options, class Command>
+int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const Command& words) {
   const boost::mpi::environment environment(boost::mpi::threading::funneled);
   const boost::mpi::communicator world;
   const bench::Report report = benchmark(world, words.options);
@@ -120,6 +123,33 @@ void add_transfer(CLI::App& bench, Action& chosen, const char* name, const char*
   });
 }
 
+struct PrefixCommand {
+  bench::PrefixOptions options;
+  std::filesystem::path json;
+};
+
+void add_prefix(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand("prefix", "Shared prefixes against repeated ones, moved and packed");
+  auto words = std::make_shared<PrefixCommand>();
+  bench::PrefixOptions& options = words->options;
+  add_json_option(*command, words->json);
+  command->add_option("--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--response", options.response, "Tokens of a response")
+      ->check(CLI::Range(4, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->footer("Start it under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -131,6 +161,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
                "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
                bench::bench_exchange);
   add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
+  add_prefix(*command, chosen);
 }
 
 }  // namespace evenkeel::cli

@@ -109,5 +109,46 @@ TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
   EXPECT_NEAR(report.at("steps").at(0).at("ms_median"), step, 1e-6 * step);
 }
 
+TEST(BenchPrefix, packs_and_moves_every_prefix_once_a_group) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(2, "bench prefix --tokens 3000 --response 8 --repeat 1" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  ASSERT_EQ(report.at("packed").size(), 16U);
+  ASSERT_EQ(report.at("moved").size(), 16U);
+  const auto triangle = [](std::int64_t rows) { return rows * (rows + 1) / 2; };
+  for (std::size_t i = 0; i < 16; ++i) {
+    const nlohmann::json& packed = report.at("packed").at(i);
+    const nlohmann::json& moved = report.at("moved").at(i);
+    const std::int64_t size = packed.at("group_size");
+    const std::int64_t groups = packed.at("groups");
+    const std::int64_t response = 8;
+    const auto prefix = static_cast<std::int64_t>(packed.at("ratio").get<double>() * 8);
+    EXPECT_EQ(packed.at("rows"), groups * (prefix + size * response));
+    EXPECT_EQ(packed.at("repeated_rows"), groups * size * (prefix + response));
+    EXPECT_EQ(packed.at("repeated_score_entries"), groups * size * triangle(prefix + response));
+    EXPECT_EQ(packed.at("score_entries"),
+              groups * (triangle(prefix) + size * (triangle(prefix + response) - triangle(prefix))));
+    EXPECT_EQ(moved.at("bytes"), 8 * groups * (prefix + 2 * size * response));
+    EXPECT_EQ(moved.at("repeated_bytes"), 8 * groups * size * (prefix + response));
+  }
+  EXPECT_EQ(report.at("packed").front().at("ratio"), 0.25);
+  EXPECT_EQ(report.at("packed").back().at("ratio"), 16);
+  EXPECT_EQ(report.at("packed").back().at("group_size"), 64);
+}
+
+TEST(BenchPrefix, counts_the_prefixes_that_groups_above_the_cap_repeat) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      run_evenkeel("bench prefix --tokens 100 --response 4 --cap 80 --repeat 1" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  // G 4, prefix 64: 64 + 4 * 4 = 80 just fits. G 8: two sub-groups of 4.
+  EXPECT_EQ(report.at("packed").at(3).at("rows"), 80);
+  EXPECT_EQ(report.at("packed").at(7).at("rows"), 160);
+}
+
 }  // namespace
 }  // namespace evenkeel
