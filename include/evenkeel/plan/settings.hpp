@@ -34,6 +34,12 @@ enum class Preset : std::uint8_t {
   verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
 };
 
+/// Which comes first: dealing to DP ranks, or packing micro-batches.
+enum class Strategy : std::uint8_t {
+  hierarchical,  ///< samples are dealt to DP ranks, and each rank packs its own
+  grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
+};
+
 /// What one micro-batch is.
 enum class MicroBatchMode : std::uint8_t {
   packed,  ///< as many sequences as the cap holds, balanced, back to back
@@ -47,6 +53,7 @@ struct BalanceSettings {
   bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
   bool refine = true;            ///< improve the assignment by moves and swaps afterwards
   Preset preset = Preset::none;  ///< deals to DP ranks only while `algorithm` is automatic
+  Strategy strategy = Strategy::hierarchical;
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
