@@ -1,5 +1,6 @@
 #include "evenkeel/plan/dealt_step.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "evenkeel/plan/grid_plan.hpp"
 #include "evenkeel/plan/mini_batches.hpp"
 #include "evenkeel/plan/padded_batching.hpp"
+#include "evenkeel/plan/placement.hpp"
 #include "fnv1a.hpp"
 #include "preset_micro_batches.hpp"
 #include "seeded_order.hpp"
@@ -88,6 +90,33 @@ Partition whole_shares(std::span<const DealtMiniBatch> mini_batches, int dp) {
   return Partition(shares);
 }
 
+bool wants_placement(const PlanSettings& settings) {
+  return settings.balance.placement == PlacementRule::locality && settings.balance.preset == Preset::none &&
+         !settings.dp_of_rank.empty();
+}
+
+/// Gives each DP rank the part of the step that it holds most of. One answer for all mini-batches.
+void place(const LengthTable& table, const PlanSettings& settings, DealtStep& dealt) {
+  std::vector<WorldRank> owners;
+  std::vector<std::int64_t> tokens;
+  for (const LengthEntry& entry : table.entries()) {
+    owners.push_back(entry.owner);
+    tokens.push_back(entry.shape.length());
+  }
+  const std::vector<std::int64_t> part_of_rank =
+      best_placement(dealt.shares, {owners, tokens, settings.dp_of_rank, settings.node_of_rank}).part_of_rank;
+  if (std::ranges::is_sorted(part_of_rank)) return;
+  dealt.shares = reorder_parts(dealt.shares, part_of_rank);
+  for (DealtMiniBatch& mini_batch : dealt.mini_batches) {
+    mini_batch.shares = reorder_parts(mini_batch.shares, part_of_rank);
+    std::vector<std::vector<MicroBatchPlan>> unplaced = std::move(mini_batch.planned);
+    mini_batch.planned.clear();
+    if (unplaced.empty()) continue;
+    for (const std::int64_t part : part_of_rank)
+      mini_batch.planned.push_back(std::move(unplaced[static_cast<std::size_t>(part)]));
+  }
+}
+
 SegmentTable whole_samples(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
   std::vector<Segment> segments;
@@ -150,6 +179,7 @@ DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std:
   dealt.step = step;
   dealt.mini_batches = deal_mini_batches(table, settings, step);
   dealt.shares = whole_shares(dealt.mini_batches, settings.dp);
+  if (wants_placement(settings)) place(table, settings, dealt);
   if (settings.micro_batch.mode == MicroBatchMode::padded) {
     for (DealtMiniBatch& mini_batch : dealt.mini_batches) plan_padded(table, settings, mini_batch);
   }

@@ -117,6 +117,8 @@ Keys balance_keys() {
                                 {"mindspeed-rl", Preset::mindspeed_rl},
                                 {"roll", Preset::roll},
                                 {"verl", Preset::verl}});
+  const Choice<PlacementRule> placements(
+      {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
   return {
       key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
@@ -134,8 +136,9 @@ Keys balance_keys() {
           "Deal to DP ranks first and let each pack its own; or pack the whole step first and lay its "
           "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
           "all-to-all). grid takes packed micro-batches, algorithm auto, free counts and no preset."),
-      reserved_word("balance.placement", "locality", {},
-                    "Which DP rank takes which part; this version takes them as the algorithm returns them."),
+      key("balance.placement", b, &BalanceSettings::placement, placements,
+          "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
+          "travel; or as the algorithm numbers them, as presets and shared prefixes always have it."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),

@@ -181,6 +181,58 @@ TEST(GridStep, refuses_what_rules_dealing_or_packing_alone) {
   refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; });
 }
 
+std::int64_t tokens_at_home(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {
+  std::int64_t tokens = 0;
+  for (int r = 0; r < settings.dp; ++r) {
+    for (const Item entry : dealt.shares[r]) {
+      const int home = settings.dp_of_rank[table[entry].owner.index()];
+      if (home == r) tokens += table[entry].shape.length();
+    }
+  }
+  return tokens;
+}
+
+TEST(PlacedStep, leaves_each_part_with_the_rank_that_holds_most_of_it) {
+  // Parts {0}, {1} and {2, 3}; ranks 2, 0 and 1 hold them.
+  const LengthTable table({{{SampleId{0}, 0, 0, 9}, WorldRank{2}, 0},
+                           {{SampleId{1}, 0, 0, 8}, WorldRank{0}, 0},
+                           {{SampleId{2}, 0, 0, 4}, WorldRank{1}, 0},
+                           {{SampleId{3}, 0, 0, 4}, WorldRank{1}, 1}});
+  PlanSettings settings = settings_of(3, MicroBatchMode::packed, 10);
+  settings.dp_of_rank = {0, 1, 2};
+  EXPECT_EQ(deal_step(table, settings, 0).shares,
+            Partition(std::vector<std::vector<Item>>{{1}, {2, 3}, {0}}));
+}
+
+RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
+  const int dp = *rc::gen::inRange(1, 6);
+  const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 2 * dp);
+  PlanSettings settings = settings_of(
+      dp, *rc::gen::element(MicroBatchMode::packed, MicroBatchMode::padded, MicroBatchMode::fixed), 200);
+  settings.micro_batch.length_round = 8;
+  settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
+  if (settings.micro_batch.mode == MicroBatchMode::packed)
+    settings.balance.strategy = *rc::gen::element(Strategy::hierarchical, Strategy::grid);
+  for (int rank = 0; rank < 2 * dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
+  PlanSettings unplaced = settings;
+  unplaced.balance.placement = PlacementRule::none;
+  const StepPlan plan = plan_step(table, settings);
+  const StepPlan as_dealt = plan_step(table, unplaced);
+  RC_ASSERT(plan.num_micro_batches == as_dealt.num_micro_batches);
+  RC_ASSERT(std::ranges::is_permutation(plan.ranks, as_dealt.ranks));
+  RC_ASSERT(tokens_at_home(table, deal_step(table, settings, 0), settings) >=
+            tokens_at_home(table, deal_step(table, unplaced, 0), settings));
+}
+
+TEST(PlacedStep, keeps_the_labels_of_presets) {
+  const LengthTable table = made_up_table(40, 4);
+  PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
+  settings.balance.preset = Preset::verl;
+  const DealtStep as_dealt = deal_step(table, settings, 0);
+  settings.dp_of_rank = {3, 2, 1, 0};
+  EXPECT_EQ(deal_step(table, settings, 0), as_dealt);
+}
+
 /// What a preset's reference makes of shares, all with the count the ranks agree on.
 template <typename Batching>
 std::vector<std::vector<Entries>> reference_plan(const LengthTable& table, const Partition& shares,
