@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/plan_comparison.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/io/length_table.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
@@ -22,6 +23,7 @@ struct PlanOptions {
   std::string profile;
   int ranks = 0;
   std::filesystem::path json;
+  bool compare = false;
 };
 
 LengthTable table_of(const std::vector<LengthRow>& rows) {
@@ -105,20 +107,29 @@ std::string summary(const LengthTable& table, const PlanSettings& settings, cons
       balance.micro_batch_max_over_mean, balance.step_max_over_mean);
 }
 
+void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+  const std::string text = json.dump() + "\n";
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
 int plan_lengths(const PlanOptions& options) {
   const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
                                                : load_config(options.config, options.overrides);
   const PlanSettings settings = config.plan_settings(grid_of(config, options.ranks).sizes(), options.profile);
   const LengthTable table = table_of(read_length_table(options.lengths));
+  if (options.compare) {
+    const std::vector<ComparedPlan> plans = compare_plans(table, settings);
+    std::cout << comparison_table(plans);
+    if (!options.json.empty()) write_json(options.json, comparison_json(plans));
+    return 0;
+  }
   const auto start = std::chrono::steady_clock::now();
   const StepPlan plan = plan_step(table, settings);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << summary(table, settings, plan, seconds);
-  if (options.json.empty()) return 0;
-  const std::string text = json_of(table, settings, plan, seconds).dump() + "\n";
-  AtomicFile file(options.json);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  if (!options.json.empty()) write_json(options.json, json_of(table, settings, plan, seconds));
   return 0;
 }
 
@@ -138,6 +149,9 @@ void add_plan_command(CLI::App& app, Action& chosen) {
   command->add_option("--ranks", options->ranks, "Ranks of the world to plan for, when mesh.dp is auto")
       ->check(CLI::PositiveNumber);
   command->add_option("--json", options->json, "Write the whole plan to this file");
+  command->add_flag("--compare", options->compare,
+                    "Plan in several ways, those of other systems among them, and show them side by side; "
+                    "--json writes the same as an array");
   command->footer(
       "The whole table is one step. Example:\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768");

@@ -1,12 +1,15 @@
 #include "evenkeel/plan/dealt_step.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "dealt_atoms.hpp"
 #include "evenkeel/plan/fixed_micro_batches.hpp"
+#include "evenkeel/plan/grid_plan.hpp"
 #include "evenkeel/plan/mini_batches.hpp"
 #include "evenkeel/plan/padded_batching.hpp"
+#include "evenkeel/plan/placement.hpp"
 #include "fnv1a.hpp"
 #include "preset_micro_batches.hpp"
 #include "seeded_order.hpp"
@@ -25,12 +28,11 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
   return padded;
 }
 
-std::vector<std::vector<MicroBatchPlan>> padded_micro_batches(const LengthTable& table,
-                                                              const Partition& shares,
-                                                              const PlanSettings& settings) {
+void plan_padded(const LengthTable& table, const PlanSettings& settings, DealtMiniBatch& mini_batch) {
   const PaddedBatches batches =
-      plan_padded_batches(shares, table.sample_lengths(), padded_settings(settings));
-  std::vector<std::vector<MicroBatchPlan>> planned(static_cast<std::size_t>(settings.dp));
+      plan_padded_batches(mini_batch.shares, table.sample_lengths(), padded_settings(settings));
+  std::vector<std::vector<MicroBatchPlan>>& planned = mini_batch.planned;
+  planned.resize(static_cast<std::size_t>(settings.dp));
   for (int r = 0; r < settings.dp; ++r) {
     for (std::size_t m = 0; m < batches.micro_batches.size(); ++m) {
       const std::span<const Item> samples = batches.samples(DpRank{r}, static_cast<std::int64_t>(m));
@@ -38,7 +40,81 @@ std::vector<std::vector<MicroBatchPlan>> padded_micro_batches(const LengthTable&
           table, {samples.begin(), samples.end()}, settings, batches.micro_batches[m].padded_length));
     }
   }
-  return planned;
+  mini_batch.planned_count = {std::ssize(batches.micro_batches), std::ssize(batches.micro_batches)};
+}
+
+/// One mini-batch, packed first and distributed second. `entries` ascend.
+DealtMiniBatch deal_grid(const LengthTable& table, std::span<const Item> entries,
+                         const PlanSettings& settings) {
+  GridPlan grid = plan_grid(table.part(entries), settings);
+  const auto of_a_rank = [&](std::int64_t cells) { return align_up(cells, settings.dp) / settings.dp; };
+  DealtMiniBatch dealt;
+  dealt.planned_count = {of_a_rank(grid.cells.lower_bound), of_a_rank(grid.cells.needed)};
+  std::vector<std::vector<Item>> shares;
+  for (std::vector<MicroBatchPlan>& micro_batches : grid.ranks) {
+    std::vector<Item>& share = shares.emplace_back();
+    for (MicroBatchPlan& m : micro_batches) {
+      for (std::int64_t& entry : m.entries) entry = entries[static_cast<std::size_t>(entry)];
+      share.insert(share.end(), m.entries.begin(), m.entries.end());
+    }
+  }
+  dealt.shares = Partition(shares).with_sorted_items();
+  dealt.planned = std::move(grid.ranks);
+  return dealt;
+}
+
+std::vector<DealtMiniBatch> deal_mini_batches(const LengthTable& table, const PlanSettings& settings,
+                                              std::int64_t step) {
+  std::vector<DealtMiniBatch> dealt;
+  if (settings.balance.strategy == Strategy::grid) {
+    const Partition mini_batches = cut_into_mini_batches(table, settings, step);
+    for (std::int64_t m = 0; m < mini_batches.size(); ++m)
+      dealt.push_back(deal_grid(table, mini_batches[m], settings));
+    return dealt;
+  }
+  const MiniBatches mini_batches = split_into_mini_batches(table, settings, step);
+  for (std::int64_t m = 0; m < mini_batches.size(); ++m) dealt.emplace_back().shares = mini_batches.shares(m);
+  return dealt;
+}
+
+/// What each DP rank has over all mini-batches, one after the other.
+Partition whole_shares(std::span<const DealtMiniBatch> mini_batches, int dp) {
+  std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
+  for (const DealtMiniBatch& mini_batch : mini_batches) {
+    for (int r = 0; r < dp; ++r) {
+      const std::span<const Item> share = mini_batch.shares[r];
+      std::vector<Item>& whole = shares[static_cast<std::size_t>(r)];
+      whole.insert(whole.end(), share.begin(), share.end());
+    }
+  }
+  return Partition(shares);
+}
+
+bool wants_placement(const PlanSettings& settings) {
+  return settings.balance.placement == PlacementRule::locality && settings.balance.preset == Preset::none &&
+         !settings.dp_of_rank.empty();
+}
+
+/// Gives each DP rank the part of the step that it holds most of. One answer for all mini-batches.
+void place(const LengthTable& table, const PlanSettings& settings, DealtStep& dealt) {
+  std::vector<WorldRank> owners;
+  std::vector<std::int64_t> tokens;
+  for (const LengthEntry& entry : table.entries()) {
+    owners.push_back(entry.owner);
+    tokens.push_back(entry.shape.length());
+  }
+  const std::vector<std::int64_t> part_of_rank =
+      best_placement(dealt.shares, {owners, tokens, settings.dp_of_rank, settings.node_of_rank}).part_of_rank;
+  if (std::ranges::is_sorted(part_of_rank)) return;
+  dealt.shares = reorder_parts(dealt.shares, part_of_rank);
+  for (DealtMiniBatch& mini_batch : dealt.mini_batches) {
+    mini_batch.shares = reorder_parts(mini_batch.shares, part_of_rank);
+    std::vector<std::vector<MicroBatchPlan>> unplaced = std::move(mini_batch.planned);
+    mini_batch.planned.clear();
+    if (unplaced.empty()) continue;
+    for (const std::int64_t part : part_of_rank)
+      mini_batch.planned.push_back(std::move(unplaced[static_cast<std::size_t>(part)]));
+  }
 }
 
 SegmentTable whole_samples(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {
@@ -77,10 +153,9 @@ GroupCount count_of(const LengthTable& table, const DealtStep& dealt, std::size_
                     const PlanSettings& settings) {
   const DealtMiniBatch& dealt_one = dealt.mini_batches[mini_batch];
   const std::span<const Item> share = dealt_one.shares[rank.value()];
-  if (!dealt_one.planned.empty() || settings.micro_batch.mode == MicroBatchMode::fixed) {
-    const std::int64_t count = dealt_one.planned.empty()
-                                   ? std::ssize(plain_split(table, dealt, mini_batch, rank, settings))
-                                   : std::ssize(dealt_one.planned[rank.index()]);
+  if (!dealt_one.planned.empty()) return dealt_one.planned_count;
+  if (settings.micro_batch.mode == MicroBatchMode::fixed) {
+    const std::int64_t count = std::ssize(plain_split(table, dealt, mini_batch, rank, settings));
     return {count, count};
   }
   if (dealt.shared) return count_for_atoms(dealt_one, rank, settings);
@@ -100,16 +175,13 @@ DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std:
     std::iota(entries.begin(), entries.end(), std::int64_t{0});
     return deal_atoms(table, settings, step, prompt_groups(table, entries));
   }
-  const MiniBatches mini_batches = split_into_mini_batches(table, settings, step);
   DealtStep dealt;
   dealt.step = step;
-  dealt.shares = mini_batches.whole_shares();
-  for (std::int64_t m = 0; m < mini_batches.size(); ++m) {
-    DealtMiniBatch& one = dealt.mini_batches.emplace_back();
-    one.shares = mini_batches.shares(m);
-    if (settings.micro_batch.mode == MicroBatchMode::padded) {
-      one.planned = padded_micro_batches(table, one.shares, settings);
-    }
+  dealt.mini_batches = deal_mini_batches(table, settings, step);
+  dealt.shares = whole_shares(dealt.mini_batches, settings.dp);
+  if (wants_placement(settings)) place(table, settings, dealt);
+  if (settings.micro_batch.mode == MicroBatchMode::padded) {
+    for (DealtMiniBatch& mini_batch : dealt.mini_batches) plan_padded(table, settings, mini_batch);
   }
   dealt.segments = whole_samples(table, dealt, settings);
   return dealt;

@@ -23,4 +23,11 @@ std::vector<std::int64_t> LengthTable::sample_lengths() const {
   return lengths;
 }
 
+LengthTable LengthTable::part(std::span<const std::int64_t> entries) const {
+  std::vector<LengthEntry> chosen;
+  chosen.reserve(entries.size());
+  for (const std::int64_t entry : entries) chosen.push_back((*this)[entry]);
+  return LengthTable(std::move(chosen));
+}
+
 }  // namespace evenkeel

@@ -34,20 +34,16 @@ std::vector<Item> every_entry(const LengthTable& table) {
   return {whole.items().begin(), whole.items().end()};
 }
 
-LengthTable part_of(const LengthTable& table, std::span<const Item> entries) {
-  std::vector<LengthEntry> part;
-  part.reserve(entries.size());
-  for (const Item entry : entries) part.push_back(table[entry]);
-  return LengthTable(std::move(part));
+Groups cut_whole(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
+  std::vector<std::int64_t> drawn;
+  if (settings.mini_batches.shuffle) drawn = seeded_order(table.size(), settings.seed, {step});
+  return cut(every_entry(table), drawn, settings.mini_batches.count);
 }
 
 Groups cut_then_balance(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
-  std::vector<std::int64_t> drawn;
-  if (settings.mini_batches.shuffle) drawn = seeded_order(table.size(), settings.seed, {step});
   Groups groups;
-  for (const std::vector<Item>& mini_batch : cut(every_entry(table), drawn, settings.mini_batches.count)) {
-    // Entries ascend, so that the part's table keeps their order.
-    const Partition dealt = assign_to_dp_ranks(part_of(table, mini_batch), settings);
+  for (const std::vector<Item>& mini_batch : cut_whole(table, settings, step)) {
+    const Partition dealt = assign_to_dp_ranks(table.part(mini_batch), settings);
     for (std::vector<Item>& group : dealt.to_vectors()) {
       for (Item& item : group) item = mini_batch[static_cast<std::size_t>(item)];
       groups.push_back(std::move(group));
@@ -90,13 +86,9 @@ Partition MiniBatches::shares(std::int64_t mini_batch) const {
   return Partition(shares);
 }
 
-Partition MiniBatches::whole_shares() const {
-  Groups shares(static_cast<std::size_t>(dp_));
-  for (std::int64_t g = 0; g < groups_.size(); ++g) {
-    std::vector<Item>& share = shares[static_cast<std::size_t>(g % dp_)];
-    share.insert(share.end(), groups_[g].begin(), groups_[g].end());
-  }
-  return Partition(shares);
+Partition cut_into_mini_batches(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
+  plan_checks::require_at_least(1, settings.mini_batches.count, "batch.mini_batches");
+  return Partition(cut_whole(table, settings, static_cast<std::uint64_t>(step)));
 }
 
 MiniBatches split_into_mini_batches(const LengthTable& table, const PlanSettings& settings,

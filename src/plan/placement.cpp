@@ -123,17 +123,21 @@ Placement best_placement(const Partition& parts, const PlacementInput& input) {
   return placement;
 }
 
-Partition place_parts(Partition parts, const PlacementInput& input) {
-  const Placement placement = best_placement(parts, input);
-  if (std::ranges::is_sorted(placement.part_of_rank)) return parts;
+Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> part_of_rank) {
   std::vector<Item> items;
   items.reserve(static_cast<std::size_t>(parts.num_items()));
   std::vector<std::int64_t> offsets{0};
-  for (const std::int64_t part : placement.part_of_rank) {
+  for (const std::int64_t part : part_of_rank) {
     items.insert(items.end(), parts[part].begin(), parts[part].end());
     offsets.push_back(static_cast<std::int64_t>(items.size()));
   }
   return {std::move(items), std::move(offsets)};
+}
+
+Partition place_parts(Partition parts, const PlacementInput& input) {
+  const Placement placement = best_placement(parts, input);
+  if (std::ranges::is_sorted(placement.part_of_rank)) return parts;
+  return reorder_parts(parts, placement.part_of_rank);
 }
 
 }  // namespace evenkeel

@@ -11,6 +11,28 @@ namespace evenkeel {
 
 using plan_checks::require_at_least;
 
+namespace {
+
+/// A grid deals and packs at once, so that nothing that rules the one or the other alone fits it.
+void require_fits_grid(const PlanSettings& settings) {
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("balance.strategy", "grid needs " + needed,
+                      "Set " + key + ", or strategy: hierarchical");
+  };
+  const BalanceSettings& balance = settings.balance;
+  if (settings.micro_batch.mode != MicroBatchMode::packed)
+    refuse("packed micro-batches", "micro_batch.mode: packed");
+  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
+  if (balance.algorithm != BalanceAlgorithm::automatic)
+    refuse("its own algorithm", "balance.algorithm: auto");
+  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
+  if (settings.sharing != PrefixSharing::none) refuse("samples that stand alone", "prefix.share: false");
+  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
+    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
+}
+
+}  // namespace
+
 std::int64_t PlanSettings::alignment() const {
   const std::int64_t rounding = micro_batch.mode == MicroBatchMode::padded
                                     ? std::lcm(align_lcm, std::max<std::int64_t>(1, micro_batch.length_round))
@@ -43,6 +65,7 @@ void PlanSettings::validate() const {
   require_at_least(1, micro_batch.size, "micro_batch.size");
   require_at_least(1, micro_batch.length_round, "micro_batch.length_round");
   require_at_least(1, mini_batches.count, "batch.mini_batches");
+  if (balance.strategy == Strategy::grid) require_fits_grid(*this);
   if (sharing != PrefixSharing::none &&
       (micro_batch.mode != MicroBatchMode::packed || balance.preset != Preset::none)) {
     throw ConfigError("prefix.share", "needs packed micro-batches and Evenkeel's own planning",

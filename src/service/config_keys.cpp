@@ -108,6 +108,9 @@ Keys balance_keys() {
                                 {"mindspeed-rl", Preset::mindspeed_rl},
                                 {"roll", Preset::roll},
                                 {"verl", Preset::verl}});
+  const Choice<PlacementRule> placements(
+      {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
+  const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
   return {
       key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
           "How samples are dealt to DP ranks: the best for their number, largest differencing, longest "
@@ -120,10 +123,13 @@ Keys balance_keys() {
           "Give DP ranks equal numbers of samples, to within one."),
       key("balance.refine", b, &BalanceSettings::refine, Boolean{},
           "Improve the assignment by moves and swaps afterwards."),
-      reserved_word("balance.strategy", "hierarchical", {"grid"},
-                    "Deal to DP ranks first and to micro-batches then, or to both at once."),
-      reserved_word("balance.placement", "locality", {},
-                    "Which DP rank takes which part; this version takes them as the algorithm returns them."),
+      key("balance.strategy", b, &BalanceSettings::strategy, strategies,
+          "Deal to DP ranks first and let each pack its own; or pack the whole step first and lay its "
+          "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
+          "all-to-all). grid takes packed micro-batches, algorithm auto, free counts and no preset."),
+      key("balance.placement", b, &BalanceSettings::placement, placements,
+          "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
+          "travel; or as the algorithm numbers them, as presets and shared prefixes always have it."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),

@@ -11,6 +11,7 @@
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/nodes.hpp"
 #include "service/regroup.hpp"
 #include "service/stopwatch.hpp"
 
@@ -96,6 +97,12 @@ void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owne
   }
 }
 
+std::vector<int> dp_of_ranks(const Grid& grid) {
+  std::vector<int> dp;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) dp.push_back(grid.point_of(WorldRank{rank}).dp);
+  return dp;
+}
+
 std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
   return std::vector<std::int64_t>(packed_runs(micro_batch.layout, micro_batch.cp_rank).size());
 }
@@ -103,14 +110,20 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
 }  // namespace
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
-    : mesh_(world, config.grid(world.size())), config_(config) {
+    : mesh_(world, config.grid(world.size())),
+      config_(config),
+      dp_of_rank_(dp_of_ranks(mesh_.grid())),
+      node_of_rank_(nodes_of_ranks(mesh_.world())) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
   prepare_exchange(mesh_.world(), exchange_options());
 }
 
 PlanSettings DataService::plan_settings(std::string_view profile) const {
-  return config_.plan_settings(mesh_.grid().sizes(), profile);
+  PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), profile);
+  settings.dp_of_rank = dp_of_rank_;
+  settings.node_of_rank = node_of_rank_;
+  return settings;
 }
 
 Step DataService::step(const Reader& read, std::string_view profile) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -57,6 +58,29 @@ TEST(PlanCommand, writes_the_documented_json) {
   for (const char* key : {"dp_max_over_mean", "micro_batch_max_over_mean", "step_max_over_mean"}) {
     EXPECT_GE(plan.at("balance").at(key), 1.0) << key;
   }
+}
+
+TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
+  const ScratchFolder scratch;
+  std::string lengths = "length\n";
+  for (int i = 0; i < 96; ++i) lengths += std::to_string(i % 8 == 0 ? 900 + i : 20 + i) + "\n";
+  write_text(scratch / "lengths.csv", lengths);
+  const ProgramResult result =
+      run_evenkeel("plan --compare --lengths " + (scratch / "lengths.csv").string() + " --json " +
+                   (scratch / "ways.json").string() + " --set mesh.dp=4 --set micro_batch.max_tokens=1100");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto ways = nlohmann::json::parse(read_text(scratch / "ways.json"));
+  std::map<std::string, nlohmann::json> by_name;
+  for (const auto& way : ways) {
+    by_name[way.at("way")] = way;
+    EXPECT_THAT(result.out, HasSubstr(way.at("way").get<std::string>()));
+    EXPECT_LE(way.at("waiting_once"), way.at("waiting_every_micro_batch"));
+  }
+  ASSERT_EQ(by_name.size(), 6U);
+  for (const char* own : {"source order", "hierarchical, tokens", "hierarchical, work", "grid, work"})
+    EXPECT_EQ(by_name.at(own).at("above_cap"), 0) << own;
+  EXPECT_LE(by_name.at("grid, work").at("waiting_every_micro_batch"),
+            by_name.at("hierarchical, work").at("waiting_every_micro_batch"));
 }
 
 TEST(PlanCommand, dp_auto_takes_what_remains_of_the_ranks_given) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/padded_batching.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/reference_micro_batches.hpp"
 #include "evenkeel/plan/roll_batch_balance.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -99,6 +101,136 @@ TEST(MiniBatchedStep, tags_micro_batches_and_gives_every_rank_the_same_number_of
   EXPECT_EQ(tags.front(), 0);
   EXPECT_EQ(tags.back(), 3);
   for (const DpRankPlan& rank : plan.ranks) EXPECT_EQ(tags_of(rank), tags);
+}
+
+PlanSettings grid_settings(int dp, std::int64_t max_tokens) {
+  PlanSettings settings = settings_of(dp, MicroBatchMode::packed, max_tokens);
+  settings.balance.strategy = Strategy::grid;
+  return settings;
+}
+
+RC_GTEST_PROP(GridStep, has_every_sample_once_under_the_cap_in_equal_counts, ()) {
+  const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 3);
+  PlanSettings settings = grid_settings(*rc::gen::inRange(1, 6), 120);
+  settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
+  settings.mini_batches.shuffle = *rc::gen::arbitrary<bool>();
+  settings.micro_batch.min_count = *rc::gen::inRange<std::int64_t>(1, 3);
+  settings.align_lcm = *rc::gen::inRange<std::int64_t>(1, 9);
+  const DealtStep dealt = deal_step(table, settings, 7);
+  const StepPlan plan = plan_step(table, settings, 7);
+  std::vector<int> times(static_cast<std::size_t>(table.size()));
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    RC_ASSERT(std::ssize(plan.ranks[r].micro_batches) == plan.num_micro_batches);
+    RC_ASSERT(plan.ranks[r].lower_bound <= plan.ranks[r].needed);
+    RC_ASSERT(plan.ranks[r].needed <= plan.num_micro_batches);
+    Entries of_rank;
+    for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
+      RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
+      of_rank.insert(of_rank.end(), m.entries.begin(), m.entries.end());
+      for (const std::int64_t entry : m.entries) ++times[static_cast<std::size_t>(entry)];
+    }
+    const auto share = dealt.shares[static_cast<std::int64_t>(r)];
+    RC_ASSERT(std::ranges::is_permutation(of_rank, share));
+  }
+  RC_ASSERT(std::ranges::count(times, 1) == table.size());
+}
+
+TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
+  const LengthTable table = made_up_table(40, 1);
+  PlanSettings settings = grid_settings(3, 200);
+  settings.mini_batches = {4, true, true};
+  PlanSettings hierarchical = settings;
+  hierarchical.balance.strategy = Strategy::hierarchical;
+  const auto samples_of = [](const DealtMiniBatch& mini_batch) {
+    Entries entries(mini_batch.shares.items().begin(), mini_batch.shares.items().end());
+    std::ranges::sort(entries);
+    return entries;
+  };
+  const DealtStep grid = deal_step(table, settings, 2);
+  const DealtStep dealt = deal_step(table, hierarchical, 2);
+  ASSERT_EQ(grid.mini_batches.size(), 4U);
+  for (std::size_t m = 0; m < 4; ++m)
+    EXPECT_EQ(samples_of(grid.mini_batches[m]), samples_of(dealt.mini_batches[m]));
+}
+
+TEST(GridStep, waits_less_at_every_micro_batch_than_dealing_first_does) {
+  // A long tail: one sample in eight has more work than the other seven together.
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < 256; ++i)
+    lengths.push_back(i % 8 == 0 ? 3000 + 17 * (i % 96) : 100 + 7 * (i % 31));
+  PlanSettings settings = grid_settings(8, 6000);
+  settings.balance.cost = CostModel::flops_7b();
+  const double grid = step_waiting(step_balance(plan_step(table_of(lengths), settings))).every_micro_batch;
+  settings.balance.strategy = Strategy::hierarchical;
+  const double dealt = step_waiting(step_balance(plan_step(table_of(lengths), settings))).every_micro_batch;
+  EXPECT_LT(grid, dealt / 2);
+}
+
+TEST(GridStep, refuses_what_rules_dealing_or_packing_alone) {
+  const auto refused = [](auto change) {
+    PlanSettings settings = grid_settings(2, 100);
+    change(settings);
+    EXPECT_THROW((void)deal_step(table_of({1, 2}), settings, 0), ConfigError);
+  };
+  refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; });
+  refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; });
+  refused([](PlanSettings& s) { s.balance.preset = Preset::verl; });
+  refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; });
+  refused([](PlanSettings& s) { s.balance.equal_count = true; });
+  refused([](PlanSettings& s) { s.sharing = PrefixSharing::prompts; });
+  refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; });
+}
+
+std::int64_t tokens_at_home(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {
+  std::int64_t tokens = 0;
+  for (int r = 0; r < settings.dp; ++r) {
+    for (const Item entry : dealt.shares[r]) {
+      const int home = settings.dp_of_rank[table[entry].owner.index()];
+      if (home == r) tokens += table[entry].shape.length();
+    }
+  }
+  return tokens;
+}
+
+TEST(PlacedStep, leaves_each_part_with_the_rank_that_holds_most_of_it) {
+  // Parts {0}, {1} and {2, 3}; ranks 2, 0 and 1 hold them.
+  const LengthTable table({{{SampleId{0}, 0, 0, 9}, WorldRank{2}, 0},
+                           {{SampleId{1}, 0, 0, 8}, WorldRank{0}, 0},
+                           {{SampleId{2}, 0, 0, 4}, WorldRank{1}, 0},
+                           {{SampleId{3}, 0, 0, 4}, WorldRank{1}, 1}});
+  PlanSettings settings = settings_of(3, MicroBatchMode::packed, 10);
+  settings.dp_of_rank = {0, 1, 2};
+  EXPECT_EQ(deal_step(table, settings, 0).shares,
+            Partition(std::vector<std::vector<Item>>{{1}, {2, 3}, {0}}));
+}
+
+RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
+  const int dp = *rc::gen::inRange(1, 6);
+  const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 2 * dp);
+  PlanSettings settings = settings_of(
+      dp, *rc::gen::element(MicroBatchMode::packed, MicroBatchMode::padded, MicroBatchMode::fixed), 200);
+  settings.micro_batch.length_round = 8;
+  settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
+  if (settings.micro_batch.mode == MicroBatchMode::packed)
+    settings.balance.strategy = *rc::gen::element(Strategy::hierarchical, Strategy::grid);
+  for (int rank = 0; rank < 2 * dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
+  PlanSettings unplaced = settings;
+  unplaced.balance.placement = PlacementRule::none;
+  const StepPlan plan = plan_step(table, settings);
+  const StepPlan as_dealt = plan_step(table, unplaced);
+  RC_ASSERT(plan.num_micro_batches == as_dealt.num_micro_batches);
+  RC_ASSERT(std::ranges::is_permutation(plan.ranks, as_dealt.ranks));
+  RC_ASSERT(tokens_at_home(table, deal_step(table, settings, 0), settings) >=
+            tokens_at_home(table, deal_step(table, unplaced, 0), settings));
+}
+
+TEST(PlacedStep, keeps_the_labels_of_presets) {
+  const LengthTable table = made_up_table(40, 4);
+  PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
+  settings.balance.preset = Preset::verl;
+  const DealtStep as_dealt = deal_step(table, settings, 0);
+  settings.dp_of_rank = {3, 2, 1, 0};
+  EXPECT_EQ(deal_step(table, settings, 0), as_dealt);
 }
 
 /// What a preset's reference makes of shares, all with the count the ranks agree on.

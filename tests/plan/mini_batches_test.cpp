@@ -102,10 +102,9 @@ TEST(SplitIntoMiniBatches, refuses_counts_below_one) {
   EXPECT_THROW((void)split_into_mini_batches(table_of({4}), over_ranks(0, {1}), 0), ConfigError);
 }
 
-TEST(MiniBatches, give_the_shares_of_one_mini_batch_and_of_the_whole_step) {
+TEST(MiniBatches, give_the_shares_of_one_mini_batch) {
   const MiniBatches batches(Partition(std::vector<std::vector<Item>>{{0, 3}, {1}, {2}, {4, 5}}), 2);
   EXPECT_EQ(batches.shares(1), Partition(std::vector<std::vector<Item>>{{2}, {4, 5}}));
-  EXPECT_EQ(batches.whole_shares(), Partition(std::vector<std::vector<Item>>{{0, 3, 2}, {1, 4, 5}}));
 }
 
 TEST(MiniBatches, need_dp_groups_each) {

@@ -133,11 +133,6 @@ TEST(ConfigNotAvailable, says_so_and_what_there_is) {
       "lengths, embedded");
 }
 
-TEST(ConfigNotAvailable, holds_for_keys_with_one_value) {
-  const std::string text = refusal("", {"balance.strategy=grid"});
-  EXPECT_NE(text.find("is not available in this version; available: "), std::string::npos) << text;
-}
-
 TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
   EXPECT_EQ(refusal("profiles:\n  update: {mesh: {tp: 2}}\n"),
             "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "

@@ -101,8 +101,11 @@ double trained_loss(const boost::mpi::communicator& world, const Config& config)
   return loss_of_pass(service, service.step(share_of(world)), config.loss);
 }
 
-constexpr MicroBatchMode all_modes[] = {MicroBatchMode::packed, MicroBatchMode::padded,
-                                        MicroBatchMode::fixed};
+constexpr std::pair<MicroBatchMode, Strategy> all_splits[] = {
+    {MicroBatchMode::packed, Strategy::hierarchical},
+    {MicroBatchMode::packed, Strategy::grid},
+    {MicroBatchMode::padded, Strategy::hierarchical},
+    {MicroBatchMode::fixed, Strategy::hierarchical}};
 
 TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
   const boost::mpi::communicator world;
@@ -112,11 +115,12 @@ TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
     if (world.size() % (tp * cp * pp) != 0) continue;
     for (const std::int64_t cap : {256, 5000}) {
       for (const Reduction reduction : {Reduction::sum, Reduction::mean}) {
-        for (const MicroBatchMode mode : all_modes) {
+        for (const auto& [mode, strategy] : all_splits) {
           Config config;
           config.mesh.tp = tp;
           config.mesh.cp = cp;
           config.mesh.pp = pp;
+          config.balance.strategy = strategy;
           config.micro_batch.mode = mode;
           config.micro_batch.size = 3;
           config.micro_batch.length_round = 8;

@@ -31,7 +31,9 @@ std::vector<Config> configs_for(int ranks) {
     config.exchange.path = cp % 2 == 0 ? ExchangePath::alltoallv : ExchangePath::automatic;
     configs.push_back(config);
     config.pack.cp_layout = CpLayout::contiguous;
+    config.balance.strategy = Strategy::grid;
     configs.push_back(config);
+    config.balance.strategy = Strategy::hierarchical;
     config.micro_batch.mode = MicroBatchMode::padded;
     config.micro_batch.length_round = 8;
     configs.push_back(config);

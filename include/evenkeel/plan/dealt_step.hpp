@@ -17,9 +17,10 @@ namespace evenkeel {
 /// One mini-batch of a step as every rank works it out alike.
 struct DealtMiniBatch {
   Partition shares;  ///< table entries of each DP rank
-  /// The micro-batches of each DP rank, where one plan covers them all (padded ones share their lengths).
-  /// Empty where each DP rank plans its own.
+  /// The micro-batches of each DP rank, where one plan covers them all (a grid; padded ones, which share
+  /// their lengths). Empty where each DP rank plans its own.
   std::vector<std::vector<MicroBatchPlan>> planned;
+  GroupCount planned_count;                  ///< where they are planned: how many a DP rank needs
   std::vector<Atom> atoms;                   ///< with shared prefixes: what is dealt and packed as a whole
   Partition atom_shares;                     ///< atoms of each DP rank
   std::vector<std::int64_t> first_segments;  ///< of each atom; the segments of its tree follow in order

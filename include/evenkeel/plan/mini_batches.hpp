@@ -27,8 +27,6 @@ class MiniBatches {
   }
   /// The shares of all DP ranks in one mini-batch. Precondition: it is in range.
   [[nodiscard]] Partition shares(std::int64_t mini_batch) const;
-  /// The shares of all DP ranks in the whole step, mini-batch after mini-batch.
-  [[nodiscard]] Partition whole_shares() const;
   /// All groups, mini-batch after mini-batch, rank after rank.
   [[nodiscard]] const Partition& groups() const noexcept { return groups_; }
 
@@ -38,6 +36,12 @@ class MiniBatches {
   Partition groups_;
   std::int64_t dp_;
 };
+
+/// Cuts a step into settings.mini_batches before anything is dealt, as split_into_mini_batches does with
+/// `keep`: the table entries of each, ascending. Pure, deterministic. Throws ConfigError when the count is
+/// below 1.
+[[nodiscard]] Partition cut_into_mini_batches(const LengthTable& table, const PlanSettings& settings,
+                                              std::int64_t step);
 
 /// Cuts a step into settings.mini_batches, whose sizes differ by one sample at most (over all ranks with
 /// `keep`, on each rank without), and deals them to the DP ranks by assign_to_dp_ranks. With fewer samples

@@ -38,6 +38,10 @@ struct Placement {
 /// or size is negative, or the weighted bytes are too many.
 [[nodiscard]] Placement best_placement(const Partition& parts, const PlacementInput& input);
 
+/// The parts in the order of the ranks that get them: rank r's place has part `part_of_rank[r]`.
+/// Precondition: a permutation of the parts.
+[[nodiscard]] Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> part_of_rank);
+
 /// The same parts, each at its DP rank's place. Only labels change, so that balance is as it was.
 [[nodiscard]] Partition place_parts(Partition parts, const PlacementInput& input);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"
@@ -34,6 +35,18 @@ enum class Preset : std::uint8_t {
   verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
 };
 
+/// Which comes first: dealing to DP ranks, or packing micro-batches.
+enum class Strategy : std::uint8_t {
+  hierarchical,  ///< samples are dealt to DP ranks, and each rank packs its own
+  grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
+};
+
+/// Which DP rank takes which of the parts that come out alike.
+enum class PlacementRule : std::uint8_t {
+  locality,  ///< the one that already holds most of its tokens (best_placement)
+  none,      ///< as the algorithm numbers them
+};
+
 /// What one micro-batch is.
 enum class MicroBatchMode : std::uint8_t {
   packed,  ///< as many sequences as the cap holds, balanced, back to back
@@ -47,6 +60,8 @@ struct BalanceSettings {
   bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
   bool refine = true;            ///< improve the assignment by moves and swaps afterwards
   Preset preset = Preset::none;  ///< deals to DP ranks only while `algorithm` is automatic
+  Strategy strategy = Strategy::hierarchical;
+  PlacementRule placement = PlacementRule::locality;  ///< of samples that stand alone, without a preset
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
@@ -106,6 +121,8 @@ struct PlanSettings {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
+  std::vector<int> dp_of_rank;    ///< the DP rank each world rank belongs to; empty: nothing to place by
+  std::vector<int> node_of_rank;  ///< the node of each world rank; empty: not known
 
   /// Tokens each sequence's length is rounded up to a multiple of, length_round counted in where
   /// micro-batches are padded. Throws ConfigError when `align` is not a multiple of what the CP cut needs.

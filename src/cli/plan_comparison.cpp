@@ -1,0 +1,97 @@
+#include "cli/plan_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace evenkeel::cli {
+namespace {
+
+struct Way {
+  std::string name;
+  PlanSettings settings;
+};
+
+std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) {
+  PlanSettings plain = given;
+  plain.balance = {};
+  plain.micro_batch.mode = MicroBatchMode::packed;
+  plain.mini_batches.keep = true;
+  plain.sharing = PrefixSharing::none;
+  std::vector<Way> ways;
+  const auto add = [&](std::string name, auto change) {
+    ways.push_back({std::move(name), plain});
+    change(ways.back().settings.balance);
+  };
+  add("source order", [](BalanceSettings& b) { b.algorithm = BalanceAlgorithm::none; });
+  add("preset verl", [](BalanceSettings& b) { b.preset = Preset::verl; });
+  add("preset mindspeed-rl", [](BalanceSettings& b) { b.preset = Preset::mindspeed_rl; });
+  add("hierarchical, tokens", [](BalanceSettings&) {});
+  add("hierarchical, work", [&](BalanceSettings& b) { b.cost = work; });
+  add("grid, work", [&](BalanceSettings& b) {
+    b.cost = work;
+    b.strategy = Strategy::grid;
+  });
+  return ways;
+}
+
+ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work) {
+  const auto start = std::chrono::steady_clock::now();
+  StepPlan plan = plan_step(table, way.settings);
+  ComparedPlan compared;
+  compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  compared.name = way.name;
+  compared.num_micro_batches = plan.num_micro_batches;
+  for (DpRankPlan& rank : plan.ranks) {
+    for (MicroBatchPlan& m : rank.micro_batches) {
+      if (m.aligned_tokens > way.settings.micro_batch.max_tokens) ++compared.above_cap;
+      m.cost = 0;
+      for (const std::int64_t entry : m.entries) m.cost += work(table[entry].shape.length());
+    }
+  }
+  compared.balance = step_balance(plan);
+  return compared;
+}
+
+}  // namespace
+
+std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings) {
+  const CostModel& given = settings.balance.cost;
+  const CostModel work = given == CostModel::tokens() ? CostModel::flops_7b() : given;
+  std::vector<ComparedPlan> plans;
+  for (const Way& way : ways_to_plan(settings, work)) plans.push_back(plan_one(table, way, work));
+  return plans;
+}
+
+std::string comparison_table(std::span<const ComparedPlan> plans) {
+  std::string text =
+      fmt::format("{:<22}{:>14}{:>11}{:>14}{:>16}{:>15}{:>23}{:>11}\n", "way", "micro-batches", "above cap",
+                  "DP max/mean", "step max/mean", "waiting, once", "at every micro-batch", "seconds");
+  for (const ComparedPlan& plan : plans) {
+    const StepWaiting waiting = step_waiting(plan.balance);
+    text += fmt::format("{:<22}{:>14}{:>11}{:>14.4f}{:>16.4f}{:>14.2f}%{:>22.2f}%{:>11.4f}\n", plan.name,
+                        plan.num_micro_batches, plan.above_cap, plan.balance.dp_max_over_mean,
+                        plan.balance.step_max_over_mean, 100 * waiting.once, 100 * waiting.every_micro_batch,
+                        plan.seconds);
+  }
+  return text;
+}
+
+nlohmann::json comparison_json(std::span<const ComparedPlan> plans) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const ComparedPlan& plan : plans) {
+    const StepWaiting waiting = step_waiting(plan.balance);
+    array.push_back({{"way", plan.name},
+                     {"num_micro_batches", plan.num_micro_batches},
+                     {"above_cap", plan.above_cap},
+                     {"dp_max_over_mean", plan.balance.dp_max_over_mean},
+                     {"step_max_over_mean", plan.balance.step_max_over_mean},
+                     {"waiting_once", waiting.once},
+                     {"waiting_every_micro_batch", waiting.every_micro_batch},
+                     {"plan_seconds", plan.seconds}});
+  }
+  return array;
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evenkeel/plan/plan_quality.hpp"
+
+namespace evenkeel::cli {
+
+/// How a step comes out that was planned in one way.
+struct ComparedPlan {
+  std::string name;                    ///< of the way
+  std::int64_t num_micro_batches = 0;  ///< of each DP rank
+  std::int64_t above_cap = 0;          ///< micro-batches that break the cap, over all DP ranks
+  StepBalance balance;                 ///< by the same measure of work for every way
+  double seconds = 0;                  ///< spent planning
+};
+
+/// Plans one step in source order, as other systems do, and in Evenkeel's ways, with the mesh, cap, counts
+/// and mini-batches of `settings`; micro-batches are packed and prefixes not shared. Work is the settings'
+/// cost, or flops-7b where that is tokens. Throws as plan_step does.
+[[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
+
+/// A table for people.
+[[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans);
+/// An array of the same for programs.
+[[nodiscard]] nlohmann::json comparison_json(std::span<const ComparedPlan> plans);
+
+}  // namespace evenkeel::cli
