@@ -78,6 +78,7 @@ void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/
 template <class Archive>
 void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*version*/) {
   archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine& balance.preset;
+  archive& balance.strategy& balance.placement;
 }
 
 template <class Archive>
