@@ -106,6 +106,7 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
     : mesh_(world, config.grid(world.size())), config_(config) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+  prepare_exchange(mesh_.world(), exchange_options());
 }
 
 PlanSettings DataService::plan_settings(std::string_view profile) const {

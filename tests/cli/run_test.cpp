@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/dump_reader.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/io/safetensors.hpp"
 #include "evenkeel/service/hash_consumer.hpp"
@@ -203,6 +204,42 @@ TEST_F(Run, results_of_the_whole_loop_come_home_in_source_order) {
     EXPECT_EQ(sample, num_samples);
     EXPECT_TRUE(hashes == expected) << ranks << " ranks " << mesh;
   }
+}
+
+/// One result of a one-step run, as bytes.
+std::string result_bytes(const std::filesystem::path& results, const char* name) {
+  const SafetensorsFile file(results / "step-000000.safetensors");
+  const std::span<const std::byte> bytes = file.at(name).bytes;
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST_F(Run, shared_prefixes_give_the_same_results_for_every_response) {
+  const auto run = [&](int ranks, const std::string& settings) {
+    const ProgramResult result =
+        mpirun_evenkeel(ranks, job() + "--dump " + (scratch_ / "dump").string() + " --results " +
+                                   (scratch_ / "results").string() + " --report " +
+                                   (scratch_ / "report").string() + settings);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result_bytes(scratch_ / "results", "response_hash") +
+           result_bytes(scratch_ / "results", "sample_hash");
+  };
+  const std::string expected = run(1, "");
+  for (const auto& [ranks, mesh] :
+       {std::pair{1, ""}, {2, ""}, {4, " --set mesh.cp=2"}, {8, " --set mesh.cp=2"}}) {
+    for (const char* share : {"true", "tree"}) {
+      EXPECT_TRUE(run(ranks, std::string(mesh) + " --set micro_batch.max_tokens=1024 --set prefix.share=" +
+                                 share) == expected)
+          << ranks << " ranks, " << share;
+    }
+  }
+  const SafetensorsFile file(scratch_ / "dump/step-000000/dp-000/cp-001/tp-000/pp-000/mb-00000.safetensors");
+  const std::int64_t segments = file.at("cu_seqlens").shape.at(0) - 1;
+  for (const char* name : {"segment_sample", "segment_group", "segment_parent"})
+    EXPECT_EQ(file.at(name).shape, std::vector<std::int64_t>{segments}) << name;
+  EXPECT_THROW((void)file.at("sample_index"), Error);
+  const auto step = nlohmann::json::parse(read_text(scratch_ / "report/report.json")).at("steps").at(0);
+  EXPECT_LT(step.at("sharing").at("tokens"), step.at("sharing").at("tokens_without"));
+  EXPECT_LT(step.at("sharing").at("score_entries"), step.at("sharing").at("score_entries_without"));
 }
 
 TEST_F(Run, writes_a_report_for_people_and_one_for_programs) {

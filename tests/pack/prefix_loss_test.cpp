@@ -130,7 +130,9 @@ Doubles weights_of(const TokenLists& samples, const std::vector<std::int64_t>& p
   LossSettings settings;
   settings.aggregation = aggregation;
   settings.norm_length = 8;
-  return loss_weights(LengthTable(entries), std::vector<MicroBatchPlan>{own, other}, settings, 2)
+  std::vector<std::int64_t> mini_batch = own.entries;
+  mini_batch.push_back(last);
+  return loss_weights(LengthTable(entries), mini_batch, std::vector<MicroBatchPlan>{own, other}, settings, 2)
       .front()
       .token_weights;
 }

@@ -206,6 +206,14 @@ TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }
 
+TEST(ConfigConsistency, shared_prefixes_want_packed_micro_batches_and_own_planning) {
+  EXPECT_EQ(refusal("prefix: {share: true}\nmicro_batch: {mode: padded}").substr(0, 24),
+            "job.yaml: prefix.share: ");
+  EXPECT_EQ(refusal("prefix: {share: tree}\nbalance: {preset: verl}").substr(0, 24),
+            "job.yaml: prefix.share: ");
+  EXPECT_EQ(refusal("prefix: {share: tree}"), "accepted");
+}
+
 TEST(ConfigConsistency, a_cap_below_the_alignment_is_found_before_anything_runs) {
   EXPECT_EQ(refusal("mesh: {tp: 2, cp: 4}\nmicro_batch: {max_tokens: 15}\n").substr(0, 34),
             "job.yaml: micro_batch.max_tokens: ");

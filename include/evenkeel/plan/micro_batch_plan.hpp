@@ -20,7 +20,7 @@ struct MicroBatchPlan {
   std::int64_t padded_length = 0;  ///< of every sequence, over the whole CP group; 0: each is aligned alone
   std::int64_t mini_batch = 0;     ///< the optimizer update it belongs to
   /// With shared prefixes: the atoms of the mini-batch that it holds, in packed order; entries follow theirs.
-  std::vector<std::int64_t> atoms;
+  std::vector<std::int64_t> atoms = {};
 
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
   friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;

@@ -1,0 +1,187 @@
+#include "evenkeel/plan/shared_prefixes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Entries = std::vector<std::int64_t>;
+
+/// Samples of (uid, prompt, response), in order.
+LengthTable table_of(const std::vector<std::array<std::int64_t, 3>>& samples) {
+  std::vector<LengthEntry> entries;
+  for (const auto& [uid, prompt, response] : samples) {
+    const std::int64_t id = std::ssize(entries);
+    entries.push_back({{SampleId{id}, static_cast<std::uint64_t>(uid), prompt, response}, WorldRank{0}, id});
+  }
+  return LengthTable(std::move(entries));
+}
+
+Entries all_entries(const LengthTable& table) {
+  Entries entries(static_cast<std::size_t>(table.size()));
+  std::iota(entries.begin(), entries.end(), 0);
+  return entries;
+}
+
+PlanSettings sharing(std::int64_t cap, int dp = 1) {
+  PlanSettings settings;
+  settings.dp = dp;
+  settings.sharing = PrefixSharing::prompts;
+  settings.micro_batch.max_tokens = cap;
+  settings.balance.cost = CostModel{0, 1};
+  return settings;
+}
+
+std::vector<Entries> entries_of(std::span<const Atom> atoms) {
+  std::vector<Entries> entries;
+  for (const Atom& atom : atoms) entries.push_back(atom.group.entries);
+  return entries;
+}
+
+TEST(PromptGroups, gather_samples_of_one_uid_wherever_they_stand) {
+  const LengthTable table = table_of({{7, 3, 2}, {8, 2, 1}, {7, 3, 4}, {8, 2, 2}, {7, 3, 0}});
+  const std::vector<SharedGroup> groups = prompt_groups(table, all_entries(table));
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_THAT(groups[0].entries, ElementsAre(0, 2, 4));
+  EXPECT_THAT(groups[1].entries, ElementsAre(1, 3));
+  EXPECT_EQ(groups[0].tree.num_rows(), 3 + 2 + 4);
+}
+
+TEST(PromptGroups, never_share_a_prompt_that_differs) {
+  std::vector<LengthEntry> entries;
+  for (const std::uint64_t hash : {1U, 2U, 1U}) {
+    entries.push_back(
+        {{SampleId{std::ssize(entries)}, 7, 3, 2}, WorldRank{0}, std::ssize(entries), -1, hash});
+  }
+  const LengthTable table(std::move(entries));
+  const std::vector<SharedGroup> groups = prompt_groups(table, all_entries(table));
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_THAT(groups[0].entries, ElementsAre(0, 2));
+}
+
+TEST(Atoms, cost_the_prompt_and_its_attention_once) {
+  // s^2: 3^2 + (4^2 - 3^2) + (5^2 - 3^2) = 32, where apart they cost 16 + 25.
+  const LengthTable table = table_of({{7, 3, 1}, {7, 3, 2}});
+  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), sharing(100));
+  ASSERT_EQ(atoms.size(), 1U);
+  EXPECT_EQ(atoms[0].cost, 32);
+  EXPECT_EQ(atoms[0].cost, cost_of_group(CostModel{0, 1}, 3, Entries{1, 2}));
+  EXPECT_EQ(atoms[0].aligned_rows, 6);
+}
+
+TEST(Atoms, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) {
+  const LengthTable table = table_of({{7, 4, 2}, {7, 4, 2}, {7, 4, 3}, {7, 4, 1}});
+  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), sharing(8));
+  EXPECT_THAT(entries_of(atoms), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(savings_of(atoms).tokens, 4 + 2 + 2 + 4 + 3 + 1);
+  EXPECT_EQ(savings_of(atoms).repeated_tokens, 24);
+}
+
+TEST(Atoms, hold_at_most_max_samples) {
+  const LengthTable table = table_of({{7, 1, 1}, {7, 1, 1}, {7, 1, 1}});
+  PlanSettings settings = sharing(100);
+  settings.micro_batch.max_samples = 2;
+  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), settings);
+  EXPECT_THAT(entries_of(atoms), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
+}
+
+TEST(Atoms, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_fit) {
+  const LengthTable table = table_of({{7, 5, 3}, {7, 5, 1}});
+  PlanSettings settings = sharing(8);
+  settings.align = 8;
+  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), settings);
+  EXPECT_THAT(entries_of(atoms), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_EQ(atoms[0].aligned_rows, 8);
+  EXPECT_EQ(atoms[0].group.tree.size(), 1);
+}
+
+TEST(SharedStep, names_a_sample_that_does_not_fit_alone) {
+  try {
+    (void)plan_step(table_of({{7, 4, 2}, {7, 4, 9}}), sharing(12));
+    FAIL() << "13 tokens fit under a cap of 12";
+  } catch (const LimitError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sample 1"));
+  }
+}
+
+TEST(SharedStep, wants_packed_micro_batches_and_its_own_planning) {
+  PlanSettings settings = sharing(100);
+  settings.micro_batch.mode = MicroBatchMode::padded;
+  EXPECT_THROW((void)plan_step({}, settings), ConfigError);
+  settings.micro_batch.mode = MicroBatchMode::packed;
+  settings.balance.preset = Preset::verl;
+  EXPECT_THROW((void)plan_step({}, settings), ConfigError);
+}
+
+LengthTable any_table() {
+  std::vector<std::array<std::int64_t, 3>> samples;
+  const auto count = *rc::gen::inRange<std::int64_t>(0, 60);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto uid = *rc::gen::inRange<std::int64_t>(0, 12);
+    samples.push_back({uid, 1 + uid * 5 % 17, *rc::gen::inRange<std::int64_t>(0, 30)});
+  }
+  return table_of(samples);
+}
+
+PlanSettings any_settings() {
+  PlanSettings settings = sharing(*rc::gen::inRange<std::int64_t>(64, 200), *rc::gen::inRange(1, 6));
+  settings.cp = {*rc::gen::inRange(1, 4), CpLayout::zigzag};
+  settings.mini_batches = {*rc::gen::inRange<std::int64_t>(1, 4), *rc::gen::arbitrary<bool>(),
+                           *rc::gen::arbitrary<bool>()};
+  if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 6);
+  return settings;
+}
+
+RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_sample_limit, ()) {
+  const LengthTable table = any_table();
+  const PlanSettings settings = any_settings();
+  const StepPlan plan = plan_step(table, settings);
+  Entries delivered;
+  for (const DpRankPlan& rank : plan.ranks) {
+    RC_ASSERT(std::ssize(rank.micro_batches) == plan.num_micro_batches);
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
+      RC_ASSERT(std::ssize(m.entries) <= settings.micro_batch.max_samples.value_or(1 << 20));
+      delivered.insert(delivered.end(), m.entries.begin(), m.entries.end());
+    }
+  }
+  std::ranges::sort(delivered);
+  RC_ASSERT(delivered == all_entries(table));
+}
+
+RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
+  const LengthTable table = any_table();
+  const DealtStep dealt = deal_step(table, any_settings(), 0);
+  for (std::int64_t e = 0; e < table.size(); ++e) {
+    std::int64_t next = 0;
+    for (const std::int64_t s : dealt.segments.path_of(e)) {
+      const Segment& segment = dealt.segments[s];
+      RC_ASSERT(segment.rows.begin == next);
+      RC_ASSERT(table[segment.entry].shape.group == table[e].shape.group);
+      next = segment.rows.end;
+    }
+    RC_ASSERT(next == table[e].shape.length());
+  }
+}
+
+RC_GTEST_PROP(SharedStep, every_segment_belongs_to_one_dp_rank, ()) {
+  const DealtStep dealt = deal_step(any_table(), any_settings(), 0);
+  Entries segments(dealt.segments.shares().items().begin(), dealt.segments.shares().items().end());
+  std::ranges::sort(segments);
+  RC_ASSERT(std::ssize(segments) == dealt.segments.size());
+  for (std::size_t i = 0; i < segments.size(); ++i) RC_ASSERT(segments[i] == static_cast<std::int64_t>(i));
+}
+
+}  // namespace
+}  // namespace evenkeel

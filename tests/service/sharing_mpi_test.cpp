@@ -1,0 +1,252 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <cmath>
+#include <functional>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::made_up_byte;
+
+constexpr std::int64_t num_samples = 60;
+constexpr std::int64_t samples_a_group = 6;
+
+/// Samples of one group start alike: the prompt, and a part of the response that two of them share.
+std::int64_t token_at(SampleId sample, std::int64_t position) {
+  const std::int64_t group = sample.value() / samples_a_group;
+  const std::int64_t shared = 5 + group % 7 + (sample.value() / 2 % 3) * 2;
+  const std::int64_t who = position < 5 + group % 7 ? 0
+                           : position < shared      ? 1 + sample.value() / 2 % 3
+                                                    : 10 + sample.value();
+  return (group * 131 + position * 17 + who * 1009) % 30000;
+}
+
+SampleShape shape_of(std::int64_t id) {
+  const std::int64_t group = id / samples_a_group;
+  return {SampleId{id}, static_cast<std::uint64_t>(1000 + group), 5 + group % 7, id * 13 % 23};
+}
+
+/// This rank's samples: groups are scattered over the ranks.
+RaggedBatch share_of(const boost::mpi::communicator& comm) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < num_samples; ++id) {
+    if (id * 7 % comm.size() == comm.rank()) shapes.push_back(shape_of(id));
+  }
+  RaggedBatch batch(std::move(shapes));
+  auto tokens = batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>();
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      tokens[static_cast<std::size_t>(row)] =
+          token_at(batch.samples()[static_cast<std::size_t>(i)].id, row - rows.begin);
+  }
+  for (const FieldSpec& spec : {FieldSpec{"advantages", DType::bfloat16, FieldKind::response_token, {3}},
+                                FieldSpec{"reward", DType::float64, FieldKind::sample, {}}}) {
+    testing_support::fill_made_up(batch, batch.add_field(spec));
+  }
+  return batch;
+}
+
+std::vector<Config> configs_for(int ranks) {
+  std::vector<Config> configs;
+  for (const auto& [tp, cp, pp] :
+       {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 1}, {1, 2, 2}, {1, 7, 1}}) {
+    if (ranks % (tp * cp * pp) != 0) continue;
+    for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
+      for (const std::int64_t cap : {84, 2000}) {  // the first splits groups
+        Config& config = configs.emplace_back();
+        config.mesh.tp = tp;
+        config.mesh.cp = cp;
+        config.mesh.pp = pp;
+        config.prefix = sharing;
+        config.micro_batch.max_tokens = cap;
+        config.mini_batches.count = cap == 84 ? 2 : 1;
+      }
+    }
+  }
+  return configs;
+}
+
+bool last_stage(const Mesh& mesh) {
+  return mesh.here().pp == mesh.grid().sizes().pp - 1;
+}
+
+void expect_tokens_of_segments(const PackedMicroBatch& m) {
+  const auto tokens = m.find("input_ids")->values<std::int64_t>();
+  const auto positions = m.find("position_ids")->values<std::int64_t>();
+  const PrefixTree& tree = m.shared->tree.tree();
+  for (const PackedRun& run : packed_runs(m.layout, m.cp_rank)) {
+    const TreeSegment& segment = tree.segment(run.index);
+    const SampleId sample = m.samples[static_cast<std::size_t>(segment.first_sample)].id;
+    if (sample == filler_sample) continue;
+    for (std::int64_t t = 0; t < run.sequence.size(); ++t) {
+      const auto row = static_cast<std::size_t>(run.local + t);
+      const std::int64_t position = segment.depth + run.sequence.begin + t;
+      ASSERT_EQ(positions[row], position);
+      ASSERT_EQ(tokens[row], token_at(sample, position));
+    }
+  }
+}
+
+void expect_predictions(const PackedMicroBatch& m) {
+  const auto rows = m.find("prediction_rows")->values<std::int64_t>();
+  const auto labels = m.find("labels")->values<std::int64_t>();
+  const auto positions = m.find("position_ids")->values<std::int64_t>();
+  const Column& advantages = *m.find("advantages");
+  for (std::size_t i = 0; i < m.samples.size(); ++i) {
+    const SampleShape& sample = m.samples[i];
+    for (std::int64_t p = m.shared->prediction_offsets[i]; p < m.shared->prediction_offsets[i + 1]; ++p) {
+      const std::int64_t t = positions[static_cast<std::size_t>(rows[static_cast<std::size_t>(p)])] + 1;
+      ASSERT_EQ(labels[static_cast<std::size_t>(p)], token_at(sample.id, t));
+      for (std::size_t b = 0; b < advantages.spec().row_bytes(); ++b)
+        ASSERT_EQ(advantages.row(p)[b], made_up_byte(sample.id, "advantages", t - sample.prompt, b));
+    }
+  }
+}
+
+TEST(Sharing, hands_out_every_segment_and_every_prediction_where_it_belongs) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    const Step step = service.step(share_of(world));
+    std::int64_t predictions = 0;
+    for (const PackedMicroBatch& m : step.micro_batches) {
+      ASSERT_TRUE(m.shared.has_value());
+      ASSERT_LE(m.layout.num_rows(), config.micro_batch.max_tokens);
+      if (m.find("input_ids") != nullptr) expect_tokens_of_segments(m);
+      if (!last_stage(service.mesh())) continue;
+      expect_predictions(m);
+      if (service.mesh().here().tp == 0) predictions += m.shared->predictions();
+    }
+    std::int64_t responses = 0;
+    for (std::int64_t id = 0; id < num_samples; ++id) responses += shape_of(id).response;
+    EXPECT_EQ(boost::mpi::all_reduce(world, predictions, std::plus<>()), responses);
+  }
+}
+
+TEST(Sharing, sends_a_shared_token_once) {
+  const boost::mpi::communicator world;
+  const auto bytes_with = [&](PrefixSharing sharing) {
+    Config config;
+    config.prefix = sharing;
+    DataService service(world, config);
+    const RaggedBatch mine = share_of(world);
+    RaggedBatch tokens_only(std::vector<SampleShape>(mine.samples().begin(), mine.samples().end()));
+    tokens_only.add_field(mine.at("input_ids"));
+    const Step step = service.step(std::move(tokens_only));
+    return boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
+  };
+  std::int64_t prompts = 0;
+  std::int64_t responses = 0;
+  std::int64_t all_prompts = 0;
+  for (std::int64_t id = 0; id < num_samples; ++id) {
+    if (id % samples_a_group == 0) prompts += shape_of(id).prompt;
+    all_prompts += shape_of(id).prompt;
+    responses += shape_of(id).response;
+  }
+  // The tokens of every segment once, and a label a response token.
+  EXPECT_EQ(bytes_with(PrefixSharing::prompts), 8 * (prompts + responses + responses));
+  EXPECT_LT(bytes_with(PrefixSharing::trees), bytes_with(PrefixSharing::prompts));
+  EXPECT_EQ(bytes_with(PrefixSharing::none), 8 * (all_prompts + responses));
+}
+
+StepResults echo(const Step& step) {
+  StepResults results(step.micro_batches.size());
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+    for (const char* name : {"input_ids", "advantages", "reward"}) {
+      if (const Column* field = step.micro_batches[m].find(name))
+        results.put(m, field->spec(), field->bytes());
+    }
+  }
+  return results;
+}
+
+TEST(Sharing, results_of_every_kind_come_home_bit_for_bit_for_each_sample) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    const Step step = service.step(mine);
+    const RaggedBatch back = service.collect(step, echo(step));
+    EXPECT_TRUE(std::ranges::equal(back.samples(), mine.samples()));
+    for (const Column& original : mine.fields())
+      EXPECT_EQ(back.at(original.spec().name), original) << original.spec().name;
+  }
+}
+
+double loss_of(std::int64_t label, std::int64_t position) {
+  return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
+}
+
+double shared_loss(const DataService& service, const Step& step) {
+  const Mesh& mesh = service.mesh();
+  double sum = 0;
+  for (std::size_t m = 0; last_stage(mesh) && mesh.here().tp == 0 && m < step.losses.size(); ++m) {
+    const PackedMicroBatch& batch = step.micro_batches[m];
+    const auto rows = batch.find("prediction_rows")->values<std::int64_t>();
+    const auto labels = batch.find("labels")->values<std::int64_t>();
+    const auto positions = batch.find("position_ids")->values<std::int64_t>();
+    const auto weights = batch.find("loss_weights")->values<float>();
+    for (std::size_t i = 0; i < step.losses[m].token_weights.size(); ++i) {
+      for (auto p = static_cast<std::size_t>(batch.shared->prediction_offsets[i]);
+           p < static_cast<std::size_t>(batch.shared->prediction_offsets[i + 1]); ++p) {
+        EXPECT_EQ(weights[p], static_cast<float>(step.losses[m].token_weights[i]));
+        sum += step.losses[m].scale * step.losses[m].token_weights[i] *
+               loss_of(labels[p], positions[static_cast<std::size_t>(rows[p])]);
+      }
+    }
+  }
+  return boost::mpi::all_reduce(mesh.world(), sum, std::plus<>()) / mesh.grid().sizes().dp;
+}
+
+TEST(Sharing, leaves_the_loss_as_it_is) {
+  const boost::mpi::communicator world;
+  double token_sum = 0;
+  double sum_of_means = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t id = 0; id < num_samples; ++id) {
+    const SampleShape sample = shape_of(id);
+    double own = 0;
+    for (std::int64_t t = sample.prompt; t < sample.length(); ++t)
+      own += loss_of(token_at(sample.id, t), t - 1);
+    token_sum += own;
+    tokens += sample.response;
+    if (sample.response > 0) sum_of_means += own / static_cast<double>(sample.response);
+  }
+  for (Config config : configs_for(world.size())) {
+    config.mini_batches.count = 1;
+    DataService token_mean(world, config);
+    EXPECT_NEAR(shared_loss(token_mean, token_mean.step(share_of(world))),
+                token_sum / static_cast<double>(tokens), 1e-12);
+    config.loss.aggregation = LossAggregation::seq_mean_token_mean;
+    DataService seq_mean(world, config);
+    EXPECT_NEAR(shared_loss(seq_mean, seq_mean.step(share_of(world))), sum_of_means / num_samples, 1e-12);
+  }
+}
+
+TEST(Sharing, passes_over_a_step_again_under_another_profile) {
+  const boost::mpi::communicator world;
+  for (Config config : configs_for(world.size())) {
+    config.micro_batch.max_tokens = 2000;
+    config.profiles["same"] = config.profile({});
+    config.profiles["narrow"] = config.profile({});
+    config.profiles["narrow"].micro_batch.max_tokens = 84;
+    DataService service(world, config);
+    Step step = service.step(share_of(world));
+    step = service.step(std::move(step), "same");
+    EXPECT_EQ(step.volume, ExchangeVolume{});
+    step = service.step(std::move(step), "narrow");
+    const RaggedBatch back = service.collect(step, echo(step));
+    EXPECT_EQ(back.at("advantages"), share_of(world).at("advantages"));
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
