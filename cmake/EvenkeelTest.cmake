@@ -27,6 +27,9 @@ set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
   list(APPEND EVENKEEL_MPIRUN -x ASAN_OPTIONS=detect_leaks=0)
+elseif(EVENKEEL_SANITIZE STREQUAL "thread")
+  list(APPEND EVENKEEL_MPIRUN
+       -x TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/thread-sanitizer.supp)
 endif()
 
 function(evenkeel_add_mpi_test name)

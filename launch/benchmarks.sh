@@ -40,6 +40,6 @@ measure pack "$program" bench pack --python "$python"
 measure plan "$program" bench plan --python "$python" "${lengths[@]}"
 for ranks in 2 4 8; do
   measure "exchange-$ranks" mpirun -n "$ranks" "$program" bench exchange
-  measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096
+  measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096 --prefetch 1
 done
 measure prefix-2 mpirun -n 2 "$program" bench prefix

@@ -37,12 +37,13 @@ struct TransferOptions {
   std::int64_t bytes = std::int64_t{64} << 20;  ///< of samples each rank holds, roughly
   std::int64_t samples = 0;                     ///< over all ranks; 0: 64 a rank
   std::int64_t cap = 32768;                     ///< tokens of a micro-batch
+  std::int64_t prefetch = 0;                    ///< steps made ahead; 0: that is not measured
   int rounds = 11;
 };
 /// Collective over `world`: every exchange path, MPI_Alltoallv of the same bytes and memcpy on all ranks. The
 /// report is rank 0's; the others get an empty one.
 [[nodiscard]] Report bench_exchange(const boost::mpi::communicator& world, const TransferOptions& options);
-/// Collective over `world`: a step's phases, which add up to it.
+/// Collective over `world`: a step's phases, which add up to it; with prefetch also how long a trainer waits.
 [[nodiscard]] Report bench_step(const boost::mpi::communicator& world, const TransferOptions& options);
 
 /// Groups of samples with one prompt: shared prefixes against repeated ones.

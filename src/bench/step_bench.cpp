@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "bench/measurement.hpp"
+#include "bench/prefetch_bench.hpp"
 #include "bench/transfer_job.hpp"
 
 namespace evenkeel::bench {
@@ -74,6 +76,8 @@ Report bench_step(const boost::mpi::communicator& world, const TransferOptions& 
     if (round >= 0 && world.rank() == 0) rounds.push_back(rows_of(names, by_rank));
     micro_batches = step.micro_batches;
   }
+  std::optional<Table> prefetch;
+  if (options.prefetch > 0) prefetch = prefetch_table(world, job, options);
   if (world.rank() != 0) return {};
 
   Report report{"step",
@@ -93,6 +97,7 @@ Report bench_step(const boost::mpi::communicator& world, const TransferOptions& 
   steps.add({median(seconds) * 1e3, std::ranges::min(seconds) * 1e3, std::ranges::max(seconds) * 1e3});
   report.tables.push_back(std::move(steps));
   report.tables.push_back(phase_table(median_round(std::move(rounds))));
+  if (prefetch) report.tables.push_back(*std::move(prefetch));
   return report;
 }
 

@@ -95,6 +95,12 @@ TimedStep TransferJob::step(ExchangePath path) {
   return timed;
 }
 
+Prefetcher TransferJob::prefetch(std::int64_t depth, std::int64_t steps) const {
+  Config config = config_for(options_, ExchangePath::automatic);
+  config.exchange.prefetch = depth;
+  return {world_, config, steps, [this](std::int64_t) { return mine_; }};
+}
+
 std::vector<std::vector<double>> at_first_rank(const boost::mpi::communicator& world,
                                                const std::vector<double>& mine) {
   std::vector<std::vector<double>> all;

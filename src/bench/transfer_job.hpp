@@ -7,6 +7,7 @@
 
 #include "bench/benchmarks.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/prefetcher.hpp"
 
 namespace evenkeel::bench {
 
@@ -43,6 +44,10 @@ class TransferJob {
 
   /// Collective: one step over all samples by this path.
   [[nodiscard]] TimedStep step(ExchangePath path);
+
+  /// Collective: `steps` steps over all samples, `depth` of them made ahead. Reading is one copy of this
+  /// rank's samples. The job must outlive it.
+  [[nodiscard]] Prefetcher prefetch(std::int64_t depth, std::int64_t steps) const;
 
   [[nodiscard]] std::int64_t num_samples() const noexcept { return samples_per_rank_ * world_.size(); }
   /// Of this rank's samples.

@@ -92,16 +92,26 @@ template <class Options>
 using CollectiveBenchmark = bench::Report (*)(const boost::mpi::communicator&, const Options&);
 using TransferBenchmark = CollectiveBenchmark<bench::TransferOptions>;
 
+/// Steps are only made ahead by a thread where MPI lets it call.
+template <class Options>
+boost::mpi::threading::level threads_for(const Options& options) {
+  if constexpr (requires { options.prefetch; }) {
+    if (options.prefetch > 0) return boost::mpi::threading::multiple;
+  }
+  return boost::mpi::threading::funneled;
+}
+
 template <class Options, class Command>
 int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const Command& words) {
-  const boost::mpi::environment environment(boost::mpi::threading::funneled);
+  const boost::mpi::environment environment(threads_for(words.options));
   const boost::mpi::communicator world;
   const bench::Report report = benchmark(world, words.options);
   return world.rank() == 0 ? publish(report, words.json) : 0;
 }
 
-void add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
-                  TransferBenchmark benchmark) {
+/// Returns the command's options, to add to.
+bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
+                                     TransferBenchmark benchmark) {
   auto* command = bench.add_subcommand(name, about);
   auto words = std::make_shared<TransferCommand>();
   bench::TransferOptions& options = words->options;
@@ -121,6 +131,7 @@ void add_transfer(CLI::App& bench, Action& chosen, const char* name, const char*
   command->callback([words, benchmark, &chosen] {
     chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
   });
+  return options;
 }
 
 struct PrefixCommand {
@@ -160,7 +171,14 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   add_transfer(*command, chosen, "exchange",
                "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
                bench::bench_exchange);
-  add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
+  bench::TransferOptions& step =
+      add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
+  command->get_subcommand("step")
+      ->add_option(
+          "--prefetch", step.prefetch,
+          "Also make so many steps ahead, and measure how long a trainer waits whose compute takes 1.2\n"
+          "times as long as the data work")
+      ->check(CLI::Range(1, 16));
   add_prefix(*command, chosen);
 }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/exchange/message_exchange.hpp"
 #include "service/stopwatch.hpp"
 
 namespace evenkeel {
@@ -27,10 +26,10 @@ Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& conf
       steps_(steps),
       depth_(config.exchange.prefetch) {
   static_cast<void>(service_.plan_settings(profile_));  // tells an unknown profile now
-  // Here, so that the thread makes no communicator, which could meet one that the trainer makes.
-  prepare_exchange(service_.mesh().world(), {config.exchange.path, default_max_message_bytes});
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
   if (depth_ == 0 || !all_of(service_.mesh().world(), multiple)) return;
+  // The service has made all its communicators: the thread makes none, which could meet one the trainer
+  // makes.
   thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); });
 }
 

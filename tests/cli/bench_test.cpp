@@ -150,5 +150,19 @@ TEST(BenchPrefix, counts_the_prefixes_that_groups_above_the_cap_repeat) {
   EXPECT_EQ(report.at("packed").at(7).at("rows"), 160);
 }
 
+TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
+  const ScratchFolder scratch;
+  const ProgramResult result = mpirun_evenkeel(
+      2, "bench step --bytes 100000 --samples 8 --repeat 3 --prefetch 2" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  ASSERT_EQ(report.at("prefetch").size(), 2U);
+  for (const auto& row : report.at("prefetch")) {
+    EXPECT_EQ(row.at("depth"), 2);
+    EXPECT_NEAR(row.at("compute_ms").get<double>(), 1.2 * row.at("data_ms").get<double>(), 1e-6);
+    EXPECT_LE(row.at("wait_ms_median"), row.at("wait_ms_max"));
+  }
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -50,7 +50,7 @@ class Prefetcher {
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
   /// `steps` are made in all, planned with `profile`; equal on all ranks, as `config` is. Throws what
-  /// DataService throws for them, and where exchange.path: shared-memory cannot be.
+  /// DataService throws for them.
   Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
              std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;

@@ -1,0 +1,77 @@
+#include "bench/prefetch_bench.hpp"
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "bench/measurement.hpp"
+
+namespace evenkeel::bench {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr double compute_of_data_work = 1.2;
+
+// Steps before those that count: the first is waited for in full, and its memory is new.
+constexpr int warm_up = 2;
+
+void compute_on_device(Seconds seconds) {
+  std::this_thread::sleep_for(seconds);
+}
+
+void compute_on_this_core(Seconds seconds) {
+  const auto end = std::chrono::steady_clock::now() + seconds;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+/// What stands in for a trainer's compute.
+struct StandIn {
+  const char* name;
+  void (*run)(Seconds);
+};
+constexpr StandIn stand_ins[] = {{"on a device", compute_on_device}, {"on this core", compute_on_this_core}};
+
+/// Trains on `rounds` steps after the warm-up. Seconds that the slowest rank waited for each.
+std::vector<double> waits(const boost::mpi::communicator& world, const TransferJob& job, std::int64_t depth,
+                          int rounds, const std::function<void()>& compute) {
+  Prefetcher prefetcher = job.prefetch(depth, warm_up + rounds);
+  std::vector<double> waits;
+  while (const std::optional<Step> step = prefetcher.next()) {
+    waits.push_back(boost::mpi::all_reduce(world, step->waited, boost::mpi::maximum<double>()));
+    compute();
+    world.barrier();
+  }
+  waits.erase(waits.begin(), waits.begin() + warm_up);
+  return waits;
+}
+
+}  // namespace
+
+Table prefetch_table(const boost::mpi::communicator& world, const TransferJob& job,
+                     const TransferOptions& options) {
+  Table table("prefetch", "Steps made ahead: what the trainer waits (slowest rank of each step)",
+              {{"compute", "compute"},
+               {"depth", "steps ahead"},
+               {"data_ms", "data work, ms", 3},
+               {"compute_ms", "compute, ms", 3},
+               {"wait_ms_median", "wait, ms, median", 3},
+               {"wait_ms_max", "most", 3},
+               {"share", "wait, % of the step", 2}});
+  const double data_work = median(waits(world, job, 0, options.rounds, [] {}));
+  const double compute = compute_of_data_work * data_work;
+  for (const auto& [name, run] : stand_ins) {
+    const std::vector<double> waited =
+        waits(world, job, options.prefetch, options.rounds, [&, work = run] { work(Seconds(compute)); });
+    const double middle = median(waited);
+    table.add({name, options.prefetch, data_work * 1e3, compute * 1e3, middle * 1e3,
+               std::ranges::max(waited) * 1e3, middle / (middle + compute) * 100});
+  }
+  return table;
+}
+
+}  // namespace evenkeel::bench
