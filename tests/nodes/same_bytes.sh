@@ -9,7 +9,8 @@ total=$((${ranks//,/+}))
 
 rm -rf "$work"
 mkdir -p "$work"
-job=("$evenkeel" run "$(dirname "$simulate")/../configs/quickstart.yaml" --set source.samples=300
+# Placement keeps samples on their nodes, so that it gives other ranks the same parts: it stays off here.
+job=("$evenkeel" run "$(dirname "$simulate")/../configs/quickstart.yaml" --set balance.placement=none --set source.samples=300
      --set micro_batch.max_tokens=16384 --progress off)
 "$simulate" "$nodes" "$ranks" -- "${job[@]}" --dump "$work/nodes/dump" --results "$work/nodes/results"
 "${mpirun[@]}" -np "$total" "${job[@]}" --dump "$work/one/dump" --results "$work/one/results" \
