@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <vector>
 
 #include "evenkeel/service/data_service.hpp"
 #include "support/made_up_batch.hpp"
@@ -44,8 +47,11 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return batch;
 }
 
-/// The token mean and the seq-mean-token-mean of the whole step, from the samples themselves.
-std::pair<double, double> whole_losses() {
+constexpr std::int64_t norm_length = 24;
+
+/// The loss of the whole step, from the samples themselves, sample by sample.
+double whole_loss(LossAggregation aggregation) {
+  std::map<std::uint64_t, std::vector<double>> means_of_prompts;
   double sum = 0;
   double sum_of_means = 0;
   std::int64_t tokens = 0;
@@ -58,12 +64,41 @@ std::pair<double, double> whole_losses() {
       own_sum += loss_of(made_up_token(sample.id, t + 1), t);
       ++own;
     }
+    const double mean = own > 0 ? own_sum / static_cast<double>(own) : 0;
     sum += own_sum;
     tokens += own;
-    if (own > 0) sum_of_means += own_sum / static_cast<double>(own);
+    sum_of_means += mean;
+    means_of_prompts[sample.group].push_back(mean);
   }
-  return {sum / static_cast<double>(tokens), sum_of_means / num_samples};
+  switch (aggregation) {
+    case LossAggregation::token_mean:
+      return sum / static_cast<double>(tokens);
+    case LossAggregation::token_sum:
+      return sum;
+    case LossAggregation::seq_mean_token_sum:
+      return sum / num_samples;
+    case LossAggregation::seq_mean_token_mean:
+      return sum_of_means / num_samples;
+    case LossAggregation::seq_mean_token_sum_norm:
+      return sum / norm_length / num_samples;
+    case LossAggregation::prompt_mean:
+    case LossAggregation::mindspeed_rl:  // depends on the split
+      break;
+  }
+  double loss = 0;
+  for (const auto& [prompt, means] : means_of_prompts) {
+    for (const double mean : means)
+      loss += mean / static_cast<double>(means.size()) / static_cast<double>(means_of_prompts.size());
+  }
+  return loss;
 }
+
+constexpr LossAggregation all_aggregations[] = {LossAggregation::token_mean,
+                                                LossAggregation::token_sum,
+                                                LossAggregation::seq_mean_token_sum,
+                                                LossAggregation::seq_mean_token_mean,
+                                                LossAggregation::seq_mean_token_sum_norm,
+                                                LossAggregation::prompt_mean};
 
 /// One rank's part of a micro-batch's loss, as a trainer computes it on its CP share.
 double micro_batch_loss(const PackedMicroBatch& m, const MicroBatchLoss& loss) {
@@ -109,7 +144,6 @@ constexpr std::pair<MicroBatchMode, Strategy> all_splits[] = {
 
 TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
   const boost::mpi::communicator world;
-  const auto [token_mean, seq_mean] = whole_losses();
   for (const auto& [tp, cp, pp] :
        {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 2}, {1, 1, 3}, {1, 7, 1}}) {
     if (world.size() % (tp * cp * pp) != 0) continue;
@@ -128,10 +162,13 @@ TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
           // More micro-batches than some ranks have samples.
           config.micro_batch.min_count = cap == 5000 ? 9 : 1;
           config.loss.micro_batches = reduction;
-          EXPECT_NEAR(trained_loss(world, config), token_mean, 1e-12);
-          config.loss.aggregation = LossAggregation::seq_mean_token_mean;
           config.loss.dp_ranks = reduction;
-          EXPECT_NEAR(trained_loss(world, config), seq_mean, 1e-12);
+          config.loss.norm_length = norm_length;
+          for (const LossAggregation aggregation : all_aggregations) {
+            config.loss.aggregation = aggregation;
+            const double expected = whole_loss(aggregation);
+            EXPECT_NEAR(trained_loss(world, config), expected, 1e-12 * std::max(1.0, std::abs(expected)));
+          }
         }
       }
     }
@@ -140,7 +177,6 @@ TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
 
 TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
   const boost::mpi::communicator world;
-  const auto [token_mean, seq_mean] = whole_losses();
   Config config;
   config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
   config.micro_batch.max_tokens = 5000;
@@ -149,9 +185,10 @@ TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
   config.profiles["update"].loss.aggregation = LossAggregation::seq_mean_token_mean;
   DataService service(world, config);
   const Step first = service.step(share_of(world));
-  EXPECT_NEAR(loss_of_pass(service, first, config.loss), token_mean, 1e-12);
+  EXPECT_NEAR(loss_of_pass(service, first, config.loss), whole_loss(LossAggregation::token_mean), 1e-12);
   const Step second = service.step(first, "update");
-  EXPECT_NEAR(loss_of_pass(service, second, config.profile("update").loss), seq_mean, 1e-12);
+  EXPECT_NEAR(loss_of_pass(service, second, config.profile("update").loss),
+              whole_loss(LossAggregation::seq_mean_token_mean), 1e-12);
 }
 
 }  // namespace
