@@ -103,8 +103,9 @@ void place(const LengthTable& table, const PlanSettings& settings, DealtStep& de
     owners.push_back(entry.owner);
     tokens.push_back(entry.shape.length());
   }
-  const std::vector<std::int64_t> part_of_rank =
-      best_placement(dealt.shares, {owners, tokens, settings.dp_of_rank, settings.node_of_rank}).part_of_rank;
+  const PlacementInput input{owners, tokens, settings.dp_of_rank, settings.node_of_rank,
+                             settings.balance.speeds};
+  const std::vector<std::int64_t> part_of_rank = best_placement(dealt.shares, input).part_of_rank;
   if (std::ranges::is_sorted(part_of_rank)) return;
   dealt.shares = reorder_parts(dealt.shares, part_of_rank);
   for (DealtMiniBatch& mini_batch : dealt.mini_batches) {
