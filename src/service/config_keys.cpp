@@ -18,6 +18,8 @@ constexpr Int64 smallest_int32 = -largest_int32 - 1;
 /// Each takes a step's memory.
 constexpr Int64 most_prefetched = 16;
 constexpr Int64 largest_source = Int64{1} << 40;
+/// BalanceSettings::speeds are in thousandths.
+constexpr Int64 speed_parts = 1000;
 
 /// A key that is a member of a section of Config; its default is the member's.
 template <class Section, class Member, class Format>
@@ -27,6 +29,20 @@ KeySpec key(std::string path, Section Config::*section, Member Section::*member,
            std::move(meaning)},
           [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
           [=](const Config& config) { return format.write(config.*section.*member); }};
+}
+
+KeySpec cost_key(std::string meaning) {
+  const CostFormat format;
+  const auto write = [=](const Config& config) {
+    return format.write({config.balance.cost, config.balance.measured});
+  };
+  return {{"balance.cost", format.type(), write(Config{}), format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) {
+            const ConfiguredCost cost = format.read(value);
+            config.balance.cost = cost.model;
+            config.balance.measured = cost.measured;
+          },
+          write};
 }
 
 /// A key that takes only its default in this version: `later` are the words the design has besides.
@@ -108,6 +124,7 @@ Keys balance_keys() {
                                 {"mindspeed-rl", Preset::mindspeed_rl},
                                 {"roll", Preset::roll},
                                 {"verl", Preset::verl}});
+  const Decimal speed{speed_parts, 1, 1000 * speed_parts};
   const Choice<PlacementRule> placements(
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
@@ -116,9 +133,15 @@ Keys balance_keys() {
           "How samples are dealt to DP ranks: the best for their number, largest differencing, longest "
           "first, "
           "every dp-th by rising length, or contiguous runs in source order."),
-      key("balance.cost", b, &BalanceSettings::cost, CostFormat{},
-          "The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; or "
-          "linear s + quadratic s^2."),
+      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
+               "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
+               "the latest times the trainer reports, beginning with an initial cost (tokens)."),
+      key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
+          "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is dealt so "
+          "that "
+          "ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, no "
+          "preset "
+          "and micro-batches that are not padded."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
           "Give DP ranks equal numbers of samples, to within one."),
       key("balance.refine", b, &BalanceSettings::refine, Boolean{},
@@ -146,6 +169,12 @@ Keys micro_batch_keys() {
   const Choice<MicroBatchOrder> orders({{"pipeline", MicroBatchOrder::pipeline},
                                         {"plan", MicroBatchOrder::plan},
                                         {"cost", MicroBatchOrder::cost}});
+  const Choice<std::optional<BinPacking>> packings(
+      {{"auto", std::nullopt},
+       {"first-fit-decreasing", BinPacking::first_fit_decreasing},
+       {"best-fit-decreasing", BinPacking::best_fit_decreasing},
+       {"modified-first-fit-decreasing", BinPacking::modified_first_fit_decreasing}});
+  const Choice<CountRule> counts({{"fewest", CountRule::fewest}, {"fastest", CountRule::fastest}});
   return {
       key("micro_batch.mode", m, &MicroBatchSettings::mode, modes,
           "As many sequences as the cap holds, balanced and back to back; sequences of near length padded to "
@@ -167,6 +196,16 @@ Keys micro_batch_keys() {
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or dearest "
           "first."),
+      key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
+          "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
+          "algorithm "
+          "of that name makes of the aligned lengths, each filled as far as the cap lets it, without "
+          "balancing "
+          "afterwards."),
+      key("micro_batch.count", m, &MicroBatchSettings::count, counts,
+          "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
+          "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
+          "them. The cap holds at every count."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
   };
