@@ -8,6 +8,7 @@
 #include "checks.hpp"
 #include "evenkeel/balance/assignment.hpp"
 #include "evenkeel/base/error.hpp"
+#include "placement_nodes.hpp"
 
 namespace evenkeel {
 namespace {
@@ -73,20 +74,6 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// The nodes where each DP rank has ranks, each once, ascending.
-std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
-  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
-  for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
-    if (input.dp_of_rank[rank] >= 0)
-      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
-  }
-  for (std::vector<int>& of_rank : nodes) {
-    std::ranges::sort(of_rank);
-    of_rank.erase(std::ranges::unique(of_rank).begin(), of_rank.end());
-  }
-  return nodes;
-}
-
 /// What part p is worth at DP rank r, in row p: its bytes on the ranks of r count with the own weight, others
 /// on the nodes of r with that of nodes.
 Table values_of(const Partition& parts, const PlacementInput& input) {
@@ -142,6 +129,19 @@ void place_among(std::span<const std::int64_t> ranks, const Table& values, Place
 }
 
 }  // namespace
+
+std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
+  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
+  for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
+    if (input.dp_of_rank[rank] >= 0)
+      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
+  }
+  for (std::vector<int>& of_rank : nodes) {
+    std::ranges::sort(of_rank);
+    of_rank.erase(std::ranges::unique(of_rank).begin(), of_rank.end());
+  }
+  return nodes;
+}
 
 Placement best_placement(const Partition& parts, const PlacementInput& input) {
   check(parts, input);

@@ -77,6 +77,26 @@ void require_packing_and_count_fit(const PlanSettings& settings) {
                     "Set micro_batch.packing: auto, or micro_batch.count: fewest");
 }
 
+/// Samples may go from one DP rank to another only where nothing but work and count decided.
+void require_tolerance_fits(const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("balance.placement_tolerance", "above 0 needs " + needed,
+                      "Set " + key + ", or placement_tolerance: 0");
+  };
+  if (balance.placement != PlacementRule::locality) refuse("placement", "balance.placement: locality");
+  if (balance.strategy == Strategy::grid)
+    refuse("samples that are dealt before they are packed", "balance.strategy: hierarchical");
+  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
+  if (balance.algorithm == BalanceAlgorithm::sorted_stride || balance.algorithm == BalanceAlgorithm::none)
+    refuse("samples that are dealt by work", "balance.algorithm: auto");
+  if (settings.micro_batch.mode == MicroBatchMode::padded)
+    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
+  if (settings.sharing != PrefixSharing::none) refuse("samples that stand alone", "prefix.share: false");
+  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
+    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
+}
+
 void require_measurable(const PlanSettings& settings) {
   const MeasuredCost& measured = *settings.balance.measured;
   require_at_least(1, measured.every, "balance.cost: measured: every");
@@ -130,6 +150,8 @@ void PlanSettings::validate() const {
   if (balance.strategy == Strategy::grid) require_fits_grid(*this);
   if (!balance.speeds.empty()) require_speeds_fit(*this);
   if (balance.measured) require_measurable(*this);
+  require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
+  if (balance.placement_tolerance > 0) require_tolerance_fits(*this);
   require_packing_and_count_fit(*this);
   if (sharing != PrefixSharing::none &&
       (micro_batch.mode != MicroBatchMode::packed || balance.preset != Preset::none)) {

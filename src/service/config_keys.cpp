@@ -20,6 +20,8 @@ constexpr Int64 most_prefetched = 16;
 constexpr Int64 largest_source = Int64{1} << 40;
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
+/// BalanceSettings::placement_tolerance is in millionths.
+constexpr Int64 tolerance_parts = 1'000'000;
 
 /// A key that is a member of a section of Config; its default is the member's.
 template <class Section, class Member, class Format>
@@ -125,6 +127,7 @@ Keys balance_keys() {
                                 {"roll", Preset::roll},
                                 {"verl", Preset::verl}});
   const Decimal speed{speed_parts, 1, 1000 * speed_parts};
+  const Decimal tolerance{tolerance_parts, 0, tolerance_parts};
   const Choice<PlacementRule> placements(
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
@@ -153,6 +156,15 @@ Keys balance_keys() {
       key("balance.placement", b, &BalanceSettings::placement, placements,
           "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
           "travel; or as the algorithm numbers them, as presets and shared prefixes always have it."),
+      key("balance.placement_tolerance", b, &BalanceSettings::placement_tolerance, tolerance,
+          "Share by which the DP rank that ends last may end later so that fewer tokens travel: samples then "
+          "go "
+          "to the DP rank that holds them, or change places, while no rank passes that and no more "
+          "micro-batches "
+          "are needed. 0 leaves balance as it is. Goes with placement locality, strategy hierarchical, "
+          "algorithms that balance work, no preset, no shared prefixes, kept mini-batches and micro-batches "
+          "that "
+          "are not padded."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),

@@ -23,7 +23,7 @@ constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: synthetic, path: null, seed: 1}                           # jsonl | synthetic | lengths | embedded
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true}
-balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, preset: none}
+balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, placement_tolerance: 0, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
 micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
@@ -131,6 +131,11 @@ TEST(ConfigFile, speeds_are_numbers_relative_to_each_other) {
   EXPECT_TRUE(parse("balance: {speeds: [1, 2]}", {"balance.speeds=equal"}).balance.speeds.empty());
 }
 
+TEST(ConfigFile, the_tolerance_of_placement_is_a_share) {
+  EXPECT_EQ(parse("balance: {placement_tolerance: 0.001}").balance.placement_tolerance, 1000);
+  EXPECT_EQ(parse("balance: {placement_tolerance: 1}").balance.placement_tolerance, 1000000);
+}
+
 TEST(ConfigFile, micro_batches_may_be_packed_by_name_or_counted_by_time) {
   EXPECT_EQ(parse("micro_batch: {packing: best-fit-decreasing}").micro_batch.packing,
             BinPacking::best_fit_decreasing);
@@ -234,12 +239,12 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
     if (!left.starts_with("  ")) continue;
     // These do not go with the rest of that configuration.
-    const std::set<std::string> stays_off{"  strategy: hierarchical", "  share: false", "  speeds: equal",
-                                          "  packing: auto", "  count: fewest"};
+    const std::set<std::string> stays_off{"  strategy: hierarchical", "  share: false",  "  speeds: equal",
+                                          "  placement_tolerance: 0", "  packing: auto", "  count: fewest"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 49u);
+  EXPECT_EQ(keys, 50u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -5,7 +5,7 @@
 namespace evenkeel::test {
 
 /// A configuration in which every member differs from its default, consistent in itself. Shared prefixes,
-/// grids, speeds and ways of packing do not go with its presets and modes, so they stay off.
+/// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
@@ -39,6 +39,7 @@ inline Config measured_config() {
   config.balance.cost = CostModel{3000, 1};
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
+  config.balance.placement_tolerance = 12500;
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
   Profile fast = config.profile({});
   fast.balance.measured = std::nullopt;

@@ -80,6 +80,9 @@ struct BalanceSettings {
   std::vector<std::int64_t> speeds = {};
   /// Set: `cost` is where measuring begins, and later steps are balanced by what was measured.
   std::optional<MeasuredCost> measured = std::nullopt;
+  /// By how much placement may make the DP rank that ends last later, in millionths (move_to_owners); 0: not
+  /// at all, parts only change hands as wholes.
+  std::int64_t placement_tolerance = 0;
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };

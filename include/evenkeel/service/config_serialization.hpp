@@ -86,6 +86,7 @@ void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*
   archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine& balance.preset;
   archive& balance.strategy& balance.placement& balance.speeds;
   evenkeel::config_detail::archive_optional(archive, balance.measured);
+  archive& balance.placement_tolerance;
 }
 
 template <class Archive>

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/placement.hpp"
+
+namespace evenkeel {
+
+/// move_to_owners in every mini-batch, by the settings' placement_tolerance; where a mini-batch would then
+/// need more micro-batches it stays as it was. Counts micro-batches of all DP ranks twice. Precondition:
+/// samples are dealt and nothing is packed yet.
+void move_samples_to_owners(const LengthTable& table, const PlanSettings& settings,
+                            const PlacementInput& input, DealtStep& dealt);
+
+}  // namespace evenkeel
