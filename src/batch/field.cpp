@@ -52,9 +52,22 @@ Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_
   resize(rows);
 }
 
+Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
+  Column column(std::move(spec), 0);
+  column.rows_ = rows;
+  column.bytes_.resize(column.offset_of(rows));
+#ifndef NDEBUG
+  // New memory is zero more often than not, which would hide rows that nobody wrote.
+  std::ranges::fill(column.bytes_, std::byte{0xA5});
+#endif
+  return column;
+}
+
 void Column::resize(std::int64_t rows) {
+  const std::size_t before = bytes_.size();
   rows_ = rows;
   bytes_.resize(offset_of(rows));
+  if (bytes_.size() > before) std::ranges::fill(std::span(bytes_).subspan(before), std::byte{0});
 }
 
 void Column::require_dtype(DType dtype) const {

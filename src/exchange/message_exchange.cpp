@@ -15,6 +15,11 @@ namespace {
 
 using Chunks = std::vector<MpiDatatype>;
 
+void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vector<BlockList>& receives) {
+  const auto self = static_cast<std::size_t>(rank);
+  sends[self].copy_to(receives[self], total_bytes(receives));
+}
+
 // Chunks of the lists between this rank and those that `wanted` names.
 template <typename Wanted>
 std::vector<Chunks> chunks_of(const std::vector<BlockList>& lists, std::int64_t max_bytes, Wanted&& wanted) {
@@ -115,7 +120,7 @@ void through_memory(const boost::mpi::communicator& comm, NodeMemory& memory,
   Messages to_other_nodes(comm, sends, receives, max_bytes,
                           [&](int rank) { return rank != comm.rank() && !memory.is_neighbour(rank); });
   SharedTransfer inside(memory, sends);
-  inside.run(comm, receives);
+  inside.run(comm, receives, [&] { copy_own_part(comm.rank(), sends, receives); });
   to_other_nodes.wait();
   // Also tells every owner that its neighbours have fetched what they need.
   fail_together(comm, inside.error());
@@ -129,18 +134,17 @@ void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOption
 
 void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
                        const std::vector<BlockList>& receives, const ExchangeOptions& options) {
-  NodeMemory* const memory = shared_memory(comm, options.path);
-  const auto self = static_cast<std::size_t>(comm.rank());
-  if (memory != nullptr) {
+  if (NodeMemory* const memory = shared_memory(comm, options.path)) {
     through_memory(comm, *memory, sends, receives, options.max_message_bytes);
   } else if (options.path == ExchangePath::alltoallv) {
     alltoallw_rounds(comm, sends, receives, options.max_message_bytes);
+    copy_own_part(comm.rank(), sends, receives);
   } else {
-    Messages(comm, sends, receives, options.max_message_bytes, [&](int rank) {
-      return rank != comm.rank();
-    }).wait();
+    Messages messages(comm, sends, receives, options.max_message_bytes,
+                      [&](int rank) { return rank != comm.rank(); });
+    copy_own_part(comm.rank(), sends, receives);
+    messages.wait();
   }
-  sends[self].copy_to(receives[self]);
 }
 
 void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blocks, int root,
@@ -150,10 +154,10 @@ void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blo
   if (memory != nullptr && memory->one_node()) {
     const bool is_root = comm.rank() == root;
     const auto ranks = static_cast<std::size_t>(comm.size());
+    std::vector<BlockList> sends(ranks, is_root ? blocks : BlockList());
     std::vector<BlockList> receives(ranks);
-    if (!is_root) receives[static_cast<std::size_t>(root)] = blocks;
-    through_memory(comm, *memory, std::vector<BlockList>(ranks, is_root ? blocks : BlockList()), receives,
-                   options.max_message_bytes);
+    (is_root ? sends : receives)[static_cast<std::size_t>(root)] = is_root ? BlockList() : blocks;
+    through_memory(comm, *memory, sends, receives, options.max_message_bytes);
     return;
   }
   for (const MpiDatatype& chunk : blocks.chunks(options.max_message_bytes)) {

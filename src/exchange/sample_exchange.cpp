@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
 #include "exchange/moved_fields.hpp"
 #include "exchange/transfer_sides.hpp"
@@ -179,6 +180,20 @@ PrefixTree forest_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
   return {nodes, std::move(ends)};
 }
 
+/// A column of a field that samples bring, zero where they bring nothing: everything else is overwritten.
+Column column_for(const MovedField& field, const PackedMicroBatch& m) {
+  const FieldSpec& spec = field.spec;
+  const std::int64_t rows = m.rows_of(spec.kind);
+  const bool every_row_comes = spec.kind == field.moved_as;
+  if (!every_row_comes || m.has_filler()) return {spec, rows};
+  Column column = Column::unwritten(spec, rows);
+  if (spec.kind == FieldKind::token) {
+    const std::vector<std::byte> zero(spec.row_bytes());
+    fill_pad_rows(m.layout, m.cp_rank, zero, column.bytes());
+  }
+  return column;
+}
+
 }  // namespace
 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
@@ -189,9 +204,8 @@ PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
   PackedMicroBatch m = step.dealt.shared
                            ? lay_out_shared(std::move(samples), forest_of(step.dealt, plan), sequences, rank)
                            : lay_out(std::move(samples), sequences, rank);
-  for (MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
-    const std::int64_t rows = m.rows_of(field.spec.kind);
-    m.fields.emplace_back(std::move(field.spec), rows);
+  for (const MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
+    m.fields.push_back(column_for(field, m));
   }
   return m;
 }

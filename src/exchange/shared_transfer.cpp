@@ -69,7 +69,8 @@ void SharedTransfer::make_ready(const std::vector<BlockList>& sends) {
   }
 }
 
-void SharedTransfer::run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives) {
+void SharedTransfer::run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives,
+                         const std::function<void()>& meanwhile) {
   std::vector<Announcement> told(receives.size());
   std::vector<MPI_Request> sending;
   std::vector<MPI_Request> receiving(receives.size(), MPI_REQUEST_NULL);
@@ -86,6 +87,7 @@ void SharedTransfer::run(const boost::mpi::communicator& comm, const std::vector
                 "MPI_Isend");
     }
   }
+  meanwhile();
   const int count = narrow<int>(receiving.size(), "messages of one exchange");
   for (int rank = 0;;) {
     check_mpi(MPI_Waitany(count, receiving.data(), &rank, MPI_STATUS_IGNORE), "MPI_Waitany");
@@ -93,14 +95,15 @@ void SharedTransfer::run(const boost::mpi::communicator& comm, const std::vector
     const auto at = static_cast<std::size_t>(rank);
     // An owner that failed says so itself when errors are compared.
     if (error_ || told[at].num_extents < 0) continue;
-    error_ = try_locally([&] { fetch(rank, told[at], receives[at]); });
+    error_ = try_locally([&] { fetch(rank, told[at], receives[at], total_bytes(receives)); });
   }
   check_mpi(MPI_Waitall(narrow<int>(sending.size(), "messages of one exchange"), sending.data(),
                         MPI_STATUSES_IGNORE),
             "MPI_Waitall");
 }
 
-void SharedTransfer::fetch(int rank, const Announcement& told, const BlockList& into) {
+void SharedTransfer::fetch(int rank, const Announcement& told, const BlockList& into,
+                           std::int64_t total_bytes) {
   std::vector<Extent> extents(static_cast<std::size_t>(told.num_extents));
   const std::size_t list_bytes = extents.size() * sizeof(Extent);
   std::memcpy(extents.data(), memory_.view(rank, told.place, list_bytes).data(), list_bytes);
@@ -114,7 +117,7 @@ void SharedTransfer::fetch(int rank, const Announcement& told, const BlockList& 
                                         " bytes for this rank, which expects " +
                                         std::to_string(into.bytes()));
   }
-  from.copy_to(into);
+  from.copy_to(into, total_bytes);
 }
 
 }  // namespace evenkeel

@@ -2,6 +2,7 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,8 +23,9 @@ class SharedTransfer {
   SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends);
 
   /// Collective over the ranks of the node: tells neighbours what is there for them, and fetches what they
-  /// have.
-  void run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives);
+  /// have. `meanwhile` is called once, before waiting for them.
+  void run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives,
+           const std::function<void()>& meanwhile);
 
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
@@ -41,7 +43,7 @@ class SharedTransfer {
   };
 
   void make_ready(const std::vector<BlockList>& sends);
-  void fetch(int rank, const Announcement& told, const BlockList& into);
+  void fetch(int rank, const Announcement& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   std::vector<Announcement> announcements_;  // by rank

@@ -77,6 +77,24 @@ TEST(RaggedBatch, asking_for_an_unknown_field_lists_the_known_ones) {
   }
 }
 
+TEST(Column, is_zero_where_nothing_was_written) {
+  Column column({"logits", DType::float32, FieldKind::token, {3}}, 4);
+  EXPECT_THAT(column.values<float>(), testing::Each(0.0F));
+  std::ranges::fill(column.values<float>(), 1.0F);
+  column.resize(2);
+  column.resize(5);
+  EXPECT_THAT(column.values<float>().first(6), testing::Each(1.0F));
+  EXPECT_THAT(column.values<float>().subspan(6), testing::Each(0.0F));
+}
+
+TEST(Column, has_room_for_all_rows_when_it_is_left_to_be_written) {
+  Column column = Column::unwritten({"weights", DType::float64, FieldKind::sample, {}}, 3);
+  ASSERT_EQ(column.values<double>().size(), 3);
+  std::ranges::fill(column.values<double>(), 0.5);
+  EXPECT_EQ(column.rows(), 3);
+  EXPECT_THAT(column.values<double>(), testing::Each(0.5));
+}
+
 TEST(Column, is_read_as_its_own_element_type_only) {
   Column column({"x", DType::int32, FieldKind::token, {2}}, 3);
   column.values<std::int32_t>()[5] = 9;

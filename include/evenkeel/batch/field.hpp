@@ -43,6 +43,9 @@ class Column {
   Column() = default;
   /// `rows` rows of zero bytes.
   Column(FieldSpec spec, std::int64_t rows);
+  /// `rows` rows of whatever their memory held before, for who writes every byte: large columns are spared a
+  /// pass over memory.
+  [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }

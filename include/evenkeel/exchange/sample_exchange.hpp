@@ -35,8 +35,9 @@ struct StepTransfer {
   CpGroup cp;
 };
 
-/// A micro-batch as this rank's place in the mesh holds it, with a zero column for each of the step's fields
-/// that its pipeline stage is sent. Local.
+/// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
+/// its pipeline stage is sent: zero in the rows that no sample brings, the others are left to be written.
+/// Local.
 [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
                                                    const MicroBatchPlan& plan);
 
