@@ -5,6 +5,8 @@
 #include <boost/mpi/operations.hpp>
 
 #include "evenkeel/base/narrow.hpp"
+#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/exchange/shared_heap.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "exchange/node_memory.hpp"
@@ -130,6 +132,7 @@ void through_memory(const boost::mpi::communicator& comm, NodeMemory& memory,
 
 void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options) {
   static_cast<void>(shared_memory(comm, options.path));
+  set_column_memory(SharedHeap::of_process());
 }
 
 void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,

@@ -15,7 +15,6 @@
 #include <random>
 #include <string>
 
-#include "evenkeel/batch/column_memory.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 
@@ -126,7 +125,6 @@ NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
   } catch (const Error& first) {
     obstacle_ = first.report();
   }
-  if (any_neighbours_ && !obstacle_) set_column_memory(SharedHeap::of_process());
 }
 
 void NodeMemory::meet_neighbours(const boost::mpi::communicator& node, int rank) {

@@ -35,8 +35,7 @@ class MappedFile {
 /// and kept.
 class NodeMemory {
  public:
-  /// Collective over `comm` the first time; kept with the communicator. Lets new columns lie in the process's
-  /// shared heap when all ranks can read their neighbours' and there are neighbours.
+  /// Collective over `comm` the first time; kept with the communicator.
   [[nodiscard]] static NodeMemory& of(const boost::mpi::communicator& comm);
 
   /// Why shared memory cannot be used: the first rank's reason that has one. The same on every rank.

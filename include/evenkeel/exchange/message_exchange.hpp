@@ -19,9 +19,10 @@ struct ExchangeOptions {
 };
 
 /// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
-/// first exchange over `comm` does otherwise. Columns made after this lie where neighbours can read them;
-/// older ones cost the path through shared memory one more copy. Throws the same error on every rank when
-/// `options` asks for shared memory and some rank cannot use it.
+/// first exchange over `comm` does otherwise. Columns made after this lie in the process's shared heap, on
+/// every path: neighbours can read them there, and their pages are used again step after step, where the
+/// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
+/// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it.
 void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options);
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
