@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace evenkeel {
 
@@ -55,19 +56,44 @@ Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_
 Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
   Column column(std::move(spec), 0);
   column.rows_ = rows;
-  column.bytes_.resize(column.offset_of(rows));
+  column.own_.resize(column.offset_of(rows));
 #ifndef NDEBUG
   // New memory is zero more often than not, which would hide rows that nobody wrote.
-  std::ranges::fill(column.bytes_, std::byte{0xA5});
+  std::ranges::fill(column.own_, std::byte{0xA5});
 #endif
   return column;
 }
 
+Column Column::borrowing(FieldSpec spec, std::int64_t rows, std::shared_ptr<const std::byte> first) {
+  Column column(std::move(spec), 0);
+  column.rows_ = rows;
+  column.borrowed_ = std::move(first);
+  return column;
+}
+
 void Column::resize(std::int64_t rows) {
-  const std::size_t before = bytes_.size();
+  own();
+  const std::size_t before = own_.size();
   rows_ = rows;
-  bytes_.resize(offset_of(rows));
-  if (bytes_.size() > before) std::ranges::fill(std::span(bytes_).subspan(before), std::byte{0});
+  own_.resize(offset_of(rows));
+  if (own_.size() > before) std::ranges::fill(std::span(own_).subspan(before), std::byte{0});
+}
+
+std::shared_ptr<const std::byte> Column::lend() {
+  if (!borrowed_) {
+    const auto lent = std::make_shared<const decltype(own_)>(std::exchange(own_, {}));
+    borrowed_ = {lent, lent->data()};
+  }
+  return borrowed_;
+}
+
+void Column::copy_borrowed() {
+  own_.assign(borrowed_.get(), borrowed_.get() + offset_of(rows_));
+  borrowed_.reset();
+}
+
+bool operator==(const Column& a, const Column& b) noexcept {
+  return a.spec_ == b.spec_ && a.rows_ == b.rows_ && std::ranges::equal(a.bytes(), b.bytes());
 }
 
 void Column::require_dtype(DType dtype) const {

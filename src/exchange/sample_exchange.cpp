@@ -1,10 +1,12 @@
 #include "evenkeel/exchange/sample_exchange.hpp"
 
 #include <algorithm>
+#include <optional>
 
-#include "evenkeel/pack/pack_rows.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
-#include "exchange/moved_fields.hpp"
+#include "exchange/loans.hpp"
+#include "exchange/sample_layout.hpp"
 #include "exchange/transfer_sides.hpp"
 
 namespace evenkeel {
@@ -12,15 +14,6 @@ namespace {
 
 bool receives_payload(const GridPoint& place) noexcept {
   return place.tp == 0;
-}
-
-PipelineStage stage_of(const GridPoint& place, const GridPoint& sizes) noexcept {
-  return {place.pp, sizes.pp};
-}
-
-std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
-                                       const GridPoint& sizes) {
-  return moved_fields(step.fields, stage_of(place, sizes), step.dealt.shared);
 }
 
 /// Whether labels are derived from the tokens and those after each run.
@@ -41,7 +34,8 @@ struct Parcels {
   TransferPlan samples;
 };
 
-/// The consumer's side: packed tensors, and where the rows of segments and samples belong in them.
+/// The consumer's side: where in its packed tensors, laid out already, the rows of segments and samples
+/// belong.
 class Consumer {
  public:
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
@@ -50,9 +44,6 @@ class Consumer {
         side_(frame, step.micro_batches, CpRank{mesh.here().cp}),
         fields_(fields_sent_to(step, mesh.here(), mesh.grid().sizes())),
         packed_(packed) {
-    packed_.clear();
-    for (const MicroBatchPlan& plan : step.micro_batches)
-      packed_.push_back(lay_out_micro_batch(mesh, step, plan));
     for (const std::int64_t runs : side_.num_runs()) halos_.emplace_back(static_cast<std::size_t>(runs));
     for (const MovedField& field : fields_) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
@@ -78,7 +69,7 @@ class Consumer {
   /// Everything that was received, as one list: what the other tensor-parallel ranks copy.
   [[nodiscard]] BlockList everything() const {
     BlockList blocks;
-    for (const PackedMicroBatch& m : packed_) {
+    for (const PackedMicroBatch& m : std::as_const(packed_)) {
       for (const Column& column : m.fields) blocks.add(column.bytes().data(), column.bytes().size());
     }
     for (const std::vector<std::int64_t>& halo : halos_) {
@@ -165,68 +156,59 @@ std::vector<BlockList> incoming(const Mesh& mesh, const Parcels& parcels, Consum
   return receives;
 }
 
-/// The trees of a micro-batch's atoms side by side.
-PrefixTree forest_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
-  const DealtMiniBatch& mini_batch = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)];
-  std::vector<TreeNode> nodes;
-  std::vector<std::int64_t> ends;
-  for (const std::int64_t a : plan.atoms) {
-    const PrefixTree& tree = mini_batch.atoms[static_cast<std::size_t>(a)].group.tree;
-    const std::int64_t first = std::ssize(nodes);
-    for (const TreeSegment& segment : tree.segments())
-      nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
-    for (const std::int64_t end : tree.sample_ends()) ends.push_back(end == -1 ? -1 : first + end);
-  }
-  return {nodes, std::move(ends)};
+/// The memory in which the tensor-parallel ranks of this place have their tensors in common; nullptr when
+/// each has its own. The same on all of them.
+NodeMemory* memory_in_common(const Mesh& mesh, const ExchangeOptions& options) {
+  const boost::mpi::communicator& ranks = mesh.along(Axis::tp);
+  if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
+  NodeMemory& memory = NodeMemory::of(ranks);
+  return memory.one_node() && !memory.obstacle() ? &memory : nullptr;
 }
 
-/// A column of a field that samples bring, zero where they bring nothing: everything else is overwritten.
-Column column_for(const MovedField& field, const PackedMicroBatch& m) {
-  const FieldSpec& spec = field.spec;
-  const std::int64_t rows = m.rows_of(spec.kind);
-  const bool every_row_comes = spec.kind == field.moved_as;
-  if (!every_row_comes || m.has_filler()) return {spec, rows};
-  Column column = Column::unwritten(spec, rows);
-  if (spec.kind == FieldKind::token) {
-    const std::vector<std::byte> zero(spec.row_bytes());
-    fill_pad_rows(m.layout, m.cp_rank, zero, column.bytes());
-  }
-  return column;
+/// Gives the other tensor-parallel ranks what the first of them has received; returns the bytes that this
+/// rank got so.
+std::int64_t copy_to_tp_ranks(const Mesh& mesh, const Consumer& consumer, const ExchangeOptions& options) {
+  const boost::mpi::communicator& ranks = mesh.along(Axis::tp);
+  if (ranks.size() == 1) return 0;
+  const BlockList copies = consumer.everything();
+  // Ranks at other places do not see what fails here.
+  fail_together(mesh.world(), try_locally([&] { broadcast_blocks(ranks, copies, 0, options); }));
+  return receives_payload(mesh.here()) ? 0 : copies.bytes();
 }
 
 }  // namespace
 
-PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
-  std::vector<SampleShape> samples;
-  for (const std::int64_t entry : plan.entries) samples.push_back(step.table[entry].shape);
-  const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
-  const CpRank rank{mesh.here().cp};
-  PackedMicroBatch m = step.dealt.shared
-                           ? lay_out_shared(std::move(samples), forest_of(step.dealt, plan), sequences, rank)
-                           : lay_out(std::move(samples), sequences, rank);
-  for (const MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
-    m.fields.push_back(column_for(field, m));
-  }
-  return m;
-}
-
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
                                 std::vector<PackedMicroBatch>& packed) {
+  end_returned_loans();
   const TransferFrame frame{step.table, step.dealt, step.cp};
   const Parcels parcels(mesh, step);
-  Consumer consumer(mesh, step, frame, packed);
   const std::vector<BlockList> sends = outgoing(mesh, step, frame, parcels);
-  exchange_messages(mesh.world(), sends, incoming(mesh, parcels, consumer), options);
-  const BlockList copies = consumer.everything();
-  broadcast_blocks(mesh.along(Axis::tp), copies, 0, options);
-  consumer.complete(derived);
+  NodeMemory* const in_common = memory_in_common(mesh, options);
+  const bool borrows = in_common != nullptr && !receives_payload(mesh.here());
+
+  packed.clear();
+  for (const MicroBatchPlan& plan : step.micro_batches) {
+    packed.push_back(borrows ? lay_out_rows(mesh, step, plan) : lay_out_micro_batch(mesh, step, plan));
+  }
+  std::optional<Consumer> consumer;
+  if (!borrows) consumer.emplace(mesh, step, frame, packed);
+  exchange_messages(mesh.world(), sends,
+                    consumer ? incoming(mesh, parcels, *consumer) : std::vector<BlockList>(sends.size()),
+                    options);
 
   ExchangeVolume volume;
   for (const BlockList& blocks : sends) volume.sent += blocks.bytes();
   volume.kept = sends[mesh.rank().index()].bytes();
   volume.sent -= volume.kept;
-  if (!receives_payload(mesh.here())) volume.broadcast = copies.bytes();
+  if (in_common != nullptr) {
+    if (consumer) consumer->complete(derived);
+    fail_together(mesh.world(), share_columns(mesh.along(Axis::tp), *in_common, packed));
+  } else {
+    volume.broadcast = copy_to_tp_ranks(mesh, *consumer, options);
+    consumer->complete(derived);
+  }
   return volume;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evenkeel/exchange/block_list.hpp"
-#include "exchange/node_memory.hpp"
+#include "exchange/shared_offer.hpp"
 
 namespace evenkeel {
 
@@ -30,25 +30,12 @@ class SharedTransfer {
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
-  /// Contiguous bytes in a heap.
-  struct Extent {
-    SharedHeap::Place place;
-    std::int64_t bytes = 0;
-  };
-  /// Where an owner's extents for one neighbour stand, in its own heap. A negative number when making them
-  /// failed.
-  struct Announcement {
-    SharedHeap::Place place;
-    std::int64_t num_extents = -1;
-  };
-
-  void make_ready(const std::vector<BlockList>& sends);
   void fetch(int rank, const Announcement& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   std::vector<Announcement> announcements_;  // by rank
   std::vector<bool> announced_;              // by rank: whether it has anything for this neighbour
-  SharedBuffer outbox_;                      // all extents, then the bytes that lay elsewhere
+  SharedOffer offer_;
   std::optional<ErrorReport> error_;
 };
 

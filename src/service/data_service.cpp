@@ -200,7 +200,7 @@ RaggedBatch DataService::collect(const Step& step, const StepResults& results) c
 }
 
 ExchangeOptions DataService::exchange_options() const noexcept {
-  return {config_.exchange.path, default_max_message_bytes};
+  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies};
 }
 
 void DataService::plan(Step& step, const PlanSettings& settings) const {

@@ -16,6 +16,7 @@ inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 struct ExchangeOptions {
   ExchangePath path = ExchangePath::automatic;
   std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
+  TensorParallelCopies tp_copies = TensorParallelCopies::own;
 };
 
 /// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
