@@ -149,8 +149,10 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   step.profile = profile;
   step.seconds.read = read_seconds;
   Stopwatch stopwatch;
-  step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), error);
-  step.fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
+  GatheredLengths gathered = gather_lengths(
+      mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine), error);
+  step.table = std::move(gathered.table);
+  step.fields = at_least_tokens(std::move(gathered.fields));
   if (config_.prefix == PrefixSharing::trees)
     step.trees = agree_on_trees(mesh_.world(), step.table, mine, exchange_options());
   step.seconds.gather = stopwatch.lap();

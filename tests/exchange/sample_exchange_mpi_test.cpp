@@ -57,8 +57,9 @@ struct Step {
       if (id * id % mesh.world().size() == mesh.rank().value()) shapes.push_back(made_up_shape(id));
     }
     const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
-    table = gather_lengths(mesh.world(), lengths_of(mine), std::nullopt);
-    fields = agree_on_fields(mesh.world(), mine);
+    GatheredLengths gathered = gather_lengths(mesh.world(), lengths_of(mine), fields_of(mine), std::nullopt);
+    table = std::move(gathered.table);
+    fields = std::move(gathered.fields);
     const DealtStep dealt = deal_step(table, settings, 0);
     plan = plan_step(table, settings);
     const std::vector<MicroBatchPlan>& micro_batches =
@@ -233,7 +234,7 @@ TEST(SampleExchange, a_step_without_samples_gives_every_rank_one_empty_micro_bat
   const boost::mpi::communicator world;
   const Mesh mesh(world, Grid::fill_dp({1, 1, 0, 1}, {}, world.size()));
   const RaggedBatch mine = made_up_batch({}, {});
-  const LengthTable table = gather_lengths(world, lengths_of(mine), std::nullopt);
+  const LengthTable table = gather_lengths(world, {}, std::nullopt, std::nullopt).table;
   PlanSettings settings;
   settings.dp = world.size();
   const StepPlan plan = plan_step(table, settings);
