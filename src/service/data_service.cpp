@@ -9,6 +9,7 @@
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/exchange/node_dealing.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/nodes.hpp"
@@ -113,7 +114,8 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
     : mesh_(world, config.grid(world.size())),
       config_(config),
       dp_of_rank_(dp_of_ranks(mesh_.grid())),
-      node_of_rank_(nodes_of_ranks(mesh_.world())) {
+      node_of_rank_(nodes_of_ranks(mesh_.world())),
+      node_(ranks_of_node(mesh_.world())) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
   prepare_exchange(mesh_.world(), exchange_options());
@@ -207,7 +209,7 @@ ExchangeOptions DataService::exchange_options() const noexcept {
 
 void DataService::plan(Step& step, const PlanSettings& settings) const {
   const DpRank rank{mesh_.here().dp};
-  step.dealt = deal_step(step.table, settings, step.index, step.trees);
+  step.dealt = deal_on_node(node_, step.table, settings, step.index, step.trees);
   const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
   std::vector<std::int64_t> needed;
   for (const GroupCount& count : own) needed.push_back(count.needed);
