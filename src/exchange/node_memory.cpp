@@ -17,6 +17,7 @@
 
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
+#include "evenkeel/mesh/nodes.hpp"
 
 namespace evenkeel {
 namespace {
@@ -41,12 +42,6 @@ std::vector<Introduction> gather(const boost::mpi::communicator& node, const Int
       MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof(Introduction), MPI_BYTE, MPI_Comm(node)),
       "MPI_Allgather");
   return all;
-}
-
-boost::mpi::communicator ranks_of_this_node(const boost::mpi::communicator& comm) {
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  return {node, boost::mpi::comm_take_ownership};
 }
 
 int delete_node_memory(MPI_Comm, int, void* memory, void*) {
@@ -116,7 +111,7 @@ NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
 
 NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
     : processes_(static_cast<std::size_t>(comm.size()), 0) {
-  const boost::mpi::communicator node = ranks_of_this_node(comm);
+  const boost::mpi::communicator node = ranks_of_node(comm);
   one_node_ = node.size() == comm.size();
   any_neighbours_ = boost::mpi::all_reduce(comm, node.size() > 1, std::logical_or<>());
   meet_neighbours(node, comm.rank());

@@ -9,6 +9,7 @@
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/exchange/node_dealing.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/nodes.hpp"
@@ -113,7 +114,8 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
     : mesh_(world, config.grid(world.size())),
       config_(config),
       dp_of_rank_(dp_of_ranks(mesh_.grid())),
-      node_of_rank_(nodes_of_ranks(mesh_.world())) {
+      node_of_rank_(nodes_of_ranks(mesh_.world())),
+      node_(ranks_of_node(mesh_.world())) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
   prepare_exchange(mesh_.world(), exchange_options());
@@ -137,8 +139,9 @@ Step DataService::step(const Reader& read, std::string_view profile) {
 }
 
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
+  Stopwatch stopwatch;
   const std::optional<ErrorReport> error = try_locally([&] { require_valid_samples(mine); });
-  return run_step(std::move(mine), error, profile, 0);
+  return run_step(std::move(mine), error, profile, stopwatch.lap());
 }
 
 Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
@@ -149,16 +152,18 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   step.profile = profile;
   step.seconds.read = read_seconds;
   Stopwatch stopwatch;
-  step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), error);
-  step.fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
+  GatheredLengths gathered = gather_lengths(
+      mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine), error);
+  step.table = std::move(gathered.table);
+  step.fields = at_least_tokens(std::move(gathered.fields));
   if (config_.prefix == PrefixSharing::trees)
     step.trees = agree_on_trees(mesh_.world(), step.table, mine, exchange_options());
   step.seconds.gather = stopwatch.lap();
-  plan(step, settings);
-  step.seconds.plan = stopwatch.lap();
+  plan(step, settings, stopwatch);
   exchange(step, settings, mine);
-  weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  weigh(step, settings);
+  step.seconds.pack = stopwatch.lap();
   step.waited = step.seconds.total();
   if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(std::move(mine));
   ++next_step_;
@@ -175,19 +180,20 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   step.fields = std::move(before.fields);
   step.trees = std::move(before.trees);
   step.samples = std::move(before.samples);
-  plan(step, settings);
-  step.seconds.plan = stopwatch.lap();
+  plan(step, settings, stopwatch);
   const bool alike = cut_alike(before, step, plan_settings(before.profile), settings);
   if (alike && step.plan == before.plan) {
     step.micro_batches = std::move(before.micro_batches);
   } else if (alike && !step.dealt.shared) {
     put_together_anew(before, step, settings);
+    step.seconds.pack = stopwatch.lap();
   } else {
     exchange(step, settings, kept_samples(step));
   }
   add_fields(step, settings, added);
-  weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  weigh(step, settings);
+  step.seconds.pack += stopwatch.lap();
   step.waited = step.seconds.total();
   return step;
 }
@@ -203,19 +209,28 @@ ExchangeOptions DataService::exchange_options() const noexcept {
   return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies};
 }
 
-void DataService::plan(Step& step, const PlanSettings& settings) const {
+void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const {
   const DpRank rank{mesh_.here().dp};
-  step.dealt = deal_step(step.table, settings, step.index, step.trees);
+  step.dealt = deal_on_node(node_, step.table, settings, step.index, step.trees);
   const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
+  step.seconds.plan = stopwatch.lap();
+  const std::vector<std::int64_t> agreed = agree_on_counts(step, own, settings);
+  step.seconds.agree = stopwatch.lap();
+  step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, settings);
+  step.seconds.plan += stopwatch.lap();
+}
+
+std::vector<std::int64_t> DataService::agree_on_counts(const Step& step, std::span<const GroupCount> own,
+                                                       const PlanSettings& settings) const {
   std::vector<std::int64_t> needed;
   for (const GroupCount& count : own) needed.push_back(count.needed);
   std::vector<std::int64_t> largest(needed.size());
   boost::mpi::all_reduce(mesh_.along(Axis::dp), needed.data(),
                          narrow<int>(std::ssize(needed), "mini-batches"), largest.data(),
                          boost::mpi::maximum<std::int64_t>());
-  const std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
+  std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
   require_equal_plans(mesh_.world(), plan_hash(step.dealt.shares, agreed));
-  step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, settings);
+  return agreed;
 }
 
 StepTransfer DataService::transfer_of(const Step& step, const PlanSettings& settings,

@@ -25,11 +25,11 @@ std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world
 // The slowest rank's seconds on rank 0.
 void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
   const PhaseSeconds& s = mine.seconds;
-  const std::array<double, 5> values{s.read, s.gather, s.plan, s.exchange, mine.waited};
-  std::array<double, 5> slowest{};
-  boost::mpi::reduce(world, values.data(), 5, slowest.data(), boost::mpi::maximum<double>(), 0);
-  figures.seconds = {slowest[0], slowest[1], slowest[2], slowest[3]};
-  figures.waited = slowest[4];
+  const std::array<double, 7> values{s.read, s.gather, s.plan, s.agree, s.exchange, s.pack, mine.waited};
+  std::array<double, 7> slowest{};
+  boost::mpi::reduce(world, values.data(), 7, slowest.data(), boost::mpi::maximum<double>(), 0);
+  figures.seconds = {slowest[0], slowest[1], slowest[2], slowest[3], slowest[4], slowest[5]};
+  figures.waited = slowest[6];
 }
 
 // The plans of all DP ranks, on world rank 0, from the ranks of the grid's line through it.

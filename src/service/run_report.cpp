@@ -34,7 +34,9 @@ struct Totals {
     seconds.read += s.seconds.read;
     seconds.gather += s.seconds.gather;
     seconds.plan += s.seconds.plan;
+    seconds.agree += s.seconds.agree;
     seconds.exchange += s.seconds.exchange;
+    seconds.pack += s.seconds.pack;
     waited += s.waited;
   }
 
@@ -138,9 +140,10 @@ std::string sharing_rows(const Totals& t) {
 std::string traffic_rows(const Totals& t) {
   return row("bytes between ranks", bytes_text(t.sent)) + row("bytes a rank kept", bytes_text(t.kept)) +
          row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
-         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})",
+         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, agree {:.3f}, exchange "
+                                    "{:.3f}, pack {:.3f})",
                                     t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
-                                    t.seconds.exchange)) +
+                                    t.seconds.agree, t.seconds.exchange, t.seconds.pack)) +
          row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
 }
 
@@ -151,11 +154,8 @@ nlohmann::json json_of(const StepBalance& balance) {
 }
 
 nlohmann::json json_of(const PhaseSeconds& s) {
-  return {{"read", s.read},
-          {"gather", s.gather},
-          {"plan", s.plan},
-          {"exchange", s.exchange},
-          {"total", s.total()}};
+  return {{"read", s.read},         {"gather", s.gather}, {"plan", s.plan},    {"agree", s.agree},
+          {"exchange", s.exchange}, {"pack", s.pack},     {"total", s.total()}};
 }
 
 nlohmann::json json_of(const std::optional<SharingSavings>& sharing, std::int64_t repeated_by_cap) {

@@ -101,11 +101,15 @@ TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
-  double sum = 0;
-  for (const auto& row : report.at("phases")) sum += row.at("ms").get<double>();
   const double step = report.at("phases").back().at("ms");
   EXPECT_EQ(report.at("phases").back().at("phase"), "step");
-  EXPECT_NEAR(sum, 2 * step, 1e-6 * step);
+  for (const char* column : {"ms", "front_ms"}) {
+    double sum = 0;
+    for (const auto& row : report.at("phases")) sum += row.at(column).get<double>();
+    EXPECT_NEAR(sum, 2 * step, 1e-6 * step) << column;
+  }
+  const double planning = report.at("planning").at(0).at("ms_median");
+  EXPECT_NEAR(report.at("planning").at(0).at("share"), planning / step * 100, 1e-6);
   EXPECT_NEAR(report.at("steps").at(0).at("ms_median"), step, 1e-6 * step);
 }
 

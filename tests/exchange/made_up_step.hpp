@@ -52,8 +52,9 @@ struct MadeUpStep {
       if (id * id % mesh.world().size() == mesh.rank().value()) shapes.push_back(made_up_shape(id));
     }
     const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
-    table = gather_lengths(mesh.world(), lengths_of(mine), std::nullopt);
-    fields = agree_on_fields(mesh.world(), mine);
+    GatheredLengths gathered = gather_lengths(mesh.world(), lengths_of(mine), fields_of(mine), std::nullopt);
+    table = std::move(gathered.table);
+    fields = std::move(gathered.fields);
     const DealtStep dealt = deal_step(table, settings, 0);
     plan = plan_step(table, settings);
     const std::vector<MicroBatchPlan>& micro_batches =

@@ -100,7 +100,7 @@ TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro
   const boost::mpi::communicator world;
   const Mesh mesh(world, Grid::fill_dp({1, 1, 0, 1}, {}, world.size()));
   const RaggedBatch mine = made_up_batch({}, {});
-  const LengthTable table = gather_lengths(world, lengths_of(mine), std::nullopt);
+  const LengthTable table = gather_lengths(world, {}, std::nullopt, std::nullopt).table;
   PlanSettings settings;
   settings.dp = world.size();
   const StepPlan plan = plan_step(table, settings);

@@ -21,14 +21,18 @@
 
 namespace evenkeel {
 
+class Stopwatch;
+
 /// Seconds one rank spent in each phase of a step. Phases follow each other; they sum to the step.
 struct PhaseSeconds {
-  double read = 0;      ///< reading or making this rank's samples
+  double read = 0;      ///< reading or making this rank's samples, and looking through them
   double gather = 0;    ///< lengths and fields over all ranks
   double plan = 0;      ///< assignment, counts, micro-batches
-  double exchange = 0;  ///< tokens into packed tensors
+  double agree = 0;     ///< on the count of micro-batches, the wait for other ranks included
+  double exchange = 0;  ///< tokens into packed tensors: moving and packing are one copy
+  double pack = 0;      ///< what is packed without moving: loss weights, sequences put together anew
 
-  [[nodiscard]] double total() const noexcept { return read + gather + plan + exchange; }
+  [[nodiscard]] double total() const noexcept { return read + gather + plan + agree + exchange + pack; }
 };
 
 /// What a step hands one rank, and what it takes to report on it.
@@ -99,7 +103,9 @@ class DataService {
  private:
   [[nodiscard]] Step run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
                               std::string_view profile, double read_seconds);
-  void plan(Step& step, const PlanSettings& settings) const;
+  void plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const;
+  [[nodiscard]] std::vector<std::int64_t> agree_on_counts(const Step& step, std::span<const GroupCount> own,
+                                                          const PlanSettings& settings) const;
   void exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const;
   void put_together_anew(const Step& before, Step& step, const PlanSettings& settings) const;
   void add_fields(Step& step, const PlanSettings& settings, const RaggedBatch& added) const;
@@ -114,6 +120,7 @@ class DataService {
   Config config_;
   std::vector<int> dp_of_rank_;  // where samples are, for their placement; so below
   std::vector<int> node_of_rank_;
+  boost::mpi::communicator node_;  // the ranks of this one's node
   std::int64_t next_step_ = 0;
 };
 
