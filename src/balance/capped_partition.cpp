@@ -13,6 +13,7 @@
 #include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 #include "group_exchanges.hpp"
+#include "packing_search.hpp"
 #include "split_groups.hpp"
 
 namespace evenkeel {
@@ -31,6 +32,11 @@ Partition heaviest_first(const Partition& partition, std::span<const Cost> costs
   for (const auto& entry : order) ordered.push_back(std::move(groups[std::get<3>(entry)]));
   return Partition{ordered};
 }
+
+struct FewestGroups {
+  std::int64_t lower_bound = 0;
+  Partition packing;
+};
 
 /// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
 class LimitedItems {
@@ -88,13 +94,23 @@ class LimitedItems {
     return std::max({lower_bound_, packed_size - probes, std::int64_t{1}});
   }
 
+  /// The smallest packing found, and a bound that is its size where no smaller one exists for certain.
+  [[nodiscard]] FewestGroups fewest() const {
+    FewestGroups fewest{lower_bound_, packed()};
+    for (std::int64_t k = first_probe(fewest.packing.size()); k < fewest.packing.size(); ++k) {
+      if (std::optional<Partition> found = packed_into(k)) fewest.packing = *std::move(found);
+    }
+    search_fewer(fewest);
+    return fewest;
+  }
+
   /// A packing into k groups at most that keeps the limits, if one is found.
   [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
     Partition bins = packed();
     if (bins.size() <= k) return bins;
-    for (std::int64_t count = k; count >= first_probe(bins.size()); --count) {
-      if (std::optional<Partition> found = packed_into(count)) return found;
-    }
+    if (std::optional<Partition> found = packed_into(k)) return found;
+    Partition smallest = fewest().packing;
+    if (smallest.size() <= k) return smallest;
     return std::nullopt;
   }
 
@@ -106,6 +122,21 @@ class LimitedItems {
   }
 
  private:
+  /// Group by group, until that is impossible or the work for it is spent.
+  void search_fewer(FewestGroups& fewest) const {
+    constexpr std::size_t most_items = 512;
+    if (sizes_.size() > most_items) return;
+    std::int64_t steps = (1 << 16) + 1024 * static_cast<std::int64_t>(sizes_.size());
+    while (fewest.packing.size() > fewest.lower_bound && steps > 0) {
+      PackingSearchResult result = search_packing(sizes_, limits_, fewest.packing.size() - 1, steps);
+      if (result.packing) {
+        fewest.packing = *std::move(result.packing);
+      } else if (result.is_proven) {
+        fewest.lower_bound = fewest.packing.size();
+      }
+    }
+  }
+
   [[nodiscard]] bool keeps_limits(const Partition& partition) const {
     const std::vector<std::int64_t> group_sizes = group_sums(partition, sizes_);
     for (std::int64_t g = 0; g < partition.size(); ++g) {
@@ -127,11 +158,8 @@ class LimitedItems {
 GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits) {
   const LimitedItems items(costs, sizes, limits);
   if (costs.empty()) return {};
-  const std::int64_t packed_size = items.packed().size();
-  for (std::int64_t k = items.first_probe(packed_size); k < packed_size; ++k) {
-    if (items.packed_into(k)) return {items.lower_bound(), k};
-  }
-  return {items.lower_bound(), packed_size};
+  const FewestGroups fewest = items.fewest();
+  return {fewest.lower_bound, fewest.packing.size()};
 }
 
 std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,

@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// How many groups a list of items needs under limits.
+/// How many groups a list of items needs under limits: for certain where both numbers are the same.
 struct GroupCount {
   std::int64_t lower_bound = 0;  ///< no packing has fewer
   std::int64_t needed = 0;       ///< the fewest for which a packing was found; >= lower_bound
@@ -18,11 +18,14 @@ struct GroupCount {
 };
 
 /// The smallest number of groups for which a packing under `limits` was found: first-, best- and modified
-/// first-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
-/// on costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined. `costs` and `sizes` have
-/// n entries each. Throws LimitError that names the first item that is above the limits alone, InputError
-/// when the lists differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower
-/// bound.
+/// first-fit-decreasing; at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp on
+/// costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined; up to 512 items an exact
+/// search for one group fewer and so on. That search either finds the fewest, and raises the bound to it, or
+/// ends with its work, 2^16 + 1024 n items looked at: so that the answer never depends on time.
+///
+/// `costs` and `sizes` have n entries each. Throws LimitError that names the first item that is above the
+/// limits alone, InputError when the lists differ in length or karmarkar_karp would. O(n log n) when falling
+/// sizes meet the lower bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
                                       BinLimits limits);
 
