@@ -1,6 +1,7 @@
 #include "evenkeel/balance/capped_partition.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -33,6 +34,43 @@ Partition heaviest_first(const Partition& partition, std::span<const Cost> costs
   return Partition{ordered};
 }
 
+using Deal = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
+
+/// Those that are fast for k groups, the better one first.
+std::span<const Deal> deals_for(std::int64_t k) {
+  static constexpr std::array<Deal, 2> deals = {karmarkar_karp, longest_processing_time};
+  return k > most_differenced_groups ? std::span(deals).subspan(1) : std::span(deals);
+}
+
+/// Of partitions into k groups, the one whose largest sum is the lowest, the first of equals.
+class MostEven {
+ public:
+  MostEven(std::span<const Cost> costs, std::int64_t k)
+      : costs_(costs), goal_(max_sum_lower_bound(costs, k)) {
+    constexpr Cost one_in = 100'000;
+    goal_ += goal_ / one_in;
+  }
+
+  /// Near enough to a bound to stop.
+  [[nodiscard]] Cost goal() const { return goal_; }
+  [[nodiscard]] bool is_even() const { return best_ && largest_ <= goal_; }
+
+  void offer(Partition partition) {
+    const Cost largest = std::ranges::max(group_sums(partition, costs_));
+    if (best_ && largest >= largest_) return;
+    largest_ = largest;
+    best_ = std::move(partition);
+  }
+
+  [[nodiscard]] std::optional<Partition> take() { return std::move(best_); }
+
+ private:
+  std::span<const Cost> costs_;
+  Cost goal_;
+  Cost largest_ = 0;
+  std::optional<Partition> best_;
+};
+
 struct FewestGroups {
   std::int64_t lower_bound = 0;
   Partition packing;
@@ -53,14 +91,6 @@ class LimitedItems {
 
   [[nodiscard]] std::int64_t lower_bound() const { return lower_bound_; }
 
-  /// Karmarkar-Karp on costs, or longest processing time where that is slow, if it keeps the limits on sizes.
-  [[nodiscard]] std::optional<Partition> balanced(std::int64_t k) const {
-    Partition partition =
-        k > most_differenced_groups ? longest_processing_time(costs_, k) : karmarkar_karp(costs_, k);
-    if (!keeps_limits(partition)) return std::nullopt;
-    return partition;
-  }
-
   /// The smallest of the packings by falling size, the first of equals.
   [[nodiscard]] Partition packed() const {
     Partition smallest = first_fit_decreasing(sizes_, limits_);
@@ -74,9 +104,8 @@ class LimitedItems {
 
   /// A packing into k groups that keeps the limits, if one is found: the most even one first.
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
-    if (std::optional<Partition> found = balanced(k)) return found;
-    for (const auto& deal : {karmarkar_karp, longest_processing_time}) {
-      if (deal == karmarkar_karp && k > most_differenced_groups) continue;
+    if (std::optional<Partition> found = dealt_by(deals_for(k).front(), k)) return found;
+    for (const Deal deal : deals_for(k)) {
       const Partition start = deal(sizes_, k, GroupSize::free);
       GroupExchanges groups(start, sizes_, {.sizes = {}, .limits = {.max_items = limits_.max_items}});
       groups.even_out(limits_.max_size);
@@ -114,11 +143,18 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  [[nodiscard]] Partition evened_out(const Partition& start, std::int64_t k) const {
-    const Partition split = split_groups(start, costs_, k);
-    GroupExchanges groups(split, costs_, {.sizes = sizes_, .limits = limits_});
-    groups.even_out(max_sum_lower_bound(costs_, k));
-    return heaviest_first(groups.result(), costs_);
+  /// The most even of what the starts lead to, or the first that ends near the bound; nothing when none keeps
+  /// the limits.
+  [[nodiscard]] std::optional<Partition> most_even(std::int64_t k) const {
+    MostEven best(costs_, k);
+    for (const Deal deal : deals_for(k)) {
+      if (const std::optional<Partition> start = dealt_by(deal, k))
+        best.offer(evened_out(*start, best.goal()));
+      if (best.is_even()) return best.take();
+    }
+    if (const std::optional<Partition> start = packed_into_at_most(k))
+      best.offer(evened_out(split_groups(*start, costs_, k), best.goal()));
+    return best.take();
   }
 
  private:
@@ -135,6 +171,18 @@ class LimitedItems {
         fewest.lower_bound = fewest.packing.size();
       }
     }
+  }
+
+  /// By an algorithm that looks at costs only, if that keeps the limits on sizes.
+  [[nodiscard]] std::optional<Partition> dealt_by(Deal deal, std::int64_t k) const {
+    Partition partition = deal(costs_, k, GroupSize::free);
+    if (!keeps_limits(partition)) return std::nullopt;
+    return partition;
+  }
+
+  [[nodiscard]] Partition evened_out(const Partition& start, Cost goal) const {
+    GroupExchanges groups(start, costs_, {.sizes = sizes_, .limits = limits_});
+    return groups.even_out(goal) ? heaviest_first(groups.result(), costs_) : heaviest_first(start, costs_);
   }
 
   [[nodiscard]] bool keeps_limits(const Partition& partition) const {
@@ -169,9 +217,7 @@ std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
   if (costs.empty() && k == 0) return Partition{};
   balance_checks::require_groups(k);
   if (k < items.lower_bound()) return std::nullopt;
-  if (std::optional<Partition> partition = items.balanced(k)) return partition;
-  if (const std::optional<Partition> start = items.packed_into_at_most(k)) return items.evened_out(*start, k);
-  return std::nullopt;
+  return items.most_even(k);
 }
 
 Partition partition_under_limits(std::span<const Cost> costs, std::span<const std::int64_t> sizes,

@@ -30,14 +30,16 @@ struct GroupCount {
                                       BinLimits limits);
 
 /// Deals n items into exactly k groups, balanced on `costs`, none above `limits` on `sizes`: always. Groups
-/// may be empty when k > n. Karmarkar-Karp on costs (longest processing time above 16384 groups, where that
-/// is slow) where it keeps the limits; otherwise bins by falling size, spread over k groups and improved by
-/// moves and swaps that keep the limits. Groups come heaviest first.
+/// may be empty when k > n. Starts are Karmarkar-Karp on costs (not above 16384 groups, where that is slow)
+/// and longest processing time where they keep the limits, then bins by falling size spread over k groups.
+/// Each is improved by moves and swaps that keep the limits; the first that ends within 10 parts in a million
+/// of max_sum_lower_bound is the result, or else the most even one. Groups come heaviest first, by falling
+/// (cost, count, first item), their items ascending.
 ///
 /// Succeeds for every k >= count_groups(costs, sizes, limits).needed (also k = 0 for no items); throws
 /// LimitError when no packing into k groups was found, and as count_groups does. Costs (what is balanced) and
-/// sizes (what is capped) may be different quantities. Deterministic, local, O(n log n) when Karmarkar-Karp
-/// keeps the limits.
+/// sizes (what is capped) may be different quantities. Deterministic, local; the work of the improvement is
+/// bounded by a count, O(n).
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs,
                                                std::span<const std::int64_t> sizes, BinLimits limits,
                                                std::int64_t k);
