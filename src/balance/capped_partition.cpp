@@ -186,13 +186,7 @@ class LimitedItems {
   }
 
   [[nodiscard]] bool keeps_limits(const Partition& partition) const {
-    const std::vector<std::int64_t> group_sizes = group_sums(partition, sizes_);
-    for (std::int64_t g = 0; g < partition.size(); ++g) {
-      const auto count = static_cast<std::int64_t>(partition[g].size());
-      if (group_sizes[static_cast<std::size_t>(g)] > limits_.max_size || count > limits_.max_items)
-        return false;
-    }
-    return true;
+    return balance_checks::are_within(partition, sizes_, limits_);
   }
 
   std::span<const Cost> costs_;
