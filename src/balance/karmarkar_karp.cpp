@@ -82,10 +82,8 @@ class Differencing {
     next_.assign(static_cast<std::size_t>(num_nodes), end_of_list);
     tail_.resize(next_.size());
     std::iota(tail_.begin(), tail_.end(), Node{0});
-    sorted_.resize(static_cast<std::size_t>(num_virtual_));
-    for (std::size_t i = 0; i < sorted_.size(); ++i) sorted_[i].item = static_cast<Item>(i);
-    for (const CostedItem& entry : ascending_items(costs))
-      sorted_.push_back({entry.cost, entry.item + num_virtual_});
+    sorted_ = ascending_items(costs);
+    if (num_virtual_ > 0) put_virtual_items_first();
     order_runs();
   }
 
@@ -126,7 +124,15 @@ class Differencing {
     return {first.sum - smallest, first.sum, first.count, first.head};
   }
 
+  void put_virtual_items_first() {
+    for (CostedItem& entry : sorted_) entry.item += num_virtual_;
+    sorted_.insert(sorted_.begin(), static_cast<std::size_t>(num_virtual_), {});
+    for (std::size_t i = 0; i < static_cast<std::size_t>(num_virtual_); ++i)
+      sorted_[i].item = static_cast<Item>(i);
+  }
+
   void order_runs() {
+    runs_.reserve(sorted_.size() / run_length_);
     for (std::size_t first = 0; first < sorted_.size(); first += run_length_) runs_.push_back(first);
     // Single items are in order already: their spread is their cost.
     if (run_length_ > 1)
