@@ -36,10 +36,12 @@ void add(Table& table, int dp, int rounds) {
     }));
   }
   const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
-  const auto moved = [&](std::int64_t stays) { return static_cast<double>(all - stays); };
-  table.add({dp, n, all, moved(placement.identity_value), moved(placement.value),
-             moved(placement.value) / moved(placement.identity_value),
-             moved(placement.upper_bound) / moved(placement.identity_value), median(seconds) * 1e3});
+  const std::int64_t by_number = all - placement.identity_value;
+  const auto share = [&](std::int64_t stays) {
+    return static_cast<double>(all - stays) / static_cast<double>(by_number);
+  };
+  table.add({dp, n, all, by_number, all - placement.value, share(placement.value),
+             share(placement.upper_bound), median(seconds) * 1e3});
 }
 
 }  // namespace
@@ -49,8 +51,8 @@ Table tokens_moved(const PlanOptions& options) {
               {{"dp", "dp"},
                {"samples", "samples"},
                {"tokens", "tokens"},
-               {"moved_by_number", "moved, part r to rank r", 0},
-               {"moved", "moved, placed", 0},
+               {"moved_by_number", "moved, part r to rank r"},
+               {"moved", "moved, placed"},
                {"ratio", "x", 4},
                {"least_ratio", "its lower bound", 4},
                {"ms_median", "ms, median", 3}});
