@@ -154,10 +154,10 @@ TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
 }
 
 TEST(GridStep, waits_less_at_every_micro_batch_than_dealing_first_does) {
-  // A long tail: one sample in eight has more work than the other seven together.
+  // A few samples have more work than a micro-batch of others can have under the cap.
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 256; ++i)
-    lengths.push_back(i % 8 == 0 ? 3000 + 17 * (i % 96) : 100 + 7 * (i % 31));
+    lengths.push_back(i % 32 == 0 ? 4000 + 17 * (i % 96) : 100 + 7 * (i % 31));
   PlanSettings settings = grid_settings(8, 6000);
   settings.balance.cost = CostModel::flops_7b();
   const double grid = step_waiting(step_balance(plan_step(table_of(lengths), settings))).every_micro_batch;
