@@ -1,6 +1,7 @@
 #include "evenkeel/batch/field.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -59,7 +60,7 @@ Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
   column.own_.resize(column.offset_of(rows));
 #ifndef NDEBUG
   // New memory is zero more often than not, which would hide rows that nobody wrote.
-  std::ranges::fill(column.own_, std::byte{0xA5});
+  if (rows > 0) std::memset(column.own_.data(), 0xA5, column.own_.size());
 #endif
   return column;
 }
@@ -76,7 +77,7 @@ void Column::resize(std::int64_t rows) {
   const std::size_t before = own_.size();
   rows_ = rows;
   own_.resize(offset_of(rows));
-  if (own_.size() > before) std::ranges::fill(std::span(own_).subspan(before), std::byte{0});
+  if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);
 }
 
 std::shared_ptr<const std::byte> Column::lend() {

@@ -16,8 +16,6 @@
 namespace evenkeel {
 namespace {
 
-constexpr int lender = 0;
-
 // Loan n has the word of n modulo this, after the word that is taken; it holds n + 1 once n is returned.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
@@ -97,8 +95,16 @@ Announcement lend(const boost::mpi::communicator& comm, NodeMemory& memory, std:
 /// What a borrower reads, column after column.
 class LentBytes {
  public:
-  LentBytes(NodeMemory& memory, const Announcement& told, std::shared_ptr<Lease> lease)
-      : memory_(memory), extents_(read_extents(memory, lender, told)), lease_(std::move(lease)) {}
+  LentBytes(NodeMemory& memory, int lender, const Announcement& told, std::shared_ptr<Lease> lease)
+      : memory_(memory),
+        lender_(lender),
+        extents_(read_extents(memory, lender, told)),
+        lease_(std::move(lease)) {}
+
+  void skip(const FieldSpec& spec, std::int64_t rows) {
+    const std::size_t bytes = static_cast<std::size_t>(rows) * spec.row_bytes();
+    if (bytes > 0) static_cast<void>(take(bytes));
+  }
 
   [[nodiscard]] Column next(const FieldSpec& spec, std::int64_t rows) {
     const std::size_t bytes = static_cast<std::size_t>(rows) * spec.row_bytes();
@@ -121,7 +127,7 @@ class LentBytes {
         std::shared_ptr<const std::byte> bytes;
       };
       left_ = static_cast<std::size_t>(extent.bytes);
-      const auto held = std::make_shared<Held>(Held{lease_, memory_.hold(lender, extent.place, left_)});
+      const auto held = std::make_shared<Held>(Held{lease_, memory_.hold(lender_, extent.place, left_)});
       at_ = {held, held->bytes.get()};
     }
     std::shared_ptr<const std::byte> taken = at_;
@@ -131,6 +137,7 @@ class LentBytes {
   }
 
   NodeMemory& memory_;
+  int lender_;
   std::vector<Extent> extents_;
   std::shared_ptr<Lease> lease_;
   std::size_t extent_ = 0;
@@ -138,8 +145,23 @@ class LentBytes {
   std::size_t left_ = 0;
 };
 
-void borrow(NodeMemory& memory, const Announcement& told, std::uint64_t number,
-            std::span<const FieldSpec> fields, std::vector<PackedMicroBatch>& micro_batches) {
+void borrow(LentBytes lent, std::span<const FieldSpec> fields,
+            const std::function<bool(const FieldSpec&)>& wanted,
+            std::vector<PackedMicroBatch>& micro_batches) {
+  for (PackedMicroBatch& m : micro_batches) {
+    m.fields.clear();
+    for (const FieldSpec& spec : fields) {
+      const std::int64_t rows = m.rows_of(spec.kind);
+      if (wanted(spec)) {
+        m.fields.push_back(lent.next(spec, rows));
+      } else {
+        lent.skip(spec, rows);
+      }
+    }
+  }
+}
+
+std::shared_ptr<Lease> take_lease(NodeMemory& memory, std::uint64_t number) {
   const std::shared_ptr<std::uint64_t> words = memory.my_words();
   if (number >= num_marks && read_mark(words.get(), number) <= number - num_marks) {
     throw LimitError("shared tensors",
@@ -147,16 +169,13 @@ void borrow(NodeMemory& memory, const Announcement& told, std::uint64_t number,
                          " steps ago; more steps at a time cannot be told apart",
                      "Let go of old steps, or set exchange.tp_copies: own");
   }
-  LentBytes lent(memory, told, std::make_shared<Lease>(words, number));
-  for (PackedMicroBatch& m : micro_batches) {
-    m.fields.clear();
-    for (const FieldSpec& spec : fields) m.fields.push_back(lent.next(spec, m.rows_of(spec.kind)));
-  }
+  return std::make_shared<Lease>(words, number);
 }
 
 }  // namespace
 
-std::optional<ErrorReport> share_columns(const boost::mpi::communicator& comm, NodeMemory& memory,
+std::optional<ErrorReport> share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int lender,
+                                         const std::function<bool(const FieldSpec&)>& wanted,
                                          std::vector<PackedMicroBatch>& micro_batches) {
   if (micro_batches.empty()) return std::nullopt;
   const std::uint64_t number = memory.count_loan();
@@ -171,7 +190,9 @@ std::optional<ErrorReport> share_columns(const boost::mpi::communicator& comm, N
   check_mpi(MPI_Bcast(&told, sizeof told, MPI_BYTE, lender, comm), "MPI_Bcast");
   // A lender that failed says so itself when errors are compared.
   if (comm.rank() != lender && told.num_extents >= 0) {
-    error = try_locally([&] { borrow(memory, told, number, fields, micro_batches); });
+    error = try_locally([&] {
+      borrow({memory, lender, told, take_lease(memory, number)}, fields, wanted, micro_batches);
+    });
   }
   return error;
 }

@@ -150,22 +150,4 @@ void exchange_messages(const boost::mpi::communicator& comm, const std::vector<B
   }
 }
 
-void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blocks, int root,
-                      const ExchangeOptions& options) {
-  if (comm.size() == 1) return;
-  NodeMemory* const memory = shared_memory(comm, options.path);
-  if (memory != nullptr && memory->one_node()) {
-    const bool is_root = comm.rank() == root;
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    std::vector<BlockList> sends(ranks, is_root ? blocks : BlockList());
-    std::vector<BlockList> receives(ranks);
-    (is_root ? sends : receives)[static_cast<std::size_t>(root)] = is_root ? BlockList() : blocks;
-    through_memory(comm, *memory, sends, receives, options.max_message_bytes);
-    return;
-  }
-  for (const MpiDatatype& chunk : blocks.chunks(options.max_message_bytes)) {
-    check_mpi(MPI_Bcast(MPI_BOTTOM, 1, chunk.get(), root, comm), "MPI_Bcast");
-  }
-}
-
 }  // namespace evenkeel

@@ -112,7 +112,6 @@ NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
 NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
     : processes_(static_cast<std::size_t>(comm.size()), 0) {
   const boost::mpi::communicator node = ranks_of_node(comm);
-  one_node_ = node.size() == comm.size();
   any_neighbours_ = boost::mpi::all_reduce(comm, node.size() > 1, std::logical_or<>());
   meet_neighbours(node, comm.rank());
   try {

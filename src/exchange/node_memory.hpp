@@ -63,9 +63,6 @@ class NodeMemory {
   [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
   /// Whether any node has several ranks. The same on every rank.
   [[nodiscard]] bool any_neighbours() const noexcept { return any_neighbours_; }
-  /// Whether all ranks are on one node. The same on every rank.
-  [[nodiscard]] bool one_node() const noexcept { return one_node_; }
-
   /// Whether `rank` is another rank of this node.
   [[nodiscard]] bool is_neighbour(int rank) const noexcept { return process_of(rank) != 0; }
 
@@ -98,7 +95,6 @@ class NodeMemory {
   std::uint64_t num_loans_ = 0;
   std::optional<ErrorReport> obstacle_;
   bool any_neighbours_ = false;
-  bool one_node_ = false;
 };
 
 }  // namespace evenkeel

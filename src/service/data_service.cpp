@@ -12,7 +12,6 @@
 #include "evenkeel/exchange/node_dealing.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/nodes.hpp"
 #include "service/regroup.hpp"
 #include "service/stopwatch.hpp"
 
@@ -113,9 +112,7 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
     : mesh_(world, config.grid(world.size())),
       config_(config),
-      dp_of_rank_(dp_of_ranks(mesh_.grid())),
-      node_of_rank_(nodes_of_ranks(mesh_.world())),
-      node_(ranks_of_node(mesh_.world())) {
+      dp_of_rank_(dp_of_ranks(mesh_.grid())) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
   prepare_exchange(mesh_.world(), exchange_options());
@@ -124,7 +121,7 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
 PlanSettings DataService::plan_settings(std::string_view profile) const {
   PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), profile);
   settings.dp_of_rank = dp_of_rank_;
-  settings.node_of_rank = node_of_rank_;
+  settings.node_of_rank.assign(mesh_.nodes().begin(), mesh_.nodes().end());
   return settings;
 }
 
@@ -211,7 +208,7 @@ ExchangeOptions DataService::exchange_options() const noexcept {
 
 void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const {
   const DpRank rank{mesh_.here().dp};
-  step.dealt = deal_on_node(node_, step.table, settings, step.index, step.trees);
+  step.dealt = deal_on_node(mesh_.node(), step.table, settings, step.index, step.trees);
   const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
   step.seconds.plan = stopwatch.lap();
   const std::vector<std::int64_t> agreed = agree_on_counts(step, own, settings);
@@ -273,7 +270,8 @@ void DataService::add_fields(Step& step, const PlanSettings& settings, const Rag
   }
   step.volume.sent += volume.sent;
   step.volume.kept += volume.kept;
-  step.volume.broadcast += volume.broadcast;
+  step.volume.between_nodes += volume.between_nodes;
+  step.volume.copied += volume.copied;
 }
 
 void DataService::weigh(Step& step, const PlanSettings& settings) const {

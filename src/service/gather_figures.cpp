@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "evenkeel/exchange/shared_heap.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/service/run_report.hpp"
 
@@ -14,12 +15,20 @@ namespace evenkeel {
 namespace {
 
 // Sums on rank 0 over all ranks. Other ranks get what they brought.
-std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world,
+std::array<std::int64_t, 4> sum_of_volumes(const boost::mpi::communicator& world,
                                            const ExchangeVolume& mine) {
-  const std::array<std::int64_t, 3> values{mine.sent, mine.kept, mine.broadcast};
-  std::array<std::int64_t, 3> sums{};
-  boost::mpi::reduce(world, values.data(), 3, sums.data(), std::plus<>(), 0);
+  const std::array<std::int64_t, 4> values{mine.sent, mine.between_nodes, mine.kept, mine.copied};
+  std::array<std::int64_t, 4> sums{};
+  boost::mpi::reduce(world, values.data(), 4, sums.data(), std::plus<>(), 0);
   return sums;
+}
+
+// The most memory of any rank's columns, on rank 0.
+std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
+  const std::int64_t mine = SharedHeap::of_process().usage().peak;
+  std::int64_t most = mine;
+  boost::mpi::reduce(world, mine, most, boost::mpi::maximum<std::int64_t>(), 0);
+  return most;
 }
 
 // The slowest rank's seconds on rank 0.
@@ -106,8 +115,9 @@ void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
 }  // namespace
 
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
-  const std::array<std::int64_t, 3> volumes = sum_of_volumes(mesh.world(), step.volume);
+  const std::array<std::int64_t, 4> volumes = sum_of_volumes(mesh.world(), step.volume);
   StepFigures figures;
+  figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   const std::vector<DpRankPlan> plans = gather_plans(mesh, step.plan);
   if (mesh.rank() != WorldRank{0}) return std::nullopt;
@@ -121,8 +131,9 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   add_sharing(step, figures);
   figures.dp_max_over_mean_before = balance_quality(unbalanced_dp_costs(step.table, settings)).max_over_mean;
   figures.bytes_sent = volumes[0];
-  figures.bytes_kept = volumes[1];
-  figures.bytes_broadcast = volumes[2];
+  figures.bytes_between_nodes = volumes[1];
+  figures.bytes_kept = volumes[2];
+  figures.bytes_copied = volumes[3];
   return figures;
 }
 

@@ -29,8 +29,10 @@ struct Totals {
     repeated_by_cap += s.tokens_repeated_by_cap;
     widest = std::max(widest, s.widest_micro_batch);
     sent += s.bytes_sent;
+    between_nodes += s.bytes_between_nodes;
     kept += s.bytes_kept;
-    broadcast += s.bytes_broadcast;
+    copied += s.bytes_copied;
+    most_memory = std::max(most_memory, s.column_bytes);
     seconds.read += s.seconds.read;
     seconds.gather += s.seconds.gather;
     seconds.plan += s.seconds.plan;
@@ -42,7 +44,7 @@ struct Totals {
 
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
   std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
-  std::int64_t sent = 0, kept = 0, broadcast = 0;
+  std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0, most_memory = 0;
   std::optional<SharingSavings> sharing;
   std::int64_t repeated_by_cap = 0;
   PhaseSeconds seconds;
@@ -138,8 +140,11 @@ std::string sharing_rows(const Totals& t) {
 }
 
 std::string traffic_rows(const Totals& t) {
-  return row("bytes between ranks", bytes_text(t.sent)) + row("bytes a rank kept", bytes_text(t.kept)) +
-         row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
+  return row("bytes between ranks",
+             fmt::format("{}, {} of them between nodes", bytes_text(t.sent), bytes_text(t.between_nodes))) +
+         row("bytes a rank kept", bytes_text(t.kept)) +
+         row("bytes of model-parallel copies", bytes_text(t.copied)) +
+         row("most memory of tensors on a rank", bytes_text(t.most_memory)) +
          row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, agree {:.3f}, exchange "
                                     "{:.3f}, pack {:.3f})",
                                     t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
@@ -185,7 +190,12 @@ nlohmann::json json_of(const StepFigures& f) {
           {"micro_batches_above_cap", f.micro_batches_above_cap},
           {"dp_max_over_mean_before", f.dp_max_over_mean_before},
           {"balance", json_of(f.balance)},
-          {"bytes", {{"sent", f.bytes_sent}, {"kept", f.bytes_kept}, {"broadcast", f.bytes_broadcast}}},
+          {"bytes",
+           {{"sent", f.bytes_sent},
+            {"between_nodes", f.bytes_between_nodes},
+            {"kept", f.bytes_kept},
+            {"copied", f.bytes_copied}}},
+          {"column_bytes", f.column_bytes},
           {"seconds", json_of(f.seconds)},
           {"waited_seconds", f.waited},
           {"sharing", json_of(f.sharing, f.tokens_repeated_by_cap)},

@@ -147,25 +147,5 @@ INSTANTIATE_TEST_SUITE_P(
                                      ExchangePath::alltoallv, ExchangePath::shared_memory),
                      testing::Values(1, 8, 13, 100, default_max_message_bytes)));
 
-class BroadcastBlocks : public testing::TestWithParam<ExchangePath> {};
-
-TEST_P(BroadcastBlocks, every_rank_gets_the_roots_bytes_in_chunks) {
-  const boost::mpi::communicator world;
-  for (int root = 0; root < world.size(); ++root) {
-    Bytes bytes = world.rank() == root ? counting_bytes(50, 9) : Bytes(50);
-    BlockList blocks;
-    blocks.add(bytes.data(), 20);
-    blocks.add(bytes.data() + 30, 20);
-    broadcast_blocks(world, blocks, root, {GetParam(), 7});
-    const Bytes expected = counting_bytes(50, 9);
-    EXPECT_TRUE(std::equal(expected.begin(), expected.begin() + 20, bytes.begin()));
-    EXPECT_TRUE(std::equal(expected.begin() + 30, expected.end(), bytes.begin() + 30));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Paths, BroadcastBlocks,
-                         testing::Values(ExchangePath::automatic, ExchangePath::point_to_point,
-                                         ExchangePath::alltoallv, ExchangePath::shared_memory));
-
 }  // namespace
 }  // namespace evenkeel

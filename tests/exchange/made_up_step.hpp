@@ -38,6 +38,11 @@ inline std::vector<Grid> grids_of(int ranks) {
   return grids;
 }
 
+/// The rank that brings a sample.
+inline int made_up_owner(std::int64_t id, int ranks) {
+  return static_cast<int>(id * id % ranks);
+}
+
 /// A step over one mesh with made-up samples, from the gathered lengths to the packed micro-batches.
 struct MadeUpStep {
   MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra, const ExchangeOptions& options)
@@ -49,7 +54,7 @@ struct MadeUpStep {
     settings.micro_batch.max_tokens = 160;
     std::vector<SampleShape> shapes;
     for (std::int64_t id = 0; id < num_samples; ++id) {
-      if (id * id % mesh.world().size() == mesh.rank().value()) shapes.push_back(made_up_shape(id));
+      if (made_up_owner(id, mesh.world().size()) == mesh.rank().value()) shapes.push_back(made_up_shape(id));
     }
     const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
     GatheredLengths gathered = gather_lengths(mesh.world(), lengths_of(mine), fields_of(mine), std::nullopt);

@@ -1,3 +1,4 @@
+#include "evenkeel/exchange/recipients.hpp"
 #include "made_up_step.hpp"
 
 namespace evenkeel {
@@ -73,26 +74,42 @@ TEST(SampleExchangeStep, fields_that_the_source_supplies_are_moved_not_derived) 
   }
 }
 
-TEST(SampleExchangeStep, each_true_token_travels_once_to_its_place_plus_one_for_each_cut) {
+// The tokens that a rank needs of a sequence: its rows, and the one after each run that does not end it.
+std::int64_t tokens_needed(const PackedMicroBatch& m, std::int64_t sequence) {
+  const std::int64_t length = m.samples[static_cast<std::size_t>(sequence)].length();
+  std::int64_t tokens = 0;
+  for (const RowRange run : cp_runs(m.layout.aligned_length(sequence), m.layout.cp(), m.cp_rank)) {
+    if (run.begin >= length) continue;
+    tokens += std::min(run.end, length) - run.begin + (run.end < length ? 1 : 0);
+  }
+  return tokens;
+}
+
+TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_place) {
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_of(world.size())) {
-    if (grid.sizes().pp != 1) continue;
     const MadeUpStep step(grid, CpLayout::zigzag, {}, {});
-    std::int64_t rows = 0;
-    for (const LengthEntry& entry : step.table.entries()) rows += entry.shape.length();
-    std::int64_t cuts = 0;
-    for (const LengthEntry& entry : step.table.entries()) {
-      const std::int64_t chunk =
-          align_up(entry.shape.length(), step.settings.alignment()) / step.settings.cp.chunks();
-      // The two chunks in the middle stand on one rank, so the cut between them costs nothing.
-      for (std::int64_t at = chunk; chunk > 0 && at < entry.shape.length(); at += chunk) {
-        const bool middle = step.settings.cp.size > 1 && at == chunk * step.settings.cp.size;
-        if (!middle) ++cuts;
+    const std::span<const int> nodes = step.mesh.nodes();
+    const std::size_t self = step.mesh.rank().index();
+    std::int64_t needed = 0;
+    std::int64_t needed_of_other_nodes = 0;
+    const bool receives = recipients_of(grid, nodes)[self] == world.rank();
+    for (const PackedMicroBatch& m : step.packed) {
+      if (!receives || m.find("input_ids") == nullptr) continue;
+      for (std::int64_t i = 0; i < m.layout.size(); ++i) {
+        const SampleId id = m.samples[static_cast<std::size_t>(i)].id;
+        if (id == filler_sample) continue;
+        const auto owner = static_cast<std::size_t>(made_up_owner(id.value(), world.size()));
+        needed += tokens_needed(m, i);
+        if (nodes[owner] != nodes[self]) needed_of_other_nodes += tokens_needed(m, i);
       }
     }
-    const std::int64_t moved =
-        boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
-    EXPECT_EQ(moved, (rows + cuts) * static_cast<std::int64_t>(sizeof(std::int64_t)));
+    const auto sum = [&](std::int64_t of_rank) {
+      return boost::mpi::all_reduce(world, of_rank, std::plus<>());
+    };
+    constexpr std::int64_t token_bytes = sizeof(std::int64_t);
+    EXPECT_EQ(sum(step.volume.sent + step.volume.kept), sum(needed) * token_bytes);
+    EXPECT_EQ(sum(step.volume.between_nodes), sum(needed_of_other_nodes) * token_bytes);
   }
 }
 

@@ -31,18 +31,18 @@ void expect_as_made_up(const std::vector<PackedMicroBatch>& micro_batches) {
   }
 }
 
-bool is_first() {
-  return boost::mpi::communicator().rank() == 0;
+bool lends(const MadeUpStep& step) {
+  return step.mesh.model_parallel_on_node().rank() == 0;
 }
 
-TEST(TensorsInCommon, large_ones_are_read_where_the_first_rank_has_them) {
-  const boost::mpi::communicator world;
+TEST(TensorsInCommon, large_ones_are_read_where_the_lender_has_them) {
   const auto step = step_in_common();
+  const bool is_alone = step->mesh.model_parallel_on_node().size() == 1;
   for (const PackedMicroBatch& m : std::as_const(step->packed)) {
-    EXPECT_EQ(m.find("image")->is_borrowed(), world.size() > 1);
-    EXPECT_EQ(m.find("loss_mask")->is_borrowed(), is_first() && world.size() > 1) << "small ones are copied";
+    EXPECT_EQ(m.find("image")->is_borrowed(), !is_alone);
+    EXPECT_EQ(m.find("loss_mask")->is_borrowed(), !is_alone && lends(*step)) << "small ones are copied";
   }
-  EXPECT_EQ(step->volume.broadcast, 0);
+  EXPECT_EQ(step->volume.copied, 0);
   expect_as_made_up(step->packed);
 }
 
@@ -60,14 +60,15 @@ TEST(TensorsInCommon, what_one_rank_writes_no_other_sees) {
   }
 }
 
-TEST(TensorsInCommon, stay_as_they_are_however_early_the_first_rank_lets_go_of_them) {
+TEST(TensorsInCommon, stay_as_they_are_however_early_the_lender_lets_go_of_them) {
   const boost::mpi::communicator world;
   std::vector<std::unique_ptr<MadeUpStep>> held;
   for (int round = 0; round < 4; ++round) {
     auto step = step_in_common();
-    if (!is_first()) held.push_back(std::move(step));
+    const bool is_lender = lends(*step);
+    if (!is_lender) held.push_back(std::move(step));
     step.reset();
-    if (!is_first()) continue;
+    if (!is_lender) continue;
     // Whatever memory is free gets other contents.
     std::vector<Column> others;
     for (int i = 0; i < 20; ++i) std::ranges::fill(others.emplace_back(image, 100).bytes(), std::byte{0xEE});
@@ -81,7 +82,7 @@ TEST(TensorsInCommon, outlive_the_mesh_they_came_through) {
   std::vector<PackedMicroBatch> kept;
   {
     const auto step = step_in_common();
-    if (!is_first()) kept = std::move(step->packed);
+    if (!lends(*step)) kept = std::move(step->packed);
   }
   for (int round = 0; round < 3; ++round) expect_as_made_up(step_in_common()->packed);
   expect_as_made_up(kept);

@@ -33,9 +33,4 @@ void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOption
 void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
                        const std::vector<BlockList>& receives, const ExchangeOptions& options);
 
-/// Collective over `comm`: the blocks of rank `root` fill the blocks of all others, which must have equal
-/// bytes.
-void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blocks, int root,
-                      const ExchangeOptions& options);
-
 }  // namespace evenkeel

@@ -118,9 +118,7 @@ class DataService {
 
   Mesh mesh_;
   Config config_;
-  std::vector<int> dp_of_rank_;  // where samples are, for their placement; so below
-  std::vector<int> node_of_rank_;
-  boost::mpi::communicator node_;  // the ranks of this one's node
+  std::vector<int> dp_of_rank_;
   std::int64_t next_step_ = 0;
 };
 
