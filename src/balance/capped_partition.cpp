@@ -1,6 +1,7 @@
 #include "evenkeel/balance/capped_partition.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 #include "group_exchanges.hpp"
+#include "packing_search.hpp"
 #include "split_groups.hpp"
 
 namespace evenkeel {
@@ -32,6 +34,48 @@ Partition heaviest_first(const Partition& partition, std::span<const Cost> costs
   return Partition{ordered};
 }
 
+using Deal = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
+
+/// Those that are fast for k groups, the better one first.
+std::span<const Deal> deals_for(std::int64_t k) {
+  static constexpr std::array<Deal, 2> deals = {karmarkar_karp, longest_processing_time};
+  return k > most_differenced_groups ? std::span(deals).subspan(1) : std::span(deals);
+}
+
+/// Of partitions into k groups, the one whose largest sum is the lowest, the first of equals.
+class MostEven {
+ public:
+  MostEven(std::span<const Cost> costs, std::int64_t k)
+      : costs_(costs), goal_(max_sum_lower_bound(costs, k)) {
+    constexpr Cost one_in = 100'000;
+    goal_ += goal_ / one_in;
+  }
+
+  /// Near enough to a bound to stop.
+  [[nodiscard]] Cost goal() const { return goal_; }
+  [[nodiscard]] bool is_even() const { return best_ && largest_ <= goal_; }
+
+  void offer(Partition partition) {
+    const Cost largest = std::ranges::max(group_sums(partition, costs_));
+    if (best_ && largest >= largest_) return;
+    largest_ = largest;
+    best_ = std::move(partition);
+  }
+
+  [[nodiscard]] std::optional<Partition> take() { return std::move(best_); }
+
+ private:
+  std::span<const Cost> costs_;
+  Cost goal_;
+  Cost largest_ = 0;
+  std::optional<Partition> best_;
+};
+
+struct FewestGroups {
+  std::int64_t lower_bound = 0;
+  Partition packing;
+};
+
 /// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
 class LimitedItems {
  public:
@@ -47,14 +91,6 @@ class LimitedItems {
 
   [[nodiscard]] std::int64_t lower_bound() const { return lower_bound_; }
 
-  /// Karmarkar-Karp on costs, or longest processing time where that is slow, if it keeps the limits on sizes.
-  [[nodiscard]] std::optional<Partition> balanced(std::int64_t k) const {
-    Partition partition =
-        k > most_differenced_groups ? longest_processing_time(costs_, k) : karmarkar_karp(costs_, k);
-    if (!keeps_limits(partition)) return std::nullopt;
-    return partition;
-  }
-
   /// The smallest of the packings by falling size, the first of equals.
   [[nodiscard]] Partition packed() const {
     Partition smallest = first_fit_decreasing(sizes_, limits_);
@@ -68,9 +104,8 @@ class LimitedItems {
 
   /// A packing into k groups that keeps the limits, if one is found: the most even one first.
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
-    if (std::optional<Partition> found = balanced(k)) return found;
-    for (const auto& deal : {karmarkar_karp, longest_processing_time}) {
-      if (deal == karmarkar_karp && k > most_differenced_groups) continue;
+    if (std::optional<Partition> found = dealt_by(deals_for(k).front(), k)) return found;
+    for (const Deal deal : deals_for(k)) {
       const Partition start = deal(sizes_, k, GroupSize::free);
       GroupExchanges groups(start, sizes_, {.sizes = {}, .limits = {.max_items = limits_.max_items}});
       groups.even_out(limits_.max_size);
@@ -88,32 +123,70 @@ class LimitedItems {
     return std::max({lower_bound_, packed_size - probes, std::int64_t{1}});
   }
 
+  /// The smallest packing found, and a bound that is its size where no smaller one exists for certain.
+  [[nodiscard]] FewestGroups fewest() const {
+    FewestGroups fewest{lower_bound_, packed()};
+    for (std::int64_t k = first_probe(fewest.packing.size()); k < fewest.packing.size(); ++k) {
+      if (std::optional<Partition> found = packed_into(k)) fewest.packing = *std::move(found);
+    }
+    search_fewer(fewest);
+    return fewest;
+  }
+
   /// A packing into k groups at most that keeps the limits, if one is found.
   [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
     Partition bins = packed();
     if (bins.size() <= k) return bins;
-    for (std::int64_t count = k; count >= first_probe(bins.size()); --count) {
-      if (std::optional<Partition> found = packed_into(count)) return found;
-    }
+    if (std::optional<Partition> found = packed_into(k)) return found;
+    Partition smallest = fewest().packing;
+    if (smallest.size() <= k) return smallest;
     return std::nullopt;
   }
 
-  [[nodiscard]] Partition evened_out(const Partition& start, std::int64_t k) const {
-    const Partition split = split_groups(start, costs_, k);
-    GroupExchanges groups(split, costs_, {.sizes = sizes_, .limits = limits_});
-    groups.even_out(max_sum_lower_bound(costs_, k));
-    return heaviest_first(groups.result(), costs_);
+  /// The most even of what the starts lead to, or the first that ends near the bound; nothing when none keeps
+  /// the limits.
+  [[nodiscard]] std::optional<Partition> most_even(std::int64_t k) const {
+    MostEven best(costs_, k);
+    for (const Deal deal : deals_for(k)) {
+      if (const std::optional<Partition> start = dealt_by(deal, k))
+        best.offer(evened_out(*start, best.goal()));
+      if (best.is_even()) return best.take();
+    }
+    if (const std::optional<Partition> start = packed_into_at_most(k))
+      best.offer(evened_out(split_groups(*start, costs_, k), best.goal()));
+    return best.take();
   }
 
  private:
-  [[nodiscard]] bool keeps_limits(const Partition& partition) const {
-    const std::vector<std::int64_t> group_sizes = group_sums(partition, sizes_);
-    for (std::int64_t g = 0; g < partition.size(); ++g) {
-      const auto count = static_cast<std::int64_t>(partition[g].size());
-      if (group_sizes[static_cast<std::size_t>(g)] > limits_.max_size || count > limits_.max_items)
-        return false;
+  /// Group by group, until that is impossible or the work for it is spent.
+  void search_fewer(FewestGroups& fewest) const {
+    constexpr std::size_t most_items = 512;
+    if (sizes_.size() > most_items) return;
+    std::int64_t steps = (1 << 16) + 1024 * static_cast<std::int64_t>(sizes_.size());
+    while (fewest.packing.size() > fewest.lower_bound && steps > 0) {
+      PackingSearchResult result = search_packing(sizes_, limits_, fewest.packing.size() - 1, steps);
+      if (result.packing) {
+        fewest.packing = *std::move(result.packing);
+      } else if (result.is_proven) {
+        fewest.lower_bound = fewest.packing.size();
+      }
     }
-    return true;
+  }
+
+  /// By an algorithm that looks at costs only, if that keeps the limits on sizes.
+  [[nodiscard]] std::optional<Partition> dealt_by(Deal deal, std::int64_t k) const {
+    Partition partition = deal(costs_, k, GroupSize::free);
+    if (!keeps_limits(partition)) return std::nullopt;
+    return partition;
+  }
+
+  [[nodiscard]] Partition evened_out(const Partition& start, Cost goal) const {
+    GroupExchanges groups(start, costs_, {.sizes = sizes_, .limits = limits_});
+    return groups.even_out(goal) ? heaviest_first(groups.result(), costs_) : heaviest_first(start, costs_);
+  }
+
+  [[nodiscard]] bool keeps_limits(const Partition& partition) const {
+    return balance_checks::are_within(partition, sizes_, limits_);
   }
 
   std::span<const Cost> costs_;
@@ -127,11 +200,8 @@ class LimitedItems {
 GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits) {
   const LimitedItems items(costs, sizes, limits);
   if (costs.empty()) return {};
-  const std::int64_t packed_size = items.packed().size();
-  for (std::int64_t k = items.first_probe(packed_size); k < packed_size; ++k) {
-    if (items.packed_into(k)) return {items.lower_bound(), k};
-  }
-  return {items.lower_bound(), packed_size};
+  const FewestGroups fewest = items.fewest();
+  return {fewest.lower_bound, fewest.packing.size()};
 }
 
 std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
@@ -141,9 +211,7 @@ std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
   if (costs.empty() && k == 0) return Partition{};
   balance_checks::require_groups(k);
   if (k < items.lower_bound()) return std::nullopt;
-  if (std::optional<Partition> partition = items.balanced(k)) return partition;
-  if (const std::optional<Partition> start = items.packed_into_at_most(k)) return items.evened_out(*start, k);
-  return std::nullopt;
+  return items.most_even(k);
 }
 
 Partition partition_under_limits(std::span<const Cost> costs, std::span<const std::int64_t> sizes,

@@ -1,6 +1,7 @@
 #include "checks.hpp"
 
 #include <string>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 
@@ -39,6 +40,15 @@ std::int64_t checked_sum_within(std::span<const std::int64_t> sizes, BinLimits l
     }
   }
   return sum;
+}
+
+bool are_within(const Partition& groups, std::span<const std::int64_t> sizes, BinLimits limits) {
+  const std::vector<std::int64_t> sums = group_sums(groups, sizes);
+  for (std::int64_t g = 0; g < groups.size(); ++g) {
+    const auto count = static_cast<std::int64_t>(groups[g].size());
+    if (sums[static_cast<std::size_t>(g)] > limits.max_size || count > limits.max_items) return false;
+  }
+  return true;
 }
 
 }  // namespace evenkeel::balance_checks

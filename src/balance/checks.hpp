@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/partition.hpp"
 
 namespace evenkeel::balance_checks {
 
@@ -21,6 +22,9 @@ void require_groups(std::int64_t k);
 /// Throws InputError as checked_sum does, and LimitError naming the first item that fits no empty bin.
 /// Returns the sum.
 std::int64_t checked_sum_within(std::span<const std::int64_t> sizes, BinLimits limits);
+
+/// Whether no group holds more than the limits allow.
+bool are_within(const Partition& groups, std::span<const std::int64_t> sizes, BinLimits limits);
 
 /// Rounded up. Preconditions: value >= 0, divisor >= 1.
 constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -25,12 +26,11 @@ namespace {
 using Node = std::int32_t;
 constexpr Node end_of_list = -1;
 
-/// A non-empty set: a linked list of nodes.
+/// A non-empty set: a linked list of nodes. Small, since sets move about in their states.
 struct Set {
   Cost sum = 0;
   std::int32_t count = 0;
   Node head = 0;
-  Node tail = 0;
 };
 
 constexpr bool is_greater(const Set& left, const Set& right) noexcept {
@@ -80,10 +80,10 @@ class Differencing {
     num_virtual_ = balance_checks::ceil_div(n, run_length) * run_length - n;
     const auto num_nodes = narrow<std::int32_t>(n + num_virtual_, "number of items");
     next_.assign(static_cast<std::size_t>(num_nodes), end_of_list);
-    sorted_.resize(static_cast<std::size_t>(num_virtual_));
-    for (std::size_t i = 0; i < sorted_.size(); ++i) sorted_[i].item = static_cast<Item>(i);
-    for (const CostedItem& entry : ascending_items(costs))
-      sorted_.push_back({entry.cost, entry.item + num_virtual_});
+    tail_.resize(next_.size());
+    std::iota(tail_.begin(), tail_.end(), Node{0});
+    sorted_ = ascending_items(costs);
+    if (num_virtual_ > 0) put_virtual_items_first();
     order_runs();
   }
 
@@ -109,7 +109,7 @@ class Differencing {
 
   [[nodiscard]] Set set_of(std::size_t rank) const {
     const auto node = static_cast<Node>(sorted_[rank].item);
-    return {sorted_[rank].cost, 1, node, node};
+    return {sorted_[rank].cost, 1, node};
   }
 
   [[nodiscard]] Priority priority_of_run(std::size_t first) const {
@@ -124,7 +124,15 @@ class Differencing {
     return {first.sum - smallest, first.sum, first.count, first.head};
   }
 
+  void put_virtual_items_first() {
+    for (CostedItem& entry : sorted_) entry.item += num_virtual_;
+    sorted_.insert(sorted_.begin(), static_cast<std::size_t>(num_virtual_), {});
+    for (std::size_t i = 0; i < static_cast<std::size_t>(num_virtual_); ++i)
+      sorted_[i].item = static_cast<Item>(i);
+  }
+
   void order_runs() {
+    runs_.reserve(sorted_.size() / run_length_);
     for (std::size_t first = 0; first < sorted_.size(); first += run_length_) runs_.push_back(first);
     // Single items are in order already: their spread is their cost.
     if (run_length_ > 1)
@@ -181,10 +189,11 @@ class Differencing {
 
   /// Appends the items of `from` to `into`.
   void join(Set& into, const Set& from) {
-    next_[static_cast<std::size_t>(into.tail)] = from.head;
+    Node& tail = tail_[static_cast<std::size_t>(into.head)];
+    next_[static_cast<std::size_t>(tail)] = from.head;
+    tail = tail_[static_cast<std::size_t>(from.head)];
     into.sum += from.sum;
     into.count += from.count;
-    into.tail = from.tail;
   }
 
   /// Set i of `into` takes set k-1-i of `other`; either may be one of the empty ones.
@@ -254,6 +263,7 @@ class Differencing {
   std::int64_t num_virtual_ = 0;
   std::vector<CostedItem> sorted_;  ///< by rank; the entry's item is a node
   std::vector<Node> next_;          ///< by node
+  std::vector<Node> tail_;          ///< the last node of a list, by its first one
   std::vector<std::size_t> runs_;   ///< first ranks of the runs not taken yet, the greatest state last
   std::vector<HeapEntry> heap_;     ///< the states that were merged, a max-heap
   std::vector<State> slots_;

@@ -4,14 +4,10 @@
 
 #include "checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
+#include "l2_bound.hpp"
 
 namespace evenkeel {
 
-namespace {
-
-/// Martello and Toth's L2 for bins of `capacity`, with `sizes` rising and none above it. For a threshold t:
-/// items above capacity - t can share a bin with no item of at least t; those above half need a bin each; the
-/// others of at least t fill what those leave, and then more bins.
 std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capacity) {
   const std::size_t n = sizes.size();
   const auto first_above = [&](std::int64_t size) {
@@ -33,8 +29,6 @@ std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capac
   }
   return bound;
 }
-
-}  // namespace
 
 std::int64_t min_bins_lower_bound(std::span<const std::int64_t> sizes, BinLimits limits) {
   const std::int64_t sum = balance_checks::checked_sum_within(sizes, limits);

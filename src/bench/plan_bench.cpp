@@ -4,10 +4,13 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/capped_bench.hpp"
+#include "bench/grid_bench.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/placement_bench.hpp"
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
+#include "bench/scale_bench.hpp"
 #include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
@@ -173,10 +176,14 @@ Report bench_plan(const PlanOptions& options) {
        {"rounds", options.rounds}},
       {},
       {}};
+  constexpr std::size_t million = 1U << 20U;
+  if (options.max_items >= million) report.tables.push_back(plan_of_a_million(options));
   report.tables.push_back(differencing(options, report.notes));
   report.tables.push_back(quality(options));
   report.tables.push_back(capped_made_up(options));
   if (!options.lengths.empty()) report.tables.push_back(capped_from_table(options));
+  report.tables.push_back(waiting_of_grids(options));
+  report.tables.push_back(tokens_moved(options));
   return report;
 }
 

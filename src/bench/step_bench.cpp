@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "bench/measurement.hpp"
 #include "bench/prefetch_bench.hpp"
@@ -11,33 +14,56 @@
 namespace evenkeel::bench {
 namespace {
 
-/// One step over all ranks: the mean of each phase; then what is in none of them; then the time that the mean
-/// rank waits for the slowest one. They add up to the slowest rank's step.
-std::vector<Phase> rows_of(const std::vector<std::string>& names,
-                           const std::vector<std::vector<double>>& by_rank) {
+struct NamedPhase {
+  const char* name;
+  double PhaseSeconds::*seconds;
+};
+constexpr NamedPhase phases[] = {{"look through the samples", &PhaseSeconds::read},
+                                 {"gather lengths and fields", &PhaseSeconds::gather},
+                                 {"plan", &PhaseSeconds::plan},
+                                 {"agree on the count", &PhaseSeconds::agree},
+                                 {"exchange into packed tensors", &PhaseSeconds::exchange},
+                                 {"pack loss weights", &PhaseSeconds::pack}};
+
+/// A row of the table of phases, in seconds. Each column adds up to the slowest rank's step.
+struct Phase {
+  std::string name;
+  double mean = 0;   ///< over ranks, their waits for each other in it
+  double front = 0;  ///< from when the last rank is through what comes before to when it is through this
+};
+
+/// What one rank tells of a step: its phases, then what is in none of them.
+std::vector<double> seconds_of_phases(const TimedStep& step) {
+  std::vector<double> seconds;
+  for (const NamedPhase& phase : phases) seconds.push_back(step.phases.*phase.seconds);
+  seconds.push_back(step.seconds - step.phases.total());
+  return seconds;
+}
+
+/// One step over all ranks, from the seconds that each tells; last the time that the mean rank waits for the
+/// slowest one when all is done.
+std::vector<Phase> rows_of(const std::vector<std::vector<double>>& by_rank) {
   std::vector<Phase> rows;
-  const auto ranks = static_cast<double>(by_rank.size());
-  double in_phases = 0;
-  double total = 0;
-  double slowest = 0;
-  for (std::size_t p = 0; p < names.size(); ++p) {
-    double sum = 0;
-    for (const std::vector<double>& of_rank : by_rank) sum += of_rank[p];
-    rows.push_back({names[p], sum / ranks});
-    in_phases += sum / ranks;
+  for (const NamedPhase& phase : phases) rows.push_back({phase.name});
+  rows.push_back({"free the samples"});
+  std::vector<double> through(by_rank.size(), 0);
+  double mean_step = 0;
+  double front = 0;
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      through[rank] += by_rank[rank][p];
+      rows[p].mean += by_rank[rank][p] / static_cast<double>(by_rank.size());
+    }
+    mean_step += rows[p].mean;
+    rows[p].front = std::ranges::max(through) - std::exchange(front, std::ranges::max(through));
   }
-  for (const std::vector<double>& of_rank : by_rank) {
-    total += of_rank.back();
-    slowest = std::max(slowest, of_rank.back());
-  }
-  rows.push_back({"between phases", total / ranks - in_phases});
-  rows.push_back({"wait for the slowest rank", slowest - total / ranks});
+  rows.push_back({"wait for the slowest rank", front - mean_step, 0});
   return rows;
 }
 
 double sum_of(const std::vector<Phase>& rows) {
   return std::accumulate(rows.begin(), rows.end(), 0.0,
-                         [](double total, const Phase& row) { return total + row.seconds; });
+                         [](double total, const Phase& row) { return total + row.front; });
 }
 
 /// The round whose step took the median time, so that the rows shown are of one step and add up.
@@ -48,11 +74,38 @@ std::vector<Phase> median_round(std::vector<std::vector<Phase>> rounds) {
 }
 
 Table phase_table(const std::vector<Phase>& rows) {
-  Table table("phases", "Phases of the step of median time (means over ranks)",
-              {{"phase", "phase"}, {"ms", "ms", 3}, {"share", "% of the step", 2}});
+  Table table("phases", "Phases of the step of median time",
+              {{"phase", "phase"},
+               {"ms", "ms, mean of the ranks", 3},
+               {"share", "% of the step", 2},
+               {"front_ms", "ms until the last rank is through", 3},
+               {"front_share", "% of the step", 2}});
   const double step = sum_of(rows);
-  for (const Phase& row : rows) table.add({row.name, row.seconds * 1e3, row.seconds / step * 100});
-  table.add({"step", step * 1e3, 100.0});
+  for (const Phase& row : rows)
+    table.add({row.name, row.mean * 1e3, row.mean / step * 100, row.front * 1e3, row.front / step * 100});
+  table.add({"step", step * 1e3, 100.0, step * 1e3, 100.0});
+  return table;
+}
+
+/// The slowest rank's seconds of gathering, planning and agreeing alone, a round each, on rank 0.
+std::vector<double> planning_rounds(const boost::mpi::communicator& world, TransferJob& job, int rounds) {
+  std::vector<double> slowest;
+  for (int round = -1; round < rounds; ++round) {
+    double seconds = 0;
+    boost::mpi::reduce(world, job.seconds_to_plan(), seconds, boost::mpi::maximum<double>(), 0);
+    if (round >= 0) slowest.push_back(seconds);
+  }
+  return slowest;
+}
+
+Table planning_table(const std::vector<double>& planning, double step) {
+  Table table("planning", "Gather, plan and agree, with nothing else at the same time (slowest rank)",
+              {{"ms_median", "ms, median", 3},
+               {"ms_min", "least", 3},
+               {"ms_max", "most", 3},
+               {"share", "median, % of the median step", 2}});
+  table.add({median(planning) * 1e3, std::ranges::min(planning) * 1e3, std::ranges::max(planning) * 1e3,
+             median(planning) / step * 100});
   return table;
 }
 
@@ -63,19 +116,12 @@ Report bench_step(const boost::mpi::communicator& world, const TransferOptions& 
   std::vector<std::vector<Phase>> rounds;
   std::int64_t micro_batches = 0;
   for (int round = -1; round < options.rounds; ++round) {
-    world.barrier();
     const TimedStep step = job.step(ExchangePath::automatic);
-    std::vector<std::string> names;
-    std::vector<double> mine;
-    for (const Phase& phase : step.phases) {
-      names.push_back(phase.name);
-      mine.push_back(phase.seconds);
-    }
-    mine.push_back(step.seconds);
-    const std::vector<std::vector<double>> by_rank = at_first_rank(world, mine);
-    if (round >= 0 && world.rank() == 0) rounds.push_back(rows_of(names, by_rank));
+    const std::vector<std::vector<double>> by_rank = at_first_rank(world, seconds_of_phases(step));
+    if (round >= 0 && world.rank() == 0) rounds.push_back(rows_of(by_rank));
     micro_batches = step.micro_batches;
   }
+  const std::vector<double> planning = planning_rounds(world, job, options.rounds);
   std::optional<Table> prefetch;
   if (options.prefetch > 0) prefetch = prefetch_table(world, job, options);
   if (world.rank() != 0) return {};
@@ -97,6 +143,7 @@ Report bench_step(const boost::mpi::communicator& world, const TransferOptions& 
   steps.add({median(seconds) * 1e3, std::ranges::min(seconds) * 1e3, std::ranges::max(seconds) * 1e3});
   report.tables.push_back(std::move(steps));
   report.tables.push_back(phase_table(median_round(std::move(rounds))));
+  report.tables.push_back(planning_table(planning, median(seconds)));
   if (prefetch) report.tables.push_back(*std::move(prefetch));
   return report;
 }

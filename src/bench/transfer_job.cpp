@@ -4,9 +4,14 @@
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
 #include <boost/serialization/vector.hpp>
+#include <optional>
 
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "evenkeel/exchange/field_agreement.hpp"
+#include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/mesh/nodes.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -19,12 +24,6 @@ Config config_for(const TransferOptions& options, ExchangePath path) {
   config.micro_batch.max_tokens = options.cap;
   config.exchange.path = path;
   return config;
-}
-
-std::vector<Phase> phases_of(const PhaseSeconds& seconds) {
-  return {{"gather lengths and fields", seconds.gather},
-          {"plan and agree on the count", seconds.plan},
-          {exchange_phase, seconds.exchange}};
 }
 
 RaggedBatch made_up_samples(int rank, std::int64_t count, std::int64_t longest) {
@@ -50,6 +49,7 @@ std::span<const NamedPath> exchange_paths() {
 
 TransferJob::TransferJob(const boost::mpi::communicator& world, const TransferOptions& options)
     : world_(world),
+      node_(ranks_of_node(world)),
       options_(options),
       samples_per_rank_(options.samples == 0 ? 64
                                              : std::max<std::int64_t>(options.samples / world.size(), 1)),
@@ -81,8 +81,9 @@ TimedStep TransferJob::step(ExchangePath path) {
   TimedStep timed;
   Step step;
   RaggedBatch mine = mine_;
+  world_.barrier();
   timed.seconds = seconds_of([&] { step = service.step(std::move(mine)); });
-  timed.phases = phases_of(step.seconds);
+  timed.phases = step.seconds;
   timed.micro_batches = static_cast<std::int64_t>(step.micro_batches.size());
   timed.bytes_from.assign(static_cast<std::size_t>(world_.size()), 0);
   for (const PackedMicroBatch& m : step.micro_batches) {
@@ -93,6 +94,21 @@ TimedStep TransferJob::step(ExchangePath path) {
     }
   }
   return timed;
+}
+
+double TransferJob::seconds_to_plan() {
+  DataService& service = this->service(ExchangePath::automatic);
+  const PlanSettings settings = service.plan_settings();
+  const DpRank rank{service.mesh().here().dp};
+  world_.barrier();
+  return seconds_of([&] {
+    const auto [table, fields] = gather_lengths(world_, lengths_of(mine_), fields_of(mine_), std::nullopt);
+    const DealtStep dealt = deal_on_node(node_, table, settings, 0);
+    const std::vector<GroupCount> own = count_micro_batches(table, dealt, rank, settings);
+    const std::int64_t largest =
+        boost::mpi::all_reduce(world_, own.front().needed, boost::mpi::maximum<std::int64_t>());
+    (void)plan_dp_rank(table, dealt, rank, own, agreed_counts({&largest, 1}, settings), settings);
+  });
 }
 
 Prefetcher TransferJob::prefetch(std::int64_t depth, std::int64_t steps) const {

@@ -2,7 +2,6 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "bench/benchmarks.hpp"
@@ -11,22 +10,13 @@
 
 namespace evenkeel::bench {
 
-/// Seconds of one phase of a step on one rank.
-struct Phase {
-  std::string name;
-  double seconds = 0;
-};
-
 /// A step on one rank, as far as benchmarks look at it.
 struct TimedStep {
-  std::vector<Phase> phases;             ///< one after the other
+  PhaseSeconds phases;
   double seconds = 0;                    ///< all of it, by the clock around it
   std::vector<std::int64_t> bytes_from;  ///< payload received from each rank, itself included
   std::int64_t micro_batches = 0;
 };
-
-/// The name of the phase that moves the tokens.
-inline constexpr const char* exchange_phase = "exchange";
 
 struct NamedPath {
   const char* name;
@@ -42,8 +32,13 @@ class TransferJob {
   /// Collective over `world`, which must outlive it.
   TransferJob(const boost::mpi::communicator& world, const TransferOptions& options);
 
-  /// Collective: one step over all samples by this path.
+  /// Collective: one step over all samples by this path, which all ranks begin together.
   [[nodiscard]] TimedStep step(ExchangePath path);
+
+  /// Collective: seconds that everything before the exchange takes this rank when nothing follows, all ranks
+  /// beginning together. In a step the first ranks through go on, and where ranks outnumber cores the others
+  /// then wait for a turn, which no phase of theirs can be blamed for.
+  [[nodiscard]] double seconds_to_plan();
 
   /// Collective: `steps` steps over all samples, `depth` of them made ahead. Reading is one copy of this
   /// rank's samples. The job must outlive it.
@@ -59,6 +54,7 @@ class TransferJob {
   [[nodiscard]] DataService& service(ExchangePath path);
 
   const boost::mpi::communicator& world_;
+  boost::mpi::communicator node_;
   TransferOptions options_;
   std::int64_t samples_per_rank_;
   std::size_t bytes_per_token_ = 0;

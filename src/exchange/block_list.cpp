@@ -1,11 +1,11 @@
 #include "evenkeel/exchange/block_list.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
+#include "pack/run_copy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -80,14 +80,15 @@ std::vector<MpiDatatype> BlockList::chunks(std::int64_t max_bytes) const {
   return types;
 }
 
-void BlockList::copy_to(const BlockList& to) const {
+void BlockList::copy_to(const BlockList& to, std::int64_t total_bytes) const {
+  RunCopier copy(static_cast<std::size_t>(total_bytes));
   auto target = to.blocks_.begin();
   std::size_t filled = 0;
   for (Block source : blocks_) {
     while (source.bytes > 0) {
       const std::size_t piece = std::min(source.bytes, target->bytes - filled);
       // The list was built from writable buffers by whoever receives into it.
-      std::memcpy(const_cast<std::byte*>(target->address) + filled, source.address, piece);
+      copy(const_cast<std::byte*>(target->address) + filled, source.address, piece);
       source.address += piece;
       source.bytes -= piece;
       filled += piece;
@@ -96,6 +97,12 @@ void BlockList::copy_to(const BlockList& to) const {
       filled = 0;
     }
   }
+}
+
+std::int64_t total_bytes(std::span<const BlockList> lists) noexcept {
+  std::int64_t bytes = 0;
+  for (const BlockList& list : lists) bytes += list.bytes();
+  return bytes;
 }
 
 }  // namespace evenkeel

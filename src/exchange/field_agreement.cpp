@@ -1,14 +1,13 @@
 #include "evenkeel/exchange/field_agreement.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/mpi/collectives.hpp>
-#include <boost/mpi/operations.hpp>
-#include <limits>
 #include <string>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
+#include "exchange/field_digest.hpp"
 
 namespace evenkeel {
 namespace {
@@ -51,50 +50,57 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
   }
 }
 
-// `reference` is a rank that has data.
+// `reference` is the first rank that has data.
 [[noreturn]] void throw_first_difference(const boost::mpi::communicator& comm,
-                                         const std::vector<FieldSpec>& mine, bool have_data,
-                                         std::size_t reference) {
+                                         const std::vector<FieldSpec>& mine,
+                                         std::span<const FieldDigest> digests, std::size_t reference) {
   std::vector<std::vector<FieldSpec>> all;
-  std::vector<int> with_data;
   boost::mpi::all_gather(comm, mine, all);
-  boost::mpi::all_gather(comm, have_data ? 1 : 0, with_data);
   for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
-    if (with_data[rank] != 0) throw_difference(all[reference], reference, all[rank], rank);
+    if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
   }
   throw InputError("fields", "have equal descriptions but different hashes on some ranks");
 }
 
 }  // namespace
 
-std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
-                                       std::optional<std::vector<FieldSpec>> mine) {
-  // Signed words: Open MPI 4.1's vectorized MPI_MIN compares unsigned 64-bit numbers as if they were signed.
-  constexpr std::int64_t anything = std::numeric_limits<std::int64_t>::max();
-  const bool have_data = mine.has_value();
-  std::vector<FieldSpec> fields = std::move(mine).value_or(std::vector<FieldSpec>{});
-  std::ranges::sort(fields, {}, &FieldSpec::name);
-  const std::int64_t hash = hash_of(fields);
-  const std::array<std::int64_t, 4> words{have_data ? hash : anything, have_data ? ~hash : anything,
-                                          have_data ? comm.rank() : anything, have_data ? 1 : 0};
-  std::array<std::int64_t, 4> least{};
-  boost::mpi::all_reduce(comm, words.data(), 4, least.data(), boost::mpi::minimum<std::int64_t>());
-  const bool nobody_has_data = least[2] == anything;
-  if (nobody_has_data) return fields;
-  const auto first_with_data = static_cast<int>(least[2]);
-  if (least[0] != ~least[1]) {
-    throw_first_difference(comm, fields, have_data, static_cast<std::size_t>(first_with_data));
-  }
-  const bool all_have_data = least[3] == 1;
-  if (!all_have_data) boost::mpi::broadcast(comm, fields, first_with_data);
+OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine)
+    : have_data_(mine.has_value()), fields_(std::move(mine).value_or(std::vector<FieldSpec>{})) {
+  std::ranges::sort(fields_, {}, &FieldSpec::name);
+}
+
+FieldDigest OwnFields::digest() const {
+  return {have_data_ ? 1 : 0, hash_of(fields_)};
+}
+
+std::vector<FieldSpec> OwnFields::agree(const boost::mpi::communicator& comm,
+                                        std::span<const FieldDigest> digests) && {
+  const auto has_data = [](const FieldDigest& digest) { return digest.has_data != 0; };
+  const auto first = std::ranges::find_if(digests, has_data);
+  if (first == digests.end()) return {};
+  const auto reference = static_cast<std::size_t>(first - digests.begin());
+  const auto differs = [&](const FieldDigest& digest) {
+    return has_data(digest) && digest.hash != first->hash;
+  };
+  if (std::ranges::any_of(digests, differs)) throw_first_difference(comm, fields_, digests, reference);
+  if (!std::ranges::all_of(digests, has_data))
+    boost::mpi::broadcast(comm, fields_, static_cast<int>(reference));
+  return std::move(fields_);
+}
+
+std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch) {
+  if (batch.size() == 0) return std::nullopt;
+  std::vector<FieldSpec> fields;
+  for (const Column& column : batch.fields()) fields.push_back(column.spec());
   return fields;
 }
 
-std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, const RaggedBatch& mine) {
-  if (mine.size() == 0) return agree_on_fields(comm, std::nullopt);
-  std::vector<FieldSpec> fields;
-  for (const Column& column : mine.fields()) fields.push_back(column.spec());
-  return agree_on_fields(comm, std::move(fields));
+std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
+                                       std::optional<std::vector<FieldSpec>> mine) {
+  OwnFields own(std::move(mine));
+  std::vector<FieldDigest> digests;
+  boost::mpi::all_gather(comm, own.digest(), digests);
+  return std::move(own).agree(comm, digests);
 }
 
 }  // namespace evenkeel

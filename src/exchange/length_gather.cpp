@@ -5,18 +5,41 @@
 #include <boost/mpi/collectives/all_gatherv.hpp>
 #include <boost/mpi/datatype.hpp>
 #include <cstring>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
+#include "exchange/field_digest.hpp"
 
 // A sample's shape is fixed-size, so it travels as an MPI datatype built from its serialize function, not as
 // an archive.
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleLengths)
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleShape)
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleId)
+
+namespace evenkeel {
+namespace {
+
+/// What a rank says before it sends lengths.
+struct Announcement {
+  std::int64_t count = 0;  ///< of its samples, or `failed`
+  FieldDigest fields;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& count;
+    archive& fields;
+  }
+};
+
+}  // namespace
+}  // namespace evenkeel
+
+BOOST_IS_MPI_DATATYPE(evenkeel::Announcement)
 
 namespace boost::serialization {
 
@@ -34,17 +57,38 @@ namespace {
 
 constexpr std::int64_t failed = -1;
 
-std::vector<int> sizes_of(std::span<const std::int64_t> counts) {
+std::vector<int> sizes_of(std::span<const Announcement> announced) {
   std::vector<int> sizes;
-  for (const std::int64_t count : counts)
-    sizes.push_back(narrow<int>(count, "samples of one rank in a step"));
+  for (const Announcement& of_rank : announced)
+    sizes.push_back(narrow<int>(of_rank.count, "samples of one rank in a step"));
   return sizes;
+}
+
+std::vector<FieldDigest> digests_of(std::span<const Announcement> announced) {
+  std::vector<FieldDigest> digests;
+  for (const Announcement& of_rank : announced) digests.push_back(of_rank.fields);
+  return digests;
+}
+
+// `samples` are those of rank 0, then of rank 1, ...
+std::vector<LengthEntry> entries_of(std::span<const SampleLengths> samples, std::span<const int> sizes) {
+  std::vector<LengthEntry> entries;
+  entries.reserve(samples.size());
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+    for (std::int64_t i = 0; i < sizes[rank]; ++i) {
+      const SampleLengths& sample = samples[entries.size()];
+      entries.push_back(
+          {sample.shape, WorldRank{static_cast<int>(rank)}, i, sample.loss_tokens, sample.prompt_hash});
+    }
+  }
+  return entries;
 }
 
 // Loss tokens are the marked rows of each sample from `first_row` on, where the batch brings a mask.
 template <typename FirstRow>
 std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, FirstRow first_row) {
   std::vector<SampleLengths> lengths;
+  lengths.reserve(batch.samples().size());
   for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
   const Column* mask = batch.find(loss_mask_field);
   if (mask == nullptr || mask->spec().kind != FieldKind::token) return lengths;
@@ -90,29 +134,27 @@ std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
   return lengths;
 }
 
-LengthTable gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleLengths> mine,
-                           const std::optional<ErrorReport>& my_error) {
-  std::vector<std::int64_t> counts;
-  boost::mpi::all_gather(comm, my_error ? failed : static_cast<std::int64_t>(mine.size()), counts);
-  if (std::ranges::find(counts, failed) != counts.end()) fail_together(comm, my_error);
-  const std::vector<int> sizes = sizes_of(counts);
-  std::int64_t total = 0;
-  for (const std::int64_t count : counts) total += count;
-  (void)narrow<int>(total, "samples of one step");
+GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleLengths> mine,
+                               std::optional<std::vector<FieldSpec>> fields,
+                               const std::optional<ErrorReport>& my_error) {
+  OwnFields own(std::move(fields));
+  std::vector<Announcement> announced;
+  boost::mpi::all_gather(
+      comm, Announcement{my_error ? failed : static_cast<std::int64_t>(mine.size()), own.digest()},
+      announced);
+  if (std::ranges::find(announced, failed, &Announcement::count) != announced.end())
+    fail_together(comm, my_error);
+  GatheredLengths gathered;
+  gathered.fields = std::move(own).agree(comm, digests_of(announced));
 
+  const std::vector<int> sizes = sizes_of(announced);
+  const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  (void)narrow<int>(total, "samples of one step");
   std::vector<SampleLengths> samples(static_cast<std::size_t>(total));
   const SampleLengths none;
   boost::mpi::all_gatherv(comm, mine.empty() ? &none : mine.data(), samples.data(), sizes);
-  std::vector<LengthEntry> entries;
-  entries.reserve(samples.size());
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    for (std::int64_t i = 0; i < counts[rank]; ++i) {
-      const SampleLengths& sample = samples[entries.size()];
-      entries.push_back(
-          {sample.shape, WorldRank{static_cast<int>(rank)}, i, sample.loss_tokens, sample.prompt_hash});
-    }
-  }
-  return LengthTable(std::move(entries));
+  gathered.table = LengthTable(entries_of(samples, sizes));
+  return gathered;
 }
 
 }  // namespace evenkeel

@@ -5,6 +5,8 @@
 #include <boost/mpi/operations.hpp>
 
 #include "evenkeel/base/narrow.hpp"
+#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/exchange/shared_heap.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "exchange/node_memory.hpp"
@@ -14,6 +16,11 @@ namespace evenkeel {
 namespace {
 
 using Chunks = std::vector<MpiDatatype>;
+
+void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vector<BlockList>& receives) {
+  const auto self = static_cast<std::size_t>(rank);
+  sends[self].copy_to(receives[self], total_bytes(receives));
+}
 
 // Chunks of the lists between this rank and those that `wanted` names.
 template <typename Wanted>
@@ -115,7 +122,7 @@ void through_memory(const boost::mpi::communicator& comm, NodeMemory& memory,
   Messages to_other_nodes(comm, sends, receives, max_bytes,
                           [&](int rank) { return rank != comm.rank() && !memory.is_neighbour(rank); });
   SharedTransfer inside(memory, sends);
-  inside.run(comm, receives);
+  inside.run(comm, receives, [&] { copy_own_part(comm.rank(), sends, receives); });
   to_other_nodes.wait();
   // Also tells every owner that its neighbours have fetched what they need.
   fail_together(comm, inside.error());
@@ -125,39 +132,21 @@ void through_memory(const boost::mpi::communicator& comm, NodeMemory& memory,
 
 void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options) {
   static_cast<void>(shared_memory(comm, options.path));
+  set_column_memory(SharedHeap::of_process());
 }
 
 void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
                        const std::vector<BlockList>& receives, const ExchangeOptions& options) {
-  NodeMemory* const memory = shared_memory(comm, options.path);
-  const auto self = static_cast<std::size_t>(comm.rank());
-  if (memory != nullptr) {
+  if (NodeMemory* const memory = shared_memory(comm, options.path)) {
     through_memory(comm, *memory, sends, receives, options.max_message_bytes);
   } else if (options.path == ExchangePath::alltoallv) {
     alltoallw_rounds(comm, sends, receives, options.max_message_bytes);
+    copy_own_part(comm.rank(), sends, receives);
   } else {
-    Messages(comm, sends, receives, options.max_message_bytes, [&](int rank) {
-      return rank != comm.rank();
-    }).wait();
-  }
-  sends[self].copy_to(receives[self]);
-}
-
-void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blocks, int root,
-                      const ExchangeOptions& options) {
-  if (comm.size() == 1) return;
-  NodeMemory* const memory = shared_memory(comm, options.path);
-  if (memory != nullptr && memory->one_node()) {
-    const bool is_root = comm.rank() == root;
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    std::vector<BlockList> receives(ranks);
-    if (!is_root) receives[static_cast<std::size_t>(root)] = blocks;
-    through_memory(comm, *memory, std::vector<BlockList>(ranks, is_root ? blocks : BlockList()), receives,
-                   options.max_message_bytes);
-    return;
-  }
-  for (const MpiDatatype& chunk : blocks.chunks(options.max_message_bytes)) {
-    check_mpi(MPI_Bcast(MPI_BOTTOM, 1, chunk.get(), root, comm), "MPI_Bcast");
+    Messages messages(comm, sends, receives, options.max_message_bytes,
+                      [&](int rank) { return rank != comm.rank(); });
+    copy_own_part(comm.rank(), sends, receives);
+    messages.wait();
   }
 }
 

@@ -15,9 +15,9 @@
 #include <random>
 #include <string>
 
-#include "evenkeel/batch/column_memory.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
+#include "evenkeel/mesh/nodes.hpp"
 
 namespace evenkeel {
 namespace {
@@ -42,12 +42,6 @@ std::vector<Introduction> gather(const boost::mpi::communicator& node, const Int
       MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof(Introduction), MPI_BYTE, MPI_Comm(node)),
       "MPI_Allgather");
   return all;
-}
-
-boost::mpi::communicator ranks_of_this_node(const boost::mpi::communicator& comm) {
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  return {node, boost::mpi::comm_take_ownership};
 }
 
 int delete_node_memory(MPI_Comm, int, void* memory, void*) {
@@ -117,8 +111,7 @@ NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
 
 NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
     : processes_(static_cast<std::size_t>(comm.size()), 0) {
-  const boost::mpi::communicator node = ranks_of_this_node(comm);
-  one_node_ = node.size() == comm.size();
+  const boost::mpi::communicator node = ranks_of_node(comm);
   any_neighbours_ = boost::mpi::all_reduce(comm, node.size() > 1, std::logical_or<>());
   meet_neighbours(node, comm.rank());
   try {
@@ -126,23 +119,23 @@ NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
   } catch (const Error& first) {
     obstacle_ = first.report();
   }
-  if (any_neighbours_ && !obstacle_) set_column_memory(SharedHeap::of_process());
 }
 
 void NodeMemory::meet_neighbours(const boost::mpi::communicator& node, int rank) {
   if (node.size() == 1) return;
   Introduction mine{rank, getpid(), {}, 0};
-  SharedBuffer page;
   obstacle_ = try_locally([&] {
     mine.secret = secret_number();
-    page = SharedBuffer(sizeof mine.secret);
-    std::memcpy(page.data(), &mine.secret, sizeof mine.secret);
-    mine.place = page.place();
+    words_ = std::make_shared<SharedBuffer>(num_words * sizeof mine.secret);
+    std::memset(words_->data(), 0, num_words * sizeof mine.secret);
+    std::memcpy(words_->data(), &mine.secret, sizeof mine.secret);
+    mine.place = words_->place();
   });
   for (const Introduction& other : gather(node, mine)) {
     const auto at = static_cast<int>(other.rank);
     if (at == rank) continue;
     processes_[static_cast<std::size_t>(at)] = static_cast<pid_t>(other.process);
+    words_of_neighbours_[at] = other.place;
     if (obstacle_ || other.place.file < 0) continue;
     obstacle_ = try_locally([&] {
       const auto seen = view(at, other.place, sizeof other.secret);
@@ -150,19 +143,32 @@ void NodeMemory::meet_neighbours(const boost::mpi::communicator& node, int rank)
         throw_unreadable(process_of(at), "found other bytes than expected in the memory");
     });
   }
-  node.barrier();  // the page must stand until all have looked
 }
 
 std::span<const std::byte> NodeMemory::view(int rank, const SharedHeap::Place& place, std::size_t bytes) {
-  std::unique_ptr<MappedFile>& file = files_[{rank, place.file}];
-  if (!file) file = std::make_unique<MappedFile>(process_of(rank), place.file);
+  return {hold(rank, place, bytes).get(), bytes};
+}
+
+std::shared_ptr<const std::byte> NodeMemory::hold(int rank, const SharedHeap::Place& place,
+                                                  std::size_t bytes) {
+  std::shared_ptr<MappedFile>& file = files_[{rank, place.file}];
+  if (!file) file = std::make_shared<MappedFile>(process_of(rank), place.file);
   const auto offset = static_cast<std::size_t>(place.offset);
   if (offset + bytes > file->bytes().size()) {
     throw IoError("shared memory", "bytes " + std::to_string(offset) + " to " +
                                        std::to_string(offset + bytes) + " of rank " + std::to_string(rank) +
                                        " lie outside its file of " + std::to_string(file->bytes().size()));
   }
-  return file->bytes().subspan(offset, bytes);
+  return {file, file->bytes().data() + offset};
+}
+
+std::shared_ptr<std::uint64_t> NodeMemory::my_words() const {
+  return {words_, reinterpret_cast<std::uint64_t*>(words_->data())};
+}
+
+std::shared_ptr<const std::uint64_t> NodeMemory::words_of(int rank) {
+  const auto words = hold(rank, words_of_neighbours_.at(rank), num_words * sizeof(std::uint64_t));
+  return {words, reinterpret_cast<const std::uint64_t*>(words.get())};
 }
 
 }  // namespace evenkeel

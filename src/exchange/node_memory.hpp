@@ -31,41 +31,6 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Which ranks of a communicator share this rank's node, and their shared heaps, mapped as they are needed
-/// and kept.
-class NodeMemory {
- public:
-  /// Collective over `comm` the first time; kept with the communicator. Lets new columns lie in the process's
-  /// shared heap when all ranks can read their neighbours' and there are neighbours.
-  [[nodiscard]] static NodeMemory& of(const boost::mpi::communicator& comm);
-
-  /// Why shared memory cannot be used: the first rank's reason that has one. The same on every rank.
-  [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
-  /// Whether any node has several ranks. The same on every rank.
-  [[nodiscard]] bool any_neighbours() const noexcept { return any_neighbours_; }
-  /// Whether all ranks are on one node. The same on every rank.
-  [[nodiscard]] bool one_node() const noexcept { return one_node_; }
-
-  /// Whether `rank` is another rank of this node.
-  [[nodiscard]] bool is_neighbour(int rank) const noexcept { return process_of(rank) != 0; }
-
-  /// Bytes in the heap of neighbour `rank`, to be read. Throws IoError when they cannot be mapped.
-  [[nodiscard]] std::span<const std::byte> view(int rank, const SharedHeap::Place& place, std::size_t bytes);
-
- private:
-  explicit NodeMemory(const boost::mpi::communicator& comm);
-  void meet_neighbours(const boost::mpi::communicator& node, int rank);
-  [[nodiscard]] pid_t process_of(int rank) const noexcept {
-    return processes_[static_cast<std::size_t>(rank)];
-  }
-
-  std::vector<pid_t> processes_;  // by rank; 0 for this rank and those of other nodes
-  std::map<std::pair<int, std::int64_t>, std::unique_ptr<MappedFile>> files_;  // by rank and file
-  std::optional<ErrorReport> obstacle_;
-  bool any_neighbours_ = false;
-  bool one_node_ = false;
-};
-
 /// Gives a block back to the process's shared heap.
 struct ReleaseToHeap {
   std::size_t bytes = 0;
@@ -85,6 +50,51 @@ class SharedBuffer {
  private:
   std::unique_ptr<std::byte, ReleaseToHeap> data_;
   SharedHeap::Place place_;
+};
+
+/// Which ranks of a communicator share this rank's node, and their shared heaps, mapped as they are needed
+/// and kept.
+class NodeMemory {
+ public:
+  /// Collective over `comm` the first time; kept with the communicator.
+  [[nodiscard]] static NodeMemory& of(const boost::mpi::communicator& comm);
+
+  /// Why shared memory cannot be used: the first rank's reason that has one. The same on every rank.
+  [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
+  /// Whether any node has several ranks. The same on every rank.
+  [[nodiscard]] bool any_neighbours() const noexcept { return any_neighbours_; }
+  /// Whether `rank` is another rank of this node.
+  [[nodiscard]] bool is_neighbour(int rank) const noexcept { return process_of(rank) != 0; }
+
+  /// Bytes in the heap of neighbour `rank`, to be read. Throws IoError when they cannot be mapped.
+  [[nodiscard]] std::span<const std::byte> view(int rank, const SharedHeap::Place& place, std::size_t bytes);
+  /// The same, mapped for as long as the pointer or a copy of it stands.
+  [[nodiscard]] std::shared_ptr<const std::byte> hold(int rank, const SharedHeap::Place& place,
+                                                      std::size_t bytes);
+
+  /// Words that this rank writes and its neighbours read, 0 at first; the first is taken (see loans.hpp for
+  /// the others).
+  [[nodiscard]] std::shared_ptr<std::uint64_t> my_words() const;
+  [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
+  static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
+
+  /// Loans over this communicator so far, counted alike by all its ranks, and one more.
+  [[nodiscard]] std::uint64_t count_loan() noexcept { return num_loans_++; }
+
+ private:
+  explicit NodeMemory(const boost::mpi::communicator& comm);
+  void meet_neighbours(const boost::mpi::communicator& node, int rank);
+  [[nodiscard]] pid_t process_of(int rank) const noexcept {
+    return processes_[static_cast<std::size_t>(rank)];
+  }
+
+  std::vector<pid_t> processes_;  // by rank; 0 for this rank and those of other nodes
+  std::map<std::pair<int, std::int64_t>, std::shared_ptr<MappedFile>> files_;  // by rank and file
+  std::shared_ptr<SharedBuffer> words_;
+  std::map<int, SharedHeap::Place> words_of_neighbours_;
+  std::uint64_t num_loans_ = 0;
+  std::optional<ErrorReport> obstacle_;
+  bool any_neighbours_ = false;
 };
 
 }  // namespace evenkeel

@@ -1,26 +1,18 @@
 #include "evenkeel/exchange/sample_exchange.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "evenkeel/base/narrow.hpp"
+#include "evenkeel/exchange/recipients.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
-#include "exchange/moved_fields.hpp"
+#include "exchange/loans.hpp"
+#include "exchange/sample_layout.hpp"
 #include "exchange/transfer_sides.hpp"
 
 namespace evenkeel {
 namespace {
-
-bool receives_payload(const GridPoint& place) noexcept {
-  return place.tp == 0;
-}
-
-PipelineStage stage_of(const GridPoint& place, const GridPoint& sizes) noexcept {
-  return {place.pp, sizes.pp};
-}
-
-std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
-                                       const GridPoint& sizes) {
-  return moved_fields(step.fields, stage_of(place, sizes), step.dealt.shared);
-}
 
 /// Whether labels are derived from the tokens and those after each run.
 bool needs_halo(const StepTransfer& step, const MovedField& field) {
@@ -40,7 +32,8 @@ struct Parcels {
   TransferPlan samples;
 };
 
-/// The consumer's side: packed tensors, and where the rows of segments and samples belong in them.
+/// The consumer's side: where in its packed tensors, laid out already, the rows of segments and samples
+/// belong.
 class Consumer {
  public:
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
@@ -49,9 +42,6 @@ class Consumer {
         side_(frame, step.micro_batches, CpRank{mesh.here().cp}),
         fields_(fields_sent_to(step, mesh.here(), mesh.grid().sizes())),
         packed_(packed) {
-    packed_.clear();
-    for (const MicroBatchPlan& plan : step.micro_batches)
-      packed_.push_back(lay_out_micro_batch(mesh, step, plan));
     for (const std::int64_t runs : side_.num_runs()) halos_.emplace_back(static_cast<std::size_t>(runs));
     for (const MovedField& field : fields_) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
@@ -74,14 +64,17 @@ class Consumer {
     }
   }
 
-  /// Everything that was received, as one list: what the other tensor-parallel ranks copy.
-  [[nodiscard]] BlockList everything() const {
+  /// What the model-parallel rank at `place` needs of what this one has, and what this one needs itself.
+  [[nodiscard]] BlockList needed_at(const GridPoint& place, const GridPoint& sizes) const {
+    const std::vector<MovedField> fields = fields_sent_to(step_, place, sizes);
     BlockList blocks;
-    for (const PackedMicroBatch& m : packed_) {
-      for (const Column& column : m.fields) blocks.add(column.bytes().data(), column.bytes().size());
-    }
-    for (const std::vector<std::int64_t>& halo : halos_) {
-      blocks.add(std::as_bytes(std::span(halo)).data(), halo.size() * sizeof(std::int64_t));
+    for (std::size_t m = 0; m < packed_.size(); ++m) {
+      for (const MovedField& field : fields) {
+        const auto bytes = std::as_const(packed_[m]).find(field.spec.name)->bytes();
+        blocks.add(bytes.data(), bytes.size());
+        if (!needs_halo(step_, field)) continue;
+        blocks.add(std::as_bytes(std::span(halos_[m])).data(), halos_[m].size() * sizeof(std::int64_t));
+      }
     }
     return blocks;
   }
@@ -136,13 +129,13 @@ class Sender {
 };
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-                                const Parcels& parcels) {
+                                std::span<const int> recipients, const Parcels& parcels) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
   std::vector<BlockList> sends(static_cast<std::size_t>(grid.num_ranks()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+    if (recipients[static_cast<std::size_t>(rank)] != rank) continue;
     const GridPoint place = grid.point_of(WorldRank{rank});
-    if (!receives_payload(place)) continue;
     const Sender sender(step, side, place, grid.sizes());
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
     const auto dp = static_cast<std::size_t>(place.dp);
@@ -154,7 +147,6 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
 
 std::vector<BlockList> incoming(const Mesh& mesh, const Parcels& parcels, Consumer& consumer) {
   std::vector<BlockList> receives(static_cast<std::size_t>(mesh.grid().num_ranks()));
-  if (!receives_payload(mesh.here())) return receives;
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
     for (const std::int64_t segment : parcels.segments.from_owner[owner])
       consumer.add_segment(segment, receives[owner]);
@@ -164,55 +156,111 @@ std::vector<BlockList> incoming(const Mesh& mesh, const Parcels& parcels, Consum
   return receives;
 }
 
-/// The trees of a micro-batch's atoms side by side.
-PrefixTree forest_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
-  const DealtMiniBatch& mini_batch = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)];
-  std::vector<TreeNode> nodes;
-  std::vector<std::int64_t> ends;
-  for (const std::int64_t a : plan.atoms) {
-    const PrefixTree& tree = mini_batch.atoms[static_cast<std::size_t>(a)].group.tree;
-    const std::int64_t first = std::ssize(nodes);
-    for (const TreeSegment& segment : tree.segments())
-      nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
-    for (const std::int64_t end : tree.sample_ends()) ends.push_back(end == -1 ? -1 : first + end);
+ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
+  ExchangeVolume volume;
+  const std::span<const int> nodes = mesh.nodes();
+  for (std::size_t rank = 0; rank < sends.size(); ++rank) {
+    const bool is_self = rank == mesh.rank().index();
+    (is_self ? volume.kept : volume.sent) += sends[rank].bytes();
+    if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += sends[rank].bytes();
   }
-  return {nodes, std::move(ends)};
+  return volume;
+}
+
+/// The model-parallel ranks of this node and the one of them that receives.
+struct Twins {
+  Twins(const Mesh& mesh, std::span<const int> recipients)
+      : ranks(mesh.model_parallel_on_node()),
+        receives(recipients[mesh.rank().index()] == mesh.rank().value()) {
+    const Grid& grid = mesh.grid();
+    for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+      if (recipients[static_cast<std::size_t>(rank)] != recipients[mesh.rank().index()]) continue;
+      if (recipients[static_cast<std::size_t>(rank)] == rank) recipient = narrow<int>(places.size(), "ranks");
+      places.push_back(grid.point_of(WorldRank{rank}));
+    }
+  }
+
+  const boost::mpi::communicator& ranks;
+  std::vector<GridPoint> places;  // by rank of `ranks`
+  int recipient = 0;              // among `ranks`
+  bool receives;                  // this rank is it
+};
+
+/// The memory in which twins have their tensors in common; nullptr when each has its own. The same on all of
+/// them.
+NodeMemory* memory_in_common(const Twins& twins, const ExchangeOptions& options) {
+  if (options.tp_copies == TensorParallelCopies::own || twins.ranks.size() == 1) return nullptr;
+  NodeMemory& memory = NodeMemory::of(twins.ranks);
+  return memory.obstacle() ? nullptr : &memory;
+}
+
+/// Gives the recipient's twins what it has received; returns the bytes that this rank got so.
+std::int64_t copy_to_twins(const Twins& twins, const Consumer& consumer, const GridPoint& sizes,
+                           const ExchangeOptions& options) {
+  std::vector<BlockList> sends(twins.places.size());
+  std::vector<BlockList> receives(twins.places.size());
+  if (!twins.receives) {
+    const auto self = static_cast<std::size_t>(twins.ranks.rank());
+    receives[static_cast<std::size_t>(twins.recipient)] = consumer.needed_at(twins.places[self], sizes);
+  }
+  for (std::size_t other = 0; twins.receives && other < sends.size(); ++other) {
+    if (static_cast<int>(other) != twins.recipient)
+      sends[other] = consumer.needed_at(twins.places[other], sizes);
+  }
+  exchange_messages(twins.ranks, sends, receives, options);
+  return total_bytes(receives);
+}
+
+/// The columns that a place has, of those its recipient has, derived ones included.
+bool stands_at(const StepTransfer& step, std::span<const MovedField> fields, const FieldSpec& column) {
+  const auto brought = [&](std::string_view name) {
+    return std::ranges::any_of(fields, [&](const MovedField& field) { return field.spec.name == name; });
+  };
+  if (brought(column.name) || column.name == position_ids_field || column.name == prediction_rows_field)
+    return true;
+  const bool is_derived = std::ranges::find(step.fields, column.name, &FieldSpec::name) == step.fields.end();
+  return is_derived && brought(input_ids_field);
 }
 
 }  // namespace
 
-PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
-  std::vector<SampleShape> samples;
-  for (const std::int64_t entry : plan.entries) samples.push_back(step.table[entry].shape);
-  const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
-  const CpRank rank{mesh.here().cp};
-  PackedMicroBatch m = step.dealt.shared
-                           ? lay_out_shared(std::move(samples), forest_of(step.dealt, plan), sequences, rank)
-                           : lay_out(std::move(samples), sequences, rank);
-  for (MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
-    const std::int64_t rows = m.rows_of(field.spec.kind);
-    m.fields.emplace_back(std::move(field.spec), rows);
-  }
-  return m;
-}
-
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
                                 std::vector<PackedMicroBatch>& packed) {
+  end_returned_loans();
+  const GridPoint& sizes = mesh.grid().sizes();
+  const std::vector<int> recipients = recipients_of(mesh.grid(), mesh.nodes());
+  const Twins twins(mesh, recipients);
+  NodeMemory* const in_common = memory_in_common(twins, options);
+  const bool borrows = in_common != nullptr && !twins.receives;
   const TransferFrame frame{step.table, step.dealt, step.cp};
   const Parcels parcels(mesh, step);
-  Consumer consumer(mesh, step, frame, packed);
-  const std::vector<BlockList> sends = outgoing(mesh, step, frame, parcels);
-  exchange_messages(mesh.world(), sends, incoming(mesh, parcels, consumer), options);
-  const BlockList copies = consumer.everything();
-  broadcast_blocks(mesh.along(Axis::tp), copies, 0, options);
-  consumer.complete(derived);
 
-  ExchangeVolume volume;
-  for (const BlockList& blocks : sends) volume.sent += blocks.bytes();
-  volume.kept = sends[mesh.rank().index()].bytes();
-  volume.sent -= volume.kept;
-  if (!receives_payload(mesh.here())) volume.broadcast = copies.bytes();
+  packed.clear();
+  for (const MicroBatchPlan& plan : step.micro_batches) {
+    packed.push_back(borrows ? lay_out_rows(mesh, step, plan) : lay_out_micro_batch(mesh, step, plan));
+  }
+  std::optional<Consumer> consumer;
+  if (!borrows) consumer.emplace(mesh, step, frame, packed);
+  const std::vector<BlockList> sends = outgoing(mesh, step, frame, recipients, parcels);
+  std::vector<BlockList> receives(sends.size());
+  if (twins.receives) receives = incoming(mesh, parcels, *consumer);
+  exchange_messages(mesh.world(), sends, receives, options);
+
+  ExchangeVolume volume = volume_of(mesh, sends);
+  std::optional<ErrorReport> error;
+  if (in_common == nullptr) {
+    error = try_locally([&] { volume.copied = copy_to_twins(twins, *consumer, sizes, options); });
+  }
+  if (consumer) consumer->complete(derived);
+  if (in_common != nullptr) {
+    const std::vector<MovedField> fields = fields_sent_to(step, mesh.here(), sizes);
+    error = share_columns(
+        twins.ranks, *in_common, twins.recipient,
+        [&](const FieldSpec& column) { return stands_at(step, fields, column); }, packed);
+  }
+  // Ranks of other places do not see what fails among twins.
+  if (sizes.tp * sizes.pp > 1) fail_together(mesh.world(), error);
   return volume;
 }
 

@@ -30,8 +30,7 @@ std::vector<std::vector<std::int64_t>> entries_by_owner(const LengthTable& table
 
 RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine, int root,
                            const ExchangeOptions& options) {
-  const LengthTable table = gather_lengths(comm, lengths_of(mine), std::nullopt);
-  const std::vector<FieldSpec> fields = agree_on_fields(comm, mine);
+  const auto [table, fields] = gather_lengths(comm, lengths_of(mine), fields_of(mine), std::nullopt);
   std::vector<BlockList> sends(static_cast<std::size_t>(comm.size()));
   std::vector<BlockList> receives(sends.size());
   sends[static_cast<std::size_t>(root)] = whole_columns(mine, fields);

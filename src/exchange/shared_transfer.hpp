@@ -2,11 +2,12 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "evenkeel/exchange/block_list.hpp"
-#include "exchange/node_memory.hpp"
+#include "exchange/shared_offer.hpp"
 
 namespace evenkeel {
 
@@ -22,31 +23,19 @@ class SharedTransfer {
   SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends);
 
   /// Collective over the ranks of the node: tells neighbours what is there for them, and fetches what they
-  /// have.
-  void run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives);
+  /// have. `meanwhile` is called once, before waiting for them.
+  void run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives,
+           const std::function<void()>& meanwhile);
 
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
-  /// Contiguous bytes in a heap.
-  struct Extent {
-    SharedHeap::Place place;
-    std::int64_t bytes = 0;
-  };
-  /// Where an owner's extents for one neighbour stand, in its own heap. A negative number when making them
-  /// failed.
-  struct Announcement {
-    SharedHeap::Place place;
-    std::int64_t num_extents = -1;
-  };
-
-  void make_ready(const std::vector<BlockList>& sends);
-  void fetch(int rank, const Announcement& told, const BlockList& into);
+  void fetch(int rank, const Announcement& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   std::vector<Announcement> announcements_;  // by rank
   std::vector<bool> announced_;              // by rank: whether it has anything for this neighbour
-  SharedBuffer outbox_;                      // all extents, then the bytes that lay elsewhere
+  SharedOffer offer_;
   std::optional<ErrorReport> error_;
 };
 

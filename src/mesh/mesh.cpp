@@ -1,6 +1,7 @@
 #include "evenkeel/mesh/mesh.hpp"
 
 #include "evenkeel/mesh/mpi_call.hpp"
+#include "evenkeel/mesh/nodes.hpp"
 
 namespace evenkeel {
 namespace {
@@ -34,6 +35,10 @@ Mesh::Mesh(const boost::mpi::communicator& world, const Grid& grid) : grid_(grid
     line = world_.split(line_number(grid_, here_, axis), here_[axis]);
     return_errors(line);
   }
+  nodes_ = nodes_of_ranks(world_);
+  node_ = ranks_of_node(world_);
+  model_parallel_on_node_ = node_.split(here_.dp * grid_.sizes().cp + here_.cp, world_.rank());
+  return_errors(model_parallel_on_node_);
 }
 
 }  // namespace evenkeel

@@ -16,25 +16,21 @@ bool is_filler(const SampleShape& sample) noexcept {
   return sample.id == filler_sample;
 }
 
-// Filler only exists where there is nothing else, so all rows of such a micro-batch are filler rows.
-bool only_filler_rows(const PackedMicroBatch& micro_batch) noexcept {
-  return std::ranges::any_of(micro_batch.samples, is_filler);
-}
-
 std::vector<std::int64_t> lengths_of(std::span<const SampleShape> samples) {
   std::vector<std::int64_t> lengths;
   for (const SampleShape& sample : samples) lengths.push_back(sample.length());
   return lengths;
 }
 
+/// A field that its derivation writes whole.
 Column& add_token_field(PackedMicroBatch& micro_batch, std::string_view name, DType dtype) {
-  return micro_batch.fields.emplace_back(FieldSpec{std::string(name), dtype, FieldKind::token, {}},
-                                         micro_batch.layout.local_rows());
+  return micro_batch.fields.emplace_back(
+      Column::unwritten({std::string(name), dtype, FieldKind::token, {}}, micro_batch.layout.local_rows()));
 }
 
 void fill_pad_tokens(PackedMicroBatch& micro_batch, std::int64_t pad_token) {
   Column& tokens = *micro_batch.find(input_ids_field);
-  if (only_filler_rows(micro_batch)) {
+  if (micro_batch.has_filler()) {
     std::ranges::fill(tokens.values<std::int64_t>(), pad_token);
   } else {
     fill_pad_rows(micro_batch.layout, micro_batch.cp_rank, std::as_bytes(std::span(&pad_token, 1)),
@@ -45,7 +41,7 @@ void fill_pad_tokens(PackedMicroBatch& micro_batch, std::int64_t pad_token) {
 void add_labels(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, std::int64_t label_pad) {
   const std::span<std::int64_t> labels =
       add_token_field(micro_batch, labels_field, DType::int64).values<std::int64_t>();
-  if (only_filler_rows(micro_batch)) {
+  if (micro_batch.has_filler()) {
     std::ranges::fill(labels, label_pad);
     return;
   }
@@ -93,6 +89,11 @@ void add_prediction_mask(PackedMicroBatch& micro_batch) {
 
 bool PackedMicroBatch::empty() const noexcept {
   return std::ranges::all_of(samples, is_filler);
+}
+
+// Samples without tokens may stand beside it, but all rows are filler's.
+bool PackedMicroBatch::has_filler() const noexcept {
+  return std::ranges::any_of(samples, is_filler);
 }
 
 std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {

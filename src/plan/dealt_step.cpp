@@ -172,28 +172,64 @@ GroupCount count_of(const LengthTable& table, const DealtStep& dealt, std::size_
   return count_micro_batches(table, share, settings);
 }
 
+/// Who gets what, and with grids the micro-batches too.
+DealtStep dealt_samples(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
+  DealtStep dealt;
+  dealt.step = step;
+  dealt.mini_batches = deal_mini_batches(table, settings, step);
+  dealt.shares = whole_shares(dealt.mini_batches, settings.dp);
+  if (wants_placement(settings)) place(table, settings, dealt);
+  return dealt;
+}
+
+/// Adds what follows from who gets what.
+DealtStep completed(const LengthTable& table, const PlanSettings& settings, DealtStep dealt) {
+  if (settings.micro_batch.mode == MicroBatchMode::padded) {
+    for (DealtMiniBatch& mini_batch : dealt.mini_batches) plan_padded(table, settings, mini_batch);
+  }
+  dealt.segments = whole_samples(table, dealt, settings);
+  return dealt;
+}
+
+void require_fitting(const LengthTable& table, const PlanSettings& settings) {
+  settings.validate();
+  require_samples_fit(table, settings);
+}
+
 }  // namespace
 
 DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
                     std::span<const SharedGroup> trees) {
-  settings.validate();
-  require_samples_fit(table, settings);
+  require_fitting(table, settings);
   if (settings.sharing == PrefixSharing::trees) return deal_atoms(table, settings, step, trees);
   if (settings.sharing == PrefixSharing::prompts) {
     std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
     std::iota(entries.begin(), entries.end(), std::int64_t{0});
     return deal_atoms(table, settings, step, prompt_groups(table, entries));
   }
+  return completed(table, settings, dealt_samples(table, settings, step));
+}
+
+bool follows_from_shares(const PlanSettings& settings) noexcept {
+  return settings.sharing == PrefixSharing::none && settings.balance.strategy != Strategy::grid;
+}
+
+std::vector<Partition> deal_shares(const LengthTable& table, const PlanSettings& settings,
+                                   std::int64_t step) {
+  require_fitting(table, settings);
+  std::vector<Partition> shares;
+  for (DealtMiniBatch& mini_batch : dealt_samples(table, settings, step).mini_batches)
+    shares.push_back(std::move(mini_batch.shares));
+  return shares;
+}
+
+DealtStep deal_step_by_shares(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
+                              std::vector<Partition> shares) {
   DealtStep dealt;
   dealt.step = step;
-  dealt.mini_batches = deal_mini_batches(table, settings, step);
+  for (Partition& of_mini_batch : shares) dealt.mini_batches.emplace_back().shares = std::move(of_mini_batch);
   dealt.shares = whole_shares(dealt.mini_batches, settings.dp);
-  if (wants_placement(settings)) place(table, settings, dealt);
-  if (settings.micro_batch.mode == MicroBatchMode::padded) {
-    for (DealtMiniBatch& mini_batch : dealt.mini_batches) plan_padded(table, settings, mini_batch);
-  }
-  dealt.segments = whole_samples(table, dealt, settings);
-  return dealt;
+  return completed(table, settings, std::move(dealt));
 }
 
 std::vector<GroupCount> count_micro_batches(const LengthTable& table, const DealtStep& dealt, DpRank rank,

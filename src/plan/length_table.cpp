@@ -7,8 +7,9 @@
 namespace evenkeel {
 
 LengthTable::LengthTable(std::vector<LengthEntry> entries) : entries_(std::move(entries)) {
-  std::ranges::sort(entries_, {},
-                    [](const LengthEntry& e) { return std::tuple(e.shape.id, e.owner, e.owner_index); });
+  const auto place = [](const LengthEntry& e) { return std::tuple(e.shape.id, e.owner, e.owner_index); };
+  // Owners that read one after the other bring their samples in order already.
+  if (!std::ranges::is_sorted(entries_, {}, place)) std::ranges::sort(entries_, {}, place);
 }
 
 std::int64_t LengthTable::num_tokens() const noexcept {
@@ -24,10 +25,10 @@ std::vector<std::int64_t> LengthTable::sample_lengths() const {
 }
 
 LengthTable LengthTable::part(std::span<const std::int64_t> entries) const {
-  std::vector<LengthEntry> chosen;
-  chosen.reserve(entries.size());
-  for (const std::int64_t entry : entries) chosen.push_back((*this)[entry]);
-  return LengthTable(std::move(chosen));
+  LengthTable chosen;
+  chosen.entries_.reserve(entries.size());
+  for (const std::int64_t entry : entries) chosen.entries_.push_back((*this)[entry]);
+  return chosen;
 }
 
 }  // namespace evenkeel

@@ -43,10 +43,12 @@ MicroBatchPlan micro_batch_of(const LengthTable& table, std::vector<std::int64_t
 void require_samples_fit(const LengthTable& table, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
   const std::int64_t cap = settings.micro_batch.max_tokens;
+  const std::int64_t longest = cap / alignment * alignment;
   for (const LengthEntry& entry : table.entries()) {
-    const std::int64_t aligned = align_up(entry.shape.length(), alignment);
-    if (aligned <= cap) continue;
-    plan_checks::throw_above_cap(entry.shape.id.value(), {entry.shape.length(), aligned, alignment, cap});
+    const std::int64_t length = entry.shape.length();
+    if (length <= longest) continue;
+    plan_checks::throw_above_cap(entry.shape.id.value(),
+                                 {length, align_up(length, alignment), alignment, cap});
   }
 }
 

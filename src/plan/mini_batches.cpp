@@ -95,6 +95,9 @@ MiniBatches split_into_mini_batches(const LengthTable& table, const PlanSettings
                                     std::int64_t step) {
   plan_checks::require_at_least(1, settings.mini_batches.count, "batch.mini_batches");
   plan_checks::require_at_least(1, settings.dp, "mesh.dp");
+  // A single mini-batch need not be cut out of the table.
+  if (settings.mini_batches.keep && settings.mini_batches.count == 1)
+    return {assign_to_dp_ranks(table, settings), settings.dp};
   const auto draw = static_cast<std::uint64_t>(step);
   const Groups groups = settings.mini_batches.keep ? cut_then_balance(table, settings, draw)
                                                    : balance_then_cut(table, settings, draw);

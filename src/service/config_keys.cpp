@@ -296,10 +296,16 @@ Keys exchange_keys() {
                                     {"shared-memory", ExchangePath::shared_memory},
                                     {"point-to-point", ExchangePath::point_to_point},
                                     {"alltoallv", ExchangePath::alltoallv}});
+  const Choice<TensorParallelCopies> copies(
+      {{"own", TensorParallelCopies::own}, {"shared", TensorParallelCopies::shared}});
   return {
       key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
           "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
           "messages between nodes; one message a pair of ranks; or one collective call."),
+      key("exchange.tp_copies", &Config::exchange, &ExchangeConfig::tp_copies, copies,
+          "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
+          "the first: one copy in memory, which trainers must not write through pointers they made "
+          "writable."),
       key("exchange.prefetch", &Config::exchange, &ExchangeConfig::prefetch,
           Integer<Int64>{0, most_prefetched},
           "Steps that are made ready ahead of the trainer, by a thread where MPI permits threads; 0 is none. "

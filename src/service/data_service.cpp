@@ -10,9 +10,9 @@
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/exchange/node_dealing.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/nodes.hpp"
 #include "evenkeel/plan/fastest_count.hpp"
 #include "service/regroup.hpp"
 #include "service/stopwatch.hpp"
@@ -125,7 +125,6 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
     : mesh_(world, config.grid(world.size())),
       config_(config),
       dp_of_rank_(dp_of_ranks(mesh_.grid())),
-      node_of_rank_(nodes_of_ranks(mesh_.world())),
       time_reports_(std::make_shared<TimeReports>(config)) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
@@ -135,7 +134,7 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
 PlanSettings DataService::plan_settings(std::string_view profile) const {
   PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), profile);
   settings.dp_of_rank = dp_of_rank_;
-  settings.node_of_rank = node_of_rank_;
+  settings.node_of_rank.assign(mesh_.nodes().begin(), mesh_.nodes().end());
   const CostInUse cost = cost_in_use(profile);
   settings.balance.cost = cost.model;
   settings.overhead = cost.overhead();
@@ -176,8 +175,9 @@ Step DataService::step(const Reader& read, std::string_view profile) {
 }
 
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
+  Stopwatch stopwatch;
   const std::optional<ErrorReport> error = try_locally([&] { require_valid_samples(mine); });
-  return run_step(std::move(mine), error, profile, 0);
+  return run_step(std::move(mine), error, profile, stopwatch.lap());
 }
 
 Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
@@ -190,16 +190,18 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   step.profile = profile;
   step.cost = cost_in_use(profile);
   step.seconds.read = read_seconds;
-  step.table = gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), error);
-  step.fields = at_least_tokens(agree_on_fields(mesh_.world(), mine));
+  GatheredLengths gathered = gather_lengths(
+      mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine), error);
+  step.table = std::move(gathered.table);
+  step.fields = at_least_tokens(std::move(gathered.fields));
   if (config_.prefix == PrefixSharing::trees)
     step.trees = agree_on_trees(mesh_.world(), step.table, mine, exchange_options());
   step.seconds.gather = stopwatch.lap();
-  plan(step, settings);
-  step.seconds.plan = stopwatch.lap();
+  plan(step, settings, stopwatch);
   exchange(step, settings, mine);
-  weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  weigh(step, settings);
+  step.seconds.pack = stopwatch.lap();
   step.waited = step.seconds.total();
   if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(std::move(mine));
   ++next_step_;
@@ -218,19 +220,20 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   step.fields = std::move(before.fields);
   step.trees = std::move(before.trees);
   step.samples = std::move(before.samples);
-  plan(step, settings);
-  step.seconds.plan = stopwatch.lap();
+  plan(step, settings, stopwatch);
   const bool alike = cut_alike(before, step, plan_settings(before.profile), settings);
   if (alike && step.plan == before.plan) {
     step.micro_batches = std::move(before.micro_batches);
   } else if (alike && !step.dealt.shared) {
     put_together_anew(before, step, settings);
+    step.seconds.pack = stopwatch.lap();
   } else {
     exchange(step, settings, kept_samples(step));
   }
   add_fields(step, settings, added);
-  weigh(step, settings);
   step.seconds.exchange = stopwatch.lap();
+  weigh(step, settings);
+  step.seconds.pack += stopwatch.lap();
   step.waited = step.seconds.total();
   return step;
 }
@@ -243,7 +246,18 @@ RaggedBatch DataService::collect(const Step& step, const StepResults& results) c
 }
 
 ExchangeOptions DataService::exchange_options() const noexcept {
-  return {config_.exchange.path, default_max_message_bytes};
+  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies};
+}
+
+void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const {
+  const DpRank rank{mesh_.here().dp};
+  step.dealt = deal_on_node(mesh_.node(), step.table, settings, step.index, step.trees);
+  const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
+  step.seconds.plan = stopwatch.lap();
+  const std::vector<std::int64_t> agreed = agree_on_counts(step, own, settings);
+  step.seconds.agree = stopwatch.lap();
+  step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, settings);
+  step.seconds.plan += stopwatch.lap();
 }
 
 std::vector<std::int64_t> DataService::agree_on_counts(const Step& step, std::span<const GroupCount> own,
@@ -251,20 +265,14 @@ std::vector<std::int64_t> DataService::agree_on_counts(const Step& step, std::sp
   const boost::mpi::communicator& ranks = mesh_.along(Axis::dp);
   std::vector<std::int64_t> needed;
   for (const GroupCount& count : own) needed.push_back(count.needed);
-  const std::vector<std::int64_t> fewest = agreed_counts(largest_of(ranks, needed), settings);
-  if (settings.micro_batch.count == CountRule::fewest) return fewest;
-  const DpRank rank{mesh_.here().dp};
-  const std::vector<Cost> times = times_at_counts(step.table, step.dealt, rank, fewest, settings);
-  return fastest_counts(largest_of(ranks, times), fewest, settings);
-}
-
-void DataService::plan(Step& step, const PlanSettings& settings) const {
-  const DpRank rank{mesh_.here().dp};
-  step.dealt = deal_step(step.table, settings, step.index, step.trees);
-  const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
-  const std::vector<std::int64_t> agreed = agree_on_counts(step, own, settings);
+  std::vector<std::int64_t> agreed = agreed_counts(largest_of(ranks, needed), settings);
+  if (settings.micro_batch.count == CountRule::fastest) {
+    const DpRank rank{mesh_.here().dp};
+    const std::vector<Cost> times = times_at_counts(step.table, step.dealt, rank, agreed, settings);
+    agreed = fastest_counts(largest_of(ranks, times), agreed, settings);
+  }
   require_equal_plans(mesh_.world(), plan_hash(step.dealt.shares, agreed));
-  step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, settings);
+  return agreed;
 }
 
 StepTransfer DataService::transfer_of(const Step& step, const PlanSettings& settings,
@@ -307,7 +315,8 @@ void DataService::add_fields(Step& step, const PlanSettings& settings, const Rag
   }
   step.volume.sent += volume.sent;
   step.volume.kept += volume.kept;
-  step.volume.broadcast += volume.broadcast;
+  step.volume.between_nodes += volume.between_nodes;
+  step.volume.copied += volume.copied;
 }
 
 void DataService::weigh(Step& step, const PlanSettings& settings) const {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "evenkeel/exchange/shared_heap.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/service/run_report.hpp"
 
@@ -14,22 +15,30 @@ namespace evenkeel {
 namespace {
 
 // Sums on rank 0 over all ranks. Other ranks get what they brought.
-std::array<std::int64_t, 3> sum_of_volumes(const boost::mpi::communicator& world,
+std::array<std::int64_t, 4> sum_of_volumes(const boost::mpi::communicator& world,
                                            const ExchangeVolume& mine) {
-  const std::array<std::int64_t, 3> values{mine.sent, mine.kept, mine.broadcast};
-  std::array<std::int64_t, 3> sums{};
-  boost::mpi::reduce(world, values.data(), 3, sums.data(), std::plus<>(), 0);
+  const std::array<std::int64_t, 4> values{mine.sent, mine.between_nodes, mine.kept, mine.copied};
+  std::array<std::int64_t, 4> sums{};
+  boost::mpi::reduce(world, values.data(), 4, sums.data(), std::plus<>(), 0);
   return sums;
+}
+
+// The most memory of any rank's columns, on rank 0.
+std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
+  const std::int64_t mine = SharedHeap::of_process().usage().peak;
+  std::int64_t most = mine;
+  boost::mpi::reduce(world, mine, most, boost::mpi::maximum<std::int64_t>(), 0);
+  return most;
 }
 
 // The slowest rank's seconds on rank 0.
 void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
   const PhaseSeconds& s = mine.seconds;
-  const std::array<double, 5> values{s.read, s.gather, s.plan, s.exchange, mine.waited};
-  std::array<double, 5> slowest{};
-  boost::mpi::reduce(world, values.data(), 5, slowest.data(), boost::mpi::maximum<double>(), 0);
-  figures.seconds = {slowest[0], slowest[1], slowest[2], slowest[3]};
-  figures.waited = slowest[4];
+  const std::array<double, 7> values{s.read, s.gather, s.plan, s.agree, s.exchange, s.pack, mine.waited};
+  std::array<double, 7> slowest{};
+  boost::mpi::reduce(world, values.data(), 7, slowest.data(), boost::mpi::maximum<double>(), 0);
+  figures.seconds = {slowest[0], slowest[1], slowest[2], slowest[3], slowest[4], slowest[5]};
+  figures.waited = slowest[6];
 }
 
 // The plans of all DP ranks, on world rank 0, from the ranks of the grid's line through it.
@@ -113,8 +122,9 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
 }  // namespace
 
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
-  const std::array<std::int64_t, 3> volumes = sum_of_volumes(mesh.world(), step.volume);
+  const std::array<std::int64_t, 4> volumes = sum_of_volumes(mesh.world(), step.volume);
   StepFigures figures;
+  figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   const std::vector<DpRankPlan> plans = gather_plans(mesh, step.plan);
   if (mesh.rank() != WorldRank{0}) return std::nullopt;
@@ -130,8 +140,9 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.cost_is_measured = settings.balance.measured.has_value();
   figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
   figures.bytes_sent = volumes[0];
-  figures.bytes_kept = volumes[1];
-  figures.bytes_broadcast = volumes[2];
+  figures.bytes_between_nodes = volumes[1];
+  figures.bytes_kept = volumes[2];
+  figures.bytes_copied = volumes[3];
   return figures;
 }
 

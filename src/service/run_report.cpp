@@ -29,18 +29,22 @@ struct Totals {
     repeated_by_cap += s.tokens_repeated_by_cap;
     widest = std::max(widest, s.widest_micro_batch);
     sent += s.bytes_sent;
+    between_nodes += s.bytes_between_nodes;
     kept += s.bytes_kept;
-    broadcast += s.bytes_broadcast;
+    copied += s.bytes_copied;
+    most_memory = std::max(most_memory, s.column_bytes);
     seconds.read += s.seconds.read;
     seconds.gather += s.seconds.gather;
     seconds.plan += s.seconds.plan;
+    seconds.agree += s.seconds.agree;
     seconds.exchange += s.seconds.exchange;
+    seconds.pack += s.seconds.pack;
     waited += s.waited;
   }
 
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
   std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
-  std::int64_t sent = 0, kept = 0, broadcast = 0;
+  std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0, most_memory = 0;
   std::optional<SharingSavings> sharing;
   std::int64_t repeated_by_cap = 0;
   PhaseSeconds seconds;
@@ -150,11 +154,15 @@ std::string sharing_rows(const Totals& t) {
 }
 
 std::string traffic_rows(const Totals& t) {
-  return row("bytes between ranks", bytes_text(t.sent)) + row("bytes a rank kept", bytes_text(t.kept)) +
-         row("bytes of tensor-parallel copies", bytes_text(t.broadcast)) +
-         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, exchange {:.3f})",
+  return row("bytes between ranks",
+             fmt::format("{}, {} of them between nodes", bytes_text(t.sent), bytes_text(t.between_nodes))) +
+         row("bytes a rank kept", bytes_text(t.kept)) +
+         row("bytes of model-parallel copies", bytes_text(t.copied)) +
+         row("most memory of tensors on a rank", bytes_text(t.most_memory)) +
+         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, agree {:.3f}, exchange "
+                                    "{:.3f}, pack {:.3f})",
                                     t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
-                                    t.seconds.exchange)) +
+                                    t.seconds.agree, t.seconds.exchange, t.seconds.pack)) +
          row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
 }
 
@@ -181,11 +189,8 @@ nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
 }
 
 nlohmann::json json_of(const PhaseSeconds& s) {
-  return {{"read", s.read},
-          {"gather", s.gather},
-          {"plan", s.plan},
-          {"exchange", s.exchange},
-          {"total", s.total()}};
+  return {{"read", s.read},         {"gather", s.gather}, {"plan", s.plan},    {"agree", s.agree},
+          {"exchange", s.exchange}, {"pack", s.pack},     {"total", s.total()}};
 }
 
 nlohmann::json json_of(const std::optional<SharingSavings>& sharing, std::int64_t repeated_by_cap) {
@@ -216,7 +221,12 @@ nlohmann::json json_of(const StepFigures& f) {
           {"dp_max_over_mean_before", f.dp_max_over_mean_before},
           {"balance", json_of(f.balance)},
           {"cost", json_of(f.cost, f.cost_is_measured)},
-          {"bytes", {{"sent", f.bytes_sent}, {"kept", f.bytes_kept}, {"broadcast", f.bytes_broadcast}}},
+          {"bytes",
+           {{"sent", f.bytes_sent},
+            {"between_nodes", f.bytes_between_nodes},
+            {"kept", f.bytes_kept},
+            {"copied", f.bytes_copied}}},
+          {"column_bytes", f.column_bytes},
           {"seconds", json_of(f.seconds)},
           {"waited_seconds", f.waited},
           {"sharing", json_of(f.sharing, f.tokens_repeated_by_cap)},

@@ -114,9 +114,19 @@ TEST(PartitionUnderLimits, balances_costs_while_sizes_are_capped) {
   EXPECT_TRUE(keeps_limits(partition, sizes, limits));
 }
 
-TEST(PartitionUnderLimits, is_karmarkar_karp_where_that_keeps_the_limits) {
+TEST(PartitionUnderLimits,
+     has_karmarkar_karps_groups_where_these_keep_the_limits_and_are_the_best_there_are) {
   const Sizes lengths = {1, 2, 2, 5, 3, 7, 6, 3};
-  EXPECT_EQ(partition_under_limits(lengths, lengths, {.max_size = 8}, 4), karmarkar_karp(lengths, 4));
+  const Partition partition = partition_under_limits(lengths, lengths, {.max_size = 8}, 4);
+  const std::vector<Cost> sums = group_sums(partition, lengths);
+  EXPECT_EQ(sums, group_sums(karmarkar_karp(lengths, 4), lengths));
+  EXPECT_EQ(sums.front(), max_sum_lower_bound(lengths, 4));
+}
+
+TEST(PartitionUnderLimits, improves_on_karmarkar_karp_by_moves_and_swaps) {
+  const Sizes lengths = {8, 7, 6, 5, 4};
+  EXPECT_EQ(largest_sum(karmarkar_karp(lengths, 2), lengths), 16);
+  EXPECT_EQ(largest_sum(partition_under_limits(lengths, lengths, {.max_size = 20}, 2), lengths), 15);
 }
 
 TEST(PartitionUnderLimits, spreads_work_over_many_more_groups_than_needed) {
@@ -134,7 +144,7 @@ TEST(PartitionUnderLimits, spreads_work_over_many_more_groups_than_needed) {
   EXPECT_LE(largest_sum(partition, costs), max_sum_lower_bound(costs, count.needed + 15) + 1);
 }
 
-TEST(PartitionUnderLimits, long_tailed_lengths_end_up_within_three_percent_of_the_best_possible) {
+TEST(PartitionUnderLimits, long_tailed_lengths_end_up_within_half_a_percent_of_the_best_possible) {
   std::mt19937_64 random(1);
   std::lognormal_distribution<double> length(7.5, 1.0);
   constexpr std::int64_t cap = 32768;
@@ -144,13 +154,13 @@ TEST(PartitionUnderLimits, long_tailed_lengths_end_up_within_three_percent_of_th
       each = std::clamp(static_cast<std::int64_t>(length(random)), std::int64_t{64}, cap);
     const BinLimits limits{.max_size = cap};
     const GroupCount count = count_groups(lengths, lengths, limits);
-    EXPECT_LE(count.needed, count.lower_bound + 1);
+    EXPECT_EQ(count.needed, count.lower_bound);
     const Partition partition = partition_under_limits(lengths, lengths, limits, count.needed);
     const BalanceQuality quality = balance_quality(group_sums(partition, lengths));
     EXPECT_LE(quality.max, cap);
     // A length near the cap fills a group alone, so that the mean may be out of reach.
     const Cost bound = max_sum_lower_bound(lengths, count.needed);
-    EXPECT_LE(static_cast<double>(quality.max), 1.03 * static_cast<double>(bound));
+    EXPECT_LE(static_cast<double>(quality.max), 1.005 * static_cast<double>(bound));
   }
 }
 
@@ -221,17 +231,50 @@ RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_every_count_from_the_nee
   expect_sound(costs, sizes, limits, {0, 1, 2, 3, more});
 }
 
-RC_GTEST_PROP(CountGroups, the_bound_and_the_count_enclose_the_optimum, ()) {
-  const auto sizes = *rc::gen::resize(
-      8, rc::gen::container<Sizes>(rc::gen::resize(100, rc::gen::inRange<std::int64_t>(0, 14))));
+/// Sizes of which few fit a bin: falling sizes, differencing and exchanges all miss some optima of these.
+Sizes awkward_sizes(std::size_t most) {
+  return *rc::gen::resize(static_cast<int>(most), rc::gen::container<Sizes>(rc::gen::resize(
+                                                      100, rc::gen::inRange<std::int64_t>(0, 14))));
+}
+
+RC_GTEST_PROP(CountGroups, of_a_few_items_is_the_optimum_and_says_so, ()) {
+  const Sizes sizes = awkward_sizes(9);
   const BinLimits limits{*rc::gen::resize(100, rc::gen::inRange<std::int64_t>(13, 30)),
                          *rc::gen::resize(100, rc::gen::inRange<std::int64_t>(1, 6))};
   const GroupCount count = count_groups(sizes, sizes, limits);
   const std::int64_t optimum = fewest_bins(sizes, limits);
-  RC_ASSERT(count.lower_bound <= optimum);
-  RC_ASSERT(count.needed >= optimum);
-  RC_ASSERT(count.needed <= optimum + 1);
+  RC_ASSERT(count == (GroupCount{optimum, optimum}));
   expect_sound(sizes, sizes, limits, {0, 1, 9});
+}
+
+RC_GTEST_PROP(CountGroups, finds_a_packing_that_leaves_no_room_at_all, ()) {
+  // Bins of 1000 cut at random: the sum needs every one of them filled to the brim.
+  const auto bins = *rc::gen::inRange<std::int64_t>(1, 9);
+  Sizes sizes;
+  for (std::int64_t bin = 0; bin < bins; ++bin) {
+    Sizes cuts = *rc::gen::container<Sizes>(3, rc::gen::resize(100, rc::gen::inRange<std::int64_t>(0, 1001)));
+    cuts.push_back(1000);
+    std::ranges::sort(cuts);
+    for (std::size_t i = 0; i < cuts.size(); ++i) sizes.push_back(cuts[i] - (i > 0 ? cuts[i - 1] : 0));
+  }
+  EXPECT_EQ(count_groups(sizes, sizes, {.max_size = 1000}), (GroupCount{bins, bins}));
+  expect_sound(sizes, sizes, {.max_size = 1000}, {0, 1, 3});
+}
+
+TEST(CountGroups, proves_that_a_packing_at_the_simple_bound_is_impossible) {
+  // 28 in two bins of 14 leaves no room, but nothing adds up to the 6 that must go beside 8.
+  const Sizes sizes = {8, 5, 5, 5, 3, 2};
+  EXPECT_EQ(min_bins_lower_bound(sizes, {.max_size = 14}), 2);
+  EXPECT_EQ(count_groups(sizes, sizes, {.max_size = 14}), (GroupCount{3, 3}));
+}
+
+TEST(CountGroups, a_search_that_takes_too_long_ends_with_what_it_has) {
+  // Three to a bin at most, by odd sizes whose sum leaves little room: too many ways to try them all.
+  Sizes sizes;
+  for (std::int64_t i = 0; i < 300; ++i) sizes.push_back(30'001 + 2 * ((i * 7919) % 3001));
+  const BinLimits limits{.max_size = 99'002};
+  EXPECT_EQ(count_groups(sizes, sizes, limits), (GroupCount{100, 101}));
+  expect_sound(sizes, sizes, limits, {0, 1});
 }
 
 }  // namespace

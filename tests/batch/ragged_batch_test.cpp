@@ -77,6 +77,58 @@ TEST(RaggedBatch, asking_for_an_unknown_field_lists_the_known_ones) {
   }
 }
 
+TEST(Column, is_zero_where_nothing_was_written) {
+  Column column({"logits", DType::float32, FieldKind::token, {3}}, 4);
+  EXPECT_THAT(column.values<float>(), testing::Each(0.0F));
+  std::ranges::fill(column.values<float>(), 1.0F);
+  column.resize(2);
+  column.resize(5);
+  EXPECT_THAT(column.values<float>().first(6), testing::Each(1.0F));
+  EXPECT_THAT(column.values<float>().subspan(6), testing::Each(0.0F));
+}
+
+TEST(Column, has_room_for_all_rows_when_it_is_left_to_be_written) {
+  Column column = Column::unwritten({"weights", DType::float64, FieldKind::sample, {}}, 3);
+  ASSERT_EQ(column.values<double>().size(), 3);
+  std::ranges::fill(column.values<double>(), 0.5);
+  EXPECT_EQ(column.rows(), 3);
+  EXPECT_THAT(column.values<double>(), testing::Each(0.5));
+}
+
+Column three_weights() {
+  Column column({"weights", DType::float64, FieldKind::sample, {}}, 3);
+  std::ranges::copy(std::vector{0.5, 1.0, 2.0}, column.values<double>().begin());
+  return column;
+}
+
+TEST(Column, lends_its_rows_which_outlive_it) {
+  auto column = std::make_unique<Column>(three_weights());
+  const std::byte* const address = std::as_const(*column).row(0);
+  const Column borrower = Column::borrowing(column->spec(), 3, column->lend());
+  EXPECT_TRUE(borrower.is_borrowed());
+  EXPECT_EQ(borrower, *column);
+  column.reset();
+  EXPECT_EQ(borrower.row(0), address);
+  EXPECT_EQ(borrower, three_weights());
+}
+
+TEST(Column, takes_a_copy_before_it_writes_rows_that_others_read) {
+  Column lender = three_weights();
+  const Column borrower = Column::borrowing(lender.spec(), 3, lender.lend());
+  Column second = borrower;
+  lender.values<double>()[0] = 7;
+  second.resize(2);
+  EXPECT_EQ(borrower, three_weights());
+  EXPECT_THAT(std::as_const(lender).values<double>(), testing::ElementsAre(7.0, 1.0, 2.0));
+  EXPECT_THAT(std::as_const(second).values<double>(), testing::ElementsAre(0.5, 1.0));
+  EXPECT_FALSE(lender.is_borrowed());
+}
+
+TEST(Column, without_rows_can_be_lent_too) {
+  Column none({"weights", DType::float64, FieldKind::sample, {}}, 0);
+  EXPECT_EQ(Column::borrowing(none.spec(), 0, none.lend()), none);
+}
+
 TEST(Column, is_read_as_its_own_element_type_only) {
   Column column({"x", DType::int32, FieldKind::token, {2}}, 3);
   column.values<std::int32_t>()[5] = 9;

@@ -79,6 +79,24 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
     EXPECT_EQ(ours.at("broken"), 0);
     EXPECT_GE(ours.at("max_over_mean"), ours.at("least_max_over_mean"));
   }
+  EXPECT_FALSE(report.contains("scale"));  // more samples than --max-items
+}
+
+TEST(BenchPlan, compares_grids_and_placement_with_what_is_plain_and_with_what_is_possible) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      run_evenkeel("bench plan --max-items 600 --draws 1 --repeat 1" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  ASSERT_EQ(report.at("grid").size(), 3U);
+  for (const auto& row : report.at("grid")) {
+    EXPECT_LT(row.at("grid_every"), row.at("twice_every"));
+    EXPECT_GE(row.at("grid_every"), row.at("least"));
+  }
+  ASSERT_EQ(report.at("placement").size(), 1U);
+  const nlohmann::json& placement = report.at("placement").front();
+  EXPECT_LT(placement.at("moved"), placement.at("moved_by_number"));
+  EXPECT_EQ(placement.at("ratio"), placement.at("least_ratio"));
 }
 
 TEST(BenchExchange, compares_every_path_with_memcpy_and_alltoallv) {
@@ -101,11 +119,15 @@ TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
-  double sum = 0;
-  for (const auto& row : report.at("phases")) sum += row.at("ms").get<double>();
   const double step = report.at("phases").back().at("ms");
   EXPECT_EQ(report.at("phases").back().at("phase"), "step");
-  EXPECT_NEAR(sum, 2 * step, 1e-6 * step);
+  for (const char* column : {"ms", "front_ms"}) {
+    double sum = 0;
+    for (const auto& row : report.at("phases")) sum += row.at(column).get<double>();
+    EXPECT_NEAR(sum, 2 * step, 1e-6 * step) << column;
+  }
+  const double planning = report.at("planning").at(0).at("ms_median");
+  EXPECT_NEAR(report.at("planning").at(0).at("share"), planning / step * 100, 1e-6);
   EXPECT_NEAR(report.at("steps").at(0).at("ms_median"), step, 1e-6 * step);
 }
 

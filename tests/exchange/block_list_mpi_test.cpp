@@ -63,7 +63,7 @@ TEST(BlockList, copies_between_differently_cut_lists) {
   BlockList to;
   to.add(target.data() + 1, 4);
   to.add(target.data() + 6, 25);
-  from.copy_to(to);
+  from.copy_to(to, from.bytes());
   Bytes sent(source.begin(), source.begin() + 11);
   sent.insert(sent.end(), source.begin() + 12, source.end());
   Bytes received(target.begin() + 1, target.begin() + 5);
@@ -71,6 +71,44 @@ TEST(BlockList, copies_between_differently_cut_lists) {
   EXPECT_EQ(sent, received);
   EXPECT_EQ(target[0], std::byte{0});
   EXPECT_EQ(target[5], std::byte{0});
+}
+
+// Cuts `bytes` into blocks of `sizes` in turn, a byte apart.
+BlockList cut_up(const Bytes& bytes, std::initializer_list<std::size_t> sizes) {
+  BlockList blocks;
+  auto size = sizes.begin();
+  for (std::size_t at = 0; at + *size <= bytes.size();) {
+    blocks.add(bytes.data() + at, *size);
+    at += *size + 1;
+    if (++size == sizes.end()) size = sizes.begin();
+  }
+  return blocks;
+}
+
+Bytes joined(const BlockList& blocks) {
+  Bytes bytes;
+  for (const BlockList::Block& block : blocks.blocks()) {
+    bytes.insert(bytes.end(), block.address, block.address + block.bytes);
+  }
+  return bytes;
+}
+
+TEST(BlockList, copies_past_the_caches_as_it_copies_through_them) {
+  const Bytes source = counting_bytes(5000, 7);
+  const BlockList from = cut_up(source, {1, 700, 63, 64, 65, 0, 129});
+  for (const std::int64_t total : {from.bytes(), std::int64_t{1} << 30}) {
+    Bytes target(8000);
+    BlockList to;
+    std::size_t at = 3;
+    for (std::size_t left = static_cast<std::size_t>(from.bytes()); left > 0;) {
+      const std::size_t piece = std::min<std::size_t>(left, 333);
+      to.add(target.data() + at, piece);
+      at += piece + 2;
+      left -= piece;
+    }
+    from.copy_to(to, total);
+    EXPECT_EQ(joined(to), joined(from));
+  }
 }
 
 // Rank s sends (s + 2 d) % 5 * 13 bytes to rank d, some of them none at all.
@@ -108,26 +146,6 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(ExchangePath::automatic, ExchangePath::point_to_point,
                                      ExchangePath::alltoallv, ExchangePath::shared_memory),
                      testing::Values(1, 8, 13, 100, default_max_message_bytes)));
-
-class BroadcastBlocks : public testing::TestWithParam<ExchangePath> {};
-
-TEST_P(BroadcastBlocks, every_rank_gets_the_roots_bytes_in_chunks) {
-  const boost::mpi::communicator world;
-  for (int root = 0; root < world.size(); ++root) {
-    Bytes bytes = world.rank() == root ? counting_bytes(50, 9) : Bytes(50);
-    BlockList blocks;
-    blocks.add(bytes.data(), 20);
-    blocks.add(bytes.data() + 30, 20);
-    broadcast_blocks(world, blocks, root, {GetParam(), 7});
-    const Bytes expected = counting_bytes(50, 9);
-    EXPECT_TRUE(std::equal(expected.begin(), expected.begin() + 20, bytes.begin()));
-    EXPECT_TRUE(std::equal(expected.begin() + 30, expected.end(), bytes.begin() + 30));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Paths, BroadcastBlocks,
-                         testing::Values(ExchangePath::automatic, ExchangePath::point_to_point,
-                                         ExchangePath::alltoallv, ExchangePath::shared_memory));
 
 }  // namespace
 }  // namespace evenkeel

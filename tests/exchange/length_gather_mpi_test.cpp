@@ -25,7 +25,7 @@ std::vector<SampleLengths> shapes_of(int rank, int ranks, std::int64_t samples) 
 TEST(GatherLengths, every_rank_gets_all_samples_in_source_order_with_their_owners) {
   const boost::mpi::communicator world;
   const std::vector<SampleLengths> mine = shapes_of(world.rank(), world.size(), 30);
-  const LengthTable table = gather_lengths(world, mine, std::nullopt);
+  const LengthTable table = gather_lengths(world, mine, std::nullopt, std::nullopt).table;
   ASSERT_EQ(table.size(), 30);
   for (std::int64_t id = 0; id < 30; ++id) {
     EXPECT_EQ(table[id].shape, made_up_shape(id));
@@ -38,7 +38,7 @@ TEST(GatherLengths, every_rank_gets_all_samples_in_source_order_with_their_owner
 
 TEST(GatherLengths, no_samples_anywhere_give_an_empty_table) {
   const boost::mpi::communicator world;
-  EXPECT_EQ(gather_lengths(world, {}, std::nullopt).size(), 0);
+  EXPECT_EQ(gather_lengths(world, {}, std::nullopt, std::nullopt).table.size(), 0);
 }
 
 TEST(GatherLengths, one_ranks_error_is_thrown_by_all_and_nobody_hangs) {
@@ -47,12 +47,37 @@ TEST(GatherLengths, one_ranks_error_is_thrown_by_all_and_nobody_hangs) {
     std::optional<ErrorReport> error;
     if (world.rank() == bad) error = ErrorReport{ErrorKind::input, "rollouts.jsonl:3", "malformed", "", -1};
     try {
-      (void)gather_lengths(world, shapes_of(world.rank(), world.size(), 9), error);
+      (void)gather_lengths(world, shapes_of(world.rank(), world.size(), 9), std::nullopt, error);
       FAIL() << "rank " << bad << " brought an error";
     } catch (const InputError& thrown) {
       EXPECT_EQ(thrown.report().rank, bad);
       EXPECT_EQ(thrown.report().where, "rollouts.jsonl:3");
     }
+  }
+}
+
+TEST(GatherLengths, tells_the_fields_of_those_who_have_samples) {
+  const boost::mpi::communicator world;
+  const std::vector<FieldSpec> fields{{"reward", DType::float32, FieldKind::sample, {}}};
+  const int owner = world.size() - 1;
+  const bool is_owner = world.rank() == owner;
+  const std::vector<SampleLengths> mine{{made_up_shape(7)}};
+  const GatheredLengths gathered =
+      gather_lengths(world, is_owner ? std::span(mine) : std::span<const SampleLengths>(),
+                     is_owner ? std::optional(fields) : std::nullopt, std::nullopt);
+  EXPECT_EQ(gathered.fields, fields);
+  ASSERT_EQ(gathered.table.size(), 1);
+  EXPECT_EQ(gathered.table[0].owner, WorldRank{owner});
+}
+
+TEST(GatherLengths, fields_that_differ_are_everybodys_error) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  const std::vector<SampleLengths> mine{{made_up_shape(world.rank())}};
+  for (const int odd_one : std::set<int>{0, world.size() / 2, world.size() - 1}) {
+    const DType dtype = world.rank() == odd_one ? DType::float64 : DType::float32;
+    const std::vector<FieldSpec> fields{{"reward", dtype, FieldKind::sample, {}}};
+    EXPECT_THROW((void)gather_lengths(world, mine, fields, std::nullopt), InputError);
   }
 }
 
@@ -63,7 +88,7 @@ TEST(AgreeOnFields, ranks_without_samples_learn_the_fields_of_the_others) {
   const RaggedBatch mine = testing_support::made_up_batch(
       have_samples ? std::vector<SampleShape>{made_up_shape(5)} : std::vector<SampleShape>{},
       have_samples ? extra : std::vector<FieldSpec>{});
-  const std::vector<FieldSpec> fields = agree_on_fields(world, mine);
+  const std::vector<FieldSpec> fields = agree_on_fields(world, fields_of(mine));
   ASSERT_EQ(fields.size(), extra.size() + 1);
   for (const FieldSpec& spec : extra) EXPECT_NE(std::ranges::find(fields, spec), fields.end()) << spec.name;
 }
@@ -76,7 +101,7 @@ TEST(AgreeOnFields, a_field_that_differs_is_named_with_both_ranks) {
   const RaggedBatch mine = testing_support::made_up_batch(
       {made_up_shape(world.rank())}, std::vector<FieldSpec>{{"reward", dtype, FieldKind::sample, {}}});
   try {
-    (void)agree_on_fields(world, mine);
+    (void)agree_on_fields(world, fields_of(mine));
     FAIL() << "the ranks' fields differ";
   } catch (const InputError& error) {
     EXPECT_EQ(error.report().where, "field 'reward'");
@@ -90,9 +115,9 @@ TEST(AgreeOnFields, a_field_that_one_rank_lacks_is_named) {
   if (world.size() == 1) return;  // nobody to differ from
   std::vector<FieldSpec> extra{{"reward", DType::float32, FieldKind::sample, {}}};
   if (world.rank() == 0) extra.clear();
-  EXPECT_THROW(
-      (void)agree_on_fields(world, testing_support::made_up_batch({made_up_shape(world.rank())}, extra)),
-      InputError);
+  EXPECT_THROW((void)agree_on_fields(
+                   world, fields_of(testing_support::made_up_batch({made_up_shape(world.rank())}, extra))),
+               InputError);
 }
 
 }  // namespace

@@ -1,167 +1,25 @@
-#include "evenkeel/exchange/sample_exchange.hpp"
-
-#include <gtest/gtest.h>
-
-#include <boost/mpi/collectives.hpp>
-#include <boost/mpi/operations.hpp>
-#include <functional>
-
-#include "evenkeel/exchange/field_agreement.hpp"
-#include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/plan/step_plan.hpp"
-#include "support/made_up_batch.hpp"
+#include "evenkeel/exchange/recipients.hpp"
+#include "made_up_step.hpp"
 
 namespace evenkeel {
 namespace {
 
-using testing_support::made_up_batch;
-using testing_support::made_up_byte;
-using testing_support::made_up_fields;
-using testing_support::made_up_shape;
-using testing_support::made_up_token;
+using namespace testing_support;
 
-constexpr std::int64_t num_samples = 37;
-constexpr std::int64_t pad_token = 77;
-constexpr std::int64_t label_pad = -100;
-
-std::vector<Grid> grids_of(int ranks) {
-  std::vector<Grid> grids;
-  for (const GridPoint& rest : {GridPoint{1, 1, 0, 1},
-                                {2, 1, 0, 1},
-                                {1, 2, 0, 1},
-                                {1, 4, 0, 1},
-                                {2, 2, 0, 1},
-                                {1, 2, 0, 2},
-                                {1, 1, 0, 3},
-                                {2, 1, 0, 2},
-                                {1, 3, 0, 1},
-                                {1, 7, 0, 1}}) {
-    if (ranks % (rest.tp * rest.cp * rest.pp) != 0) continue;
-    grids.push_back(Grid::fill_dp(rest, {}, ranks));
-    grids.push_back(Grid::fill_dp(rest, RankOrder("pp-dp-cp-tp"), ranks));
-  }
-  return grids;
-}
-
-/// A step over one mesh with made-up samples, from the gathered lengths to the packed micro-batches.
-struct Step {
-  Step(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra, const ExchangeOptions& options)
-      : mesh(boost::mpi::communicator(), grid) {
-    settings.dp = grid.sizes().dp;
-    settings.tp = grid.sizes().tp;
-    settings.pp = grid.sizes().pp;
-    settings.cp = {grid.sizes().cp, layout};
-    settings.micro_batch.max_tokens = 160;
-    std::vector<SampleShape> shapes;
-    for (std::int64_t id = 0; id < num_samples; ++id) {
-      if (id * id % mesh.world().size() == mesh.rank().value()) shapes.push_back(made_up_shape(id));
-    }
-    const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
-    table = gather_lengths(mesh.world(), lengths_of(mine), std::nullopt);
-    fields = agree_on_fields(mesh.world(), mine);
-    const DealtStep dealt = deal_step(table, settings, 0);
-    plan = plan_step(table, settings);
-    const std::vector<MicroBatchPlan>& micro_batches =
-        plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    volume =
-        exchange_samples(mesh, {table, dealt, fields, mine, micro_batches, settings.alignment(), settings.cp},
-                         {pad_token, label_pad}, options, packed);
-  }
-
-  Mesh mesh;
-  PlanSettings settings;
-  LengthTable table;
-  std::vector<FieldSpec> fields;
-  StepPlan plan;
-  std::vector<PackedMicroBatch> packed;
-  ExchangeVolume volume;
+/// One way of moving samples. All of them must deliver the same.
+struct BackEnd {
+  const char* name;
+  CpLayout layout;
+  ExchangeOptions options;
 };
 
-// Calls visit(sample, t, local row) for every local row of a micro-batch; t is the row inside the aligned
-// sequence.
-void for_each_row(const PackedMicroBatch& micro_batch,
-                  const std::function<void(const SampleShape&, std::int64_t, std::int64_t)>& visit) {
-  const PackedLayout& layout = micro_batch.layout;
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
-    std::int64_t local = layout.local_range(i).begin;
-    for (const RowRange run : cp_runs(layout.aligned_length(i), layout.cp(), micro_batch.cp_rank)) {
-      for (std::int64_t t = run.begin; t < run.end; ++t)
-        visit(micro_batch.samples[static_cast<std::size_t>(i)], t, local++);
-    }
-  }
-}
+class SampleExchange : public testing::TestWithParam<BackEnd> {};
 
-bool is_filler(const SampleShape& sample) {
-  return sample.id == filler_sample;
-}
-
-void expect_tokens_and_derived_fields(const PackedMicroBatch& micro_batch) {
-  const auto tokens = micro_batch.find("input_ids")->values<std::int64_t>();
-  const auto labels = micro_batch.find("labels")->values<std::int64_t>();
-  const auto positions = micro_batch.find("position_ids")->values<std::int64_t>();
-  const auto mask = micro_batch.find("loss_mask")->values<float>();
-  for_each_row(micro_batch, [&](const SampleShape& sample, std::int64_t t, std::int64_t local) {
-    const auto at = static_cast<std::size_t>(local);
-    const bool real = !is_filler(sample) && t < sample.length();
-    const bool has_next = real && t + 1 < sample.length();
-    ASSERT_EQ(tokens[at], real ? made_up_token(sample.id, t) : pad_token);
-    ASSERT_EQ(labels[at], has_next ? made_up_token(sample.id, t + 1) : label_pad);
-    ASSERT_EQ(positions[at], t);
-    ASSERT_EQ(mask[at], has_next && t + 1 >= sample.prompt ? 1.0F : 0.0F);
-  });
-}
-
-// The source row of a token or response-token field that stands at row t of a sequence; -1 where none does.
-std::int64_t source_row(FieldKind kind, const SampleShape& sample, std::int64_t t) {
-  if (is_filler(sample)) return -1;
-  if (kind == FieldKind::token) return t < sample.length() ? t : -1;
-  return t + 1 >= sample.prompt && t + 1 < sample.length() ? t + 1 - sample.prompt : -1;
-}
-
-void expect_made_up_field(const PackedMicroBatch& micro_batch, const FieldSpec& spec) {
-  const Column* column = micro_batch.find(spec.name);
-  ASSERT_NE(column, nullptr) << spec.name;
-  const std::size_t row_bytes = spec.row_bytes();
-  const auto expect_row = [&](const SampleShape& sample, std::int64_t source, std::int64_t local) {
-    for (std::size_t b = 0; b < row_bytes; ++b) {
-      const std::byte expected = source < 0 ? std::byte{0} : made_up_byte(sample.id, spec.name, source, b);
-      ASSERT_EQ(column->row(local)[b], expected) << spec.name << " row " << local;
-    }
-  };
-  if (spec.kind == FieldKind::sample) {
-    for (std::size_t i = 0; i < micro_batch.samples.size(); ++i) {
-      const SampleShape& sample = micro_batch.samples[i];
-      expect_row(sample, is_filler(sample) ? -1 : 0, static_cast<std::int64_t>(i));
-    }
-    return;
-  }
-  for_each_row(micro_batch, [&](const SampleShape& sample, std::int64_t t, std::int64_t local) {
-    expect_row(sample, source_row(spec.kind, sample, t), local);
-  });
-}
-
-void expect_every_sample_delivered_once_to_each_place(const Step& step) {
-  std::vector<int> delivered(static_cast<std::size_t>(num_samples), 0);
-  for (const PackedMicroBatch& micro_batch : step.packed) {
-    for (const SampleShape& sample : micro_batch.samples) {
-      if (!is_filler(sample)) ++delivered[sample.id.index()];
-    }
-  }
-  std::vector<int> total(delivered.size());
-  boost::mpi::all_reduce(step.mesh.along(Axis::dp), delivered.data(), static_cast<int>(delivered.size()),
-                         total.data(), std::plus<>());
-  EXPECT_EQ(total, std::vector<int>(delivered.size(), 1));
-}
-
-using PathLayoutChunk = std::tuple<ExchangePath, CpLayout, std::int64_t>;
-
-class SampleExchange : public testing::TestWithParam<PathLayoutChunk> {};
-
-TEST_P(SampleExchange, every_place_of_every_mesh_is_handed_exactly_its_rows) {
-  const auto [path, layout, max_bytes] = GetParam();
+TEST_P(SampleExchange, hands_every_place_of_every_mesh_exactly_its_rows) {
+  const BackEnd& back_end = GetParam();
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_of(world.size())) {
-    const Step step(grid, layout, made_up_fields(), {path, max_bytes});
+    const MadeUpStep step(grid, back_end.layout, made_up_fields(), back_end.options);
     const bool first = step.mesh.here().pp == 0;
     const bool last = step.mesh.here().pp == grid.sizes().pp - 1;
     ASSERT_EQ(static_cast<std::int64_t>(step.packed.size()), step.plan.num_micro_batches);
@@ -183,57 +41,83 @@ TEST_P(SampleExchange, every_place_of_every_mesh_is_handed_exactly_its_rows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    PathsLayoutsChunks, SampleExchange,
-    testing::Values(
-        PathLayoutChunk{ExchangePath::point_to_point, CpLayout::zigzag, default_max_message_bytes},
-        PathLayoutChunk{ExchangePath::point_to_point, CpLayout::contiguous, 101},
-        PathLayoutChunk{ExchangePath::alltoallv, CpLayout::zigzag, 101},
-        PathLayoutChunk{ExchangePath::shared_memory, CpLayout::zigzag, 101},
-        PathLayoutChunk{ExchangePath::shared_memory, CpLayout::contiguous, default_max_message_bytes},
-        PathLayoutChunk{ExchangePath::alltoallv, CpLayout::contiguous, default_max_message_bytes}));
+constexpr std::int64_t short_message = 101;  // bytes: less than most samples have
 
-TEST(SampleExchange, fields_that_the_source_supplies_are_moved_not_derived) {
+INSTANTIATE_TEST_SUITE_P(
+    BackEnds, SampleExchange,
+    testing::Values(
+        BackEnd{"automatic", CpLayout::zigzag, {}},
+        BackEnd{"messages", CpLayout::zigzag, {ExchangePath::point_to_point}},
+        BackEnd{"short_messages", CpLayout::contiguous, {ExchangePath::point_to_point, short_message}},
+        BackEnd{"collective", CpLayout::contiguous, {ExchangePath::alltoallv}},
+        BackEnd{"short_collectives", CpLayout::zigzag, {ExchangePath::alltoallv, short_message}},
+        BackEnd{"memory", CpLayout::contiguous, {ExchangePath::shared_memory}},
+        BackEnd{"memory_and_short_messages", CpLayout::zigzag, {ExchangePath::shared_memory, short_message}},
+        BackEnd{"memory_and_tensors_in_common",
+                CpLayout::zigzag,
+                {ExchangePath::shared_memory, short_message, TensorParallelCopies::shared}},
+        BackEnd{"messages_and_tensors_in_common",
+                CpLayout::contiguous,
+                {ExchangePath::point_to_point, short_message, TensorParallelCopies::shared}}),
+    [](const testing::TestParamInfo<BackEnd>& back_end) { return back_end.param.name; });
+
+TEST(SampleExchangeStep, fields_that_the_source_supplies_are_moved_not_derived) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> supplied{{"labels", DType::int64, FieldKind::token, {}},
                                         {"loss_mask", DType::uint8, FieldKind::token, {}},
                                         {"position_ids", DType::int32, FieldKind::token, {3}}};
-  const Step step(Grid::fill_dp({1, world.size() % 2 == 0 ? 2 : 1, 0, 1}, {}, world.size()), CpLayout::zigzag,
-                  supplied, {});
+  const MadeUpStep step(Grid::fill_dp({1, world.size() % 2 == 0 ? 2 : 1, 0, 1}, {}, world.size()),
+                        CpLayout::zigzag, supplied, {});
   for (const PackedMicroBatch& micro_batch : step.packed) {
     EXPECT_EQ(micro_batch.fields.size(), 4U);
     for (const FieldSpec& spec : supplied) expect_made_up_field(micro_batch, spec);
   }
 }
 
-TEST(SampleExchange, each_true_token_travels_once_to_its_place_plus_one_for_each_cut) {
+// The tokens that a rank needs of a sequence: its rows, and the one after each run that does not end it.
+std::int64_t tokens_needed(const PackedMicroBatch& m, std::int64_t sequence) {
+  const std::int64_t length = m.samples[static_cast<std::size_t>(sequence)].length();
+  std::int64_t tokens = 0;
+  for (const RowRange run : cp_runs(m.layout.aligned_length(sequence), m.layout.cp(), m.cp_rank)) {
+    if (run.begin >= length) continue;
+    tokens += std::min(run.end, length) - run.begin + (run.end < length ? 1 : 0);
+  }
+  return tokens;
+}
+
+TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_place) {
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_of(world.size())) {
-    if (grid.sizes().pp != 1) continue;
-    const Step step(grid, CpLayout::zigzag, {}, {});
-    std::int64_t rows = 0;
-    for (const LengthEntry& entry : step.table.entries()) rows += entry.shape.length();
-    std::int64_t cuts = 0;
-    for (const LengthEntry& entry : step.table.entries()) {
-      const std::int64_t chunk =
-          align_up(entry.shape.length(), step.settings.alignment()) / step.settings.cp.chunks();
-      // The two chunks in the middle stand on one rank, so the cut between them costs nothing.
-      for (std::int64_t at = chunk; chunk > 0 && at < entry.shape.length(); at += chunk) {
-        const bool middle = step.settings.cp.size > 1 && at == chunk * step.settings.cp.size;
-        if (!middle) ++cuts;
+    const MadeUpStep step(grid, CpLayout::zigzag, {}, {});
+    const std::span<const int> nodes = step.mesh.nodes();
+    const std::size_t self = step.mesh.rank().index();
+    std::int64_t needed = 0;
+    std::int64_t needed_of_other_nodes = 0;
+    const bool receives = recipients_of(grid, nodes)[self] == world.rank();
+    for (const PackedMicroBatch& m : step.packed) {
+      if (!receives || m.find("input_ids") == nullptr) continue;
+      for (std::int64_t i = 0; i < m.layout.size(); ++i) {
+        const SampleId id = m.samples[static_cast<std::size_t>(i)].id;
+        if (id == filler_sample) continue;
+        const auto owner = static_cast<std::size_t>(made_up_owner(id.value(), world.size()));
+        needed += tokens_needed(m, i);
+        if (nodes[owner] != nodes[self]) needed_of_other_nodes += tokens_needed(m, i);
       }
     }
-    const std::int64_t moved =
-        boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
-    EXPECT_EQ(moved, (rows + cuts) * static_cast<std::int64_t>(sizeof(std::int64_t)));
+    const auto sum = [&](std::int64_t of_rank) {
+      return boost::mpi::all_reduce(world, of_rank, std::plus<>());
+    };
+    constexpr std::int64_t token_bytes = sizeof(std::int64_t);
+    EXPECT_EQ(sum(step.volume.sent + step.volume.kept), sum(needed) * token_bytes);
+    EXPECT_EQ(sum(step.volume.between_nodes), sum(needed_of_other_nodes) * token_bytes);
   }
 }
 
-TEST(SampleExchange, a_step_without_samples_gives_every_rank_one_empty_micro_batch) {
+TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro_batch) {
   const boost::mpi::communicator world;
   const Mesh mesh(world, Grid::fill_dp({1, 1, 0, 1}, {}, world.size()));
   const RaggedBatch mine = made_up_batch({}, {});
-  const LengthTable table = gather_lengths(world, lengths_of(mine), std::nullopt);
+  const LengthTable table = gather_lengths(world, {}, std::nullopt, std::nullopt).table;
   PlanSettings settings;
   settings.dp = world.size();
   const StepPlan plan = plan_step(table, settings);

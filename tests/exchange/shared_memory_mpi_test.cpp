@@ -109,7 +109,7 @@ TEST(SharedMemory, columns_made_after_preparing_lie_where_neighbours_read_them) 
   prepare_exchange(comm, by_memory);
   const std::int64_t rows = 20000;
   AllToAll step(comm, rows);
-  EXPECT_EQ(is_shared(step.out), comm.size() > 1);
+  EXPECT_TRUE(is_shared(step.out));
   exchange_messages(comm, step.sends, step.receives, by_memory);
   EXPECT_TRUE(step.arrived(comm, rows));
 }
@@ -138,6 +138,19 @@ TEST(SharedMemory, memory_stays_the_same_over_many_steps) {
     if (step == 10) reserved = SharedHeap::of_process().usage().reserved;
   }
   EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
+}
+
+TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
+  const boost::mpi::communicator world;
+  for (const ExchangePath path : {ExchangePath::point_to_point, ExchangePath::alltoallv}) {
+    std::pmr::memory_resource* const before = set_column_memory(*std::pmr::new_delete_resource());
+    prepare_exchange(duplicate(world), {path});
+    EXPECT_TRUE(is_shared(Column(words, 100'000)));
+    const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
+    for (int step = 0; step < 100; ++step) EXPECT_EQ(Column(words, 100'000).rows(), 100'000);
+    EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
+    set_column_memory(*before);
+  }
 }
 
 TEST(SharedMemory, a_rank_that_cannot_use_it_makes_all_use_messages) {

@@ -154,10 +154,10 @@ TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
 }
 
 TEST(GridStep, waits_less_at_every_micro_batch_than_dealing_first_does) {
-  // A long tail: one sample in eight has more work than the other seven together.
+  // A few samples have more work than a micro-batch of others can have under the cap.
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 256; ++i)
-    lengths.push_back(i % 8 == 0 ? 3000 + 17 * (i % 96) : 100 + 7 * (i % 31));
+    lengths.push_back(i % 32 == 0 ? 4000 + 17 * (i % 96) : 100 + 7 * (i % 31));
   PlanSettings settings = grid_settings(8, 6000);
   settings.balance.cost = CostModel::flops_7b();
   const double grid = step_waiting(step_balance(plan_step(table_of(lengths), settings))).every_micro_batch;
@@ -222,6 +222,38 @@ RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
   RC_ASSERT(std::ranges::is_permutation(plan.ranks, as_dealt.ranks));
   RC_ASSERT(tokens_at_home(table, deal_step(table, settings, 0), settings) >=
             tokens_at_home(table, deal_step(table, unplaced, 0), settings));
+}
+
+RC_GTEST_PROP(StepByShares, is_the_step_that_is_dealt_in_one_go, ()) {
+  const int dp = *rc::gen::inRange(1, 6);
+  const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), dp);
+  PlanSettings settings = settings_of(
+      dp, *rc::gen::element(MicroBatchMode::packed, MicroBatchMode::padded, MicroBatchMode::fixed), 200);
+  settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
+  settings.mini_batches.keep = *rc::gen::arbitrary<bool>();
+  settings.mini_batches.shuffle = *rc::gen::arbitrary<bool>();
+  for (int rank = 0; rank < dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
+  const std::int64_t step = *rc::gen::inRange<std::int64_t>(0, 9);
+  RC_ASSERT(follows_from_shares(settings));
+  RC_ASSERT(deal_step_by_shares(table, settings, step, deal_shares(table, settings, step)) ==
+            deal_step(table, settings, step));
+}
+
+TEST(StepByShares, is_not_for_grids_and_shared_prefixes) {
+  PlanSettings grid;
+  grid.balance.strategy = Strategy::grid;
+  EXPECT_FALSE(follows_from_shares(grid));
+  for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
+    PlanSettings shared;
+    shared.sharing = sharing;
+    EXPECT_FALSE(follows_from_shares(shared));
+  }
+}
+
+TEST(StepByShares, refuses_what_cannot_be_dealt) {
+  const PlanSettings settings = settings_of(2, MicroBatchMode::packed, 8);
+  EXPECT_THROW((void)deal_shares(table_of({3, 9}), settings, 0), LimitError);
+  EXPECT_THROW((void)deal_shares(table_of({3}), settings_of(0, MicroBatchMode::packed, 8), 0), ConfigError);
 }
 
 TEST(PlacedStep, keeps_the_labels_of_presets) {

@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// How many groups a list of items needs under limits.
+/// How many groups a list of items needs under limits: for certain where both numbers are the same.
 struct GroupCount {
   std::int64_t lower_bound = 0;  ///< no packing has fewer
   std::int64_t needed = 0;       ///< the fewest for which a packing was found; >= lower_bound
@@ -18,23 +18,28 @@ struct GroupCount {
 };
 
 /// The smallest number of groups for which a packing under `limits` was found: first-, best- and modified
-/// first-fit-decreasing, and at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp
-/// on costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined. `costs` and `sizes` have
-/// n entries each. Throws LimitError that names the first item that is above the limits alone, InputError
-/// when the lists differ in length or karmarkar_karp would. O(n log n) when falling sizes meet the lower
-/// bound.
+/// first-fit-decreasing; at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp on
+/// costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined; up to 512 items an exact
+/// search for one group fewer and so on. That search either finds the fewest, and raises the bound to it, or
+/// ends with its work, 2^16 + 1024 n items looked at: so that the answer never depends on time.
+///
+/// `costs` and `sizes` have n entries each. Throws LimitError that names the first item that is above the
+/// limits alone, InputError when the lists differ in length or karmarkar_karp would. O(n log n) when falling
+/// sizes meet the lower bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
                                       BinLimits limits);
 
 /// Deals n items into exactly k groups, balanced on `costs`, none above `limits` on `sizes`: always. Groups
-/// may be empty when k > n. Karmarkar-Karp on costs (longest processing time above 16384 groups, where that
-/// is slow) where it keeps the limits; otherwise bins by falling size, spread over k groups and improved by
-/// moves and swaps that keep the limits. Groups come heaviest first.
+/// may be empty when k > n. Starts are Karmarkar-Karp on costs (not above 16384 groups, where that is slow)
+/// and longest processing time where they keep the limits, then bins by falling size spread over k groups.
+/// Each is improved by moves and swaps that keep the limits; the first that ends within 10 parts in a million
+/// of max_sum_lower_bound is the result, or else the most even one. Groups come heaviest first, by falling
+/// (cost, count, first item), their items ascending.
 ///
 /// Succeeds for every k >= count_groups(costs, sizes, limits).needed (also k = 0 for no items); throws
 /// LimitError when no packing into k groups was found, and as count_groups does. Costs (what is balanced) and
-/// sizes (what is capped) may be different quantities. Deterministic, local, O(n log n) when Karmarkar-Karp
-/// keeps the limits.
+/// sizes (what is capped) may be different quantities. Deterministic, local; the work of the improvement is
+/// bounded by a count, O(n).
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs,
                                                std::span<const std::int64_t> sizes, BinLimits limits,
                                                std::int64_t k);

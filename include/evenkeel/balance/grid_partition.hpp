@@ -22,8 +22,9 @@ struct GridShape {
 /// - max over r of the sum over j of cost(r, j), what rows that meet once take.
 ///
 /// Columns come dearest first; a cell's items ascend. Where single items are dearer than an average cell,
-/// they share columns that are filled as far as the limits allow, and the others are balanced
-/// (partition_under_limits); then items move and are swapped between and within columns, cells between rows.
+/// they share columns that are filled up to a ceiling, as low as leaves the other columns no more than
+/// balancing brings under the limits (partition_under_limits); then items move and are swapped between and
+/// within columns, cells between rows.
 ///
 /// Succeeds where partition_under_limits does for k = rows * columns, and throws as it does; InputError for a
 /// shape below 1 x 1. `costs` and `sizes` have n entries each. Deterministic, local; the work of the

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <memory_resource>
+#include <new>
 #include <type_traits>
+#include <utility>
 
 namespace evenkeel {
 
@@ -15,7 +18,7 @@ namespace evenkeel {
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept;
 
 /// Allocates from what column_memory() was when the container was made or copied. Moves take the memory
-/// along.
+/// along. Elements that are given no value are left as the memory was, as make_unique_for_overwrite does.
 template <typename T>
 class ColumnAllocator {
  public:
@@ -32,6 +35,14 @@ class ColumnAllocator {
   }
   void deallocate(T* address, std::size_t count) noexcept {
     memory_->deallocate(address, count * sizeof(T), alignof(T));
+  }
+  template <typename U, typename... Arguments>
+  void construct(U* element, Arguments&&... arguments) noexcept {
+    if constexpr (sizeof...(Arguments) == 0) {
+      ::new (static_cast<void*>(element)) U;
+    } else {
+      std::construct_at(element, std::forward<Arguments>(arguments)...);
+    }
   }
   [[nodiscard]] ColumnAllocator select_on_container_copy_construction() const noexcept { return {}; }
   [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_; }

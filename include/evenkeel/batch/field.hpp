@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,50 +38,71 @@ struct FieldSpec {
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
 };
 
-/// One field's rows, contiguous, row after row. Owns its bytes, which lie in column_memory().
+/// One field's rows, contiguous, row after row. Owns its bytes, which lie in column_memory(), or borrows
+/// bytes that are only to be read: writing access takes a copy of them first. So read through const access
+/// (`std::as_const`) where a copy is not wanted.
 class Column {
  public:
   Column() = default;
   /// `rows` rows of zero bytes.
   Column(FieldSpec spec, std::int64_t rows);
+  /// `rows` rows of whatever their memory held before, for who writes every byte: large columns are spared a
+  /// pass over memory.
+  [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
+  /// `rows` rows at `first`, which keeps them there. Nobody may write them while a column borrows them.
+  [[nodiscard]] static Column borrowing(FieldSpec spec, std::int64_t rows,
+                                        std::shared_ptr<const std::byte> first);
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  [[nodiscard]] std::span<std::byte> bytes() noexcept { return bytes_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  /// Row `row`'s address. Precondition: 0 <= row <= rows(); `rows()` gives the end.
-  [[nodiscard]] std::byte* row(std::int64_t row) noexcept { return bytes_.data() + offset_of(row); }
-  [[nodiscard]] const std::byte* row(std::int64_t row) const noexcept {
-    return bytes_.data() + offset_of(row);
+  [[nodiscard]] std::span<std::byte> bytes() {
+    own();
+    return own_;
   }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), offset_of(rows_)}; }
+  /// Row `row`'s address. Precondition: 0 <= row <= rows(); `rows()` gives the end.
+  [[nodiscard]] std::byte* row(std::int64_t row) { return bytes().data() + offset_of(row); }
+  [[nodiscard]] const std::byte* row(std::int64_t row) const noexcept { return data() + offset_of(row); }
 
   /// The elements as T. Throws InputError when T is not the field's element type.
   template <typename T>
   [[nodiscard]] std::span<T> values() {
     require_dtype(dtype_of<T>);
-    return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+    return {reinterpret_cast<T*>(bytes().data()), offset_of(rows_) / sizeof(T)};
   }
   template <typename T>
   [[nodiscard]] std::span<const T> values() const {
     require_dtype(dtype_of<T>);
-    return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
+    return {reinterpret_cast<const T*>(data()), offset_of(rows_) / sizeof(T)};
   }
 
   /// Makes the column `rows` rows long, keeping what fits and zeroing what is new.
   void resize(std::int64_t rows);
 
-  friend bool operator==(const Column&, const Column&) = default;
+  /// Lets others borrow the rows, and this column with them: they stay as they are, wherever they lie, until
+  /// the last has let go.
+  [[nodiscard]] std::shared_ptr<const std::byte> lend();
+  [[nodiscard]] bool is_borrowed() const noexcept { return borrowed_ != nullptr; }
+
+  /// Equal fields with equal bytes, whoever owns them.
+  friend bool operator==(const Column& a, const Column& b) noexcept;
 
  private:
   [[nodiscard]] std::size_t offset_of(std::int64_t row) const noexcept {
     return static_cast<std::size_t>(row) * row_bytes_;
   }
   void require_dtype(DType dtype) const;
+  [[nodiscard]] const std::byte* data() const noexcept { return borrowed_ ? borrowed_.get() : own_.data(); }
+  void own() {
+    if (borrowed_) copy_borrowed();
+  }
+  void copy_borrowed();
 
   FieldSpec spec_;
   std::size_t row_bytes_ = 0;
   std::int64_t rows_ = 0;
-  std::vector<std::byte, ColumnAllocator<std::byte>> bytes_;
+  std::vector<std::byte, ColumnAllocator<std::byte>> own_;  // empty while bytes are borrowed
+  std::shared_ptr<const std::byte> borrowed_;
 };
 
 /// Whether any byte of a row is not 0: how masks of every dtype are read. Precondition: 0 <= row <

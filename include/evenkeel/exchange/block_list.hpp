@@ -51,12 +51,16 @@ class BlockList {
   /// max_bytes >= 1 and below 2^31.
   [[nodiscard]] std::vector<MpiDatatype> chunks(std::int64_t max_bytes) const;
 
-  /// Copies this list's bytes to `to`'s blocks, for messages a rank sends itself. Precondition: equal bytes.
-  void copy_to(const BlockList& to) const;
+  /// Copies this list's bytes to `to`'s blocks. `total_bytes` is what the exchange that this copy is a part
+  /// of writes on this rank: from some megabytes on it stores past the caches. Precondition: equal bytes.
+  void copy_to(const BlockList& to, std::int64_t total_bytes) const;
 
  private:
   std::vector<Block> blocks_;
   std::int64_t bytes_ = 0;
 };
+
+/// Bytes of all lists.
+[[nodiscard]] std::int64_t total_bytes(std::span<const BlockList> lists) noexcept;
 
 }  // namespace evenkeel

@@ -12,4 +12,10 @@ enum class ExchangePath : std::uint8_t {
   shared_memory,   ///< inside a node consumers copy out of the owners' memory; between nodes point-to-point
 };
 
+/// Whose tensors the tensor-parallel ranks of one place have, all but the first.
+enum class TensorParallelCopies : std::uint8_t {
+  own,     ///< a copy each
+  shared,  ///< those of the first, where all are on one node: to be read only, or copied when written
+};
+
 }  // namespace evenkeel

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
 
@@ -24,12 +25,20 @@ struct SampleLengths {
 /// The same for samples that share prefixes: prompts are hashed, and only response tokens can carry loss.
 [[nodiscard]] std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch);
 
-/// Collective over `comm`: every rank's sample lengths become the length table on every rank. A status word
-/// travels with the counts: when any rank brings an error instead of samples, all ranks throw that error (the
-/// lowest such rank's), and none waits for another. 48 bytes a sample plus 8 a rank are gathered; no tokens
-/// move.
-[[nodiscard]] LengthTable gather_lengths(const boost::mpi::communicator& comm,
-                                         std::span<const SampleLengths> mine,
-                                         const std::optional<ErrorReport>& my_error);
+/// What all ranks know of a step's samples before any token moves. Replicated.
+struct GatheredLengths {
+  LengthTable table;
+  std::vector<FieldSpec> fields;  ///< see agree_on_fields
+};
+
+/// Collective over `comm`: every rank's sample lengths become the length table on every rank, and `fields` of
+/// the ranks that have samples those of all. A status word travels with the counts: when any rank brings an
+/// error instead of samples, all ranks throw that error (the lowest such rank's), and none waits for another.
+/// Throws on every rank as agree_on_fields does. Two collectives while all have samples with equal fields:
+/// 24 bytes a rank, then 48 bytes a sample; no tokens move.
+[[nodiscard]] GatheredLengths gather_lengths(const boost::mpi::communicator& comm,
+                                             std::span<const SampleLengths> mine,
+                                             std::optional<std::vector<FieldSpec>> fields,
+                                             const std::optional<ErrorReport>& my_error);
 
 }  // namespace evenkeel

@@ -16,12 +16,14 @@ inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 struct ExchangeOptions {
   ExchangePath path = ExchangePath::automatic;
   std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
+  TensorParallelCopies tp_copies = TensorParallelCopies::own;
 };
 
 /// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
-/// first exchange over `comm` does otherwise. Columns made after this lie where neighbours can read them;
-/// older ones cost the path through shared memory one more copy. Throws the same error on every rank when
-/// `options` asks for shared memory and some rank cannot use it.
+/// first exchange over `comm` does otherwise. Columns made after this lie in the process's shared heap, on
+/// every path: neighbours can read them there, and their pages are used again step after step, where the
+/// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
+/// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it.
 void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options);
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
@@ -30,10 +32,5 @@ void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOption
 /// rank runs out of memory or of files.
 void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
                        const std::vector<BlockList>& receives, const ExchangeOptions& options);
-
-/// Collective over `comm`: the blocks of rank `root` fill the blocks of all others, which must have equal
-/// bytes.
-void broadcast_blocks(const boost::mpi::communicator& comm, const BlockList& blocks, int root,
-                      const ExchangeOptions& options);
 
 }  // namespace evenkeel

@@ -16,9 +16,10 @@ namespace evenkeel {
 
 /// What one rank moved in an exchange, in bytes of payload.
 struct ExchangeVolume {
-  std::int64_t sent = 0;       ///< to other ranks, by owners
-  std::int64_t kept = 0;       ///< from this rank to itself
-  std::int64_t broadcast = 0;  ///< received as a copy from the first tensor-parallel rank
+  std::int64_t sent = 0;           ///< to other ranks, by owners
+  std::int64_t between_nodes = 0;  ///< of these, to ranks of other nodes
+  std::int64_t kept = 0;           ///< from this rank to itself
+  std::int64_t copied = 0;         ///< from the model-parallel rank of this node that received them
 
   friend bool operator==(const ExchangeVolume&, const ExchangeVolume&) = default;
 };
@@ -35,18 +36,20 @@ struct StepTransfer {
   CpGroup cp;
 };
 
-/// A micro-batch as this rank's place in the mesh holds it, with a zero column for each of the step's fields
-/// that its pipeline stage is sent. Local.
+/// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
+/// its pipeline stage is sent: zero in the rows that no sample brings, the others are left to be written.
+/// Local.
 [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
                                                    const MicroBatchPlan& plan);
 
-/// Collective over mesh.world(): every owner sends each consumer only the rows that its (dp, cp) place holds,
-/// out of its columns straight into the consumer's packed tensors, each field only to the pipeline stages
-/// that need it; nobody ever holds the whole global batch. The first tensor-parallel rank of each place
-/// receives, the others get its copy. Missing fields are derived (see complete_fields).
+/// Collective over mesh.world(): every owner sends each place (dp, cp) only the rows that it holds, out of
+/// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
+/// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
+/// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.
+/// Missing fields are derived (see complete_fields).
 ///
-/// On return `packed` holds this rank's K micro-batches. Every true row travels once per (place, stage that
-/// needs it), plus one token a chunk whose label lives on another CP rank. Throws MpiError when MPI fails.
+/// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
+/// ranks of it, plus one token a chunk whose label lives on another CP rank. Throws MpiError when MPI fails.
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
                                 std::vector<PackedMicroBatch>& packed);

@@ -2,12 +2,15 @@
 
 #include <array>
 #include <boost/mpi/communicator.hpp>
+#include <span>
+#include <vector>
 
 #include "evenkeel/mesh/grid.hpp"
 
 namespace evenkeel {
 
-/// A process grid laid over a communicator, with one communicator a line of the grid. All are Evenkeel's own
+/// A process grid laid over a communicator, with one communicator a line of the grid and those of this rank's
+/// node. All are Evenkeel's own
 /// (duplicated or split), so that its messages never meet the caller's, and all return errors instead of
 /// aborting.
 ///
@@ -29,11 +32,24 @@ class Mesh {
     return lines_[static_cast<std::size_t>(axis)];
   }
 
+  /// The node of each world rank: the lowest world rank on it.
+  [[nodiscard]] std::span<const int> nodes() const noexcept { return nodes_; }
+  /// The ranks of this one's node.
+  [[nodiscard]] const boost::mpi::communicator& node() const noexcept { return node_; }
+  /// The ranks of this one's node that hold the same rows: its model-parallel ranks, with equal dp and cp.
+  /// In the order of world ranks.
+  [[nodiscard]] const boost::mpi::communicator& model_parallel_on_node() const noexcept {
+    return model_parallel_on_node_;
+  }
+
  private:
   Grid grid_;
   GridPoint here_;
   boost::mpi::communicator world_;
   std::array<boost::mpi::communicator, 4> lines_;
+  std::vector<int> nodes_;
+  boost::mpi::communicator node_;
+  boost::mpi::communicator model_parallel_on_node_;
 };
 
 /// A duplicate of `comm` that returns errors and is freed with its last copy. Collective.

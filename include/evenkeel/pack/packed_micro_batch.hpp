@@ -56,6 +56,8 @@ struct PackedMicroBatch {
 
   /// No real sample in it: it weighs nothing.
   [[nodiscard]] bool empty() const noexcept;
+  /// It holds filler: all rows are, since filler stands only where no sample has tokens.
+  [[nodiscard]] bool has_filler() const noexcept;
   /// True tokens of real samples over the whole CP group, shared ones once.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   /// Rows of a field of this kind on this rank.

@@ -47,6 +47,17 @@ struct DealtStep {
 [[nodiscard]] DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
                                   std::span<const SharedGroup> trees = {});
 
+/// Whether everything in a dealt step follows from the shares of its mini-batches. Then one rank can work
+/// these out, which takes most of the time, and tell others. Not so for grids and shared prefixes.
+[[nodiscard]] bool follows_from_shares(const PlanSettings& settings) noexcept;
+/// The shares of each mini-batch as deal_step deals them, which throws alike. Precondition:
+/// follows_from_shares; so below.
+[[nodiscard]] std::vector<Partition> deal_shares(const LengthTable& table, const PlanSettings& settings,
+                                                 std::int64_t step);
+/// The step that deal_step deals, from its shares. Takes time linear in the samples.
+[[nodiscard]] DealtStep deal_step_by_shares(const LengthTable& table, const PlanSettings& settings,
+                                            std::int64_t step, std::vector<Partition> shares);
+
 /// How many micro-batches a DP rank needs for each mini-batch, before the ranks agree. Local. Preconditions:
 /// `dealt` comes from deal_step with this table and these settings; so below.
 [[nodiscard]] std::vector<GroupCount> count_micro_batches(const LengthTable& table, const DealtStep& dealt,

@@ -22,16 +22,19 @@
 
 namespace evenkeel {
 
+class Stopwatch;
 class TimeReports;
 
 /// Seconds one rank spent in each phase of a step. Phases follow each other; they sum to the step.
 struct PhaseSeconds {
-  double read = 0;      ///< reading or making this rank's samples
+  double read = 0;      ///< reading or making this rank's samples, and looking through them
   double gather = 0;    ///< lengths and fields over all ranks
   double plan = 0;      ///< assignment, counts, micro-batches
-  double exchange = 0;  ///< tokens into packed tensors
+  double agree = 0;     ///< on the count of micro-batches, the wait for other ranks included
+  double exchange = 0;  ///< tokens into packed tensors: moving and packing are one copy
+  double pack = 0;      ///< what is packed without moving: loss weights, sequences put together anew
 
-  [[nodiscard]] double total() const noexcept { return read + gather + plan + exchange; }
+  [[nodiscard]] double total() const noexcept { return read + gather + plan + agree + exchange + pack; }
 };
 
 /// What a step hands one rank, and what it takes to report on it.
@@ -114,7 +117,7 @@ class DataService {
   [[nodiscard]] Step run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
                               std::string_view profile, double read_seconds);
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
-  void plan(Step& step, const PlanSettings& settings) const;
+  void plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const;
   [[nodiscard]] std::vector<std::int64_t> agree_on_counts(const Step& step, std::span<const GroupCount> own,
                                                           const PlanSettings& settings) const;
   void exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const;
@@ -129,8 +132,7 @@ class DataService {
 
   Mesh mesh_;
   Config config_;
-  std::vector<int> dp_of_rank_;  // where samples are, for their placement; so below
-  std::vector<int> node_of_rank_;
+  std::vector<int> dp_of_rank_;  // where samples are, for their placement
   std::shared_ptr<TimeReports> time_reports_;
   std::int64_t next_step_ = 0;
 };

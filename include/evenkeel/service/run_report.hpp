@@ -34,11 +34,13 @@ struct StepFigures {
   CostInUse cost;                      ///< that work is counted by
   bool cost_is_measured = false;       ///< whether the configuration asks for it
 
-  std::int64_t bytes_sent = 0;       ///< from rank to rank
-  std::int64_t bytes_kept = 0;       ///< from a rank to itself
-  std::int64_t bytes_broadcast = 0;  ///< copies to the other tensor-parallel ranks
-  PhaseSeconds seconds;              ///< the slowest rank's, phase by phase
-  double waited = 0;                 ///< seconds that the slowest rank's trainer waited for the step
+  std::int64_t bytes_sent = 0;           ///< from rank to rank
+  std::int64_t bytes_between_nodes = 0;  ///< of these, from node to node
+  std::int64_t bytes_kept = 0;           ///< from a rank to itself
+  std::int64_t bytes_copied = 0;  ///< from the model-parallel rank of a node that received to the others
+  std::int64_t column_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
+  PhaseSeconds seconds;           ///< the slowest rank's, phase by phase
+  double waited = 0;              ///< seconds that the slowest rank's trainer waited for the step
 
   std::optional<SharingSavings> sharing;    ///< with shared prefixes
   std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace evenkeel {
+
+/// Martello and Toth's L2 for bins of `capacity` (1990), ceil(sum / capacity) or more. For a threshold t:
+/// items above capacity - t can share a bin with no item of at least t; those above half need a bin each; the
+/// others of at least t fill what those leave, and then more bins. Preconditions: `sizes` rise, none is
+/// negative or above `capacity`. O(n log n).
+[[nodiscard]] std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capacity);
+
+}  // namespace evenkeel

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "bench/benchmarks.hpp"
+
+namespace evenkeel::bench {
+
+/// Tokens that change ranks when parts go to the DP ranks that hold most of them, and when part r goes to DP
+/// rank r; owners are drawn at random.
+[[nodiscard]] Table tokens_moved(const PlanOptions& options);
+
+}  // namespace evenkeel::bench

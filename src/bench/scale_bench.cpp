@@ -1,0 +1,119 @@
+#include "bench/scale_bench.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "bench/lengths.hpp"
+#include "bench/measurement.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "evenkeel/plan/transfer_plan.hpp"
+
+namespace evenkeel::bench {
+namespace {
+
+constexpr int dp = 2048;
+constexpr int cp = 8;
+constexpr std::size_t num_samples = 1U << 20U;
+
+double peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+/// Samples of these lengths, owned in turn by all ranks.
+LengthTable made_up_table() {
+  const std::vector<std::int64_t> lengths = made_up_lengths(num_samples, 7);
+  std::vector<LengthEntry> entries;
+  entries.reserve(lengths.size());
+  constexpr std::int64_t world = std::int64_t{dp} * cp;
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(lengths.size()); ++id) {
+    const SampleShape shape{SampleId{id}, 0, 0, lengths[static_cast<std::size_t>(id)]};
+    entries.push_back({shape, WorldRank{static_cast<int>(id % world)}, id / world});
+  }
+  return LengthTable(std::move(entries));
+}
+
+PlanSettings made_up_settings() {
+  PlanSettings settings;
+  settings.dp = dp;
+  settings.cp.size = cp;
+  settings.micro_batch.max_tokens = 65536;
+  for (int rank = 0; rank < dp * cp; ++rank) settings.dp_of_rank.push_back(rank / cp);
+  return settings;
+}
+
+/// A plan, stage by stage, as the ranks of a job make it: each its own micro-batches and transfers.
+class LargePlan {
+ public:
+  void deal() { dealt_ = deal_step(table_, settings_, 0); }
+
+  void pack(DpRank rank) {
+    const std::vector<GroupCount> own = count_micro_batches(table_, dealt_, rank, settings_);
+    const std::vector<std::int64_t> needed = {own.front().needed};
+    micro_batches_ = plan_dp_rank(table_, dealt_, rank, own, agreed_counts(needed, settings_), settings_);
+  }
+
+  /// Who sends what where, and how what comes is cut for this CP rank.
+  void plan_transfers_of_one() {
+    const TransferPlan plan = plan_transfers(table_, dealt_.segments, WorldRank{0}, DpRank{0}, dp * cp);
+    for (const std::vector<std::int64_t>& segments : plan.from_owner) {
+      for (const std::int64_t s : segments) {
+        const Segment& segment = dealt_.segments[s];
+        const SampleShape& shape = table_[segment.entry].shape;
+        for (const RowMove& move :
+             rows_to_move(FieldKind::token, {shape.prompt, shape.length(), segment.rows,
+                                             segment.aligned_length, settings_.cp, CpRank{0}})) {
+          rows_ += move.source.size();
+        }
+      }
+    }
+  }
+
+  void plan_all() { all_ = plan_step(table_, settings_); }
+
+  [[nodiscard]] std::size_t num_micro_batches() const { return micro_batches_.micro_batches.size(); }
+  [[nodiscard]] std::int64_t num_rows() const { return rows_; }
+  [[nodiscard]] std::int64_t num_of_all() const { return all_.num_micro_batches * dp; }
+
+ private:
+  LengthTable table_ = made_up_table();
+  PlanSettings settings_ = made_up_settings();
+  DealtStep dealt_;
+  DpRankPlan micro_batches_;
+  std::int64_t rows_ = 0;
+  StepPlan all_;
+};
+
+}  // namespace
+
+Table plan_of_a_million(const PlanOptions& options) {
+  LargePlan plan;
+  Table table(
+      "scale", fmt::format("A plan of {} samples on dp {}, cp {}, cap 65536", num_samples, dp, cp),
+      {{"stage", "stage"}, {"made", "made"}, {"ms", "ms, median", 1}, {"peak_mib", "peak memory, MiB", 0}});
+  const auto time = [&](const std::function<void()>& work) {
+    std::vector<double> seconds;
+    for (int round = 0; round < options.rounds; ++round) seconds.push_back(seconds_of(work));
+    return median(seconds) * 1e3;
+  };
+  const auto add = [&](const char* stage, double ms, std::string made) {
+    table.add({stage, std::move(made), ms, peak_mib()});
+  };
+  const double dealing = time([&] { plan.deal(); });
+  add("assignment to DP ranks, placed", dealing, fmt::format("{} shares", dp));
+  const double packing = time([&] { plan.pack(DpRank{0}); });
+  add("micro-batches of one DP rank", packing, fmt::format("{} micro-batches", plan.num_micro_batches()));
+  const double moving = time([&] { plan.plan_transfers_of_one(); });
+  add("transfer plan of one rank", moving, fmt::format("{} rows", plan.num_rows() / options.rounds));
+  add("all that one rank plans", dealing + packing + moving, "");
+  const double all = time([&] { plan.plan_all(); });
+  add("assignment and micro-batches of all DP ranks, in one process", all,
+      fmt::format("{} micro-batches", plan.num_of_all()));
+  return table;
+}
+
+}  // namespace evenkeel::bench

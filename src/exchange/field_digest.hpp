@@ -1,0 +1,44 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/datatype.hpp>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "evenkeel/batch/field.hpp"
+
+namespace evenkeel {
+
+/// What a rank tells the others of its fields before anything else: two words, which can travel with others.
+struct FieldDigest {
+  std::int64_t has_data = 0;  ///< 0 or 1
+  std::int64_t hash = 0;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& has_data;
+    archive& hash;
+  }
+};
+
+/// A rank's fields on the way to those of all ranks.
+class OwnFields {
+ public:
+  /// Nothing when the rank has no data.
+  explicit OwnFields(std::optional<std::vector<FieldSpec>> mine);
+
+  [[nodiscard]] FieldDigest digest() const;
+  /// agree_on_fields() once every rank has every rank's digest: as a rule nothing is sent then. Collective.
+  [[nodiscard]] std::vector<FieldSpec> agree(const boost::mpi::communicator& comm,
+                                             std::span<const FieldDigest> digests) &&;
+
+ private:
+  bool have_data_;
+  std::vector<FieldSpec> fields_;  // by name
+};
+
+}  // namespace evenkeel
+
+BOOST_IS_MPI_DATATYPE(evenkeel::FieldDigest)

@@ -1,0 +1,64 @@
+#include "exchange/sample_layout.hpp"
+
+#include <cstddef>
+#include <utility>
+
+#include "evenkeel/pack/pack_rows.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// The trees of a micro-batch's atoms side by side.
+PrefixTree forest_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
+  const DealtMiniBatch& mini_batch = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)];
+  std::vector<TreeNode> nodes;
+  std::vector<std::int64_t> ends;
+  for (const std::int64_t a : plan.atoms) {
+    const PrefixTree& tree = mini_batch.atoms[static_cast<std::size_t>(a)].group.tree;
+    const std::int64_t first = std::ssize(nodes);
+    for (const TreeSegment& segment : tree.segments())
+      nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
+    for (const std::int64_t end : tree.sample_ends()) ends.push_back(end == -1 ? -1 : first + end);
+  }
+  return {nodes, std::move(ends)};
+}
+
+/// A column of a field that samples bring, zero where they bring nothing: everything else is overwritten.
+Column column_for(const MovedField& field, const PackedMicroBatch& m) {
+  const FieldSpec& spec = field.spec;
+  const std::int64_t rows = m.rows_of(spec.kind);
+  const bool every_row_comes = spec.kind == field.moved_as;
+  if (!every_row_comes || m.has_filler()) return {spec, rows};
+  Column column = Column::unwritten(spec, rows);
+  if (spec.kind == FieldKind::token) {
+    const std::vector<std::byte> zero(spec.row_bytes());
+    fill_pad_rows(m.layout, m.cp_rank, zero, column.bytes());
+  }
+  return column;
+}
+
+}  // namespace
+
+std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
+                                       const GridPoint& sizes) {
+  return moved_fields(step.fields, {place.pp, sizes.pp}, step.dealt.shared);
+}
+
+PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
+  std::vector<SampleShape> samples;
+  for (const std::int64_t entry : plan.entries) samples.push_back(step.table[entry].shape);
+  const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
+  const CpRank rank{mesh.here().cp};
+  if (!step.dealt.shared) return lay_out(std::move(samples), sequences, rank);
+  return lay_out_shared(std::move(samples), forest_of(step.dealt, plan), sequences, rank);
+}
+
+PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
+  PackedMicroBatch m = lay_out_rows(mesh, step, plan);
+  for (const MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
+    m.fields.push_back(column_for(field, m));
+  }
+  return m;
+}
+
+}  // namespace evenkeel

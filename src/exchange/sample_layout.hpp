@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "evenkeel/exchange/sample_exchange.hpp"
+#include "exchange/moved_fields.hpp"
+
+namespace evenkeel {
+
+/// The fields that a place of the mesh is sent.
+[[nodiscard]] std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
+                                                     const GridPoint& sizes);
+
+/// A micro-batch as this rank's place in the mesh holds it, without the columns of these fields (see
+/// lay_out_micro_batch). Local.
+[[nodiscard]] PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step,
+                                            const MicroBatchPlan& plan);
+
+}  // namespace evenkeel

@@ -1,0 +1,63 @@
+#include "evenkeel/exchange/node_dealing.hpp"
+
+#include <gtest/gtest.h>
+
+#include "evenkeel/mesh/nodes.hpp"
+#include "evenkeel/plan/shared_prefixes.hpp"
+#include "support/made_up_table.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::made_up_table;
+
+boost::mpi::communicator this_node() {
+  return ranks_of_node(boost::mpi::communicator());
+}
+
+PlanSettings settings_with_cap(std::int64_t max_tokens) {
+  PlanSettings settings;
+  settings.dp = 4;
+  settings.micro_batch.max_tokens = max_tokens;
+  for (int rank = 0; rank < settings.dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % settings.dp);
+  return settings;
+}
+
+TEST(DealOnNode, gives_every_rank_the_step_that_each_would_deal) {
+  const boost::mpi::communicator node = this_node();
+  for (const std::int64_t samples : {0, 1, 30, 511, 512, 2000}) {
+    const LengthTable table = made_up_table(samples, 4);
+    for (const std::int64_t mini_batches : {1, 3}) {
+      for (const MicroBatchMode mode : {MicroBatchMode::packed, MicroBatchMode::padded}) {
+        PlanSettings settings = settings_with_cap(200);
+        settings.mini_batches.count = mini_batches;
+        settings.micro_batch.mode = mode;
+        EXPECT_EQ(deal_on_node(node, table, settings, 5), deal_step(table, settings, 5))
+            << samples << " samples, " << mini_batches << " mini-batches";
+      }
+    }
+  }
+}
+
+TEST(DealOnNode, deals_what_shares_alone_do_not_tell) {
+  const boost::mpi::communicator node = this_node();
+  const LengthTable table = made_up_table(700, 4);
+  PlanSettings grid = settings_with_cap(200);
+  grid.balance.strategy = Strategy::grid;
+  EXPECT_EQ(deal_on_node(node, table, grid, 0), deal_step(table, grid, 0));
+  PlanSettings prompts = settings_with_cap(200);
+  prompts.sharing = PrefixSharing::prompts;
+  EXPECT_EQ(deal_on_node(node, table, prompts, 0), deal_step(table, prompts, 0));
+}
+
+TEST(DealOnNode, what_the_first_rank_cannot_deal_is_everybodys_error_and_the_next_step_works) {
+  const boost::mpi::communicator node = this_node();
+  const LengthTable table = made_up_table(600, 4);
+  EXPECT_THROW((void)deal_on_node(node, table, settings_with_cap(8), 0), LimitError);
+  EXPECT_THROW((void)deal_on_node(node, table, settings_with_cap(0), 0), ConfigError);
+  const PlanSettings settings = settings_with_cap(200);
+  EXPECT_EQ(deal_on_node(node, table, settings, 0), deal_step(table, settings, 0));
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,103 @@
+#include <mpi.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <utility>
+
+#include "evenkeel/exchange/shared_heap.hpp"
+#include "made_up_step.hpp"
+
+namespace evenkeel {
+namespace {
+
+using namespace testing_support;
+
+// Wide enough for columns that lie in the shared heap.
+const FieldSpec image{"image", DType::uint8, FieldKind::token, {3000}};
+constexpr ExchangeOptions in_common{ExchangePath::automatic, default_max_message_bytes,
+                                    TensorParallelCopies::shared};
+
+Grid all_tensor_parallel() {
+  return Grid::fill_dp({boost::mpi::communicator().size(), 1, 0, 1}, {}, boost::mpi::communicator().size());
+}
+
+std::unique_ptr<MadeUpStep> step_in_common(const ExchangeOptions& options = in_common) {
+  return std::make_unique<MadeUpStep>(all_tensor_parallel(), CpLayout::zigzag, std::vector{image}, options);
+}
+
+void expect_as_made_up(const std::vector<PackedMicroBatch>& micro_batches) {
+  for (const PackedMicroBatch& m : micro_batches) {
+    expect_tokens_and_derived_fields(m);
+    expect_made_up_field(m, image);
+  }
+}
+
+bool lends(const MadeUpStep& step) {
+  return step.mesh.model_parallel_on_node().rank() == 0;
+}
+
+TEST(TensorsInCommon, large_ones_are_read_where_the_lender_has_them) {
+  const auto step = step_in_common();
+  const bool is_alone = step->mesh.model_parallel_on_node().size() == 1;
+  for (const PackedMicroBatch& m : std::as_const(step->packed)) {
+    EXPECT_EQ(m.find("image")->is_borrowed(), !is_alone);
+    EXPECT_EQ(m.find("loss_mask")->is_borrowed(), !is_alone && lends(*step)) << "small ones are copied";
+  }
+  EXPECT_EQ(step->volume.copied, 0);
+  expect_as_made_up(step->packed);
+}
+
+TEST(TensorsInCommon, what_one_rank_writes_no_other_sees) {
+  const boost::mpi::communicator world;
+  const auto step = step_in_common();
+  world.barrier();
+  for (int writer = 0; writer < world.size(); ++writer) {
+    if (writer == world.rank()) {
+      for (PackedMicroBatch& m : step->packed) std::ranges::fill(m.find("image")->bytes(), std::byte{9});
+    }
+    world.barrier();
+    if (writer < world.rank()) expect_as_made_up(step->packed);
+    world.barrier();
+  }
+}
+
+TEST(TensorsInCommon, stay_as_they_are_however_early_the_lender_lets_go_of_them) {
+  const boost::mpi::communicator world;
+  std::vector<std::unique_ptr<MadeUpStep>> held;
+  for (int round = 0; round < 4; ++round) {
+    auto step = step_in_common();
+    const bool is_lender = lends(*step);
+    if (!is_lender) held.push_back(std::move(step));
+    step.reset();
+    if (!is_lender) continue;
+    // Whatever memory is free gets other contents.
+    std::vector<Column> others;
+    for (int i = 0; i < 20; ++i) std::ranges::fill(others.emplace_back(image, 100).bytes(), std::byte{0xEE});
+  }
+  world.barrier();
+  for (const auto& step : held) expect_as_made_up(step->packed);
+}
+
+TEST(TensorsInCommon, outlive_the_mesh_they_came_through) {
+  const boost::mpi::communicator world;
+  std::vector<PackedMicroBatch> kept;
+  {
+    const auto step = step_in_common();
+    if (!lends(*step)) kept = std::move(step->packed);
+  }
+  for (int round = 0; round < 3; ++round) expect_as_made_up(step_in_common()->packed);
+  expect_as_made_up(kept);
+}
+
+TEST(TensorsInCommon, memory_stays_the_same_over_many_steps_that_ranks_hold_for_different_times) {
+  const boost::mpi::communicator world;
+  std::vector<std::unique_ptr<MadeUpStep>> held(3);
+  std::int64_t most = 0;
+  for (std::size_t round = 0; round < 40; ++round) {
+    held[(round * (static_cast<std::size_t>(world.rank()) + 1)) % held.size()] = step_in_common();
+    if (round == 20) most = SharedHeap::of_process().usage().peak;
+  }
+  EXPECT_EQ(SharedHeap::of_process().usage().peak, most);
+}
+
+}  // namespace
+}  // namespace evenkeel

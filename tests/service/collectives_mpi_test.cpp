@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+
+#include "evenkeel/exchange/field_agreement.hpp"
+#include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/mesh/nodes.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "support/made_up_table.hpp"
+
+namespace {
+
+int collectives = 0;
+
+}  // namespace
+
+// The profiling interface: a program may put its own functions before MPI's, here ones that count. Any other
+// collective that the library comes to use belongs in this list.
+extern "C" {
+
+int MPI_Barrier(MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Barrier(comm);
+}
+int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Bcast(buffer, count, type, root, comm);
+}
+int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Allreduce(send, receive, count, type, op, comm);
+}
+int MPI_Allgather(const void* send, int sent, MPI_Datatype send_type, void* receive, int received,
+                  MPI_Datatype receive_type, MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Allgather(send, sent, send_type, receive, received, receive_type, comm);
+}
+int MPI_Allgatherv(const void* send, int sent, MPI_Datatype send_type, void* receive, const int* received,
+                   const int* offsets, MPI_Datatype receive_type, MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Allgatherv(send, sent, send_type, receive, received, offsets, receive_type, comm);
+}
+int MPI_Alltoall(const void* send, int sent, MPI_Datatype send_type, void* receive, int received,
+                 MPI_Datatype receive_type, MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Alltoall(send, sent, send_type, receive, received, receive_type, comm);
+}
+int MPI_Alltoallv(const void* send, const int* sent, const int* send_offsets, MPI_Datatype send_type,
+                  void* receive, const int* received, const int* receive_offsets, MPI_Datatype receive_type,
+                  MPI_Comm comm) {
+  ++collectives;
+  return PMPI_Alltoallv(send, sent, send_offsets, send_type, receive, received, receive_offsets, receive_type,
+                        comm);
+}
+
+}  // extern "C"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::made_up_batch;
+using testing_support::made_up_shape;
+using testing_support::made_up_table;
+
+/// Each costs every rank a turn or more where ranks outnumber cores, and a round trip over the network.
+template <typename Work>
+int collectives_of(Work&& work) {
+  const int before = collectives;
+  std::forward<Work>(work)();
+  return collectives - before;
+}
+
+RaggedBatch share_of(const boost::mpi::communicator& world, std::int64_t samples) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t i = 0; i < samples; ++i) shapes.push_back(made_up_shape(world.rank() * samples + i));
+  return made_up_batch(std::move(shapes), testing_support::made_up_fields());
+}
+
+TEST(Collectives, are_seen_when_boost_makes_them) {
+  const boost::mpi::communicator world;
+  EXPECT_EQ(collectives_of([&] { world.barrier(); }), 1);
+  EXPECT_EQ(collectives_of([&] { (void)boost::mpi::all_reduce(world, 1, boost::mpi::maximum<int>()); }), 1);
+}
+
+TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world, 20);
+  EXPECT_EQ(
+      collectives_of([&] { (void)gather_lengths(world, lengths_of(mine), fields_of(mine), std::nullopt); }),
+      2);
+}
+
+TEST(Collectives, a_node_deals_in_one_and_few_samples_in_none) {
+  const boost::mpi::communicator world;
+  const boost::mpi::communicator node = ranks_of_node(world);
+  PlanSettings settings;
+  settings.dp = 4;
+  const LengthTable many = made_up_table(2000, 4);
+  const LengthTable few = made_up_table(100, 4);
+  EXPECT_EQ(collectives_of([&] { (void)deal_on_node(node, many, settings, 0); }), node.size() > 1 ? 1 : 0);
+  EXPECT_EQ(collectives_of([&] { (void)deal_on_node(node, few, settings, 0); }), 0);
+}
+
+TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
+  const boost::mpi::communicator world;
+  DataService service(world, Config{});
+  const RaggedBatch few = share_of(world, 3);
+  const RaggedBatch many = share_of(world, 600);
+  (void)service.step(many);
+  const int in_small = collectives_of([&] { (void)service.step(few); });
+  const int in_large = collectives_of([&] { (void)service.step(many); });
+  const int to_deal = world.size() > 1 ? 1 : 0;
+  EXPECT_EQ(in_large, in_small + to_deal);
+  // Two to gather, one to agree on the count, two more where debug builds compare plans; the rest exchanges.
+  EXPECT_LE(in_small, 8);
+}
+
+}  // namespace
+}  // namespace evenkeel
