@@ -122,7 +122,7 @@ std::string cost_rows(const StepFigures& last) {
   const CostInUse& cost = last.cost;
   const std::string from = fmt::format("{} times", grouped(cost.observations));
   const std::string kept =
-      cost.kept ? fmt::format(", kept since {} cannot tell the coefficients", from) : ", from " + from;
+      cost.kept ? fmt::format(", kept since {} cannot tell tokens from squares", from) : ", from " + from;
   if (!cost.times)
     return row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
   return row("cost, measured",

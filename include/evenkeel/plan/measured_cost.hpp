@@ -36,8 +36,8 @@ class MeasuredCostModel {
   /// `initial` holds until the first fit, and its window for good. At most `window` observations are kept.
   MeasuredCostModel(const CostModel& initial, std::int64_t window);
 
-  /// Takes in observations, older ones first, and fits anew (fit_time_model). Where they cannot tell the
-  /// coefficients, the model stays as it was. O(window log window).
+  /// Takes in observations, older ones first, and fits anew (fit_time_model). Where they cannot tell
+  /// tokens from squares, the model stays as it was. O(window log window).
   void learn(std::span<const CostObservation> observations);
 
   [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }
