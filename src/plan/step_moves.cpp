@@ -1,6 +1,7 @@
 #include "step_moves.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "evenkeel/plan/dp_assignment.hpp"
@@ -25,14 +26,23 @@ std::vector<std::int64_t> counts_needed(const LengthTable& table, const PlanSett
 void move_samples_to_owners(const LengthTable& table, const PlanSettings& settings,
                             const PlacementInput& input, DealtStep& dealt) {
   const std::vector<Cost> costs = costs_of(table, settings);
-  const MoveRules rules{settings.balance.placement_tolerance, settings.balance.equal_count};
-  DealtStep moved = dealt;
-  for (DealtMiniBatch& mini_batch : moved.mini_batches)
-    mini_batch.shares = move_to_owners(mini_batch.shares, costs, input, rules);
   const std::vector<std::int64_t> before = counts_needed(table, settings, dealt);
-  const std::vector<std::int64_t> after = counts_needed(table, settings, moved);
-  for (std::size_t m = 0; m < after.size(); ++m) {
-    if (after[m] <= before[m]) dealt.mini_batches[m].shares = std::move(moved.mini_batches[m].shares);
+  MoveRules rules{settings.balance.placement_tolerance, settings.balance.equal_count};
+  std::vector<bool> settled(dealt.mini_batches.size(), false);
+  constexpr int tries = 4;
+  for (int tried = 0; tried < tries && !std::ranges::all_of(settled, std::identity{}); ++tried) {
+    DealtStep moved = dealt;
+    for (std::size_t m = 0; m < settled.size(); ++m) {
+      Partition& shares = moved.mini_batches[m].shares;
+      if (!settled[m]) shares = move_to_owners(shares, costs, input, rules);
+    }
+    const std::vector<std::int64_t> after = counts_needed(table, settings, moved);
+    for (std::size_t m = 0; m < settled.size(); ++m) {
+      if (settled[m] || after[m] > before[m]) continue;
+      dealt.mini_batches[m].shares = std::move(moved.mini_batches[m].shares);
+      settled[m] = true;
+    }
+    rules.tolerance /= 4;
   }
 }
 
