@@ -58,7 +58,7 @@ struct NormalEquations {
     const auto is_used = [&](std::size_t i) { return (used >> i & 1U) != 0; };
     for (std::size_t pivot = 0; pivot < num_terms; ++pivot) {
       if (!is_used(pivot)) continue;
-      constexpr double independent = 1e-6;  // share of a term that the others do not explain
+      constexpr double independent = 1e-4;  // share of a term that the others do not explain: 1 % of its size
       if (left[pivot][pivot] <= independent * products[pivot][pivot]) return std::nullopt;
       for (std::size_t row = 0; row < num_terms; ++row) {
         if (row == pivot || !is_used(row)) continue;
@@ -73,7 +73,9 @@ struct NormalEquations {
   }
 };
 
+// One bit a term.
 constexpr unsigned all_terms = (1U << num_terms) - 1;
+constexpr unsigned without_overhead = all_terms - 1;
 
 double weighted_squares(const Terms& coefficients, std::span<const Row> rows) {
   double sum = 0;
@@ -84,14 +86,21 @@ double weighted_squares(const Terms& coefficients, std::span<const Row> rows) {
   return sum;
 }
 
+/// The most terms that the rows can tell apart; 0 when tokens and squares depend on each other.
+unsigned terms_told_apart(const NormalEquations& equations) {
+  if (equations.solve(all_terms)) return all_terms;
+  return equations.solve(without_overhead) ? without_overhead : 0;
+}
+
 /// Least squares over every choice of terms whose coefficients come out without a negative one: few enough to
 /// try them all. Nothing when the terms depend on each other.
 std::optional<Terms> solve_not_negative(std::span<const Row> rows) {
   const NormalEquations equations(rows);
-  if (!equations.solve(all_terms)) return std::nullopt;
+  const unsigned usable = terms_told_apart(equations);
   std::optional<Terms> best;
   double least = 0;
-  for (unsigned used = 1; used <= all_terms; ++used) {
+  for (unsigned used = 1; used <= usable; ++used) {
+    if ((used & ~usable) != 0) continue;
     const std::optional<Terms> solution = equations.solve(used);
     if (!solution || std::ranges::any_of(*solution, [](double c) { return c < 0; })) continue;
     const double squares = weighted_squares(*solution, rows);
@@ -103,13 +112,18 @@ std::optional<Terms> solve_not_negative(std::span<const Row> rows) {
 }
 
 /// Huber's weights: 1 near the fit, falling with the distance beyond 1.345 standard deviations. False when
-/// the fit is exact for half of the rows.
+/// the fit is exact for half of the rows but for rounding, which is no noise to go by.
 bool reweight(std::vector<Row>& rows, const Terms& coefficients) {
   std::vector<double> distances;
-  for (const Row& row : rows) distances.push_back(std::abs(row.seconds - value_of(coefficients, row)));
+  std::vector<double> seconds;
+  for (const Row& row : rows) {
+    distances.push_back(std::abs(row.seconds - value_of(coefficients, row)));
+    seconds.push_back(row.seconds);
+  }
+  constexpr double rounding = 1e-9;
   constexpr double deviation_of_median = 1.4826;
   const double limit = 1.345 * deviation_of_median * median(distances);
-  if (!(limit > 0)) return false;
+  if (limit <= rounding * median(std::move(seconds))) return false;
   for (std::size_t i = 0; i < rows.size(); ++i)
     rows[i].weight = distances[i] <= limit ? 1 : limit / distances[i];
   return true;

@@ -56,7 +56,7 @@ nlohmann::json json_of(const LengthTable& table, const MicroBatchPlan& micro_bat
           {"cost", micro_batch.cost}};
 }
 
-nlohmann::json json_of(const LengthTable& table, const StepPlan& plan) {
+nlohmann::json json_of(const LengthTable& table, const StepPlan& plan, std::span<const std::int64_t> speeds) {
   nlohmann::json ranks = nlohmann::json::array();
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     nlohmann::json micro_batches = nlohmann::json::array();
@@ -65,6 +65,7 @@ nlohmann::json json_of(const LengthTable& table, const StepPlan& plan) {
                      {"cost", plan.ranks[r].cost()},
                      {"tokens", plan.ranks[r].tokens()},
                      {"micro_batches", std::move(micro_batches)}});
+    if (!speeds.empty()) ranks.back()["speed"] = static_cast<double>(speeds[r]) / 1000;
   }
   return ranks;
 }
@@ -77,13 +78,13 @@ std::int64_t micro_batch_lower_bound(const StepPlan& plan) {
 
 nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
                        double seconds) {
-  const StepBalance balance = step_balance(plan);
+  const StepBalance balance = step_balance(plan, settings.balance.speeds);
   return {{"dp", settings.dp},
           {"num_micro_batches", plan.num_micro_batches},
           {"lower_bound",
            {{"num_micro_batches", micro_batch_lower_bound(plan)},
             {"dp_max_cost", max_sum_lower_bound(costs_of(table, settings), settings.dp)}}},
-          {"ranks", json_of(table, plan)},
+          {"ranks", json_of(table, plan, settings.balance.speeds)},
           {"balance",
            {{"dp_max_over_mean", balance.dp_max_over_mean},
             {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
@@ -93,18 +94,19 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
 
 std::string summary(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
                     double seconds) {
-  const StepBalance balance = step_balance(plan);
-  const double before = balance_quality(unbalanced_dp_costs(table, settings)).max_over_mean;
+  const std::vector<std::int64_t>& speeds = settings.balance.speeds;
+  const StepBalance balance = step_balance(plan, speeds);
+  const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
   return fmt::format(
       "{} samples, {} tokens on {} DP ranks: {} micro-batches each (lower bound {}), cap {} tokens, planned "
       "in {:.4f} s\n"
-      "  work, max over mean      source order  planned\n"
+      "  {}, max over mean      source order  planned\n"
       "  DP ranks                 {:<12.4f}  {:.4f}\n"
       "  single micro-batches                   {:.4f}\n"
       "  ranks meeting at each                  {:.4f}\n",
       table.size(), table.num_tokens(), settings.dp, plan.num_micro_batches, micro_batch_lower_bound(plan),
-      settings.micro_batch.max_tokens, seconds, before, balance.dp_max_over_mean,
-      balance.micro_batch_max_over_mean, balance.step_max_over_mean);
+      settings.micro_batch.max_tokens, seconds, speeds.empty() ? "work" : "time", before,
+      balance.dp_max_over_mean, balance.micro_batch_max_over_mean, balance.step_max_over_mean);
 }
 
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {

@@ -17,6 +17,8 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   PlanSettings plain = given;
   plain.balance = {};
   plain.micro_batch.mode = MicroBatchMode::packed;
+  plain.micro_batch.packing = std::nullopt;
+  plain.micro_batch.count = CountRule::fewest;
   plain.mini_batches.keep = true;
   plain.sharing = PrefixSharing::none;
   std::vector<Way> ways;
@@ -29,6 +31,16 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   add("preset mindspeed-rl", [](BalanceSettings& b) { b.preset = Preset::mindspeed_rl; });
   add("hierarchical, tokens", [](BalanceSettings&) {});
   add("hierarchical, work", [&](BalanceSettings& b) { b.cost = work; });
+  if (given.micro_batch.count == CountRule::fastest) {
+    add("hierarchical, fastest", [&](BalanceSettings& b) { b.cost = work; });
+    ways.back().settings.micro_batch.count = CountRule::fastest;
+  }
+  if (!given.balance.speeds.empty()) {
+    add("hierarchical, speeds", [&](BalanceSettings& b) {
+      b.cost = work;
+      b.speeds = given.balance.speeds;
+    });
+  }
   add("grid, work", [&](BalanceSettings& b) {
     b.cost = work;
     b.strategy = Strategy::grid;
@@ -36,7 +48,8 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   return ways;
 }
 
-ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work) {
+ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work,
+                      std::span<const std::int64_t> speeds) {
   const auto start = std::chrono::steady_clock::now();
   StepPlan plan = plan_step(table, way.settings);
   ComparedPlan compared;
@@ -50,7 +63,7 @@ ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel&
       for (const std::int64_t entry : m.entries) m.cost += work(table[entry].shape.length());
     }
   }
-  compared.balance = step_balance(plan);
+  compared.balance = step_balance(plan, speeds);
   return compared;
 }
 
@@ -60,7 +73,8 @@ std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSett
   const CostModel& given = settings.balance.cost;
   const CostModel work = given == CostModel::tokens() ? CostModel::flops_7b() : given;
   std::vector<ComparedPlan> plans;
-  for (const Way& way : ways_to_plan(settings, work)) plans.push_back(plan_one(table, way, work));
+  for (const Way& way : ways_to_plan(settings, work))
+    plans.push_back(plan_one(table, way, work, settings.balance.speeds));
   return plans;
 }
 

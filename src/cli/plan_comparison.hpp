@@ -21,7 +21,8 @@ struct ComparedPlan {
 
 /// Plans one step in source order, as other systems do, and in Evenkeel's ways, with the mesh, cap, counts
 /// and mini-batches of `settings`; micro-batches are packed and prefixes not shared. Work is the settings'
-/// cost, or flops-7b where that is tokens. Throws as plan_step does.
+/// cost, or flops-7b where that is tokens; speeds and a count chosen by time are ways of their own where the
+/// settings have them, and waiting is in time where they have speeds. Throws as plan_step does.
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// A table for people.

@@ -6,6 +6,7 @@
 
 #include "evenkeel/plan/dealing.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
+#include "group_packing.hpp"
 #include "seeded_order.hpp"
 
 namespace evenkeel {
@@ -92,24 +93,18 @@ class SegmentNumbering {
 };
 
 /// A DP rank's atoms as what balancing and capping look at.
-struct Workload {
-  std::vector<Cost> costs;
-  std::vector<std::int64_t> rows;
-  BinLimits limits;
-};
-
-Workload workload_of(const DealtMiniBatch& mini_batch, DpRank rank, const PlanSettings& settings) {
-  Workload workload{{}, {}, settings.micro_batch.limits()};
+PackedWork work_of(const DealtMiniBatch& mini_batch, DpRank rank, const PlanSettings& settings) {
+  PackedWork work{{}, {}, settings.micro_batch.limits()};
   std::int64_t most_samples = 1;
   for (const Item a : mini_batch.atom_shares[rank.value()]) {
     const Atom& atom = mini_batch.atoms[static_cast<std::size_t>(a)];
-    workload.costs.push_back(atom.cost);
-    workload.rows.push_back(atom.aligned_rows);
+    work.costs.push_back(atom.cost);
+    work.sizes.push_back(atom.aligned_rows);
     most_samples = std::max(most_samples, static_cast<std::int64_t>(atom.group.entries.size()));
   }
   // Bins count atoms, the limit counts samples: so many atoms fit whatever their sizes.
-  workload.limits.max_items = std::max<std::int64_t>(1, workload.limits.max_items / most_samples);
-  return workload;
+  work.limits.max_items = std::max<std::int64_t>(1, work.limits.max_items / most_samples);
+  return work;
 }
 
 MicroBatchPlan micro_batch_of(const DealtMiniBatch& mini_batch, std::vector<std::int64_t> atoms) {
@@ -151,15 +146,12 @@ DealtStep deal_atoms(const LengthTable& table, const PlanSettings& settings, std
 }
 
 GroupCount count_for_atoms(const DealtMiniBatch& mini_batch, DpRank rank, const PlanSettings& settings) {
-  const Workload workload = workload_of(mini_batch, rank, settings);
-  return count_groups(workload.costs, workload.rows, workload.limits);
+  return count_needed(work_of(mini_batch, rank, settings), settings.micro_batch);
 }
 
 std::vector<MicroBatchPlan> plan_atoms(const DealtMiniBatch& mini_batch, DpRank rank, std::int64_t count,
                                        const PlanSettings& settings) {
-  const Workload workload = workload_of(mini_batch, rank, settings);
-  const Partition groups =
-      partition_under_limits(workload.costs, workload.rows, workload.limits, count).with_sorted_items();
+  const Partition groups = pack_into(work_of(mini_batch, rank, settings), count, settings.micro_batch);
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g) {
     std::vector<std::int64_t> atoms;

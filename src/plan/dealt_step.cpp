@@ -13,6 +13,7 @@
 #include "fnv1a.hpp"
 #include "preset_micro_batches.hpp"
 #include "seeded_order.hpp"
+#include "step_moves.hpp"
 
 namespace evenkeel {
 namespace {
@@ -95,16 +96,7 @@ bool wants_placement(const PlanSettings& settings) {
          !settings.dp_of_rank.empty();
 }
 
-/// Gives each DP rank the part of the step that it holds most of. One answer for all mini-batches.
-void place(const LengthTable& table, const PlanSettings& settings, DealtStep& dealt) {
-  std::vector<WorldRank> owners;
-  std::vector<std::int64_t> tokens;
-  for (const LengthEntry& entry : table.entries()) {
-    owners.push_back(entry.owner);
-    tokens.push_back(entry.shape.length());
-  }
-  const std::vector<std::int64_t> part_of_rank =
-      best_placement(dealt.shares, {owners, tokens, settings.dp_of_rank, settings.node_of_rank}).part_of_rank;
+void relabel(DealtStep& dealt, std::span<const std::int64_t> part_of_rank) {
   if (std::ranges::is_sorted(part_of_rank)) return;
   dealt.shares = reorder_parts(dealt.shares, part_of_rank);
   for (DealtMiniBatch& mini_batch : dealt.mini_batches) {
@@ -115,6 +107,23 @@ void place(const LengthTable& table, const PlanSettings& settings, DealtStep& de
     for (const std::int64_t part : part_of_rank)
       mini_batch.planned.push_back(std::move(unplaced[static_cast<std::size_t>(part)]));
   }
+}
+
+/// Gives each DP rank the part of the step that it holds most of, one answer for all mini-batches; then moves
+/// samples where the settings allow it.
+void place(const LengthTable& table, const PlanSettings& settings, DealtStep& dealt) {
+  std::vector<WorldRank> owners;
+  std::vector<std::int64_t> tokens;
+  for (const LengthEntry& entry : table.entries()) {
+    owners.push_back(entry.owner);
+    tokens.push_back(entry.shape.length());
+  }
+  const PlacementInput input{owners, tokens, settings.dp_of_rank, settings.node_of_rank,
+                             settings.balance.speeds};
+  relabel(dealt, best_placement(dealt.shares, input).part_of_rank);
+  if (settings.balance.placement_tolerance == 0) return;
+  move_samples_to_owners(table, settings, input, dealt);
+  dealt.shares = whole_shares(dealt.mini_batches, settings.dp);
 }
 
 SegmentTable whole_samples(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {

@@ -4,6 +4,7 @@
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/refine.hpp"
+#include "evenkeel/balance/speed_partition.hpp"
 #include "evenkeel/plan/dealing.hpp"
 #include "evenkeel/plan/roll_batch_balance.hpp"
 
@@ -49,6 +50,7 @@ Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& setti
 
 Partition deal_by_cost(std::span<const Cost> costs, const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
+  if (!balance.speeds.empty()) return partition_by_speed(costs, balance.speeds).with_sorted_items();
   const GroupSize group_size = balance.equal_count ? GroupSize::equal : GroupSize::free;
   const auto balanced_by = [&](auto algorithm) {
     Partition partition = algorithm(costs, settings.dp, group_size);

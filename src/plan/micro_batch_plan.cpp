@@ -6,26 +6,21 @@
 #include <utility>
 
 #include "checks.hpp"
+#include "group_packing.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// What balancing and capping look at, for some entries of a table.
-struct Workload {
-  std::vector<Cost> costs;
-  std::vector<std::int64_t> aligned;
-};
-
-Workload workload_of(const LengthTable& table, std::span<const std::int64_t> entries,
-                     const PlanSettings& settings) {
+PackedWork work_of(const LengthTable& table, std::span<const std::int64_t> entries,
+                   const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
-  Workload workload;
+  PackedWork work{{}, {}, settings.micro_batch.limits()};
   for (const std::int64_t entry : entries) {
     const std::int64_t length = table[entry].shape.length();
-    workload.costs.push_back(settings.balance.cost(length));
-    workload.aligned.push_back(align_up(length, alignment));
+    work.costs.push_back(settings.balance.cost(length));
+    work.sizes.push_back(align_up(length, alignment));
   }
-  return workload;
+  return work;
 }
 
 }  // namespace
@@ -59,8 +54,7 @@ void require_samples_fit(const LengthTable& table, const PlanSettings& settings)
 
 GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,
                                const PlanSettings& settings) {
-  const Workload workload = workload_of(table, entries, settings);
-  return count_groups(workload.costs, workload.aligned, settings.micro_batch.limits());
+  return count_needed(work_of(table, entries, settings), settings.micro_batch);
 }
 
 std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept {
@@ -71,10 +65,7 @@ std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& setti
 std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
                                                std::span<const std::int64_t> entries, std::int64_t count,
                                                const PlanSettings& settings) {
-  const Workload workload = workload_of(table, entries, settings);
-  const Partition groups =
-      partition_under_limits(workload.costs, workload.aligned, settings.micro_batch.limits(), count)
-          .with_sorted_items();
+  const Partition groups = pack_into(work_of(table, entries, settings), count, settings.micro_batch);
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g) {
     std::vector<std::int64_t> of_group;

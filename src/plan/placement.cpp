@@ -1,12 +1,14 @@
 #include "evenkeel/plan/placement.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
 
 #include "checks.hpp"
 #include "evenkeel/balance/assignment.hpp"
 #include "evenkeel/base/error.hpp"
+#include "placement_nodes.hpp"
 
 namespace evenkeel {
 namespace {
@@ -27,6 +29,7 @@ void check(const Partition& parts, const PlacementInput& input) {
   require_as_many("owners", input.owners.size(), parts.num_items());
   require_as_many("bytes", input.bytes.size(), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
+  if (!input.speeds.empty()) require_as_many("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
   for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
   for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, -1, parts.size());
@@ -53,26 +56,23 @@ class Table {
   [[nodiscard]] std::int64_t& at(std::int64_t row, std::int64_t column) {
     return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
   }
-  [[nodiscard]] std::span<const std::int64_t> numbers() const { return numbers_; }
+  [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
+    return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
+  }
+  /// The rows and columns of these numbers, row after row.
+  [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
+    std::vector<std::int64_t> values;
+    values.reserve(numbers.size() * numbers.size());
+    for (const std::int64_t row : numbers) {
+      for (const std::int64_t column : numbers) values.push_back(at(row, column));
+    }
+    return values;
+  }
 
  private:
   std::size_t columns_;
   std::vector<std::int64_t> numbers_;
 };
-
-/// The nodes where each DP rank has ranks, each once, ascending.
-std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
-  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
-  for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
-    if (input.dp_of_rank[rank] >= 0)
-      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
-  }
-  for (std::vector<int>& of_rank : nodes) {
-    std::ranges::sort(of_rank);
-    of_rank.erase(std::ranges::unique(of_rank).begin(), of_rank.end());
-  }
-  return nodes;
-}
 
 /// What part p is worth at DP rank r, in row p: its bytes on the ranks of r count with the own weight, others
 /// on the nodes of r with that of nodes.
@@ -101,25 +101,57 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   return values;
 }
 
+/// The DP ranks of each speed, ascending.
+std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
+  std::map<std::int64_t, std::vector<std::int64_t>> ranks;
+  for (std::int64_t r = 0; r < dp; ++r)
+    ranks[speeds.empty() ? 0 : speeds[static_cast<std::size_t>(r)]].push_back(r);
+  std::vector<std::vector<std::int64_t>> groups;
+  for (auto& entry : ranks) groups.push_back(std::move(entry.second));
+  return groups;
+}
+
+/// Places the parts of `ranks` among these.
+void place_among(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
+  constexpr std::int64_t most_exact = 256;
+  const std::int64_t n = std::ssize(ranks);
+  const Assignment found = (n <= most_exact ? best_assignment : good_assignment)(values.part(ranks), n);
+  std::int64_t identity = 0;
+  for (const std::int64_t r : ranks) identity += values.at(r, r);
+  placement.identity_value += identity;
+  placement.value += std::max(found.value, identity);
+  placement.upper_bound += found.upper_bound;
+  if (found.value <= identity) return;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::int64_t rank = ranks[static_cast<std::size_t>(found.column_of_row[i])];
+    placement.part_of_rank[static_cast<std::size_t>(rank)] = ranks[i];
+  }
+}
+
 }  // namespace
+
+std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
+  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
+  for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
+    if (input.dp_of_rank[rank] >= 0)
+      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
+  }
+  for (std::vector<int>& of_rank : nodes) {
+    std::ranges::sort(of_rank);
+    of_rank.erase(std::ranges::unique(of_rank).begin(), of_rank.end());
+  }
+  return nodes;
+}
 
 Placement best_placement(const Partition& parts, const PlacementInput& input) {
   check(parts, input);
   const std::int64_t dp = parts.size();
-  Table values = values_of(parts, input);
+  const Table values = values_of(parts, input);
   Placement placement;
-  for (std::int64_t r = 0; r < dp; ++r) placement.identity_value += values.at(r, r);
-  constexpr std::int64_t most_exact = 256;
-  const Assignment found = (dp <= most_exact ? best_assignment : good_assignment)(values.numbers(), dp);
-  placement.upper_bound = found.upper_bound;
-  placement.value = std::max(found.value, placement.identity_value);
   placement.part_of_rank.resize(static_cast<std::size_t>(dp));
   std::iota(placement.part_of_rank.begin(), placement.part_of_rank.end(), 0);
-  if (found.value <= placement.identity_value) return placement;
-  for (std::int64_t part = 0; part < dp; ++part) {
-    const std::int64_t rank = found.column_of_row[static_cast<std::size_t>(part)];
-    placement.part_of_rank[static_cast<std::size_t>(rank)] = part;
-  }
+  for (const std::vector<std::int64_t>& ranks : ranks_by_speed(input.speeds, dp))
+    place_among(ranks, values, placement);
   return placement;
 }
 

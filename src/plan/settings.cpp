@@ -31,6 +31,81 @@ void require_fits_grid(const PlanSettings& settings) {
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
 }
 
+/// Only dealing by work alone can take speeds into account.
+void require_speeds_fit(const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  if (std::ssize(balance.speeds) != settings.dp) {
+    throw ConfigError("balance.speeds",
+                      "has " + std::to_string(balance.speeds.size()) + " speeds for " +
+                          std::to_string(settings.dp) + " DP ranks",
+                      "Give one speed a DP rank");
+  }
+  for (const std::int64_t speed : balance.speeds) require_at_least(1, speed, "balance.speeds");
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("balance.speeds", "need " + needed, "Set " + key + ", or leave speeds out");
+  };
+  if (balance.strategy == Strategy::grid)
+    refuse("samples that are dealt before they are packed", "balance.strategy: hierarchical");
+  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
+  if (balance.algorithm != BalanceAlgorithm::automatic)
+    refuse("their own algorithm", "balance.algorithm: auto");
+  if (!balance.refine) refuse("refinement", "balance.refine: true");
+  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
+  if (settings.micro_batch.mode == MicroBatchMode::padded)
+    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
+}
+
+/// Ways of packing that Evenkeel's own packed micro-batches have, DP rank by DP rank.
+void require_packing_fits(const PlanSettings& settings, const std::string& key) {
+  const bool own = settings.micro_batch.mode == MicroBatchMode::packed &&
+                   settings.balance.preset == Preset::none &&
+                   settings.balance.strategy == Strategy::hierarchical;
+  if (own) return;
+  throw ConfigError(key, "is for packed micro-batches, dealt before they are packed, without a preset",
+                    "Leave it out, or set micro_batch.mode: packed, balance.strategy: hierarchical and "
+                    "balance.preset: none");
+}
+
+void require_packing_and_count_fit(const PlanSettings& settings) {
+  const MicroBatchSettings& micro_batch = settings.micro_batch;
+  if (micro_batch.packing) require_packing_fits(settings, "micro_batch.packing");
+  if (micro_batch.count == CountRule::fewest) return;
+  require_packing_fits(settings, "micro_batch.count");
+  if (!micro_batch.packing) return;
+  throw ConfigError("micro_batch.count",
+                    "fastest balances at every count it tries, which packing by name does not",
+                    "Set micro_batch.packing: auto, or micro_batch.count: fewest");
+}
+
+/// Samples may go from one DP rank to another only where nothing but work and count decided.
+void require_tolerance_fits(const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("balance.placement_tolerance", "above 0 needs " + needed,
+                      "Set " + key + ", or placement_tolerance: 0");
+  };
+  if (balance.placement != PlacementRule::locality) refuse("placement", "balance.placement: locality");
+  if (balance.strategy == Strategy::grid)
+    refuse("samples that are dealt before they are packed", "balance.strategy: hierarchical");
+  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
+  if (balance.algorithm == BalanceAlgorithm::sorted_stride || balance.algorithm == BalanceAlgorithm::none)
+    refuse("samples that are dealt by work", "balance.algorithm: auto");
+  if (settings.micro_batch.mode == MicroBatchMode::padded)
+    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
+  if (settings.sharing != PrefixSharing::none) refuse("samples that stand alone", "prefix.share: false");
+  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
+    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
+}
+
+void require_measurable(const PlanSettings& settings) {
+  const MeasuredCost& measured = *settings.balance.measured;
+  require_at_least(1, measured.every, "balance.cost: measured: every");
+  require_at_least(1, measured.window, "balance.cost: measured: window");
+  if (settings.balance.preset == Preset::none) return;
+  throw ConfigError("balance.cost", "measured needs Evenkeel's own planning: presets have costs of their own",
+                    "Set balance.preset: none, or another cost");
+}
+
 }  // namespace
 
 std::int64_t PlanSettings::alignment() const {
@@ -51,6 +126,13 @@ std::int64_t PlanSettings::count_multiple() const noexcept {
   return micro_batch.multiple_of.value_or(vpp > 1 ? pp : 1);
 }
 
+Cost PlanSettings::time_of(Cost cost, std::int64_t rank) const {
+  if (balance.speeds.empty()) return cost;
+  const std::int64_t slowest = std::ranges::min(balance.speeds);
+  const std::int64_t speed = balance.speeds[static_cast<std::size_t>(rank)];
+  return cost / speed * slowest + cost % speed * slowest / speed;
+}
+
 void PlanSettings::validate() const {
   require_at_least(1, dp, "mesh.dp");
   require_at_least(1, tp, "mesh.tp");
@@ -66,6 +148,11 @@ void PlanSettings::validate() const {
   require_at_least(1, micro_batch.length_round, "micro_batch.length_round");
   require_at_least(1, mini_batches.count, "batch.mini_batches");
   if (balance.strategy == Strategy::grid) require_fits_grid(*this);
+  if (!balance.speeds.empty()) require_speeds_fit(*this);
+  if (balance.measured) require_measurable(*this);
+  require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
+  if (balance.placement_tolerance > 0) require_tolerance_fits(*this);
+  require_packing_and_count_fit(*this);
   if (sharing != PrefixSharing::none &&
       (micro_batch.mode != MicroBatchMode::packed || balance.preset != Preset::none)) {
     throw ConfigError("prefix.share", "needs packed micro-batches and Evenkeel's own planning",

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "evenkeel/plan/fastest_count.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -12,6 +14,18 @@ std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member m
   std::int64_t sum = 0;
   for (const MicroBatchPlan& m : micro_batches) sum += m.*member;
   return sum;
+}
+
+/// The largest of all DP ranks' times_at_counts.
+std::vector<Cost> slowest_times(const LengthTable& table, const DealtStep& dealt,
+                                std::span<const std::int64_t> fewest, const PlanSettings& settings) {
+  std::vector<Cost> slowest;
+  for (int r = 0; r < settings.dp; ++r) {
+    const std::vector<Cost> times = times_at_counts(table, dealt, DpRank{r}, fewest, settings);
+    slowest.resize(times.size(), 0);
+    for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
+  }
+  return slowest;
 }
 
 }  // namespace
@@ -56,7 +70,9 @@ StepPlan plan_step(const LengthTable& table, const PlanSettings& settings, std::
     for (std::size_t m = 0; m < largest.size(); ++m)
       largest[m] = std::max(largest[m], counts.back()[m].needed);
   }
-  const std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
+  std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
+  if (settings.micro_batch.count == CountRule::fastest)
+    agreed = fastest_counts(slowest_times(table, dealt, agreed, settings), agreed, settings);
   StepPlan plan;
   plan.num_micro_batches = std::accumulate(agreed.begin(), agreed.end(), std::int64_t{0});
   for (int r = 0; r < settings.dp; ++r) {

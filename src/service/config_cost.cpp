@@ -95,18 +95,15 @@ CostModel from_coefficients(const ConfigValue& value) {
   return cost;
 }
 
-Choice<CostModel> named_costs() {
-  return Choice<CostModel>({{"tokens", CostModel::tokens()}, {"flops-7b", CostModel::flops_7b()}});
+Choice<CostModel> named_costs(std::vector<std::pair<std::string, CostModel>> more = {}) {
+  more.insert(more.begin(), {{"tokens", CostModel::tokens()}, {"flops-7b", CostModel::flops_7b()}});
+  return Choice<CostModel>(std::move(more));
 }
 
-}  // namespace
+constexpr std::string_view measured_word = "measured";
 
-std::string CostFormat::values() const {
-  return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, or {" +
-         join(names_of(coefficient_fields())) + "}";
-}
-
-CostModel CostFormat::read(const ConfigValue& value) const {
+/// A cost that stays as it is.
+CostModel read_fixed(const ConfigValue& value) {
   if (value.node.IsScalar()) return named_costs().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
   const YAML::Node model = value.node["model"];
@@ -116,11 +113,55 @@ CostModel CostFormat::read(const ConfigValue& value) const {
   return from_model({model, value.where + ": model"});
 }
 
-std::string CostFormat::write(const CostModel& cost) const {
+const std::vector<Field<ConfiguredCost>>& measured_fields() {
+  const auto of_measured = [](std::string name, std::int64_t MeasuredCost::*member,
+                              Integer<std::int64_t> format) {
+    return Field<ConfiguredCost>{std::move(name), [=](ConfiguredCost& cost, const ConfigValue& value) {
+                                   (*cost.measured).*member = format.read(value);
+                                 }};
+  };
+  constexpr std::int64_t most_steps = 1 << 20;
+  constexpr std::int64_t fewest_times = 16;  // below, nothing is ever fitted
+  constexpr std::int64_t most_times = 1 << 20;
+  static const std::vector<Field<ConfiguredCost>> fields{
+      {"initial", [](ConfiguredCost& cost, const ConfigValue& value) { cost.model = read_fixed(value); }},
+      of_measured("every", &MeasuredCost::every, {1, most_steps}),
+      of_measured("window", &MeasuredCost::window, {fewest_times, most_times})};
+  return fields;
+}
+
+std::string write_fixed(const CostModel& cost) {
   if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return named_costs().write(cost);
   const std::string window = cost.window == 0 ? "" : ", window: " + std::to_string(cost.window);
   return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) +
          window + "}";
+}
+
+}  // namespace
+
+std::string CostFormat::values() const {
+  return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, {" +
+         join(names_of(coefficient_fields())) + "}, measured, or {measured: {" +
+         join(names_of(measured_fields())) + "}}";
+}
+
+ConfiguredCost CostFormat::read(const ConfigValue& value) const {
+  if (plain_text(value.node) == measured_word) return {CostModel::tokens(), MeasuredCost{}};
+  if (value.node.IsScalar())
+    return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt};
+  const YAML::Node measured = value.node.IsMap() ? value.node[std::string(measured_word)] : YAML::Node();
+  if (!value.node.IsMap() || !measured.IsDefined()) return {read_fixed(value), std::nullopt};
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "measured stands alone, without other keys beside it");
+  return read_fields({measured, value.where + ": measured"}, measured_fields(),
+                     ConfiguredCost{CostModel::tokens(), MeasuredCost{}});
+}
+
+std::string CostFormat::write(const ConfiguredCost& cost) const {
+  if (!cost.measured) return write_fixed(cost.model);
+  return "{measured: {initial: " + write_fixed(cost.model) +
+         ", every: " + std::to_string(cost.measured->every) +
+         ", window: " + std::to_string(cost.measured->window) + "}}";
 }
 
 }  // namespace evenkeel::config_detail

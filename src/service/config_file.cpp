@@ -208,15 +208,18 @@ class Loader {
 
 void require_valid_plan(const Config& config, const std::string& profile, const std::string& file) {
   const MeshConfig& mesh = config.mesh;
+  const auto speeds = static_cast<int>(std::ssize(config.profile(profile).balance.speeds));
+  const int dp = mesh.dp.value_or(std::max(1, speeds));
   const std::string of_profile = profile.empty() ? "" : "profiles." + profile + ".";
   try {
-    config.plan_settings({mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, profile).validate();
+    config.plan_settings({mesh.tp, mesh.cp, dp, mesh.pp}, profile).validate();
   } catch (const Error& error) {
     throw ConfigError(file + of_profile + error.report().where, error.report().message, error.report().hint);
   }
 }
 
-/// Checks that need more than one key. The size of dp does not matter to them.
+/// Checks that need more than one key. The size of dp matters to speeds alone, which tell it while dp is
+/// auto.
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = std::string(name) + ": ";
   const bool reads_file =

@@ -18,6 +18,10 @@ constexpr Int64 smallest_int32 = -largest_int32 - 1;
 /// Each takes a step's memory.
 constexpr Int64 most_prefetched = 16;
 constexpr Int64 largest_source = Int64{1} << 40;
+/// BalanceSettings::speeds are in thousandths.
+constexpr Int64 speed_parts = 1000;
+/// BalanceSettings::placement_tolerance is in millionths.
+constexpr Int64 tolerance_parts = 1'000'000;
 
 /// A key that is a member of a section of Config; its default is the member's.
 template <class Section, class Member, class Format>
@@ -27,6 +31,20 @@ KeySpec key(std::string path, Section Config::*section, Member Section::*member,
            std::move(meaning)},
           [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
           [=](const Config& config) { return format.write(config.*section.*member); }};
+}
+
+KeySpec cost_key(std::string meaning) {
+  const CostFormat format;
+  const auto write = [=](const Config& config) {
+    return format.write({config.balance.cost, config.balance.measured});
+  };
+  return {{"balance.cost", format.type(), write(Config{}), format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) {
+            const ConfiguredCost cost = format.read(value);
+            config.balance.cost = cost.model;
+            config.balance.measured = cost.measured;
+          },
+          write};
 }
 
 /// A key that takes only its default in this version: `later` are the words the design has besides.
@@ -108,6 +126,8 @@ Keys balance_keys() {
                                 {"mindspeed-rl", Preset::mindspeed_rl},
                                 {"roll", Preset::roll},
                                 {"verl", Preset::verl}});
+  const Decimal speed{speed_parts, 1, 1000 * speed_parts};
+  const Decimal tolerance{tolerance_parts, 0, tolerance_parts};
   const Choice<PlacementRule> placements(
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
@@ -116,9 +136,15 @@ Keys balance_keys() {
           "How samples are dealt to DP ranks: the best for their number, largest differencing, longest "
           "first, "
           "every dp-th by rising length, or contiguous runs in source order."),
-      key("balance.cost", b, &BalanceSettings::cost, CostFormat{},
-          "The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; or "
-          "linear s + quadratic s^2."),
+      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
+               "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
+               "the latest times the trainer reports, beginning with an initial cost (tokens)."),
+      key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
+          "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is dealt so "
+          "that "
+          "ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, no "
+          "preset "
+          "and micro-batches that are not padded."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
           "Give DP ranks equal numbers of samples, to within one."),
       key("balance.refine", b, &BalanceSettings::refine, Boolean{},
@@ -130,6 +156,15 @@ Keys balance_keys() {
       key("balance.placement", b, &BalanceSettings::placement, placements,
           "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
           "travel; or as the algorithm numbers them, as presets and shared prefixes always have it."),
+      key("balance.placement_tolerance", b, &BalanceSettings::placement_tolerance, tolerance,
+          "Share by which the DP rank that ends last may end later so that fewer tokens travel: samples then "
+          "go "
+          "to the DP rank that holds them, or change places, while no rank passes that and no more "
+          "micro-batches "
+          "are needed. 0 leaves balance as it is. Goes with placement locality, strategy hierarchical, "
+          "algorithms that balance work, no preset, no shared prefixes, kept mini-batches and micro-batches "
+          "that "
+          "are not padded."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),
@@ -146,6 +181,12 @@ Keys micro_batch_keys() {
   const Choice<MicroBatchOrder> orders({{"pipeline", MicroBatchOrder::pipeline},
                                         {"plan", MicroBatchOrder::plan},
                                         {"cost", MicroBatchOrder::cost}});
+  const Choice<std::optional<BinPacking>> packings(
+      {{"auto", std::nullopt},
+       {"first-fit-decreasing", BinPacking::first_fit_decreasing},
+       {"best-fit-decreasing", BinPacking::best_fit_decreasing},
+       {"modified-first-fit-decreasing", BinPacking::modified_first_fit_decreasing}});
+  const Choice<CountRule> counts({{"fewest", CountRule::fewest}, {"fastest", CountRule::fastest}});
   return {
       key("micro_batch.mode", m, &MicroBatchSettings::mode, modes,
           "As many sequences as the cap holds, balanced and back to back; sequences of near length padded to "
@@ -167,6 +208,16 @@ Keys micro_batch_keys() {
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or dearest "
           "first."),
+      key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
+          "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
+          "algorithm "
+          "of that name makes of the aligned lengths, each filled as far as the cap lets it, without "
+          "balancing "
+          "afterwards."),
+      key("micro_batch.count", m, &MicroBatchSettings::count, counts,
+          "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
+          "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
+          "them. The cap holds at every count."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
   };

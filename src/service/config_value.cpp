@@ -1,6 +1,7 @@
 #include "config_value.hpp"
 
 #include <cctype>
+#include <cmath>
 #include <set>
 
 #include "evenkeel/base/error.hpp"
@@ -74,6 +75,41 @@ bool Boolean::read(const ConfigValue& value) const {
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
   throw_wrong_type(value, "true or false");
+}
+
+std::int64_t Decimal::read(const ConfigValue& value) const {
+  const auto text = plain_text(value.node);
+  double number = 0;
+  const char* end = text ? text->data() + text->size() : nullptr;
+  const auto result = text ? std::from_chars(text->data(), end, number) : std::from_chars_result{};
+  if (!text || result.ec != std::errc{} || result.ptr != end || !std::isfinite(number))
+    throw_wrong_type(value, "a number");
+  const double parts = std::round(number * static_cast<double>(scale));
+  if (parts < static_cast<double>(min) || parts > static_cast<double>(max))
+    throw_out_of_range(value, values());
+  return static_cast<std::int64_t>(parts);
+}
+
+std::string Decimal::write(std::int64_t parts) const {
+  std::string decimals = std::to_string(scale + parts % scale).substr(1);
+  decimals.erase(decimals.find_last_not_of('0') + 1);
+  return std::to_string(parts / scale) + (decimals.empty() ? "" : "." + decimals);
+}
+
+std::vector<std::int64_t> DecimalList::read(const ConfigValue& value) const {
+  if (plain_text(value.node) == word) return {};
+  if (!value.node.IsSequence() || value.node.size() == 0)
+    throw_wrong_type(value, "a list of numbers or " + word);
+  std::vector<std::int64_t> numbers;
+  for (const YAML::Node& entry : value.node) numbers.push_back(number.read({entry, value.where}));
+  return numbers;
+}
+
+std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
+  if (numbers.empty()) return word;
+  std::string text;
+  for (const std::int64_t parts : numbers) text += (text.empty() ? "[" : ", ") + number.write(parts);
+  return text + "]";
 }
 
 std::filesystem::path FilePath::read(const ConfigValue& value) const {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "config_suggest.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/plan/settings.hpp"
 
 /// How values are read from YAML and written as YAML. Each format has `value_type`, `type()` and `values()`
 /// for the reader of the reference page, `read()` (throws ConfigError at the value's place) and `write()`.
@@ -163,13 +163,44 @@ struct AxisOrder {
   [[nodiscard]] std::string write(const RankOrder& order) const { return order.text(); }
 };
 
-/// A named cost, one worked out from a model's shape, or the two coefficients.
+/// A number with few decimals, kept as an integer in parts of `scale`, a power of ten, and rounded to one.
+struct Decimal {
+  using value_type = std::int64_t;
+  std::int64_t scale = 1;
+  std::int64_t min = 0;  ///< in parts; so below
+  std::int64_t max = 0;
+
+  [[nodiscard]] std::string type() const { return "number"; }
+  [[nodiscard]] std::string values() const { return write(min) + " to " + write(max); }
+  [[nodiscard]] std::int64_t read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(std::int64_t parts) const;
+};
+
+/// A list of numbers, one at least, or a word for none.
+struct DecimalList {
+  using value_type = std::vector<std::int64_t>;
+  std::string word;
+  Decimal number;
+
+  [[nodiscard]] std::string type() const { return "list of numbers or " + word; }
+  [[nodiscard]] std::string values() const { return number.values() + " each, or " + word; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& numbers) const;
+};
+
+/// Work as it is configured, with how it is measured where it is.
+struct ConfiguredCost {
+  CostModel model;
+  std::optional<MeasuredCost> measured;
+};
+
+/// A named cost, one worked out from a model's shape, the two coefficients, or one that is measured.
 struct CostFormat {
-  using value_type = CostModel;
+  using value_type = ConfiguredCost;
   [[nodiscard]] std::string type() const { return "word or map"; }
   [[nodiscard]] std::string values() const;
-  [[nodiscard]] CostModel read(const ConfigValue& value) const;
-  [[nodiscard]] std::string write(const CostModel& cost) const;
+  [[nodiscard]] ConfiguredCost read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const ConfiguredCost& cost) const;
 };
 
 }  // namespace evenkeel::config_detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -12,8 +13,10 @@
 #include "evenkeel/exchange/node_dealing.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/plan/fastest_count.hpp"
 #include "service/regroup.hpp"
 #include "service/stopwatch.hpp"
+#include "service/time_reports.hpp"
 
 namespace evenkeel {
 namespace {
@@ -97,6 +100,15 @@ void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owne
   }
 }
 
+// Entry by entry, over lists of equal length. Collective.
+std::vector<std::int64_t> largest_of(const boost::mpi::communicator& comm,
+                                     const std::vector<std::int64_t>& mine) {
+  std::vector<std::int64_t> largest(mine.size());
+  boost::mpi::all_reduce(comm, mine.data(), narrow<int>(std::ssize(mine), "counts"), largest.data(),
+                         boost::mpi::maximum<std::int64_t>());
+  return largest;
+}
+
 std::vector<int> dp_of_ranks(const Grid& grid) {
   std::vector<int> dp;
   for (int rank = 0; rank < grid.num_ranks(); ++rank) dp.push_back(grid.point_of(WorldRank{rank}).dp);
@@ -112,7 +124,8 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
     : mesh_(world, config.grid(world.size())),
       config_(config),
-      dp_of_rank_(dp_of_ranks(mesh_.grid())) {
+      dp_of_rank_(dp_of_ranks(mesh_.grid())),
+      time_reports_(std::make_shared<TimeReports>(config)) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
   prepare_exchange(mesh_.world(), exchange_options());
@@ -122,7 +135,33 @@ PlanSettings DataService::plan_settings(std::string_view profile) const {
   PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), profile);
   settings.dp_of_rank = dp_of_rank_;
   settings.node_of_rank.assign(mesh_.nodes().begin(), mesh_.nodes().end());
+  const CostInUse cost = cost_in_use(profile);
+  settings.balance.cost = cost.model;
+  settings.overhead = cost.overhead();
   return settings;
+}
+
+CostInUse DataService::cost_in_use(std::string_view profile) const {
+  if (time_reports_->wanted(profile)) return time_reports_->in_use(profile);
+  CostInUse configured;
+  configured.model = config_.profile(profile).balance.cost;
+  return configured;
+}
+
+void DataService::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
+  const std::string where = "time of micro-batch " + std::to_string(micro_batch);
+  if (micro_batch >= step.plan.micro_batches.size()) {
+    throw InputError(where, "there are " + std::to_string(step.plan.micro_batches.size()) + " in step " +
+                                std::to_string(step.index));
+  }
+  if (!std::isfinite(seconds) || seconds <= 0)
+    throw InputError(where, std::to_string(seconds) + " seconds are no time", "Report seconds above 0");
+  const MicroBatchPlan& plan = step.plan.micro_batches[micro_batch];
+  if (plan.empty() || !time_reports_->wanted(step.profile)) return;
+  // Not plan_settings(): another thread may be measuring.
+  const PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), step.profile);
+  time_reports_->add(step.profile,
+                     observe(step.table, step.dealt, plan, settings, DpRank{mesh_.here().dp}, seconds));
 }
 
 Step DataService::step(const Reader& read, std::string_view profile) {
@@ -143,12 +182,14 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 
 Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
                            std::string_view profile, double read_seconds) {
+  Stopwatch stopwatch;
+  time_reports_->begin_step(mesh_.world(), profile);
   const PlanSettings settings = plan_settings(profile);
   Step step;
   step.index = next_step_;
   step.profile = profile;
+  step.cost = cost_in_use(profile);
   step.seconds.read = read_seconds;
-  Stopwatch stopwatch;
   GatheredLengths gathered = gather_lengths(
       mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine), error);
   step.table = std::move(gathered.table);
@@ -168,11 +209,13 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  const PlanSettings settings = plan_settings(profile);
   Stopwatch stopwatch;
+  time_reports_->begin_step(mesh_.world(), profile);
+  const PlanSettings settings = plan_settings(profile);
   Step step;
   step.index = before.index;
   step.profile = profile;
+  step.cost = cost_in_use(profile);
   step.table = std::move(before.table);
   step.fields = std::move(before.fields);
   step.trees = std::move(before.trees);
@@ -219,13 +262,15 @@ void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stop
 
 std::vector<std::int64_t> DataService::agree_on_counts(const Step& step, std::span<const GroupCount> own,
                                                        const PlanSettings& settings) const {
+  const boost::mpi::communicator& ranks = mesh_.along(Axis::dp);
   std::vector<std::int64_t> needed;
   for (const GroupCount& count : own) needed.push_back(count.needed);
-  std::vector<std::int64_t> largest(needed.size());
-  boost::mpi::all_reduce(mesh_.along(Axis::dp), needed.data(),
-                         narrow<int>(std::ssize(needed), "mini-batches"), largest.data(),
-                         boost::mpi::maximum<std::int64_t>());
-  std::vector<std::int64_t> agreed = agreed_counts(largest, settings);
+  std::vector<std::int64_t> agreed = agreed_counts(largest_of(ranks, needed), settings);
+  if (settings.micro_batch.count == CountRule::fastest) {
+    const DpRank rank{mesh_.here().dp};
+    const std::vector<Cost> times = times_at_counts(step.table, step.dealt, rank, agreed, settings);
+    agreed = fastest_counts(largest_of(ranks, times), agreed, settings);
+  }
   require_equal_plans(mesh_.world(), plan_hash(step.dealt.shares, agreed));
   return agreed;
 }

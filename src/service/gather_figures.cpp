@@ -96,7 +96,8 @@ void add_sharing(const Step& step, StepFigures& figures) {
   for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
 }
 
-void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
+void add_plans(const std::vector<DpRankPlan>& plans, std::span<const std::int64_t> speeds,
+               StepFigures& figures) {
   std::vector<std::vector<Cost>> costs;
   for (const DpRankPlan& plan : plans) {
     figures.micro_batches = static_cast<std::int64_t>(plan.micro_batches.size());
@@ -109,7 +110,13 @@ void add_plans(const std::vector<DpRankPlan>& plans, StepFigures& figures) {
       if (m.aligned_tokens > figures.cap) ++figures.micro_batches_above_cap;
     }
   }
-  figures.balance = step_balance(costs);
+  figures.balance = step_balance(costs, speeds);
+}
+
+// The service may have measured anew since the step was planned.
+double max_over_mean_before(const Step& step, PlanSettings settings) {
+  settings.balance.cost = step.cost.model;
+  return max_over_mean(unbalanced_dp_costs(step.table, settings), settings.balance.speeds);
 }
 
 }  // namespace
@@ -127,9 +134,11 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.cap = settings.micro_batch.max_tokens;
   figures.alignment = settings.alignment();
   add_lengths(step, figures);
-  add_plans(plans, figures);
+  add_plans(plans, settings.balance.speeds, figures);
   add_sharing(step, figures);
-  figures.dp_max_over_mean_before = balance_quality(unbalanced_dp_costs(step.table, settings)).max_over_mean;
+  figures.cost = step.cost;
+  figures.cost_is_measured = settings.balance.measured.has_value();
+  figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
   figures.bytes_sent = volumes[0];
   figures.bytes_between_nodes = volumes[1];
   figures.bytes_kept = volumes[2];

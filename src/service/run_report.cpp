@@ -116,6 +116,20 @@ std::string balance_rows(const std::vector<StepFigures>& s) {
              ratio_text(ratio_of(s, [](auto& f) { return f.balance.step_max_over_mean; })));
 }
 
+/// What the last step was balanced by, where that is measured.
+std::string cost_rows(const StepFigures& last) {
+  if (!last.cost_is_measured) return "";
+  const CostInUse& cost = last.cost;
+  const std::string from = fmt::format("{} times", grouped(cost.observations));
+  const std::string kept =
+      cost.kept ? fmt::format(", kept since {} cannot tell tokens from squares", from) : ", from " + from;
+  if (!cost.times)
+    return row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
+  return row("cost, measured",
+             fmt::format("{:.3g} s + {:.3g} s a token + {:.3g} s a squared length{}", cost.times->overhead,
+                         cost.times->linear, cost.times->quadratic, kept));
+}
+
 std::string micro_batch_rows(const StepFigures& any, const Totals& t) {
   const std::string above =
       t.above_cap == 0 ? "" : fmt::format("; {} MICRO-BATCHES ABOVE THE CAP", grouped(t.above_cap));
@@ -158,6 +172,22 @@ nlohmann::json json_of(const StepBalance& balance) {
           {"step_max_over_mean", balance.step_max_over_mean}};
 }
 
+nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
+  nlohmann::json json = {{"linear", cost.model.linear},
+                         {"quadratic", cost.model.quadratic},
+                         {"window", cost.model.window},
+                         {"measured", nullptr}};
+  if (!is_measured) return json;
+  json["measured"] = {
+      {"observations", cost.observations}, {"kept_the_model_before", cost.kept}, {"seconds", nullptr}};
+  if (cost.times) {
+    json["measured"]["seconds"] = {{"a_micro_batch", cost.times->overhead},
+                                   {"a_token", cost.times->linear},
+                                   {"a_squared_length", cost.times->quadratic}};
+  }
+  return json;
+}
+
 nlohmann::json json_of(const PhaseSeconds& s) {
   return {{"read", s.read},         {"gather", s.gather}, {"plan", s.plan},    {"agree", s.agree},
           {"exchange", s.exchange}, {"pack", s.pack},     {"total", s.total()}};
@@ -190,6 +220,7 @@ nlohmann::json json_of(const StepFigures& f) {
           {"micro_batches_above_cap", f.micro_batches_above_cap},
           {"dp_max_over_mean_before", f.dp_max_over_mean_before},
           {"balance", json_of(f.balance)},
+          {"cost", json_of(f.cost, f.cost_is_measured)},
           {"bytes",
            {{"sent", f.bytes_sent},
             {"between_nodes", f.bytes_between_nodes},
@@ -224,7 +255,7 @@ std::string to_text(const RunReport& report) {
     const StepFigures& any = steps.front();
     const Totals totals(steps);
     if (!any.profile.empty()) text += "profile " + any.profile + "\n";
-    text += token_rows(steps, totals) + sharing_rows(totals) + balance_rows(steps) +
+    text += token_rows(steps, totals) + sharing_rows(totals) + balance_rows(steps) + cost_rows(steps.back()) +
             micro_batch_rows(any, totals) + traffic_rows(totals);
   }
   return text;

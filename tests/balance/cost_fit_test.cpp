@@ -86,13 +86,35 @@ TEST(FitTimeModel, refuses_too_few_observations) {
   EXPECT_EQ(fit_time_model(broken), std::nullopt);
 }
 
-TEST(FitTimeModel, refuses_observations_that_cannot_tell_the_coefficients_apart) {
+TEST(FitTimeModel, refuses_observations_that_cannot_tell_tokens_from_squares) {
   EXPECT_EQ(fit_time_model(Observations(100, CostObservation{1000, 1e6, 0.02})), std::nullopt);
   Observations one_length;
   for (int samples = 1; samples <= 40; ++samples)
     one_length.push_back({samples * 500, samples * 250'000.0, samples * 0.01});
   EXPECT_EQ(fit_time_model(one_length), std::nullopt);
   EXPECT_EQ(fit_time_model(Observations(100, CostObservation{0, 0, 0.02})), std::nullopt);
+}
+
+TEST(FitTimeModel, counts_the_overhead_of_micro_batches_that_are_all_full_as_their_tokens) {
+  Observations full = measured(machine, 40);
+  for (CostObservation& each : full) {
+    each.tokens = 16'384;
+    each.seconds = machine(each);
+  }
+  const std::optional<TimeModel> fit = fit_time_model(full);
+  ASSERT_TRUE(fit);
+  expect_near(*fit, {0, machine.linear + machine.overhead / 16'384, machine.quadratic}, 1e-6);
+}
+
+TEST(FitTimeModel, tells_the_overhead_by_the_one_micro_batch_in_twenty_that_is_not_full) {
+  Observations packed = measured(machine, 40);
+  for (std::size_t i = 0; i < packed.size(); ++i) {
+    packed[i].tokens = i % 20 == 19 ? 2000 : 16'384;
+    packed[i].seconds = machine(packed[i]);
+  }
+  const std::optional<TimeModel> fit = fit_time_model(packed);
+  ASSERT_TRUE(fit);
+  expect_near(*fit, machine, 1e-6);
 }
 
 TEST(CostModelOf, keeps_proportions_in_small_integers) {

@@ -83,6 +83,52 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
             by_name.at("hierarchical, work").at("waiting_every_micro_batch"));
 }
 
+/// 96 lengths, few of them long, in a file of their own.
+std::string plan_of_96(const ScratchFolder& scratch) {
+  std::string lengths = "length\n";
+  for (int i = 0; i < 96; ++i) lengths += std::to_string(i % 8 == 0 ? 900 + i : 20 + i) + "\n";
+  write_text(scratch / "lengths.csv", lengths);
+  return "plan --lengths " + (scratch / "lengths.csv").string() + " --json " +
+         (scratch / "plan.json").string() + " --set micro_batch.max_tokens=1100 ";
+}
+
+TEST(PlanCommand, counts_time_where_dp_ranks_have_speeds) {
+  const ScratchFolder scratch;
+  const std::string plan = plan_of_96(scratch) + "--set mesh.dp=3 --set balance.speeds=[1,0.5,0.5] ";
+  const ProgramResult result = run_evenkeel(plan);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("time, max over mean"));
+  const auto json = nlohmann::json::parse(read_text(scratch / "plan.json"));
+  EXPECT_LT(json.at("balance").at("dp_max_over_mean"), 1.01);
+  EXPECT_EQ(json.at("ranks").at(0).at("speed"), 1.0);
+  EXPECT_EQ(json.at("ranks").at(1).at("speed"), 0.5);
+  EXPECT_NEAR(json.at("ranks").at(0).at("cost").get<double>(),
+              2 * json.at("ranks").at(1).at("cost").get<double>(), 100);
+  EXPECT_THAT(run_evenkeel(plan + "--compare").out, HasSubstr("hierarchical, speeds"));
+  const ProgramResult refused = run_evenkeel(plan + "--set mesh.dp=4");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.err, HasSubstr("balance.speeds: has 3 speeds for 4 DP ranks"));
+}
+
+TEST(PlanCommand, packs_by_name_or_counts_by_time) {
+  const ScratchFolder scratch;
+  const std::string plan = plan_of_96(scratch) + "--set mesh.dp=2 ";
+  const auto planned = [&](const std::string& set) {
+    const ProgramResult result = run_evenkeel(plan + set);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const auto json = nlohmann::json::parse(read_text(scratch / "plan.json"));
+    for (const auto& rank : json.at("ranks")) {
+      for (const auto& micro_batch : rank.at("micro_batches"))
+        EXPECT_LE(micro_batch.at("aligned_tokens"), 1100) << set;
+    }
+    return json.at("num_micro_batches").get<int>();
+  };
+  const int fewest = planned("");
+  for (const char* name : {"first-fit-decreasing", "best-fit-decreasing", "modified-first-fit-decreasing"})
+    EXPECT_GE(planned("--set micro_batch.packing=" + std::string(name)), fewest) << name;
+  EXPECT_GE(planned("--set micro_batch.count=fastest"), fewest);
+}
+
 TEST(PlanCommand, dp_auto_takes_what_remains_of_the_ranks_given) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");

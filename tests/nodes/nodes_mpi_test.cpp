@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/mesh/nodes.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -65,6 +67,17 @@ TEST(Nodes, ranks_that_share_memory_are_those_of_one_node) {
   EXPECT_EQ(node.size(), ranks[static_cast<std::size_t>(mine)]);
   EXPECT_EQ(boost::mpi::all_reduce(node, mine, boost::mpi::minimum<int>()), mine);
   EXPECT_EQ(boost::mpi::all_reduce(node, mine, boost::mpi::maximum<int>()), mine);
+}
+
+TEST(Nodes, nodes_of_ranks_names_each_node_after_its_lowest_rank) {
+  const boost::mpi::communicator world;
+  const std::vector<int> ranks = ranks_of_nodes(world.size());
+  const std::vector<int> nodes = nodes_of_ranks(world);
+  int lowest = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank > 0 && node_of(rank, ranks) != node_of(rank - 1, ranks)) lowest = rank;
+    EXPECT_EQ(nodes.at(static_cast<std::size_t>(rank)), lowest) << "rank " << rank;
+  }
 }
 
 TEST(Nodes, a_shared_window_shows_each_rank_what_its_node_wrote) {

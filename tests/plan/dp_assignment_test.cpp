@@ -99,5 +99,24 @@ RC_GTEST_PROP(DpAssignment, refinement_never_makes_a_step_longer, ()) {
   for (std::int64_t r = 0; r < assignment.size(); ++r) RC_ASSERT(std::ranges::is_sorted(assignment[r]));
 }
 
+TEST(DpAssignment, a_rank_of_half_the_speed_gets_half_the_work) {
+  PlanSettings settings = with(BalanceAlgorithm::automatic, true, 3);
+  settings.balance.speeds = {1000, 500, 1000};
+  const LengthTable table = made_up_table(200, 3);
+  const std::vector<Cost> work = group_sums(assign_to_dp_ranks(table, settings), costs_of(table, settings));
+  const Cost fifth = table.num_tokens() / 5;
+  EXPECT_NEAR(static_cast<double>(work[0]), static_cast<double>(2 * fifth), 4);
+  EXPECT_NEAR(static_cast<double>(work[1]), static_cast<double>(fifth), 4);
+  EXPECT_NEAR(static_cast<double>(work[2]), static_cast<double>(2 * fifth), 4);
+}
+
+TEST(DpAssignment, equal_speeds_change_nothing) {
+  PlanSettings settings = with(BalanceAlgorithm::automatic, true, 4);
+  const LengthTable table = made_up_table(100, 3);
+  const Partition plain = assign_to_dp_ranks(table, settings);
+  settings.balance.speeds = {500, 500, 500, 500};
+  EXPECT_EQ(assign_to_dp_ranks(table, settings), plain);
+}
+
 }  // namespace
 }  // namespace evenkeel

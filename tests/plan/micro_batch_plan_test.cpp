@@ -152,5 +152,40 @@ TEST(RequireSamplesFit, names_the_sample_its_lengths_and_the_cap) {
   EXPECT_NO_THROW(require_samples_fit(table_of({5, 96}), settings));
 }
 
+std::vector<std::vector<std::int64_t>> entries_of(const std::vector<MicroBatchPlan>& micro_batches) {
+  std::vector<std::vector<std::int64_t>> entries;
+  for (const MicroBatchPlan& m : micro_batches) entries.push_back(m.entries);
+  return entries;
+}
+
+TEST(PlanMicroBatches, packed_by_name_are_the_bins_of_that_algorithm) {
+  // First fit puts the 3 beside the 6, best fit beside the 7.
+  const LengthTable table = table_of({6, 7, 3, 4});
+  PlanSettings settings = capped(10);
+  settings.micro_batch.order = MicroBatchOrder::plan;
+  const auto packed = [&](BinPacking packing) {
+    settings.micro_batch.packing = packing;
+    const GroupCount count = count_micro_batches(table, all_entries(table), settings);
+    return entries_of(plan_micro_batches(table, all_entries(table), count.needed, settings));
+  };
+  EXPECT_THAT(packed(BinPacking::first_fit_decreasing), ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3)));
+  for (const BinPacking packing : {BinPacking::first_fit_decreasing, BinPacking::best_fit_decreasing,
+                                   BinPacking::modified_first_fit_decreasing}) {
+    EXPECT_EQ(packed(packing), pack_bins(table.sample_lengths(), settings.micro_batch.limits(), packing)
+                                   .with_sorted_items()
+                                   .to_vectors());
+  }
+}
+
+TEST(PlanMicroBatches, packed_by_name_fill_up_with_empty_ones_and_are_not_balanced) {
+  const LengthTable table = table_of({5, 5, 5});
+  PlanSettings settings = capped(10);
+  settings.micro_batch.packing = BinPacking::first_fit_decreasing;
+  settings.micro_batch.order = MicroBatchOrder::cost;
+  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings), (GroupCount{2, 2}));
+  EXPECT_THAT(entries_of(plan_micro_batches(table, all_entries(table), 3, settings)),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre()));
+}
+
 }  // namespace
 }  // namespace evenkeel

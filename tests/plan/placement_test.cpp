@@ -164,6 +164,42 @@ TEST(PlaceParts, what_is_out_of_range_is_an_error_that_names_it) {
   EXPECT_THROW((void)place_parts(parts, input), InputError);
 }
 
+TEST(PlaceParts, a_part_goes_only_to_ranks_of_the_speed_it_was_made_for) {
+  // Every part lies on the next rank; ranks 0 and 2 are of one speed.
+  const Job job{ranks({1, 2, 0}), {9, 9, 9}, {0, 1, 2}, {}};
+  const Partition parts{Groups{{0}, {1}, {2}}};
+  const std::vector<std::int64_t> speeds{1000, 500, 1000};
+  PlacementInput input = job.input();
+  EXPECT_THAT(best_placement(parts, input).part_of_rank, ElementsAre(2, 0, 1));
+  input.speeds = speeds;
+  EXPECT_THAT(best_placement(parts, input).part_of_rank, ElementsAre(2, 1, 0));
+  const std::vector<std::int64_t> too_few{1000, 500};
+  input.speeds = too_few;
+  EXPECT_THROW((void)best_placement(parts, input), InputError);
+}
+
+RC_GTEST_PROP(PlaceParts, of_several_speeds_is_the_best_placement_within_each, (std::uint64_t seed)) {
+  const int dp = *rc::gen::inRange(1, 7);
+  std::mt19937_64 random(seed);
+  const Job job = random_job(random, dp, 20);
+  std::vector<std::int64_t> speeds;
+  for (int r = 0; r < dp; ++r) speeds.push_back(*rc::gen::inRange<std::int64_t>(1, 4));
+  PlacementInput input = job.input();
+  input.node_weight = 0;
+  input.speeds = speeds;
+  const Partition parts = dealt_in_turn(20, dp);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(dp));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::int64_t fewest = bytes_moved(parts, job);
+  do {
+    bool allowed = true;
+    for (std::size_t r = 0; r < order.size(); ++r)
+      allowed = allowed && speeds[r] == speeds[static_cast<std::size_t>(order[r])];
+    if (allowed) fewest = std::min(fewest, bytes_moved(reorder_parts(parts, order), job));
+  } while (std::ranges::next_permutation(order).found);
+  RC_ASSERT(bytes_moved(place_parts(parts, input), job) == fewest);
+}
+
 RC_GTEST_PROP(PlaceParts, moves_as_few_bytes_as_the_best_of_all_labellings, (std::uint64_t seed)) {
   const int dp = *rc::gen::inRange(1, 8);
   const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 30);

@@ -25,5 +25,22 @@ TEST(StepWaiting, nobody_waits_when_there_is_no_work) {
   EXPECT_EQ(step_waiting(step_balance(Costs{})), StepWaiting{});
 }
 
+TEST(StepBalance, is_of_time_where_ranks_have_speeds) {
+  // The second rank works at half speed: it takes 8 and 4 for its 4 and 2.
+  const std::vector<std::int64_t> speeds{1000, 500};
+  const StepBalance balance = step_balance(Costs{{6, 6}, {4, 2}}, speeds);
+  EXPECT_DOUBLE_EQ(balance.dp_max_over_mean, 1);
+  EXPECT_DOUBLE_EQ(balance.micro_batch_max_over_mean, 8.0 / 6);
+  EXPECT_DOUBLE_EQ(balance.step_max_over_mean, (8.0 + 6) / 12);
+}
+
+TEST(MaxOverMean, is_of_time_where_ranks_have_speeds) {
+  EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{6, 3}), 6 / 4.5);
+  EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{6, 3}, std::vector<std::int64_t>{2, 1}), 1);
+  EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{6, 3}, std::vector<std::int64_t>{1, 2}), 6 / 3.75);
+  EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{0, 0}, std::vector<std::int64_t>{1, 2}), 1);
+  EXPECT_DOUBLE_EQ(max_over_mean({}), 1);
+}
+
 }  // namespace
 }  // namespace evenkeel

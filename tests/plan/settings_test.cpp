@@ -85,5 +85,113 @@ TEST(PlanSettings, sizes_below_one_are_refused_by_key) {
   expect_refused([](PlanSettings& s) { s.micro_batch.multiple_of = 0; }, "micro_batch.multiple_of");
 }
 
+/// The key that is refused, and what the user reads; empty where the settings are accepted.
+std::pair<std::string, std::string> refusal(const PlanSettings& settings) {
+  try {
+    settings.validate();
+  } catch (const ConfigError& error) {
+    return {error.report().where, error.what()};
+  }
+  return {};
+}
+
+PlanSettings with_speeds(std::vector<std::int64_t> speeds, int dp) {
+  PlanSettings settings;
+  settings.dp = dp;
+  settings.balance.speeds = std::move(speeds);
+  return settings;
+}
+
+TEST(PlanSettings, speeds_are_one_a_dp_rank_and_positive) {
+  EXPECT_EQ(refusal(with_speeds({1000, 500}, 2)).first, "");
+  EXPECT_EQ(refusal(with_speeds({}, 2)).first, "");
+  const auto [key, message] = refusal(with_speeds({1000, 500}, 3));
+  EXPECT_EQ(key, "balance.speeds");
+  EXPECT_THAT(message, HasSubstr("2 speeds for 3 DP ranks"));
+  EXPECT_EQ(refusal(with_speeds({1000, 0}, 2)).first, "balance.speeds");
+}
+
+TEST(PlanSettings, speeds_are_refused_where_dealing_does_not_follow_work_alone) {
+  const auto expect_refused = [](auto change, const char* hint) {
+    PlanSettings settings = with_speeds({1000, 500}, 2);
+    change(settings);
+    const auto [key, message] = refusal(settings);
+    EXPECT_EQ(key, "balance.speeds");
+    EXPECT_THAT(message, HasSubstr(hint));
+  };
+  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }, "strategy: hierarchical");
+  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
+  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "algorithm: auto");
+  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
+  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
+}
+
+TEST(PlanSettings, ways_of_packing_are_for_own_packed_micro_batches) {
+  const auto expect_refused = [](auto change) {
+    PlanSettings settings;
+    change(settings);
+    settings.micro_batch.packing = BinPacking::first_fit_decreasing;
+    EXPECT_EQ(refusal(settings).first, "micro_batch.packing");
+    settings.micro_batch.packing = std::nullopt;
+    settings.micro_batch.count = CountRule::fastest;
+    EXPECT_EQ(refusal(settings).first, "micro_batch.count");
+    settings.micro_batch.count = CountRule::fewest;
+    EXPECT_EQ(refusal(settings).first, "");
+  };
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; });
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; });
+  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; });
+  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::roll; });
+  PlanSettings both;
+  both.micro_batch.packing = BinPacking::first_fit_decreasing;
+  both.micro_batch.count = CountRule::fastest;
+  EXPECT_EQ(refusal(both).first, "micro_batch.count");
+}
+
+TEST(PlanSettings, presets_cannot_measure_their_costs) {
+  PlanSettings settings;
+  settings.balance.measured = MeasuredCost{};
+  EXPECT_EQ(refusal(settings).first, "");
+  settings.balance.preset = Preset::mindspeed_rl;
+  EXPECT_EQ(refusal(settings).first, "balance.cost");
+  settings.balance.preset = Preset::none;
+  settings.balance.measured->every = 0;
+  EXPECT_EQ(refusal(settings).first, "balance.cost: measured: every");
+}
+
+TEST(PlanSettings, time_is_work_of_the_slowest_rank) {
+  const PlanSettings settings = with_speeds({1000, 500, 2000}, 3);
+  EXPECT_EQ(settings.time_of(600, 0), 300);
+  EXPECT_EQ(settings.time_of(600, 1), 600);
+  EXPECT_EQ(settings.time_of(600, 2), 150);
+  constexpr Cost huge = (Cost{1} << 62) - 1;
+  EXPECT_EQ(settings.time_of(huge, 1), huge);
+  EXPECT_EQ(settings.time_of(huge, 2), huge / 4);
+  EXPECT_EQ(with_speeds({}, 3).time_of(huge, 2), huge);
+}
+
+TEST(PlanSettings, samples_move_home_only_where_work_alone_decided_who_gets_them) {
+  const auto expect_refused = [](auto change, const char* hint) {
+    PlanSettings settings;
+    settings.balance.placement_tolerance = 1000;
+    EXPECT_EQ(refusal(settings).first, "");
+    change(settings);
+    const auto [key, message] = refusal(settings);
+    EXPECT_EQ(key, "balance.placement_tolerance");
+    EXPECT_THAT(message, HasSubstr(hint));
+  };
+  expect_refused([](PlanSettings& s) { s.balance.placement = PlacementRule::none; }, "placement: locality");
+  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }, "strategy: hierarchical");
+  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
+  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::none; }, "algorithm: auto");
+  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::sorted_stride; },
+                 "algorithm: auto");
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
+  expect_refused([](PlanSettings& s) { s.sharing = PrefixSharing::trees; }, "share: false");
+  expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
+  expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = -1; }, "at least 0");
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -62,6 +62,18 @@ PlanSettings any_settings() {
   settings.micro_batch.shuffle = *rc::gen::arbitrary<bool>();
   settings.mini_batches = {*rc::gen::inRange<std::int64_t>(1, 5), *rc::gen::arbitrary<bool>(),
                            *rc::gen::arbitrary<bool>()};
+  const bool packed = settings.micro_batch.mode == MicroBatchMode::packed;
+  if (packed && *rc::gen::arbitrary<bool>()) {
+    settings.micro_batch.packing =
+        *rc::gen::element(BinPacking::first_fit_decreasing, BinPacking::best_fit_decreasing,
+                          BinPacking::modified_first_fit_decreasing);
+  }
+  if (settings.micro_batch.mode != MicroBatchMode::padded && *rc::gen::arbitrary<bool>()) {
+    settings.balance.algorithm = BalanceAlgorithm::automatic;
+    settings.balance.equal_count = false;
+    for (int r = 0; r < settings.dp; ++r)
+      settings.balance.speeds.push_back(*rc::gen::inRange<std::int64_t>(1, 3000));
+  }
   settings.micro_batch.max_tokens =
       align_up(60, settings.alignment()) + *rc::gen::inRange<std::int64_t>(0, 100);
   return settings;
@@ -115,6 +127,7 @@ RC_GTEST_PROP(StepPlan, all_dp_ranks_have_the_agreed_number_of_micro_batches, ()
 RC_GTEST_PROP(StepPlan, equal_counts_differ_by_at_most_one_sample, ()) {
   PlanSettings settings = any_settings();
   settings.balance.equal_count = true;
+  settings.balance.speeds = {};
   settings.balance.algorithm = *rc::gen::element(BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt);
   const LengthTable table = any_table();
   const Partition assignment = assign_to_dp_ranks(table, settings);

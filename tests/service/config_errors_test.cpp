@@ -114,7 +114,7 @@ TEST(ConfigChoice, lists_the_allowed_words) {
   EXPECT_EQ(refusal("pack: {cp_layout: zig-zag}"),
             "job.yaml:1: pack.cp_layout: zig-zag is not one of: zigzag, contiguous. Did you mean zigzag?");
   EXPECT_EQ(refusal("balance: {cost: flops}").substr(0, 65),
-            "job.yaml:1: balance.cost: flops is not one of: tokens, flops-7b");
+            "job.yaml:1: balance.cost: flops is not one of: tokens, flops-7b, ");
 }
 
 TEST(ConfigRange, bounds_prefetching_since_each_step_takes_memory) {
@@ -165,6 +165,46 @@ TEST(ConfigCost, refuses_what_makes_no_cost) {
             "job.yaml:1: balance.cost: model stands alone, without other keys beside it");
   EXPECT_EQ(refusal("balance: {cost: [1]}"),
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
+}
+
+TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {
+  EXPECT_EQ(refusal("balance: {cost: {measured: {until: 3}}}"),
+            "job.yaml:1: balance.cost: measured: until: unknown key. Keys there: initial, every, window");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {every: 0}}}"),
+            "job.yaml:1: balance.cost: measured: every: 0 is out of range; allowed: 1 to 1048576");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {window: 15}}}"),
+            "job.yaml:1: balance.cost: measured: window: 15 is out of range; allowed: 16 to 1048576");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {initial: measured}}}"),
+            "job.yaml:1: balance.cost: measured: initial: measured is not one of: tokens, flops-7b");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {}, linear: 1}}"),
+            "job.yaml:1: balance.cost: measured stands alone, without other keys beside it");
+  EXPECT_EQ(refusal("balance: {cost: measured, preset: verl}").substr(0, 49),
+            "job.yaml: balance.cost: measured needs Evenkeel's");
+}
+
+TEST(ConfigSpeeds, are_positive_numbers) {
+  EXPECT_EQ(refusal("balance: {speeds: [1, 0]}"),
+            "job.yaml:1: balance.speeds: 0 is out of range; allowed: 0.001 to 1000");
+  EXPECT_EQ(refusal("balance: {speeds: [1, -2]}"),
+            "job.yaml:1: balance.speeds: -2 is out of range; allowed: 0.001 to 1000");
+  EXPECT_EQ(refusal("balance: {speeds: [1, .inf]}"),
+            "job.yaml:1: balance.speeds: expected a number, found .inf");
+  EXPECT_EQ(refusal("balance: {speeds: [1, nan]}"),
+            "job.yaml:1: balance.speeds: expected a number, found nan");
+  EXPECT_EQ(refusal("balance: {speeds: [1, 0.5x]}"),
+            "job.yaml:1: balance.speeds: expected a number, found 0.5x");
+  EXPECT_EQ(refusal("balance: {speeds: [1, [2]]}"),
+            "job.yaml:1: balance.speeds: expected a number, found a list");
+  EXPECT_EQ(refusal("balance: {speeds: []}"),
+            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found a list");
+  EXPECT_EQ(refusal("balance: {speeds: 2}"),
+            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found 2");
+}
+
+TEST(ConfigSpeeds, are_one_a_dp_rank_where_their_number_is_known) {
+  EXPECT_EQ(refusal("mesh: {dp: 3}\nbalance: {speeds: [1, 2]}"),
+            "job.yaml: balance.speeds: has 2 speeds for 3 DP ranks. Give one speed a DP rank");
+  EXPECT_EQ(refusal("balance: {speeds: [1, 2]}"), "accepted");
 }
 
 TEST(ConfigDuplicate, is_refused_where_it_stands_the_second_time) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -22,9 +23,9 @@ constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: synthetic, path: null, seed: 1}                           # jsonl | synthetic | lengths | embedded
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true}
-balance:     {algorithm: auto, cost: tokens, equal_count: false, refine: true, strategy: hierarchical, placement: locality, preset: none}
+balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, placement_tolerance: 0, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
-micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, shuffle: false}
+micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
 prefix:      {share: false, group_by: uid}
 loss:        {aggregation: token-mean, micro_batches: sum, dp_ranks: mean}
@@ -110,6 +111,37 @@ TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
   EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
 }
 
+TEST(ConfigFile, a_cost_may_be_measured_from_the_trainers_times) {
+  const Config plain = parse("balance: {cost: measured}");
+  EXPECT_EQ(plain.balance.cost, CostModel::tokens());
+  EXPECT_EQ(plain.balance.measured, (MeasuredCost{1, 4096}));
+  const Config full = parse("balance: {cost: {measured: {initial: flops-7b, every: 10, window: 512}}}");
+  EXPECT_EQ(full.balance.cost, CostModel::flops_7b());
+  EXPECT_EQ(full.balance.measured, (MeasuredCost{10, 512}));
+  EXPECT_EQ(parse("balance: {cost: {measured: {initial: {linear: 9, quadratic: 2}}}}").balance.cost,
+            (CostModel{9, 2}));
+  EXPECT_EQ(parse("balance: {cost: measured}", {"balance.cost=tokens"}).balance.measured, std::nullopt);
+}
+
+TEST(ConfigFile, speeds_are_numbers_relative_to_each_other) {
+  EXPECT_EQ(parse("balance: {speeds: [1, 0.5, 1.25]}").balance.speeds,
+            (std::vector<std::int64_t>{1000, 500, 1250}));
+  EXPECT_EQ(parse("balance: {speeds: [2e-1, 0.3333, 1000]}").balance.speeds,
+            (std::vector<std::int64_t>{200, 333, 1000000}));
+  EXPECT_TRUE(parse("balance: {speeds: [1, 2]}", {"balance.speeds=equal"}).balance.speeds.empty());
+}
+
+TEST(ConfigFile, the_tolerance_of_placement_is_a_share) {
+  EXPECT_EQ(parse("balance: {placement_tolerance: 0.001}").balance.placement_tolerance, 1000);
+  EXPECT_EQ(parse("balance: {placement_tolerance: 1}").balance.placement_tolerance, 1000000);
+}
+
+TEST(ConfigFile, micro_batches_may_be_packed_by_name_or_counted_by_time) {
+  EXPECT_EQ(parse("micro_batch: {packing: best-fit-decreasing}").micro_batch.packing,
+            BinPacking::best_fit_decreasing);
+  EXPECT_EQ(parse("micro_batch: {packing: auto, count: fastest}").micro_batch.count, CountRule::fastest);
+}
+
 TEST(ConfigOverrides, win_over_the_file_and_the_last_one_wins) {
   const std::string yaml = "mesh: {tp: 2, cp: 2}\n";
   EXPECT_EQ(parse(yaml, {"mesh.tp=4"}).mesh.tp, 4);
@@ -190,6 +222,11 @@ TEST(ConfigYaml, shared_prefixes_round_trip) {
   EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);
 }
 
+TEST(ConfigYaml, speeds_measured_costs_and_ways_of_packing_round_trip) {
+  const Config config = test::measured_config();
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
 TEST(ConfigYaml, is_canonical) {
   const std::string yaml = to_yaml(test::changed_config());
   EXPECT_EQ(to_yaml(parse(yaml)), yaml);
@@ -202,11 +239,12 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
     if (!left.starts_with("  ")) continue;
     // These do not go with the rest of that configuration.
-    const bool stays_off = left == "  strategy: hierarchical" || left == "  share: false";
-    EXPECT_EQ(left == right, stays_off) << left;
+    const std::set<std::string> stays_off{"  strategy: hierarchical", "  share: false",  "  speeds: equal",
+                                          "  placement_tolerance: 0", "  packing: auto", "  count: fewest"};
+    EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 47u);
+  EXPECT_EQ(keys, 51u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

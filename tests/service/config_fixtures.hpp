@@ -4,8 +4,8 @@
 
 namespace evenkeel::test {
 
-/// A configuration in which every member differs from its default, consistent in itself. Shared prefixes and
-/// grids do not go with its presets and modes, so they stay off.
+/// A configuration in which every member differs from its default, consistent in itself. Shared prefixes,
+/// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
@@ -29,6 +29,24 @@ inline Config changed_config() {
   update.loss.aggregation = LossAggregation::token_sum;
   config.profiles = {{"log-prob", config.profile({})}, {"update", update}};
   config.exchange = {ExchangePath::alltoallv, TensorParallelCopies::shared, 3};
+  return config;
+}
+
+/// What changed_config() leaves off.
+inline Config measured_config() {
+  Config config;
+  config.mesh.dp = 3;
+  config.balance.cost = CostModel{3000, 1};
+  config.balance.measured = MeasuredCost{5, 300};
+  config.balance.speeds = {1000, 500, 1250};
+  config.balance.placement_tolerance = 12500;
+  config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
+  Profile fast = config.profile({});
+  fast.balance.measured = std::nullopt;
+  fast.balance.speeds = {};
+  fast.micro_batch.packing = std::nullopt;
+  fast.micro_batch.count = CountRule::fastest;
+  config.profiles = {{"fast", fast}};
   return config;
 }
 

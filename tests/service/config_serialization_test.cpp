@@ -39,6 +39,10 @@ TEST(ConfigSerialization, every_changed_member_comes_back) {
   EXPECT_EQ((through<boost::archive::binary_oarchive, boost::archive::binary_iarchive>(config, {})), config);
 }
 
+TEST(ConfigSerialization, speeds_measured_costs_and_ways_of_packing_come_back) {
+  EXPECT_EQ(through_text(test::measured_config()), test::measured_config());
+}
+
 TEST(ConfigSerialization, what_was_there_before_is_overwritten) {
   EXPECT_EQ(through_text(Config{}, test::changed_config()), Config{});
 }
@@ -55,7 +59,7 @@ struct NewerConfig {
 }  // namespace
 }  // namespace evenkeel
 
-BOOST_CLASS_VERSION(evenkeel::NewerConfig, 4)
+BOOST_CLASS_VERSION(evenkeel::NewerConfig, 5)
 
 namespace evenkeel {
 namespace {

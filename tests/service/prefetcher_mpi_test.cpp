@@ -283,5 +283,27 @@ TEST(Prefetcher, keeps_memory_flat_over_2000_steps) {
 
 #endif
 
+TEST(Prefetcher, balances_later_steps_by_the_times_reported) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t depth : {0, 1, 3}) {
+    Config config = config_of_depth(depth);
+    config.balance.measured = MeasuredCost{};
+    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    std::int64_t reported = 0;
+    while (const std::optional<Step> step = prefetcher.next()) {
+      EXPECT_EQ(boost::mpi::all_reduce(world, step->cost.model.linear, boost::mpi::minimum<std::int64_t>()),
+                boost::mpi::all_reduce(world, step->cost.model.linear, boost::mpi::maximum<std::int64_t>()));
+      EXPECT_LE(step->cost.observations, reported);
+      for (std::size_t m = 0; m < step->plan.micro_batches.size(); ++m) {
+        const MicroBatchPlan& plan = step->plan.micro_batches[m];
+        prefetcher.report_time(*step, m, 1e-3 + 1e-5 * static_cast<double>(plan.tokens));
+        reported += plan.empty() ? 0 : world.size();
+      }
+      reported = boost::mpi::all_reduce(world, reported, boost::mpi::maximum<std::int64_t>());
+    }
+    EXPECT_GT(reported, 0);
+  }
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -14,8 +14,8 @@ namespace evenkeel {
 /// replicated input, so that every rank finds the same answer.
 [[nodiscard]] Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& settings);
 
-/// Deals things of this work to the DP ranks by the settings' algorithm, each rank's ascending: what
-/// assign_to_dp_ranks does with samples where neither a preset nor padding asks for another way.
+/// Deals things of this work to the DP ranks by the settings' algorithm and speeds, each rank's ascending:
+/// what assign_to_dp_ranks does with samples where neither a preset nor padding asks for another way.
 [[nodiscard]] Partition deal_by_cost(std::span<const Cost> costs, const PlanSettings& settings);
 
 /// The work of every entry under the settings' cost model.

@@ -15,7 +15,9 @@ struct PlacementInput {
   std::span<const std::int64_t> bytes;     ///< what each item weighs when it moves (or its tokens), n entries
   std::span<const int> dp_of_rank;         ///< the DP rank each world rank belongs to; -1: none
   std::span<const int> node_of_rank = {};  ///< the node of each world rank; empty: not known
-  std::int64_t own_weight = 2;             ///< worth of a byte that stays on the ranks that make up a DP rank
+  /// Of each DP rank; empty: all alike. A part is made for a speed and goes to a rank of that speed only.
+  std::span<const std::int64_t> speeds = {};
+  std::int64_t own_weight = 2;   ///< worth of a byte that stays on the ranks that make up a DP rank
   std::int64_t node_weight = 1;  ///< worth of one that stays on a node where the DP rank has ranks; no more
 };
 
@@ -31,7 +33,7 @@ struct Placement {
 
 /// Partitions are unlabelled: gives each part to the DP rank where most of its bytes are already. The best
 /// placement up to 256 parts (best_assignment), a good one above (good_assignment); the identity where
-/// nothing is gained over it. `parts` has dp parts of n items.
+/// nothing is gained over it. `parts` has dp parts of n items, part r made for DP rank r's speed.
 ///
 /// Deterministic, local on replicated input. O(n + dp^3) up to 256 parts, O(n + dp^2 log dp) above; dp^2
 /// memory. Throws InputError when lists differ in length, a rank, DP rank or node is out of range, a weight

@@ -9,7 +9,12 @@
 
 namespace evenkeel {
 
-/// How even a step is, in the cost model's units. 1 is perfect everywhere.
+/// The largest work over the mean of k DP ranks' work; as time where speeds are given, one a rank: work over
+/// speed. 1 where there is no work.
+[[nodiscard]] double max_over_mean(std::span<const Cost> work, std::span<const std::int64_t> speeds = {});
+
+/// How even a step is, in the cost model's units, or in time where DP ranks have speeds. 1 is perfect
+/// everywhere.
 struct StepBalance {
   double dp_max_over_mean = 1;           ///< of the DP ranks' total work
   double micro_batch_max_over_mean = 1;  ///< of single micro-batches that are not empty, over all DP ranks
@@ -21,9 +26,10 @@ struct StepBalance {
 };
 
 /// Of the costs of every DP rank's micro-batches in order; all lists have K entries. Entries of 0 count as
-/// empty.
-[[nodiscard]] StepBalance step_balance(std::span<const std::vector<Cost>> micro_batch_costs);
-[[nodiscard]] StepBalance step_balance(const StepPlan& plan);
+/// empty. `speeds` has one a DP rank, in any unit, or none.
+[[nodiscard]] StepBalance step_balance(std::span<const std::vector<Cost>> micro_batch_costs,
+                                       std::span<const std::int64_t> speeds = {});
+[[nodiscard]] StepBalance step_balance(const StepPlan& plan, std::span<const std::int64_t> speeds = {});
 
 /// The share of a step that an average DP rank spends waiting for the slowest. 0 is perfect.
 struct StepWaiting {

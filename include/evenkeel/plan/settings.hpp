@@ -47,6 +47,20 @@ enum class PlacementRule : std::uint8_t {
   none,      ///< as the algorithm numbers them
 };
 
+/// Costs that follow the times a trainer reports (see MeasuredCostModel).
+struct MeasuredCost {
+  std::int64_t every = 1;      ///< steps from one fit to the next
+  std::int64_t window = 4096;  ///< times that a fit looks at, the latest of all ranks
+
+  friend bool operator==(const MeasuredCost&, const MeasuredCost&) = default;
+};
+
+/// How many micro-batches a DP rank gets.
+enum class CountRule : std::uint8_t {
+  fewest,   ///< as few as all DP ranks can do with
+  fastest,  ///< a few more where the step is then estimated to end earlier (fastest_counts)
+};
+
 /// What one micro-batch is.
 enum class MicroBatchMode : std::uint8_t {
   packed,  ///< as many sequences as the cap holds, balanced, back to back
@@ -62,6 +76,13 @@ struct BalanceSettings {
   Preset preset = Preset::none;  ///< deals to DP ranks only while `algorithm` is automatic
   Strategy strategy = Strategy::hierarchical;
   PlacementRule placement = PlacementRule::locality;  ///< of samples that stand alone, without a preset
+  /// How fast each DP rank works, in thousandths of any one unit; empty: all alike.
+  std::vector<std::int64_t> speeds = {};
+  /// Set: `cost` is where measuring begins, and later steps are balanced by what was measured.
+  std::optional<MeasuredCost> measured = std::nullopt;
+  /// By how much placement may make the DP rank that ends last later, in millionths (move_to_owners); 0: not
+  /// at all, parts only change hands as wholes.
+  std::int64_t placement_tolerance = 0;
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
@@ -77,6 +98,9 @@ struct MicroBatchSettings {
   std::int64_t length_round = 64;           ///< a padded micro-batch's length is a multiple of it
   bool shuffle = false;                     ///< draw the order in which fixed micro-batches are cut
   MicroBatchOrder order = MicroBatchOrder::pipeline;  ///< of packed micro-batches
+  /// Unset: as few as are found, balanced. Set: what that algorithm packs, which is not balanced afterwards.
+  std::optional<BinPacking> packing = std::nullopt;
+  CountRule count = CountRule::fewest;
 
   [[nodiscard]] BinLimits limits() const noexcept {
     BinLimits limits;
@@ -121,6 +145,9 @@ struct PlanSettings {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
+  /// What a micro-batch costs beside its samples, for CountRule::fastest; unset: default_overhead of the
+  /// cost.
+  std::optional<Cost> overhead;
   std::vector<int> dp_of_rank;    ///< the DP rank each world rank belongs to; empty: nothing to place by
   std::vector<int> node_of_rank;  ///< the node of each world rank; empty: not known
 
@@ -130,8 +157,12 @@ struct PlanSettings {
   /// What the number of micro-batches must be a multiple of.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
+  /// Work as the time it takes DP rank `rank`, in units of the slowest rank's work: `cost` where speeds are
+  /// alike. Precondition: validate() did not throw.
+  [[nodiscard]] Cost time_of(Cost cost, std::int64_t rank) const;
+
   /// Throws ConfigError that names the key of the first setting that is out of range or does not fit the
-  /// others: sizes below 1, a cap below the alignment.
+  /// others: sizes below 1, a cap below the alignment, speeds that are not one a DP rank.
   void validate() const;
 
   friend bool operator==(const PlanSettings&, const PlanSettings&) = default;

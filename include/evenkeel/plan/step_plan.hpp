@@ -31,7 +31,7 @@ struct StepPlan {
 };
 
 /// The count of micro-batches of each mini-batch that all DP ranks use, from the largest any of them needs
-/// for it (see agreed_count).
+/// for it (see agreed_count): the fewest there can be (see fastest_counts).
 [[nodiscard]] std::vector<std::int64_t> agreed_counts(std::span<const std::int64_t> largest_needed,
                                                       const PlanSettings& settings);
 

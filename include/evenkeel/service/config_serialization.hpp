@@ -2,6 +2,7 @@
 
 #include <boost/serialization/map.hpp>
 #include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
 #include <boost/serialization/version.hpp>
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 /// reaches the others. Exact. An archive of a newer version is refused by Boost's archive_exception.
 ///
 /// One version, Config's, covers the parts too: raise it when a member is added to any of them.
-BOOST_CLASS_VERSION(evenkeel::Config, 3)
+BOOST_CLASS_VERSION(evenkeel::Config, 4)
 
 namespace evenkeel::config_detail {
 
@@ -76,9 +77,16 @@ void serialize(Archive& archive, evenkeel::CostModel& cost, unsigned /*version*/
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::MeasuredCost& measured, unsigned /*version*/) {
+  archive& measured.every& measured.window;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*version*/) {
   archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine& balance.preset;
-  archive& balance.strategy& balance.placement;
+  archive& balance.strategy& balance.placement& balance.speeds;
+  evenkeel::config_detail::archive_optional(archive, balance.measured);
+  archive& balance.placement_tolerance;
 }
 
 template <class Archive>
@@ -88,6 +96,8 @@ void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsi
   archive& micro_batch.min_count;
   evenkeel::config_detail::archive_optional(archive, micro_batch.multiple_of);
   archive& micro_batch.size& micro_batch.length_round& micro_batch.shuffle& micro_batch.order;
+  evenkeel::config_detail::archive_optional(archive, micro_batch.packing);
+  archive& micro_batch.count;
 }
 
 template <class Archive>

@@ -15,6 +15,7 @@
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/loss_weights.hpp"
+#include "evenkeel/plan/measured_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "evenkeel/service/config.hpp"
 #include "evenkeel/service/step_results.hpp"
@@ -22,6 +23,7 @@
 namespace evenkeel {
 
 class Stopwatch;
+class TimeReports;
 
 /// Seconds one rank spent in each phase of a step. Phases follow each other; they sum to the step.
 struct PhaseSeconds {
@@ -47,6 +49,7 @@ struct Step {
   std::vector<SharedGroup> trees;  ///< with prefix trees: what samples have in common, replicated
   DealtStep dealt;                 ///< table entries of each mini-batch and DP rank, replicated
   DpRankPlan plan;                 ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
+  CostInUse cost;                  ///< what it was balanced by: configured, or measured on all ranks alike
   ExchangeVolume volume;
   PhaseSeconds seconds;
   double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
@@ -63,6 +66,7 @@ struct Step {
 ///
 /// All member functions are collective over the communicator unless they say otherwise; all ranks name the
 /// same profile. The last DataService must go before MPI_Finalize. Not thread-safe; one step at a time.
+/// Copies share what was measured, so that only one of them should make steps.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
@@ -73,7 +77,8 @@ class DataService {
   DataService(const boost::mpi::communicator& world, const Config& config);
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
-  /// Throws ConfigError for a profile that the configuration does not have; so below.
+  /// What the next step is planned with: the configuration's, and costs as they were measured so far. Throws
+  /// ConfigError for a profile that the configuration does not have; so below. Local.
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile = {}) const;
 
   /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
@@ -100,9 +105,18 @@ class DataService {
   /// InputError on every rank when results are missing or have wrong rows somewhere.
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
+  /// How long this rank took for one micro-batch of a step, forward and backward as the trainer likes, but
+  /// always the same. Local and thread-safe; any rank may report any micro-batches, or none. Where the step's
+  /// profile has `balance.cost: measured`, the times of all ranks are gathered when later steps of that
+  /// profile begin, and balance these; else, and for empty micro-batches, without effect. `step` is of this
+  /// service, or of a Prefetcher with the same configuration (tell that one, where it makes further steps).
+  /// Throws InputError for a micro-batch that the step has not, or seconds that are not finite and above 0.
+  void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
+
  private:
   [[nodiscard]] Step run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
                               std::string_view profile, double read_seconds);
+  [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   void plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const;
   [[nodiscard]] std::vector<std::int64_t> agree_on_counts(const Step& step, std::span<const GroupCount> own,
                                                           const PlanSettings& settings) const;
@@ -118,7 +132,8 @@ class DataService {
 
   Mesh mesh_;
   Config config_;
-  std::vector<int> dp_of_rank_;
+  std::vector<int> dp_of_rank_;  // where samples are, for their placement
+  std::shared_ptr<TimeReports> time_reports_;
   std::int64_t next_step_ = 0;
 };
 

@@ -63,6 +63,13 @@ class Prefetcher {
   /// The next step, with the seconds that the trainer waited for it; nothing after the last one.
   [[nodiscard]] std::optional<Step> next();
 
+  /// DataService::report_time for the steps that are made here. Local and thread-safe. Steps that are ready
+  /// or being made are planned already: a time counts from the next one begun, on all ranks alike, so that
+  /// costs follow it up to N + 1 steps later.
+  void report_time(const Step& step, std::size_t micro_batch, double seconds) const {
+    service_.report_time(step, micro_batch, seconds);
+  }
+
   /// Without a thread: makes one step ahead unless N are ready or none is left, and tells whether it did. A
   /// good moment is when the trainer's own work goes on elsewhere, such as kernels queued on a device. Does
   /// nothing where there is a thread.

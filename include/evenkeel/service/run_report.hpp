@@ -30,7 +30,9 @@ struct StepFigures {
   std::int64_t micro_batches_above_cap = 0;    ///< over all DP ranks; 0 unless a preset asks for another plan
 
   double dp_max_over_mean_before = 1;  ///< of work, if samples went out in source order
-  StepBalance balance;                 ///< of work, as planned
+  StepBalance balance;                 ///< of work, as planned; of time where DP ranks have speeds
+  CostInUse cost;                      ///< that work is counted by
+  bool cost_is_measured = false;       ///< whether the configuration asks for it
 
   std::int64_t bytes_sent = 0;           ///< from rank to rank
   std::int64_t bytes_between_nodes = 0;  ///< of these, from node to node

@@ -1,0 +1,62 @@
+#include "evenkeel/plan/measured_cost.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+Cost work_of(const LengthTable& table, const DealtStep& dealt, const MicroBatchPlan& plan,
+             const CostModel& model) {
+  Cost work = 0;
+  if (dealt.shared) {
+    const std::vector<Atom>& atoms = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)].atoms;
+    for (const std::int64_t a : plan.atoms)
+      work += cost_of_tree(model, atoms[static_cast<std::size_t>(a)].group.tree);
+    return work;
+  }
+  for (const std::int64_t entry : plan.entries)
+    work += model(plan.padded_length > 0 ? plan.padded_length : table[entry].shape.length());
+  return work;
+}
+
+}  // namespace
+
+CostObservation observe(const LengthTable& table, const DealtStep& dealt, const MicroBatchPlan& plan,
+                        const PlanSettings& settings, DpRank rank, double seconds) {
+  const BalanceSettings& balance = settings.balance;
+  constexpr double nominal = 1000;
+  const double speed = balance.speeds.empty() ? nominal : static_cast<double>(balance.speeds[rank.index()]);
+  CostObservation observation;
+  observation.tokens = work_of(table, dealt, plan, CostModel::tokens());
+  observation.squares =
+      static_cast<double>(work_of(table, dealt, plan, CostModel{0, 1, balance.cost.window}));
+  observation.seconds = seconds * speed / nominal;
+  observation.dp_rank = rank.value();
+  return observation;
+}
+
+std::optional<Cost> CostInUse::overhead() const {
+  if (!times) return std::nullopt;
+  return overhead_cost_of(*times);
+}
+
+MeasuredCostModel::MeasuredCostModel(const CostModel& initial, std::int64_t window) : window_(window) {
+  in_use_.model = initial;
+}
+
+void MeasuredCostModel::learn(std::span<const CostObservation> observations) {
+  latest_.insert(latest_.end(), observations.begin(), observations.end());
+  while (std::ssize(latest_) > window_) latest_.pop_front();
+  const std::vector<CostObservation> all(latest_.begin(), latest_.end());
+  in_use_.observations = std::ssize(all);
+  const std::optional<TimeModel> times = fit_time_model(all);
+  in_use_.kept = !times;
+  if (!times) return;
+  const std::int64_t reach = in_use_.model.window;
+  in_use_.times = times;
+  in_use_.model = cost_model_of(*times);
+  in_use_.model.window = reach;
+}
+
+}  // namespace evenkeel

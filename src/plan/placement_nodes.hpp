@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "evenkeel/plan/placement.hpp"
+
+namespace evenkeel {
+
+/// The nodes where each DP rank has ranks, each once, ascending; none where nodes are not known.
+[[nodiscard]] std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp);
+
+}  // namespace evenkeel

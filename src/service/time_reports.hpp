@@ -1,0 +1,47 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "evenkeel/plan/measured_cost.hpp"
+#include "evenkeel/service/config.hpp"
+
+namespace evenkeel {
+
+/// The times that a trainer reports, and the costs that all ranks measure from them together; for each
+/// profile its own.
+class TimeReports {
+ public:
+  explicit TimeReports(const Config& config);
+
+  /// Whether the profile's cost is measured. Any thread; so is add().
+  [[nodiscard]] bool wanted(std::string_view profile) const { return profiles_.contains(profile); }
+  /// Keeps an observation until the next fit, at most as many as the profile's window holds. Precondition:
+  /// wanted().
+  void add(std::string_view profile, const CostObservation& observation);
+
+  /// Collective over `comm`, at the beginning of every step of the profile: where it is due, gathers what all
+  /// ranks reported, and fits the same costs on each. Without effect on profiles that are not measured.
+  void begin_step(const boost::mpi::communicator& comm, std::string_view profile);
+
+  /// What was measured. Precondition: wanted().
+  [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
+
+ private:
+  struct Measured {
+    MeasuredCost settings;
+    MeasuredCostModel model;
+    std::int64_t steps = 0;  // begun
+    std::deque<CostObservation> reported = {};
+  };
+
+  std::mutex mutex_;  // of `reported`
+  std::map<std::string, Measured, std::less<>> profiles_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,129 @@
+#include "evenkeel/plan/measured_cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "evenkeel/plan/step_plan.hpp"
+#include "support/made_up_table.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::table_of;
+
+constexpr TimeModel machine{0.02, 3e-6, 1e-9};
+
+std::vector<CostObservation> times_of(const TimeModel& times, std::size_t n, unsigned seed = 9) {
+  std::mt19937_64 random(seed);
+  std::vector<CostObservation> observations(n);
+  for (CostObservation& each : observations) {
+    for (std::uint64_t sample = 0; sample <= random() % 8; ++sample) {
+      const auto length = static_cast<std::int64_t>(100 + random() % 7900);
+      each.tokens += length;
+      each.squares += static_cast<double>(length * length);
+    }
+    each.seconds = times(each);
+  }
+  return observations;
+}
+
+TEST(Observe, sums_tokens_and_squared_lengths_of_a_micro_batch) {
+  const LengthTable table = table_of({3, 5, 7});
+  PlanSettings settings;
+  const DealtStep dealt = deal_step(table, settings, 0);
+  MicroBatchPlan plan = micro_batch_of(table, {0, 2}, settings);
+  const CostObservation packed = observe(table, dealt, plan, settings, DpRank{0}, 0.25);
+  EXPECT_EQ(packed.tokens, 10);
+  EXPECT_EQ(packed.squares, 9 + 49);
+  EXPECT_EQ(packed.seconds, 0.25);
+  plan.padded_length = 8;
+  const CostObservation padded = observe(table, dealt, plan, settings, DpRank{0}, 0.25);
+  EXPECT_EQ(padded.tokens, 16);
+  EXPECT_EQ(padded.squares, 128);
+}
+
+TEST(Observe, counts_a_shared_prefix_once) {
+  const LengthTable table(
+      {{{SampleId{0}, 4, 10, 2}, WorldRank{0}, 0}, {{SampleId{1}, 4, 10, 3}, WorldRank{0}, 1}});
+  PlanSettings settings;
+  settings.sharing = PrefixSharing::prompts;
+  const StepPlan plan = plan_step(table, settings);
+  const CostObservation seen =
+      observe(table, deal_step(table, settings, 0), plan.ranks[0].micro_batches[0], settings, DpRank{0}, 1);
+  EXPECT_EQ(seen.tokens, 15);
+  EXPECT_EQ(seen.squares, 100 + (144 - 100) + (169 - 100));
+}
+
+TEST(Observe, squares_go_straight_on_beyond_the_window) {
+  const LengthTable table = table_of({10});
+  PlanSettings settings;
+  settings.balance.cost = {1, 1, 4};
+  const MicroBatchPlan plan = micro_batch_of(table, {0}, settings);
+  EXPECT_EQ(observe(table, deal_step(table, settings, 0), plan, settings, DpRank{0}, 1).squares,
+            16 + 2 * 4 * (10 - 4));
+}
+
+TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
+  const LengthTable table = table_of({10, 10});
+  PlanSettings settings;
+  settings.dp = 2;
+  settings.balance.speeds = {1000, 500};
+  const CostObservation seen = observe(table, deal_step(table, settings, 0),
+                                       micro_batch_of(table, {0}, settings), settings, DpRank{1}, 3);
+  EXPECT_DOUBLE_EQ(seen.seconds, 1.5);
+  EXPECT_EQ(seen.dp_rank, 1);
+}
+
+TEST(MeasuredCostModel, begins_with_the_configured_model) {
+  const MeasuredCostModel costs(CostModel::flops_7b(), 100);
+  EXPECT_EQ(costs.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 0, false}));
+  EXPECT_EQ(costs.in_use().overhead(), std::nullopt);
+}
+
+TEST(MeasuredCostModel, follows_the_machine) {
+  MeasuredCostModel costs(CostModel::tokens(), 1000);
+  costs.learn(times_of(machine, 40));
+  EXPECT_EQ(costs.in_use().model, (CostModel{3000, 1}));
+  EXPECT_EQ(costs.in_use().overhead(), 20'000'000);
+  EXPECT_EQ(costs.in_use().observations, 40);
+  EXPECT_FALSE(costs.in_use().kept);
+}
+
+TEST(MeasuredCostModel, too_few_or_equal_times_leave_the_model_as_it_was) {
+  MeasuredCostModel costs(CostModel::flops_7b(), 1000);
+  costs.learn(times_of(machine, 15));
+  EXPECT_EQ(costs.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 15, true}));
+  MeasuredCostModel alike(CostModel::flops_7b(), 1000);
+  alike.learn(std::vector<CostObservation>(50, CostObservation{100, 10000, 0.5, 0}));
+  EXPECT_EQ(alike.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 50, true}));
+}
+
+TEST(MeasuredCostModel, a_fit_that_fails_keeps_the_last_one_that_did_not) {
+  MeasuredCostModel costs(CostModel::tokens(), 30);
+  costs.learn(times_of(machine, 30));
+  const CostModel fitted = costs.in_use().model;
+  costs.learn(std::vector<CostObservation>(30, CostObservation{100, 10000, 0.5, 0}));
+  EXPECT_EQ(costs.in_use().model, fitted);
+  EXPECT_TRUE(costs.in_use().kept);
+  EXPECT_TRUE(costs.in_use().times);
+}
+
+TEST(MeasuredCostModel, forgets_what_is_older_than_its_window) {
+  constexpr TimeModel other{0.001, 1e-6, 2e-9};
+  MeasuredCostModel costs(CostModel::tokens(), 64);
+  costs.learn(times_of(machine, 64));
+  costs.learn(times_of(other, 63));
+  EXPECT_EQ(costs.in_use().observations, 64);
+  costs.learn(times_of(other, 1, 10));
+  EXPECT_EQ(costs.in_use().model, (CostModel{500 * 16, 16}));
+}
+
+TEST(MeasuredCostModel, keeps_the_window_of_attention) {
+  MeasuredCostModel costs(CostModel{1, 1, 4096}, 100);
+  costs.learn(times_of(machine, 40));
+  EXPECT_EQ(costs.in_use().model, (CostModel{3000, 1, 4096}));
+}
+
+}  // namespace
+}  // namespace evenkeel
