@@ -145,9 +145,9 @@ TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
   for (const ExchangePath path : {ExchangePath::point_to_point, ExchangePath::alltoallv}) {
     std::pmr::memory_resource* const before = set_column_memory(*std::pmr::new_delete_resource());
     prepare_exchange(duplicate(world), {path});
-    EXPECT_TRUE(is_shared(Column(words, 100'000)));
+    EXPECT_TRUE(is_shared(Column(words, 10'000)));
     const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
-    for (int step = 0; step < 100; ++step) EXPECT_EQ(Column(words, 100'000).rows(), 100'000);
+    for (int step = 0; step < 20; ++step) EXPECT_EQ(Column(words, 10'000).rows(), 10'000);
     EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
     set_column_memory(*before);
   }
