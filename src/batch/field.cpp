@@ -103,9 +103,4 @@ void Column::require_dtype(DType dtype) const {
                                                      ", read as " + std::string(name_of(dtype)));
 }
 
-bool is_set(const Column& column, std::int64_t row) noexcept {
-  return std::any_of(column.row(row), column.row(row + 1),
-                     [](std::byte byte) { return byte != std::byte{0}; });
-}
-
 }  // namespace evenkeel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "evenkeel/base/narrow.hpp"
+#include "evenkeel/batch/mask.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
@@ -95,9 +96,8 @@ std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, FirstRow fi
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(FieldKind::token, i);
     SampleLengths& sample = lengths[static_cast<std::size_t>(i)];
-    sample.loss_tokens = 0;
-    for (std::int64_t row = rows.begin + first_row(sample.shape); row < rows.end; ++row)
-      sample.loss_tokens += is_set(*mask, row) ? 1 : 0;
+    sample.loss_tokens =
+        count_set(*mask, {std::min(rows.begin + first_row(sample.shape), rows.end), rows.end});
   }
   return lengths;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "evenkeel/base/narrow.hpp"
+#include "evenkeel/batch/mask.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/node_dealing.hpp"
@@ -39,17 +40,18 @@ RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
 }
 
 // A micro-batch's loss weights as a tensor beside its loss mask: omega where the mask is set, 0 elsewhere.
+// Samples and fillers have all rows between them.
 void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
   const Column* mask = micro_batch.find(loss_mask_field);
   if (mask == nullptr) return;
-  Column weights({std::string(loss_weights_field), DType::float32, mask->spec().kind, {}}, mask->rows());
+  Column weights = Column::unwritten({std::string(loss_weights_field), DType::float32, mask->spec().kind, {}},
+                                     mask->rows());
   const std::span<float> values = weights.values<float>();
   for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
     const RowRange rows = weighed_rows(micro_batch, i);
-    const auto weight = static_cast<float>(loss.token_weights[i]);
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      if (is_set(*mask, row)) values[static_cast<std::size_t>(row)] = weight;
-    }
+    write_where_set(
+        *mask, rows, static_cast<float>(loss.token_weights[i]),
+        values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
   }
   std::erase_if(micro_batch.fields, [](const Column& c) { return c.spec().name == loss_weights_field; });
   micro_batch.fields.push_back(std::move(weights));

@@ -105,8 +105,4 @@ class Column {
   std::shared_ptr<const std::byte> borrowed_;
 };
 
-/// Whether any byte of a row is not 0: how masks of every dtype are read. Precondition: 0 <= row <
-/// column.rows().
-[[nodiscard]] bool is_set(const Column& column, std::int64_t row) noexcept;
-
 }  // namespace evenkeel

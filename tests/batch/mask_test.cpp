@@ -1,0 +1,50 @@
+#include "evenkeel/batch/mask.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+
+struct Mask {
+  DType dtype;
+  std::vector<std::int64_t> trailing;
+};
+
+class Masks : public testing::TestWithParam<Mask> {
+ protected:
+  /// 21 rows of which every third is set, by its last byte alone.
+  [[nodiscard]] static Column every_third_row() {
+    Column mask({"loss_mask", GetParam().dtype, FieldKind::token, GetParam().trailing}, 21);
+    for (std::int64_t row = 0; row < mask.rows(); row += 3) *(mask.row(row + 1) - 1) = std::byte{1};
+    return mask;
+  }
+};
+
+TEST_P(Masks, rows_with_any_byte_set_are_counted) {
+  const Column mask = every_third_row();
+  EXPECT_EQ(count_set(mask, {0, 21}), 7);
+  EXPECT_EQ(count_set(mask, {1, 3}), 0);
+  EXPECT_EQ(count_set(mask, {18, 19}), 1);
+  EXPECT_EQ(count_set(mask, {4, 4}), 0);
+}
+
+TEST_P(Masks, values_stand_where_rows_are_set_and_zeros_where_not) {
+  const Column mask = every_third_row();
+  std::vector<float> values(5, -1);
+  write_where_set(mask, {2, 6}, 0.5F, std::span(values).first(4));
+  EXPECT_THAT(values, ElementsAre(0, 0.5F, 0, 0, -1));
+  write_where_set(mask, {3, 3}, 0.5F, {});
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEveryWidth, Masks,
+                         testing::Values(Mask{DType::uint8, {}}, Mask{DType::float16, {}},
+                                         Mask{DType::float32, {}}, Mask{DType::int64, {}},
+                                         Mask{DType::uint8, {3}}, Mask{DType::int64, {2}}));
+
+}  // namespace
+}  // namespace evenkeel
