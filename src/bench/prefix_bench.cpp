@@ -165,8 +165,8 @@ Report bench_prefix(const boost::mpi::communicator& world, const PrefixOptions& 
            {"cap", options.cap},
            {"rounds", options.rounds}},
           {std::move(tables.packed), std::move(tables.moved)},
-          {"With sharing, labels travel beside the tokens, 8 bytes a response token; without it they are "
-           "derived from the tokens after the exchange."}};
+          {"Labels do not travel: with sharing as without, they are derived from the tokens after the "
+           "exchange."}};
 }
 
 }  // namespace evenkeel::bench

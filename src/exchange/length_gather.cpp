@@ -1,10 +1,10 @@
 #include "evenkeel/exchange/length_gather.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/collectives/all_gatherv.hpp>
 #include <boost/mpi/datatype.hpp>
-#include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -102,15 +102,25 @@ std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, FirstRow fi
   return lengths;
 }
 
-// FNV-1a, 8 bytes at a time.
-std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, sizeof(word));
-    hash = (hash ^ word) * 0x100000001b3;
-    hash ^= hash >> 29;
+// One word of FNV-1a, 8 bytes at a time.
+std::uint64_t hashed(std::uint64_t hash, std::uint64_t word) noexcept {
+  hash = (hash ^ word) * 0x100000001b3;
+  return hash ^ hash >> 29;
+}
+
+// Every lane takes each fourth token: multiplications of one lane wait for each other.
+std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
+  constexpr std::size_t num_lanes = 4;
+  constexpr std::uint64_t basis = 0xcbf29ce484222325;
+  std::array<std::uint64_t, num_lanes> lanes{basis, basis + 1, basis + 2, basis + 3};
+  while (tokens.size() >= num_lanes) {
+    for (std::size_t i = 0; i < num_lanes; ++i)
+      lanes[i] = hashed(lanes[i], static_cast<std::uint64_t>(tokens[i]));
+    tokens = tokens.subspan(num_lanes);
   }
+  std::uint64_t hash = basis;
+  for (const std::uint64_t lane : lanes) hash = hashed(hash, lane);
+  for (const std::int64_t token : tokens) hash = hashed(hash, static_cast<std::uint64_t>(token));
   return hash;
 }
 
@@ -124,12 +134,11 @@ std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
   std::vector<SampleLengths> lengths = counted_lengths(
       batch, [](const SampleShape& sample) { return std::max<std::int64_t>(0, sample.prompt - 1); });
   if (batch.size() == 0) return lengths;
-  const auto tokens = std::as_bytes(batch.at(input_ids_field).values<std::int64_t>());
+  const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     SampleLengths& sample = lengths[static_cast<std::size_t>(i)];
     const auto begin = static_cast<std::size_t>(batch.rows_of(FieldKind::token, i).begin);
-    sample.prompt_hash = hash_of(tokens.subspan(
-        begin * sizeof(std::int64_t), static_cast<std::size_t>(sample.shape.prompt) * sizeof(std::int64_t)));
+    sample.prompt_hash = hash_of(tokens.subspan(begin, static_cast<std::size_t>(sample.shape.prompt)));
   }
   return lengths;
 }

@@ -1,7 +1,5 @@
 #include "exchange/moved_fields.hpp"
 
-#include <algorithm>
-#include <string>
 #include <utility>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -18,7 +16,6 @@ bool tells_of_next_token(const FieldSpec& field) {
 }  // namespace
 
 std::vector<MovedField> moved_fields(std::span<const FieldSpec> fields, PipelineStage stage, bool shared) {
-  const bool brings_labels = std::ranges::find(fields, labels_field, &FieldSpec::name) != fields.end();
   std::vector<MovedField> moved;
   for (const std::size_t f : fields_for_stage(fields, stage)) {
     FieldSpec spec = fields[f];
@@ -33,12 +30,7 @@ std::vector<MovedField> moved_fields(std::span<const FieldSpec> fields, Pipeline
       moved.push_back({std::move(spec), f, FieldKind::response_token, -1});
       continue;
     }
-    const bool tokens = spec.name == input_ids_field;
     moved.push_back({std::move(spec), f, kind, 0});
-    if (tokens && !brings_labels) {
-      FieldSpec labels{std::string(labels_field), DType::int64, FieldKind::response_token, {}};
-      moved.push_back({std::move(labels), f, FieldKind::response_token, 0});
-    }
   }
   return moved;
 }

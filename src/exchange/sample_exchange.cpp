@@ -14,9 +14,9 @@
 namespace evenkeel {
 namespace {
 
-/// Whether labels are derived from the tokens and those after each run.
+/// Whether labels are derived from the tokens, and from those that other CP ranks have.
 bool needs_halo(const StepTransfer& step, const MovedField& field) {
-  return !step.dealt.shared && field.spec.name == input_ids_field &&
+  return field.spec.name == input_ids_field &&
          std::ranges::find(step.fields, labels_field, &FieldSpec::name) == step.fields.end();
 }
 
@@ -42,7 +42,7 @@ class Consumer {
         side_(frame, step.micro_batches, CpRank{mesh.here().cp}),
         fields_(fields_sent_to(step, mesh.here(), mesh.grid().sizes())),
         packed_(packed) {
-    for (const std::int64_t runs : side_.num_runs()) halos_.emplace_back(static_cast<std::size_t>(runs));
+    for (const std::int64_t size : side_.halo_sizes()) halos_.emplace_back(static_cast<std::size_t>(size));
     for (const MovedField& field : fields_) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
       for (const PackedMicroBatch& m : packed_) of_field.push_back(m.find(field.spec.name));

@@ -9,6 +9,17 @@ std::size_t bytes_of(std::int64_t rows, const Column& column) {
 
 }  // namespace
 
+RowMoves TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
+  const Segment& part = dealt.segments[segment];
+  if (part.rows.empty()) return {};
+  for (const std::int64_t s : dealt.segments.path_of(part.entry)) {
+    const RowRange& rows = dealt.segments[s].rows;
+    if (!rows.empty() && rows.end == part.rows.begin)
+      return branch_to_move(cut_of(s, part.entry, rank), cut_of(segment, rank));
+  }
+  return {};
+}
+
 void RaggedSide::add_segment(std::int64_t segment, CpRank rank, const Column& column,
                              BlockList& blocks) const {
   const SequenceCut cut = frame_.cut_of(segment, rank);
@@ -16,8 +27,9 @@ void RaggedSide::add_segment(std::int64_t segment, CpRank rank, const Column& co
 }
 
 void RaggedSide::add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const {
-  add_rows(frame_.dealt.segments[segment].entry, column, halo_to_move(frame_.cut_of(segment, rank)), 0,
-           blocks);
+  const std::int64_t entry = frame_.dealt.segments[segment].entry;
+  add_rows(entry, column, halo_to_move(frame_.cut_of(segment, rank)), 0, blocks);
+  add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
 }
 
 void RaggedSide::add_sample(std::int64_t entry, CpRank rank, const Column& column, BlockList& blocks) const {
@@ -59,13 +71,16 @@ PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPla
 void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t row = 0;
   std::int64_t run = 0;
-  for (const std::int64_t segment : segments_of(frame_.dealt, plan)) {
-    segment_slots_[segment] = {m, row, run};
+  const std::vector<std::int64_t> segments = segments_of(frame_.dealt, plan);
+  for (const std::int64_t segment : segments) {
+    segment_slots_[segment] = {m, row, run, 0};
     const SequenceCut cut = frame_.cut_of(segment, rank_);
     row += cut.aligned_length / frame_.cp.size;
     run += static_cast<std::int64_t>(rows_to_move(FieldKind::token, cut).size());
   }
-  num_runs_.push_back(run);
+  halo_sizes_.push_back(run);
+  if (!frame_.dealt.shared) return;
+  for (const std::int64_t segment : segments) segment_slots_[segment].branch = halo_sizes_.back()++;
 }
 
 void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
@@ -99,10 +114,12 @@ void PackedSide::add_segment(std::int64_t segment, std::span<const Column* const
 void PackedSide::add_halo(std::int64_t segment, std::span<std::vector<std::int64_t>> halos,
                           BlockList& blocks) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
-  for (const RowMove& move : halo_to_move(frame_.cut_of(segment, rank_))) {
-    const auto run = static_cast<std::size_t>(slot.first_run + move.target);
-    blocks.add(std::as_bytes(std::span(&halos[slot.micro_batch][run], 1)).data(), sizeof(std::int64_t));
-  }
+  const auto add = [&](std::int64_t at) {
+    const std::int64_t& token = halos[slot.micro_batch][static_cast<std::size_t>(at)];
+    blocks.add(std::as_bytes(std::span(&token, 1)).data(), sizeof(token));
+  };
+  for (const RowMove& move : halo_to_move(frame_.cut_of(segment, rank_))) add(slot.first_run + move.target);
+  for (const RowMove& move : frame_.branch_of(segment, rank_)) add(slot.branch + move.target);
 }
 
 void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,

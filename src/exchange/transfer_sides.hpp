@@ -30,6 +30,8 @@ struct TransferFrame {
   [[nodiscard]] SequenceCut cut_of(std::int64_t segment, CpRank rank) const {
     return cut_of(segment, dealt.segments[segment].entry, rank);
   }
+  /// The first token of a segment, for a CP rank that predicts it and does not have it.
+  [[nodiscard]] RowMoves branch_of(std::int64_t segment, CpRank rank) const;
 };
 
 /// The ragged side: columns of the samples a rank owns. Appends the bytes of one segment or sample that CP
@@ -41,7 +43,8 @@ class RaggedSide {
 
   /// Rows of a token field.
   void add_segment(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const;
-  /// The tokens after the runs, of an int64 token field.
+  /// The tokens of an int64 token field that labels need beside the segment's: those after the runs, then
+  /// what branch_of names.
   void add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const;
   /// Rows of a sample over its whole path, of a field of any kind: those of its tokens, of its response
   /// tokens whose predicting rows the rank holds, or its own.
@@ -65,15 +68,15 @@ class PackedSide {
   PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, CpRank rank);
 
   void add_segment(std::int64_t segment, std::span<const Column* const> columns, BlockList& blocks) const;
-  /// The places of the tokens after the runs; `halos[m]` has one token a run of micro-batch m.
+  /// The places of these tokens; `halos[m]` has halo_sizes()[m] of them.
   void add_halo(std::int64_t segment, std::span<std::vector<std::int64_t>> halos, BlockList& blocks) const;
   /// `kind` is the kind the field has on the ragged side. Response tokens stand beside their labels: at the
   /// rows that predict them or, with shared prefixes, one a prediction.
   void add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
                   BlockList& blocks) const;
 
-  /// Runs of true rows in each micro-batch.
-  [[nodiscard]] std::span<const std::int64_t> num_runs() const noexcept { return num_runs_; }
+  /// For each micro-batch one token a run of true rows and then, with shared prefixes, one a segment.
+  [[nodiscard]] std::span<const std::int64_t> halo_sizes() const noexcept { return halo_sizes_; }
 
  private:
   /// Where a segment stands among the micro-batches.
@@ -81,6 +84,7 @@ class PackedSide {
     std::size_t micro_batch = 0;
     std::int64_t first_row = 0;  ///< in local packed rows
     std::int64_t first_run = 0;  ///< among the micro-batch's runs
+    std::int64_t branch = 0;     ///< in the micro-batch's halo, with shared prefixes
   };
   /// Where a sample's own rows stand.
   struct SampleSlot {
@@ -99,7 +103,7 @@ class PackedSide {
   CpRank rank_;
   std::unordered_map<std::int64_t, SegmentSlot> segment_slots_;
   std::unordered_map<std::int64_t, SampleSlot> sample_slots_;  // by table entry
-  std::vector<std::int64_t> num_runs_;
+  std::vector<std::int64_t> halo_sizes_;
 };
 
 }  // namespace evenkeel

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,12 @@ std::vector<std::int64_t> lengths_of(std::span<const SampleShape> samples) {
   std::vector<std::int64_t> lengths;
   for (const SampleShape& sample : samples) lengths.push_back(sample.length());
   return lengths;
+}
+
+std::vector<std::int64_t> prompts_of(std::span<const SampleShape> samples) {
+  std::vector<std::int64_t> prompts;
+  for (const SampleShape& sample : samples) prompts.push_back(sample.prompt);
+  return prompts;
 }
 
 /// A field that its derivation writes whole.
@@ -51,9 +58,7 @@ void add_labels(PackedMicroBatch& micro_batch, std::span<const std::int64_t> hal
 }
 
 void add_loss_mask(PackedMicroBatch& micro_batch) {
-  std::vector<std::int64_t> prompts;
-  for (const SampleShape& sample : micro_batch.samples) prompts.push_back(sample.prompt);
-  derive_loss_mask(micro_batch.layout, micro_batch.cp_rank, prompts,
+  derive_loss_mask(micro_batch.layout, micro_batch.cp_rank, prompts_of(micro_batch.samples),
                    add_token_field(micro_batch, loss_mask_field, DType::float32).values<float>());
 }
 
@@ -77,12 +82,36 @@ void add_position_ids(PackedMicroBatch& micro_batch) {
   }
 }
 
+std::vector<PredictionRun> runs_of(const PackedMicroBatch& micro_batch) {
+  return prediction_runs(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank);
+}
+
+Column& add_prediction_field(PackedMicroBatch& micro_batch, std::string_view name, DType dtype) {
+  return micro_batch.fields.emplace_back(Column::unwritten(
+      {std::string(name), dtype, FieldKind::response_token, {}}, micro_batch.shared->predictions()));
+}
+
+// Nothing predicts filler.
+void add_prediction_labels(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) {
+  const std::span<std::int64_t> labels =
+      add_prediction_field(micro_batch, labels_field, DType::int64).values<std::int64_t>();
+  if (micro_batch.has_filler()) return;
+  derive_labels(runs_of(micro_batch), micro_batch.find(input_ids_field)->values<std::int64_t>(), halo,
+                labels);
+}
+
+void add_prediction_rows(PackedMicroBatch& micro_batch, std::span<const PredictionRun> runs) {
+  auto next =
+      add_prediction_field(micro_batch, prediction_rows_field, DType::int64).values<std::int64_t>().begin();
+  for (const PredictionRun& run : runs) {
+    std::iota(next, next + run.rows.size(), run.rows.begin);
+    next += run.rows.size();
+  }
+}
+
 // Every prediction is of a response token.
 void add_prediction_mask(PackedMicroBatch& micro_batch) {
-  Column& mask = micro_batch.fields.emplace_back(
-      FieldSpec{std::string(loss_mask_field), DType::float32, FieldKind::response_token, {}},
-      micro_batch.shared->predictions());
-  std::ranges::fill(mask.values<float>(), 1.0F);
+  std::ranges::fill(add_prediction_field(micro_batch, loss_mask_field, DType::float32).values<float>(), 1.0F);
 }
 
 }  // namespace
@@ -139,12 +168,9 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
   if (filled.num_samples() > std::ssize(samples))
     samples.push_back({filler_sample, 0, sequences.alignment, 0});
   PackedTreeLayout layout(filled, sequences.alignment, sequences.cp);
-  std::vector<std::int64_t> prompts;
-  for (const SampleShape& sample : samples) prompts.push_back(sample.prompt);
-  const PredictionMap map = predictions(layout, prompts);
-  const LocalPredictions local = predictions_on(map, cp_rank);
+  const std::vector<PredictionRun> runs = prediction_runs(layout, prompts_of(samples), cp_rank);
 
-  SharedSequences shared{layout, {}, {}, {0}};
+  SharedSequences shared{layout, {}, {}, std::vector<std::int64_t>(samples.size() + 1)};
   std::int64_t group = -1;
   for (std::int64_t s = 0; s < filled.size(); ++s) {
     const TreeSegment& segment = filled.segment(s);
@@ -153,15 +179,11 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
                                               : filler_sample);
     shared.segment_group.push_back(segment.parent == -1 ? ++group : group);
   }
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const auto end = std::ranges::lower_bound(local.entries, map.offsets[i + 1]);
-    shared.prediction_offsets.push_back(end - local.entries.begin());
-  }
+  std::vector<std::int64_t>& offsets = shared.prediction_offsets;
+  for (const PredictionRun& run : runs) offsets[static_cast<std::size_t>(run.sample) + 1] += run.rows.size();
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
   PackedMicroBatch micro_batch{layout.segments(), 0, cp_rank, std::move(samples), {}, std::move(shared)};
-  Column& rows = micro_batch.fields.emplace_back(
-      FieldSpec{std::string(prediction_rows_field), DType::int64, FieldKind::response_token, {}},
-      std::ssize(local.rows));
-  std::ranges::copy(local.rows, rows.values<std::int64_t>().begin());
+  add_prediction_rows(micro_batch, runs);
   return micro_batch;
 }
 
@@ -171,6 +193,7 @@ void complete_fields(PackedMicroBatch& micro_batch, std::span<const std::int64_t
   if (micro_batch.find(input_ids_field) == nullptr) return;
   fill_pad_tokens(micro_batch, options.pad_token);
   if (micro_batch.shared) {
+    if (micro_batch.find(labels_field) == nullptr) add_prediction_labels(micro_batch, halo);
     if (micro_batch.find(loss_mask_field) == nullptr) add_prediction_mask(micro_batch);
     return;
   }

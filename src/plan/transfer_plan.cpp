@@ -84,4 +84,16 @@ RowMoves halo_to_move(const SequenceCut& cut) {
   return halo;
 }
 
+RowMoves branch_to_move(const SequenceCut& before, const SequenceCut& cut) {
+  const RowMoves here = token_moves(before);
+  const RowMoves there = token_moves(cut);
+  const bool predicts =
+      std::ranges::any_of(here, [&](const RowMove& move) { return move.source.end == before.rows.end; });
+  const bool has_token =
+      std::ranges::any_of(there, [&](const RowMove& move) { return move.source.begin == cut.rows.begin; });
+  RowMoves halo;
+  if (predicts && !has_token) halo.push_back({{cut.rows.begin, cut.rows.begin + 1}, 0});
+  return halo;
+}
+
 }  // namespace evenkeel

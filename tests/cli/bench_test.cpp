@@ -153,7 +153,7 @@ TEST(BenchPrefix, packs_and_moves_every_prefix_once_a_group) {
     EXPECT_EQ(packed.at("repeated_score_entries"), groups * size * triangle(prefix + response));
     EXPECT_EQ(packed.at("score_entries"),
               groups * (triangle(prefix) + size * (triangle(prefix + response) - triangle(prefix))));
-    EXPECT_EQ(moved.at("bytes"), 8 * groups * (prefix + 2 * size * response));
+    EXPECT_EQ(moved.at("bytes"), 8 * groups * (prefix + size * response));
     EXPECT_EQ(moved.at("repeated_bytes"), 8 * groups * size * (prefix + response));
   }
   EXPECT_EQ(report.at("packed").front().at("ratio"), 0.25);

@@ -45,6 +45,48 @@ TEST(Predictions, need_a_prompt_length_for_every_sample_and_none_longer_than_it)
   EXPECT_THROW((void)predictions(layout, std::vector<std::int64_t>{-1, 1, 1}), InputError);
 }
 
+TEST(Predictions, of_one_rank_are_runs_of_rows_with_the_place_of_the_last_label) {
+  const PackedTreeLayout layout(tree_of(branching_samples()), 1, {});
+  const std::vector<std::int64_t> prompts{2, 1, 0};
+  EXPECT_THAT(prediction_runs(layout, prompts, CpRank{0}),
+              ElementsAre(PredictionRun{0, {1, 2}, 2, -1}, PredictionRun{0, {2, 3}, 3, -1},
+                          PredictionRun{1, {0, 2}, 2, -1}, PredictionRun{1, {2, 3}, 4, -1},
+                          PredictionRun{1, {4, 5}, 5, -1}, PredictionRun{2, {0, 2}, 6, -1}));
+}
+
+// Segments 1 2 3 4, 5 6, 7: rank 0 holds 1 4, 5, 7 and rank 1 holds 2 3, 6.
+TEST(Predictions, take_a_label_from_the_halo_only_where_another_rank_has_the_token) {
+  const PackedTreeLayout layout(tree_of({{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 7}}), 4, zigzag2);
+  const std::vector<std::int64_t> prompts{1, 4};
+  // Three runs on rank 0 before 5 and 7, one token each.
+  EXPECT_THAT(prediction_runs(layout, prompts, CpRank{0}),
+              ElementsAre(PredictionRun{0, {0, 1}, -1, 0}, PredictionRun{0, {1, 2}, 2, -1},
+                          PredictionRun{0, {2, 3}, -1, 2}, PredictionRun{1, {1, 2}, 4, -1}));
+  EXPECT_THAT(prediction_runs(layout, prompts, CpRank{1}), ElementsAre(PredictionRun{0, {0, 2}, -1, 0}));
+}
+
+TEST(Predictions, take_the_first_token_behind_a_short_prompt_from_the_halo) {
+  const PackedPrefixLayout layout(PrefixGroups(std::vector<std::vector<std::int64_t>>{{2, 1, 2}}),
+                                  std::vector<SampleId>(2), 4, zigzag2);
+  // Rank 1 holds the prompt's last row and nothing but the second token of the second response.
+  const std::vector<std::int64_t> prompts{2, 2};
+  EXPECT_THAT(prediction_runs(PackedTreeLayout(layout), prompts, CpRank{1}),
+              ElementsAre(PredictionRun{0, {0, 1}, -1, 3}, PredictionRun{1, {0, 1}, -1, 4}));
+}
+
+TEST(Predictions, derive_no_labels_from_tokens_that_are_not_there) {
+  const std::vector<PredictionRun> runs{{0, {0, 2}, 3, -1}, {1, {1, 2}, -1, 1}};
+  const std::vector<std::int64_t> tokens{10, 11, 12, 13};
+  const std::vector<std::int64_t> halo{20, 21};
+  std::vector<std::int64_t> labels(3);
+  derive_labels(runs, tokens, halo, labels);
+  EXPECT_THAT(labels, ElementsAre(11, 13, 21));
+  EXPECT_THROW(derive_labels(runs, std::span(tokens).first(3), halo, labels), InputError);
+  EXPECT_THROW(derive_labels(runs, tokens, std::span(halo).first(1), labels), InputError);
+  EXPECT_THROW(derive_labels(runs, tokens, halo, std::span(labels).first(2)), InputError);
+  EXPECT_THROW(derive_labels({{{0, {3, 5}, 0, -1}}}, tokens, halo, std::span(labels).first(2)), InputError);
+}
+
 TEST(Predictions, add_all_gradients_of_a_row_that_is_repeated) {
   const LocalPredictions local{{1, 1, 0}, {0, 2, 1}};
   const std::vector<double> responses{1, 10, 2, 20, 4, 40};
@@ -67,6 +109,76 @@ TEST(Predictions, are_not_taken_from_or_given_to_rows_that_are_not_there) {
                                   std::as_writable_bytes(std::span(three))),
                InputError);
   EXPECT_THROW(add_prediction_gradients({{0}, {}}, 1, three, three), InputError);
+}
+
+std::vector<std::int64_t> arbitrary_prompts(const TokenLists& samples) {
+  std::vector<std::int64_t> prompts;
+  for (const Tokens& sample : samples)
+    prompts.push_back(*rc::gen::inRange<std::int64_t>(0, std::ssize(sample) + 1));
+  return prompts;
+}
+
+RC_GTEST_PROP(Predictions, of_one_rank_are_the_same_as_runs_and_as_a_list, ()) {
+  const TokenLists samples = arbitrary_samples();
+  const CpGroup cp = arbitrary_cp();
+  const PackedTreeLayout layout(tree_of(samples), cp.chunks(), cp);
+  const std::vector<std::int64_t> prompts = arbitrary_prompts(samples);
+  const PredictionMap map = predictions(layout, prompts);
+  for (const CpRank rank : all_ranks(cp)) {
+    const LocalPredictions list = predictions_on(map, rank);
+    std::size_t at = 0;
+    for (const PredictionRun& run : prediction_runs(layout, prompts, rank)) {
+      RC_ASSERT(run.rows.begin < run.rows.end);
+      for (std::int64_t row = run.rows.begin; row < run.rows.end; ++row, ++at) {
+        RC_ASSERT(list.rows.at(at) == row);
+        RC_ASSERT(list.entries[at] >= map.offsets[static_cast<std::size_t>(run.sample)]);
+        RC_ASSERT(list.entries[at] < map.offsets[static_cast<std::size_t>(run.sample) + 1]);
+      }
+    }
+    RC_ASSERT(at == list.rows.size());
+  }
+}
+
+/// What other ranks have to send for labels, and `unsent` for all else.
+std::vector<std::int64_t> halo_of(const PackedTreeLayout& layout, CpRank rank,
+                                  std::span<const std::int64_t> row_tokens, std::int64_t unsent) {
+  std::vector<std::int64_t> halo;
+  std::vector<bool> starts_here(static_cast<std::size_t>(layout.tree().size()), false);
+  for (const PackedRun& run : packed_runs(layout.segments(), rank)) {
+    const RowRange rows = layout.tree().segment(run.index).rows;
+    const bool goes_on = run.sequence.end < rows.size();
+    halo.push_back(goes_on ? row_tokens[static_cast<std::size_t>(rows.begin + run.sequence.end)] : unsent);
+    if (run.sequence.begin == 0) starts_here[static_cast<std::size_t>(run.index)] = true;
+  }
+  for (std::int64_t s = 0; s < layout.tree().size(); ++s) {
+    const auto first = static_cast<std::size_t>(layout.tree().segment(s).rows.begin);
+    halo.push_back(starts_here[static_cast<std::size_t>(s)] ? unsent : row_tokens[first]);
+  }
+  return halo;
+}
+
+RC_GTEST_PROP(Predictions, have_response_tokens_as_labels_over_any_number_of_ranks, ()) {
+  const TokenLists samples = arbitrary_samples();
+  const CpGroup cp = arbitrary_cp();
+  const PackedTreeLayout layout(tree_of(samples), cp.chunks(), cp);
+  const std::vector<std::int64_t> prompts = arbitrary_prompts(samples);
+  std::vector<std::int64_t> responses;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    responses.insert(responses.end(), samples[i].begin() + prompts[i], samples[i].end());
+  const Tokens tokens = row_tokens(layout.tree(), samples);
+  const PredictionMap map = predictions(layout, prompts);
+  for (const CpRank rank : all_ranks(cp)) {
+    Tokens local(static_cast<std::size_t>(layout.segments().local_rows()));
+    const std::int64_t pad = -9;
+    pack_rows(layout.segments(), rank, std::as_bytes(std::span(tokens)), std::as_bytes(std::span(&pad, 1)),
+              std::as_writable_bytes(std::span(local)));
+    const LocalPredictions own = predictions_on(map, rank);
+    Tokens labels(own.entries.size());
+    const Tokens halo = cp.size == 1 ? Tokens{} : halo_of(layout, rank, tokens, -7);
+    derive_labels(prediction_runs(layout, prompts, rank), local, halo, labels);
+    for (std::size_t p = 0; p < labels.size(); ++p)
+      RC_ASSERT(labels[p] == responses[static_cast<std::size_t>(own.entries[p])]);
+  }
 }
 
 // Each row holds the tokens up to it; what response token t is predicted from must be its sample up to t-1.

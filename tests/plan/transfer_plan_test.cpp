@@ -110,6 +110,21 @@ RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_goes_on_else
   }
 }
 
+// A prompt of 2 in 4 rows, 0 and 3 of them on rank 0, and a response of 3.
+TEST(RowsToMove, the_first_token_of_a_branch_goes_to_the_rank_that_predicts_it_unless_it_is_there) {
+  SequenceCut prompt{2, 5, {0, 2}, 4, {2, CpLayout::zigzag}, CpRank{1}};
+  SequenceCut response{2, 5, {2, 5}, 4, {2, CpLayout::zigzag}, CpRank{1}};
+  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre(RowMove{{2, 3}, 0}));
+  prompt.rank = response.rank = CpRank{0};
+  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre());
+  prompt = {4, 7, {0, 4}, 4, {2, CpLayout::zigzag}, CpRank{0}};
+  response = {4, 7, {4, 7}, 4, {2, CpLayout::zigzag}, CpRank{0}};
+  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre()) << "rank 0 has both";
+  prompt.cp = response.cp = {2, CpLayout::contiguous};
+  prompt.rank = response.rank = CpRank{1};
+  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre(RowMove{{4, 5}, 0}));
+}
+
 // Conservation over all ranks in one process: what every owner sends each DP rank is what that DP rank
 // expects from it, in the same order, and every sample goes to its DP rank once.
 RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {

@@ -131,17 +131,47 @@ TEST(Sharing, hands_out_every_segment_and_every_prediction_where_it_belongs) {
   }
 }
 
-TEST(Sharing, sends_a_shared_token_once) {
+/// This rank's samples of `groups` groups of `group_size`, tokens alone.
+RaggedBatch tokens_of_groups(const boost::mpi::communicator& comm, std::int64_t groups,
+                             std::int64_t group_size, std::int64_t prompt, std::int64_t response) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < groups * group_size; ++id) {
+    const std::int64_t group = id / group_size;
+    if (id % comm.size() == comm.rank())
+      shapes.push_back({SampleId{id}, static_cast<std::uint64_t>(group), prompt + group % 3, response});
+  }
+  RaggedBatch batch(std::move(shapes));
+  auto token =
+      batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>().begin();
+  for (const SampleShape& sample : batch.samples()) {
+    for (std::int64_t t = 0; t < sample.length(); ++t)
+      *token++ =
+          t < sample.prompt ? static_cast<std::int64_t>(sample.group) + t : 1000 + sample.id.value() + t;
+  }
+  return batch;
+}
+
+std::int64_t bytes_moved(const boost::mpi::communicator& world, const Config& config,
+                         const RaggedBatch& mine) {
+  DataService service(world, config);
+  const Step step = service.step(mine);
+  return boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
+}
+
+Config sharing_config(PrefixSharing sharing, int cp) {
+  Config config;
+  config.prefix = sharing;
+  config.mesh.cp = cp;
+  return config;
+}
+
+TEST(Sharing, sends_a_shared_token_once_and_no_labels) {
   const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  RaggedBatch tokens_only(std::vector<SampleShape>(mine.samples().begin(), mine.samples().end()));
+  tokens_only.add_field(mine.at("input_ids"));
   const auto bytes_with = [&](PrefixSharing sharing) {
-    Config config;
-    config.prefix = sharing;
-    DataService service(world, config);
-    const RaggedBatch mine = share_of(world);
-    RaggedBatch tokens_only(std::vector<SampleShape>(mine.samples().begin(), mine.samples().end()));
-    tokens_only.add_field(mine.at("input_ids"));
-    const Step step = service.step(std::move(tokens_only));
-    return boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
+    return bytes_moved(world, sharing_config(sharing, 1), tokens_only);
   };
   std::int64_t prompts = 0;
   std::int64_t responses = 0;
@@ -151,10 +181,36 @@ TEST(Sharing, sends_a_shared_token_once) {
     all_prompts += shape_of(id).prompt;
     responses += shape_of(id).response;
   }
-  // The tokens of every segment once, and a label a response token.
-  EXPECT_EQ(bytes_with(PrefixSharing::prompts), 8 * (prompts + responses + responses));
+  EXPECT_EQ(bytes_with(PrefixSharing::prompts), 8 * (prompts + responses));
   EXPECT_LT(bytes_with(PrefixSharing::trees), bytes_with(PrefixSharing::prompts));
   EXPECT_EQ(bytes_with(PrefixSharing::none), 8 * (all_prompts + responses));
+}
+
+TEST(Sharing, moves_no_more_bytes_than_without_it) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t group_size : {1, 2, 4, 16}) {
+    for (const auto& [prompt, response] : {std::pair{1, 64}, {16, 64}, {64, 16}}) {
+      const RaggedBatch mine = tokens_of_groups(world, 5, group_size, prompt, response);
+      const std::int64_t repeated = bytes_moved(world, sharing_config(PrefixSharing::none, 1), mine);
+      for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees})
+        EXPECT_LE(bytes_moved(world, sharing_config(sharing, 1), mine), repeated);
+    }
+  }
+}
+
+// Context parallelism adds a token for each label that lives on another rank: up to 2 cp - 2 a segment, and
+// one behind the prompt of each response.
+TEST(Sharing, moves_fewer_bytes_than_without_it_over_context_parallel_ranks) {
+  const boost::mpi::communicator world;
+  for (const int cp : {2, 4, 8}) {
+    if (world.size() % cp != 0) continue;
+    for (const std::int64_t group_size : {2, 4, 16}) {
+      const RaggedBatch mine = tokens_of_groups(world, 5, group_size, 20, 80);
+      const std::int64_t repeated = bytes_moved(world, sharing_config(PrefixSharing::none, cp), mine);
+      for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees})
+        EXPECT_LT(bytes_moved(world, sharing_config(sharing, cp), mine), repeated);
+    }
+  }
 }
 
 StepResults echo(const Step& step) {
@@ -178,6 +234,31 @@ TEST(Sharing, results_of_every_kind_come_home_bit_for_bit_for_each_sample) {
     EXPECT_TRUE(std::ranges::equal(back.samples(), mine.samples()));
     for (const Column& original : mine.fields())
       EXPECT_EQ(back.at(original.spec().name), original) << original.spec().name;
+  }
+}
+
+TEST(Sharing, derives_the_same_labels_for_any_number_of_context_parallel_ranks) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  for (const int cp : {1, 2, 4, 8}) {
+    if (world.size() % cp != 0) continue;
+    for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
+      DataService service(world, sharing_config(sharing, cp));
+      const Step step = service.step(mine);
+      StepResults results(step.micro_batches.size());
+      for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+        const Column& labels = *step.micro_batches[m].find("labels");
+        results.put(m, labels.spec(), labels.bytes());
+      }
+      const RaggedBatch back = service.collect(step, results);
+      const auto labels = back.at("labels").values<std::int64_t>();
+      auto label = labels.begin();
+      for (const SampleShape& sample : mine.samples()) {
+        for (std::int64_t t = sample.prompt; t < sample.length(); ++t)
+          ASSERT_EQ(*label++, token_at(sample.id, t)) << "cp " << cp << ", sample " << sample.id.value();
+      }
+      EXPECT_EQ(label, labels.end());
+    }
   }
 }
 

@@ -49,7 +49,8 @@ struct StepTransfer {
 /// Missing fields are derived (see complete_fields).
 ///
 /// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
-/// ranks of it, plus one token a chunk whose label lives on another CP rank. Throws MpiError when MPI fails.
+/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank. Throws MpiError when
+/// MPI fails.
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
                                 std::vector<PackedMicroBatch>& packed);

@@ -86,8 +86,8 @@ struct SequenceLayout {
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
 /// Sets what no source supplies: pad rows of the tokens, position ids always; labels and loss mask where the
-/// tokens are (with shared prefixes labels must be there already). Fields that are there already stay as they
-/// are. `halo` has the token after each run (see derive_labels).
+/// tokens are. Fields that are there already stay as they are. `halo` has the token after each run and, with
+/// shared prefixes, at the start of each segment (see derive_labels of either kind).
 struct DerivedFieldOptions {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;

@@ -44,6 +44,30 @@ struct LocalPredictions {
 /// All ranks together list every entry once, but for those that nothing predicts. O(entries).
 [[nodiscard]] LocalPredictions predictions_on(const PredictionMap& map, CpRank rank);
 
+/// Consecutive response tokens of one sample that a CP rank predicts from consecutive local rows. The label
+/// of a row, but for the last, is the token of the row after it.
+struct PredictionRun {
+  std::int64_t sample = 0;
+  RowRange rows;               ///< local rows that predict, at least one
+  std::int64_t next_row = -1;  ///< local row of the last one's label; -1: another rank has it
+  std::int64_t halo = -1;      ///< then the label's number in the halo (see derive_labels); -1 otherwise
+
+  friend constexpr bool operator==(const PredictionRun&, const PredictionRun&) = default;
+};
+/// What predictions_on(predictions(layout, prompt_lengths), rank) lists, as runs in the same order, without
+/// going through other ranks' rows. Throws as `predictions` does. O(runs of all samples).
+[[nodiscard]] std::vector<PredictionRun> prediction_runs(const PackedTreeLayout& layout,
+                                                         std::span<const std::int64_t> prompt_lengths,
+                                                         CpRank rank);
+
+/// Labels, one a prediction: the response token itself, out of this rank's rows. `halo` has the tokens that
+/// others may have to send: the one after each entry of packed_runs(layout.segments(), rank), then the first
+/// one of each segment. Read are only those of runs that end inside their segment, and of segments whose row
+/// in front is on this rank while the token is not; with cp 1 none is. Throws InputError when `out` has not
+/// one element a prediction, or a run needs a token that is not there.
+void derive_labels(std::span<const PredictionRun> runs, std::span<const std::int64_t> local_tokens,
+                   std::span<const std::int64_t> halo, std::span<std::int64_t> out);
+
 /// Copies what a rank's rows predict to the response tokens they predict: local rows -> rows of a field of
 /// one row per response token. Other rows stay untouched, so that calling it for every rank completes the
 /// field. Throws InputError when a list names rows that are not there.

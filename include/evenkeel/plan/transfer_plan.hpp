@@ -82,4 +82,9 @@ struct SequenceCut {
 /// ends inside the segment. Targets number the runs from 0; a run that ends its sequence has no entry.
 [[nodiscard]] RowMoves halo_to_move(const SequenceCut& cut);
 
+/// The first token of a segment, as a source row, if the CP rank holds the row in front of it but not the
+/// token: what the label of that row needs. `before` is the segment that ends there, of the same sample and
+/// on the same rank; neither is empty.
+[[nodiscard]] RowMoves branch_to_move(const SequenceCut& before, const SequenceCut& cut);
+
 }  // namespace evenkeel
