@@ -55,7 +55,8 @@ void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byt
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
   if (local.empty()) return;
   const RowFill fill(pad_row, row_bytes);
-  RowWriter writer(local.data(), local.size(), fill, Sources::scattered);
+  const Sources sources = layout.cp().size == 1 ? Sources::consecutive : Sources::scattered;
+  RowWriter writer(local.data(), local.size(), fill, sources);
   walk_packed_rows(
       layout, rank,
       [&](const PackedRun& run) {
@@ -102,7 +103,7 @@ void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<cons
   const std::size_t row_bytes = checked_row_bytes_of_all(layout, ragged.size(), locals);
   if (ragged.empty()) return;
   const RowFill no_fill({}, row_bytes);
-  RowWriter writer(ragged.data(), ragged.size(), no_fill, Sources::scattered);
+  RowWriter writer(ragged.data(), ragged.size(), no_fill, Sources::consecutive);
   walk_all_ranks(
       layout,
       [&](CpRank rank, const PackedRun& run) {

@@ -17,29 +17,30 @@ RowWriter::RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill
 
 RowWriter::~RowWriter() {
   if (!streams_) return;
-  stream_waiting({});
+  while (!queue_.empty()) write_front();
   std::memcpy(to_, line_.data(), begun_);
   streaming::finish();
 }
 
-void RowWriter::stream_waiting(std::span<const std::byte> next) noexcept {
-  put(from_, next);
-  from_ = {};
-  for (std::size_t left = fill_.bytes(pad_rows_); left > 0;) {
-    const std::size_t bytes = std::min(left, pad_block_.size());
-    put(std::span(pad_block_).first(bytes), {});
-    left -= bytes;
+void RowWriter::write(const SourceRun& run) noexcept {
+  if (run.from != nullptr) {
+    put(run.from, run.bytes);
+  } else {
+    for (std::size_t left = run.bytes; left > 0;) {
+      const std::size_t bytes = std::min(left, pad_block_.size());
+      put(pad_block_.data(), bytes);
+      left -= bytes;
+    }
   }
-  pad_rows_ = 0;
 }
 
-void RowWriter::put(std::span<const std::byte> from, std::span<const std::byte> next) noexcept {
-  if (from.empty()) return;
+void RowWriter::put(const std::byte* from, std::size_t bytes) noexcept {
   if (begun_ > 0 || room_ < streaming::line_bytes) {
-    const std::size_t bytes = std::min(room_ - begun_, from.size());
-    std::memcpy(line_.data() + begun_, from.data(), bytes);
-    begun_ += bytes;
-    from = from.subspan(bytes);
+    const std::size_t taken = std::min(room_ - begun_, bytes);
+    std::memcpy(line_.data() + begun_, from, taken);
+    begun_ += taken;
+    from += taken;
+    bytes -= taken;
     if (begun_ < room_) return;
     if (room_ == streaming::line_bytes) {
       streaming::store_line(to_, line_.data());
@@ -50,10 +51,15 @@ void RowWriter::put(std::span<const std::byte> from, std::span<const std::byte> 
     room_ = streaming::line_bytes;
     begun_ = 0;
   }
-  const std::size_t stored = streaming::store_lines(to_, from, next);
-  to_ += stored;
-  begun_ = from.size() - stored;
-  if (begun_ > 0) std::memcpy(line_.data(), from.data() + stored, begun_);
+  const std::size_t lines = bytes / streaming::line_bytes;
+  if (sources_ == Sources::consecutive) {
+    streaming::store_lines(to_, from, lines);
+  } else {
+    queue_.store_lines(to_, from, lines);
+  }
+  to_ += lines * streaming::line_bytes;
+  begun_ = bytes % streaming::line_bytes;
+  std::memcpy(line_.data(), from + lines * streaming::line_bytes, begun_);
 }
 
 }  // namespace evenkeel

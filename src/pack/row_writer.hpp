@@ -1,17 +1,18 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "row_fill.hpp"
-#include "streaming.hpp"
+#include "run_queue.hpp"
 
 namespace evenkeel {
 
-/// Where the runs of one call lie in memory.
+/// Where the sources of one call's runs lie in memory.
 enum class Sources : std::uint8_t {
-  consecutive,  ///< each begins where the one before it ended, whichever writer that went to
-  scattered,    ///< anywhere: while a run is copied the next one is fetched
+  consecutive,  ///< each begins about where one before it ended, whichever writer that went to
+  scattered,    ///< anywhere: while runs are copied the next ones are fetched
 };
 
 /// Writes a buffer from front to back, in runs of rows and stretches of padding. When it streams, pieces of
@@ -27,37 +28,43 @@ class RowWriter {
 
   void copy(const std::byte* from, std::size_t bytes) noexcept {
     if (bytes == 0) return;
-    if (!streams_) {
+    if (streams_) {
+      stream({from, bytes});
+    } else {
       std::memcpy(to_, from, bytes);
       to_ += bytes;
-      return;
     }
-    stream_waiting({from, bytes});
-    from_ = {from, bytes};
-    if (sources_ == Sources::consecutive) stream_waiting({});
   }
 
   void pad(std::int64_t rows) noexcept {
+    const std::size_t bytes = fill_.bytes(rows);
+    if (bytes == 0) return;
     if (streams_) {
-      pad_rows_ += rows;
+      stream({nullptr, bytes});
     } else {
       fill_(to_, rows);
-      to_ += fill_.bytes(rows);
+      to_ += bytes;
     }
   }
 
  private:
-  void stream_waiting(std::span<const std::byte> next) noexcept;
-  void put(std::span<const std::byte> from, std::span<const std::byte> next) noexcept;
+  void stream(const SourceRun& run) noexcept {
+    if (sources_ == Sources::consecutive) return write(run);
+    queue_.push(run);
+    while (queue_.full()) write_front();
+  }
+  void write_front() noexcept {
+    write(queue_.front());
+    queue_.pop();
+  }
+  void write(const SourceRun& run) noexcept;
+  void put(const std::byte* from, std::size_t bytes) noexcept;
 
   const RowFill& fill_;
   std::byte* to_;  // up to here everything is written or, of the line begun, waits in line_
   bool streams_;
   Sources sources_;
-
-  // What waits until the next run is known, so that its source can be fetched meanwhile.
-  std::span<const std::byte> from_;
-  std::int64_t pad_rows_ = 0;
+  RunQueue queue_;  // of scattered sources
 
   std::vector<std::byte> pad_block_;  // many pad rows
   std::size_t room_ =

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+
 #include "streaming.hpp"
 
 namespace evenkeel {
@@ -14,7 +17,7 @@ class RunCopier {
   RunCopier& operator=(const RunCopier&) = delete;
   ~RunCopier() {
     if (!streams_) return;
-    stream_waiting({});
+    for (std::size_t i = 0; i < waiting_.size(); ++i) stream(next());
     streaming::finish();
   }
 
@@ -25,24 +28,41 @@ class RunCopier {
       std::memcpy(to, from, bytes);
       return;
     }
-    stream_waiting({from, bytes});
-    to_ = to;
-    from_ = {from, bytes};
+    // The lines that a run shares with its neighbours are read before they are written.
+    streaming::fetch_to_write(to);
+    streaming::fetch_to_write(to + bytes - 1);
+    Run& longest_waiting = next();
+    stream(longest_waiting);
+    longest_waiting = {to, from, bytes};
   }
 
  private:
-  void stream_waiting(std::span<const std::byte> next) noexcept {
-    if (from_.empty()) return;
-    const std::size_t head = std::min(streaming::room_in_line(to_) % streaming::line_bytes, from_.size());
-    std::memcpy(to_, from_.data(), head);
-    const std::size_t done = head + streaming::store_lines(to_ + head, from_.subspan(head), next);
-    std::memcpy(to_ + done, from_.data() + done, from_.size() - done);
+  struct Run {
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  /// How far ahead of a copy its source is fetched, past the run's end too: the next one often begins there.
+  static constexpr std::size_t ahead = std::size_t{4} << 10;
+
+  [[nodiscard]] Run& next() noexcept { return waiting_[turn_++ % waiting_.size()]; }
+
+  static void stream(const Run& run) noexcept {
+    if (run.bytes == 0) return;
+    const std::size_t head = std::min(streaming::room_in_line(run.to) % streaming::line_bytes, run.bytes);
+    std::memcpy(run.to, run.from, head);
+    const std::byte* const lines_from = run.from + head;
+    const std::size_t lines = (run.bytes - head) / streaming::line_bytes;
+    streaming::store_lines(run.to + head, lines_from, lines,
+                           [&](std::size_t at) { streaming::fetch_soon(lines_from, at + ahead); });
+    const std::size_t done = head + lines * streaming::line_bytes;
+    std::memcpy(run.to + done, run.from + done, run.bytes - done);
   }
 
   bool streams_;
-  // The run that waits until the one after it is known, so that that one's source can be fetched meanwhile.
-  std::byte* to_ = nullptr;
-  std::span<const std::byte> from_;
+  std::array<Run, 3> waiting_{};  // while the lines at their ends are fetched
+  std::size_t turn_ = 0;
 };
 
 }  // namespace evenkeel

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -27,10 +25,6 @@ inline constexpr std::size_t line_bytes = 64;
 /// a reader comes.
 inline constexpr std::size_t threshold = std::size_t{4} << 20;
 
-/// How far ahead of a copy its source is fetched. Runs of rows are a few kilobytes long, and the processor's
-/// own prefetching starts anew in each: without help every run begins with a stall.
-inline constexpr std::size_t lines_ahead = 48;
-
 [[nodiscard]] constexpr bool pays_off(std::size_t total_bytes) noexcept {
   return available && total_bytes >= threshold;
 }
@@ -40,11 +34,34 @@ inline constexpr std::size_t lines_ahead = 48;
   return line_bytes - reinterpret_cast<std::uintptr_t>(address) % line_bytes;
 }
 
-inline void fetch(const std::byte* line) noexcept {
-#if defined(__GNUC__)
-  __builtin_prefetch(line);
+/// Begins to load the line `offset` bytes after `from`, which need not be there, into the nearest cache: for
+/// what is needed very soon.
+inline void fetch_soon(const std::byte* from, std::size_t offset) noexcept {
+#if defined(__SSE2__)
+  // No pointer arithmetic: the address may lie past the end of what `from` points into.
+  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_T0);
 #else
-  static_cast<void>(line);
+  static_cast<void>(from);
+  static_cast<void>(offset);
+#endif
+}
+
+/// Begins to load the line at `address` into the second-level cache: for what is needed some microseconds
+/// later, of which the first level could not hold enough.
+inline void fetch_later(const std::byte* address) noexcept {
+#if defined(__SSE2__)
+  _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T1);
+#else
+  static_cast<void>(address);
+#endif
+}
+
+/// Begins to load the line at `address`, a part of which is going to be written, into the nearest cache.
+inline void fetch_to_write(const std::byte* address) noexcept {
+#if defined(__GNUC__)
+  __builtin_prefetch(address, 1, 3);
+#else
+  static_cast<void>(address);
 #endif
 }
 
@@ -66,28 +83,19 @@ inline void store_line(std::byte* to, const std::byte* from) noexcept {
 #endif
 }
 
-/// Copies all whole lines of `from` and returns their bytes; fetches the beginning of `next`, the source of
-/// the copy to come, while this one ends. Precondition: `to` begins a line.
-inline std::size_t store_lines(std::byte* to, std::span<const std::byte> from,
-                               std::span<const std::byte> next) noexcept {
-  const std::size_t lines = from.size() / line_bytes;
-  const std::size_t fetch_own = lines > lines_ahead ? lines - lines_ahead : 0;
-  const std::size_t fetch_next = std::min(lines - fetch_own, next.size() / line_bytes);
-  const std::byte* source = from.data();
-  const auto store = [&](std::size_t count, const std::byte* ahead) {
-    for (std::size_t i = 0; i < count; ++i) {
-      fetch(ahead + i * line_bytes);
-      store_line(to + i * line_bytes, source + i * line_bytes);
-    }
-    to += count * line_bytes;
-    source += count * line_bytes;
-  };
-  store(fetch_own, source + (lines - fetch_own) * line_bytes);
-  store(fetch_next, next.data());
-  for (std::size_t i = fetch_own + fetch_next; i < lines; ++i, to += line_bytes, source += line_bytes) {
-    store_line(to, source);
+/// Copies `count` lines; calls fetch(offset) with the offset in bytes of each before it is copied.
+/// Precondition: `to` begins a line.
+template <typename Fetch>
+void store_lines(std::byte* to, const std::byte* from, std::size_t count, Fetch fetch) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t offset = i * line_bytes;
+    fetch(offset);
+    store_line(to + offset, from + offset);
   }
-  return lines * line_bytes;
+}
+
+inline void store_lines(std::byte* to, const std::byte* from, std::size_t count) noexcept {
+  store_lines(to, from, count, [](std::size_t) {});
 }
 
 /// Makes what was stored visible before anything that follows.

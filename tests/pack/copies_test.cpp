@@ -6,38 +6,41 @@
 
 #include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/prefix_tensors.hpp"
 #include "evenkeel/pack/prefix_token_places.hpp"
 #include "pack/arbitrary.hpp"
 
 // Copies of some megabytes are stored in another way than small ones, in whole cache lines. Rows of any size
-// at any address must come out the same.
+// at any address must come out the same, in both ways.
 
 namespace evenkeel {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t enough = std::size_t{5} << 20;
+constexpr std::size_t few = 20'000;
+constexpr std::size_t many = std::size_t{5} << 20;
 constexpr CpGroup zigzag3{3, CpLayout::zigzag};
 
-struct LargeCase {
+struct CopyCase {
+  std::size_t bytes = 0;  // of the tokens, at least
   std::size_t row_bytes = 0;
   std::size_t misaligned = 0;  // bytes past a boundary of 64 at which the target begins, at least roughly
 };
 
-void PrintTo(const LargeCase& c, std::ostream* out) {
-  *out << c.row_bytes << " bytes a row, offset " << c.misaligned;
+void PrintTo(const CopyCase& c, std::ostream* out) {
+  *out << c.bytes << " bytes, " << c.row_bytes << " bytes a row, offset " << c.misaligned;
 }
 
-class LargeCopies : public testing::TestWithParam<LargeCase> {
+class Copies : public testing::TestWithParam<CopyCase> {
  protected:
   [[nodiscard]] static std::size_t row_bytes() { return GetParam().row_bytes; }
 
-  /// Lengths around 300 with empty and single ones among them, of `enough` bytes in all.
+  /// Lengths around 300 with empty and single ones among them, of as many bytes in all as the case asks for.
   [[nodiscard]] static Lengths lengths() {
     Lengths lengths;
     std::size_t tokens = 0;
-    for (std::size_t i = 0; tokens * row_bytes() < enough; ++i) {
+    for (std::size_t i = 0; tokens * row_bytes() < GetParam().bytes; ++i) {
       const std::size_t length = i % 7 == 3 ? i % 2 : 1 + i * 7919 % 601;
       lengths.push_back(static_cast<std::int64_t>(length));
       tokens += length;
@@ -104,7 +107,7 @@ testing::AssertionResult hold(Target& target, std::span<const std::byte> expecte
   return testing::AssertionFailure() << "byte " << wrong - actual.begin() << " of " << actual.size();
 }
 
-TEST_P(LargeCopies, pack_cut_and_merge_every_row) {
+TEST_P(Copies, pack_cut_and_merge_every_row) {
   const PackedLayout layout(lengths(), 12, zigzag3);
   const Bytes ragged = bytes(layout.num_tokens(), 1);
   const Bytes pad_row = bytes(1, 2);
@@ -133,7 +136,7 @@ TEST_P(LargeCopies, pack_cut_and_merge_every_row) {
   EXPECT_TRUE(hold(merged_together, ragged));
 }
 
-TEST_P(LargeCopies, pack_without_context_parallelism) {
+TEST_P(Copies, pack_without_context_parallelism) {
   const PackedLayout layout(lengths(), 4, {});
   const Bytes ragged = bytes(layout.num_tokens(), 3);
   const Bytes pad_row = bytes(1, 4);
@@ -147,7 +150,7 @@ TEST_P(LargeCopies, pack_without_context_parallelism) {
   EXPECT_TRUE(hold(packed, expected));
 }
 
-TEST_P(LargeCopies, remove_and_restore_padding_on_either_side) {
+TEST_P(Copies, remove_and_restore_padding_on_either_side) {
   const Lengths rows = lengths();
   const std::int64_t seq = std::ranges::max(rows) + 3;
   for (const PaddingSide side : {PaddingSide::right, PaddingSide::left}) {
@@ -177,7 +180,7 @@ TEST_P(LargeCopies, remove_and_restore_padding_on_either_side) {
   }
 }
 
-TEST_P(LargeCopies, move_tokens_from_place_to_place) {
+TEST_P(Copies, move_tokens_from_place_to_place) {
   const Lengths rows = lengths();
   const std::int64_t seq = std::ranges::max(rows);
   const TokenPlaces from(rows, seq, PaddingSide::left);
@@ -195,10 +198,53 @@ TEST_P(LargeCopies, move_tokens_from_place_to_place) {
   EXPECT_TRUE(hold(moved, expected));
 }
 
-INSTANTIATE_TEST_SUITE_P(RowSizes, LargeCopies,
-                         testing::Values(LargeCase{7, 63}, LargeCase{8, 16}, LargeCase{37, 1},
-                                         LargeCase{64, 0}, LargeCase{100, 33}, LargeCase{5003, 7},
-                                         LargeCase{65536, 31}));
+TEST_P(Copies, group_and_ungroup_prefixes_and_suffixes) {
+  const Lengths all = lengths();
+  std::vector<std::vector<std::int64_t>> groups;
+  for (std::size_t i = 0; i + 3 <= all.size(); i += 3) {
+    groups.push_back({all[i] + 1, all[i + 1] + 1, all[i + 2] + 1});
+  }
+  if (groups.empty()) groups.push_back({1, 2, 1});
+  const PrefixLayout layout{PrefixGroups(groups)};
+  const auto rows = [](const TokenPlaces& places) { return places.shape().batch * places.shape().width; };
+  const TokenPlaces& in_prefixes = layout.prefix().target;
+  const TokenPlaces& in_suffixes = layout.suffix().target;
+  const std::int64_t width = layout.grouped().shape().width;
+
+  // Prefixes are padded on the left, suffixes on the right; a group's tokens stand side by side.
+  const Bytes grouped = bytes(rows(layout.grouped()), 8);
+  const Bytes pad_row = bytes(1, 9);
+  Bytes prefixes = repeated(pad_row, rows(in_prefixes));
+  Bytes suffixes = repeated(pad_row, rows(in_suffixes));
+  Bytes regrouped = repeated(pad_row, rows(layout.grouped()));
+  for (std::int64_t g = 0, suffix = 0; g < std::ssize(groups); ++g) {
+    const std::vector<std::int64_t>& group = groups[static_cast<std::size_t>(g)];
+    std::int64_t column = group.front();
+    copy_rows(grouped, g * width, prefixes, (g + 1) * in_prefixes.shape().width - column, column);
+    for (std::size_t member = 1; member < group.size(); column += group[member++]) {
+      copy_rows(grouped, g * width + column, suffixes, suffix++ * in_suffixes.shape().width, group[member]);
+    }
+    copy_rows(grouped, g * width, regrouped, g * width, column);
+  }
+  Target prefix(prefixes.size(), GetParam().misaligned);
+  Target suffix(suffixes.size(), GetParam().misaligned);
+  ungroup(layout, {row_bytes()}, grouped, pad_row, prefix.span(), suffix.span());
+  EXPECT_TRUE(hold(prefix, prefixes));
+  EXPECT_TRUE(hold(suffix, suffixes));
+  Target together(regrouped.size(), GetParam().misaligned);
+  group(layout, {row_bytes()}, prefix.span(), suffix.span(), pad_row, together.span());
+  EXPECT_TRUE(hold(together, regrouped));
+}
+
+INSTANTIATE_TEST_SUITE_P(OfFewBytes, Copies,
+                         testing::Values(CopyCase{few, 1, 3}, CopyCase{few, 2, 1}, CopyCase{few, 4, 63},
+                                         CopyCase{few, 8, 16}, CopyCase{few, 7, 5}, CopyCase{few, 100, 33}));
+
+INSTANTIATE_TEST_SUITE_P(OfManyBytes, Copies,
+                         testing::Values(CopyCase{many, 1, 5}, CopyCase{many, 2, 33}, CopyCase{many, 4, 60},
+                                         CopyCase{many, 7, 63}, CopyCase{many, 8, 16}, CopyCase{many, 37, 1},
+                                         CopyCase{many, 64, 0}, CopyCase{many, 100, 33},
+                                         CopyCase{many, 5003, 7}, CopyCase{many, 65536, 31}));
 
 }  // namespace
 }  // namespace evenkeel

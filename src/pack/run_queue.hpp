@@ -1,0 +1,114 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "streaming.hpp"
+
+namespace evenkeel {
+
+/// Bytes to copy; padding when `from` is null.
+struct SourceRun {
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Runs that wait to be copied while their sources, which lie anywhere, are fetched. Runs of rows are a few
+/// kilobytes long, and the processor's own prefetching starts anew in each: without help every run begins
+/// with a stall. Fetching keeps a fixed distance ahead of copying, over as many runs as that takes, line for
+/// line: a burst would only wait for its own first lines.
+class RunQueue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
+  /// Whether the front has waited for long enough and must go before anything is pushed.
+  [[nodiscard]] bool full() const noexcept {
+    if (empty()) return false;
+    const Waiting& front = at(begin_);
+    return end_ - begin_ == capacity || pushed_ - front.position >= source_bytes(front.run) + distance;
+  }
+  [[nodiscard]] const SourceRun& front() const noexcept { return at(begin_).run; }
+
+  /// Precondition: not full; the run is not empty.
+  void push(const SourceRun& run) noexcept {
+    at(end_++) = {run, pushed_};
+    pushed_ += source_bytes(run);
+    fetch_to_distance();
+  }
+  /// Precondition: not empty.
+  void pop() noexcept {
+    ++begin_;
+    fetch_to_distance();
+  }
+
+  /// Stores lines that belong to the front, and fetches as many of those to come.
+  void store_lines(std::byte* to, const std::byte* from, std::size_t count) noexcept {
+    while (count > 0) {
+      const Lines ahead = next_lines(count);
+      if (ahead.count == 0) return streaming::store_lines(to, from, count);
+      const std::size_t stored = ahead.count;
+      streaming::store_lines(to, from, stored,
+                             [&](std::size_t at) { streaming::fetch_later(ahead.first + at); });
+      to += stored * streaming::line_bytes;
+      from += stored * streaming::line_bytes;
+      count -= stored;
+    }
+  }
+
+ private:
+  /// Covers a memory's latency many times over, for the pages' addresses must be found too, and still leaves
+  /// room in a cache of 256 KiB.
+  static constexpr std::size_t distance = std::size_t{64} << 10;
+  static constexpr std::size_t capacity = 64;
+
+  struct Waiting {
+    SourceRun run;
+    std::size_t position = 0;  // source bytes of all runs before it
+  };
+  struct Lines {
+    const std::byte* first = nullptr;
+    std::size_t count = 0;
+  };
+
+  [[nodiscard]] static std::size_t source_bytes(const SourceRun& run) noexcept {
+    return run.from == nullptr ? 0 : run.bytes;
+  }
+  [[nodiscard]] Waiting& at(std::size_t number) noexcept { return waiting_[number % capacity]; }
+  [[nodiscard]] const Waiting& at(std::size_t number) const noexcept { return waiting_[number % capacity]; }
+
+  /// At most `count` lines of one run that were not fetched before; none when all were.
+  [[nodiscard]] Lines next_lines(std::size_t count) noexcept {
+    while (fetching_ != end_) {
+      const SourceRun& run = at(fetching_).run;
+      const std::size_t bytes = source_bytes(run);
+      if (fetched_ < bytes) {
+        const std::size_t left = (bytes - fetched_ + streaming::line_bytes - 1) / streaming::line_bytes;
+        const Lines lines{run.from + fetched_, std::min(count, left)};
+        fetched_ += lines.count * streaming::line_bytes;
+        return lines;
+      }
+      ++fetching_;
+      fetched_ = 0;
+    }
+    return {};
+  }
+
+  /// Fetches what storing the front's lines left behind: runs are no multiples of lines.
+  void fetch_to_distance() noexcept {
+    const std::size_t goal = (empty() ? pushed_ : at(begin_).position) + distance;
+    while (fetching_ != end_ && at(fetching_).position + fetched_ < goal) {
+      const Lines line = next_lines(1);
+      if (line.count > 0) streaming::fetch_later(line.first);
+    }
+  }
+
+  std::array<Waiting, capacity> waiting_;
+  // Numbers of runs, counted from the first one pushed.
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::size_t fetching_ = 0;
+  std::size_t fetched_ = 0;  // bytes of run fetching_, whole lines
+  std::size_t pushed_ = 0;   // source bytes of all runs
+};
+
+}  // namespace evenkeel
