@@ -135,6 +135,10 @@ class PackBenchmark {
          [=, this](std::size_t i) {
            pack_rows(packed_, only, ragged_of(sources_[i]), {}, ragged_of(targets_[i]));
          }},
+        {"pack, 2 threads",
+         [=, this](std::size_t i) {
+           pack_rows(packed_, only, ragged_of(sources_[i]), {}, ragged_of(targets_[i]), 2);
+         }},
         {"unpack",
          [=, this](std::size_t i) {
            unpack_rows(packed_, only, ragged_of(sources_[i]), ragged_of(targets_[i]));
@@ -142,6 +146,10 @@ class PackBenchmark {
         {"zigzag cut, all ranks at once",
          [this](std::size_t i) {
            pack_all_ranks(cut_, ragged_of(sources_[i]), {}, parts_of(targets_[i], options_.cp));
+         }},
+        {"zigzag cut, all ranks at once, 2 threads",
+         [this](std::size_t i) {
+           pack_all_ranks(cut_, ragged_of(sources_[i]), {}, parts_of(targets_[i], options_.cp), 2);
          }},
         {"zigzag cut, rank by rank",
          [this](std::size_t i) {
@@ -277,18 +285,23 @@ class PackBenchmark {
     const auto our_ms = [&](std::string_view name) {
       return 1e3 * median(std::ranges::find(ours, name, &Samples::name)->seconds);
     };
-    Table table(
-        "torch",
-        "Loops over sequences in PyTorch " + answer.value.at("version").get<std::string>() +
-            ", one thread, the same lengths in the same run",
-        {{"case", "loop"}, {"torch_ms", "torch, ms", 3}, {"ours_ms", "ours, ms", 3}, {"speed", "x", 1}});
-    const auto add = [&](const char* loop, const char* torch, const char* ours_name) {
-      table.add({loop, torch_ms(torch), our_ms(ours_name), torch_ms(torch) / our_ms(ours_name)});
+    Table table("torch",
+                "Loops over sequences in PyTorch " + answer.value.at("version").get<std::string>() +
+                    ", one thread, the same lengths in the same run",
+                {{"case", "loop"},
+                 {"torch_ms", "torch, ms", 3},
+                 {"ours_name", "ours"},
+                 {"ours_ms", "ours, ms", 3},
+                 {"speed", "x", 1}});
+    const auto add = [&](const char* loop, const char* torch, const std::string& ours_name) {
+      table.add({loop, torch_ms(torch), ours_name, our_ms(ours_name), torch_ms(torch) / our_ms(ours_name)});
     };
     add("one copy (no loop)", "copy", "memcpy");
-    add("copy each sequence to its place", "pack_into", "pack");
-    add("pad each sequence, cat", "pad_and_cat", "pack");
-    add("pad, slice and cat, all zigzag ranks", "zigzag", "zigzag cut, all ranks at once");
+    for (const std::string threads : {"", ", 2 threads"}) {
+      add("copy each sequence to its place", "pack_into", "pack" + threads);
+      add("pad each sequence, cat", "pad_and_cat", "pack" + threads);
+      add("pad, slice and cat, all zigzag ranks", "zigzag", "zigzag cut, all ranks at once" + threads);
+    }
     report.tables.push_back(std::move(table));
   }
 

@@ -8,6 +8,7 @@
 #include "row_fill.hpp"
 #include "row_writer.hpp"
 #include "run_copy.hpp"
+#include "shared_work.hpp"
 
 namespace evenkeel {
 namespace {
@@ -48,69 +49,87 @@ std::size_t ragged_offset(const PackedLayout& layout, const PackedRun& run, std:
   return static_cast<std::size_t>(row) * row_bytes;
 }
 
+/// Where the first of some sequences begins among a rank's rows, in bytes.
+std::size_t local_offset(const PackedLayout& layout, SequenceRange sequences, std::size_t row_bytes) {
+  const bool none = sequences.begin == layout.size();
+  return bytes_of(none ? layout.local_rows() : layout.local_range(sequences.begin).begin, row_bytes);
+}
+
 }  // namespace
 
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
-               std::span<const std::byte> pad_row, std::span<std::byte> local) {
+               std::span<const std::byte> pad_row, std::span<std::byte> local, std::int64_t threads) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
   if (local.empty()) return;
   const RowFill fill(pad_row, row_bytes);
   const Sources sources = layout.cp().size == 1 ? Sources::consecutive : Sources::scattered;
-  RowWriter writer(local.data(), local.size(), fill, sources);
-  walk_packed_rows(
-      layout, rank,
-      [&](const PackedRun& run) {
-        writer.copy(ragged.data() + ragged_offset(layout, run, row_bytes),
-                    bytes_of(run.sequence.size(), row_bytes));
-      },
-      [&](RowRange pad) { writer.pad(pad.size()); });
+  share_sequences(layout, threads, local.size(), [&](SequenceRange part) {
+    RowWriter writer(local.data() + local_offset(layout, part, row_bytes), local.size(), fill, sources);
+    walk_packed_rows(
+        layout, rank, part,
+        [&](const PackedRun& run) {
+          writer.copy(ragged.data() + ragged_offset(layout, run, row_bytes),
+                      bytes_of(run.sequence.size(), row_bytes));
+        },
+        [&](RowRange pad) { writer.pad(pad.size()); });
+  });
 }
 
 void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,
-                    std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals) {
+                    std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals,
+                    std::int64_t threads) {
   const std::size_t row_bytes = checked_row_bytes_of_all(layout, ragged.size(), locals);
   if (locals.front().empty()) return;
   const RowFill fill(pad_row, row_bytes);
-  std::deque<RowWriter> writers;  // they cannot move
-  for (const std::span<std::byte> local : locals) {
-    writers.emplace_back(local.data(), locals.size() * local.size(), fill, Sources::consecutive);
-  }
-  walk_all_ranks(
-      layout,
-      [&](CpRank rank, const PackedRun& run) {
-        writers[rank.index()].copy(ragged.data() + ragged_offset(layout, run, row_bytes),
-                                   bytes_of(run.sequence.size(), row_bytes));
-      },
-      [&](CpRank rank, RowRange pad) { writers[rank.index()].pad(pad.size()); });
+  const std::size_t bytes = locals.size() * locals.front().size();
+  share_sequences(layout, threads, bytes, [&](SequenceRange part) {
+    std::deque<RowWriter> writers;  // they cannot move
+    for (const std::span<std::byte> local : locals) {
+      writers.emplace_back(local.data() + local_offset(layout, part, row_bytes), bytes, fill,
+                           Sources::consecutive);
+    }
+    walk_all_ranks(
+        layout, part,
+        [&](CpRank rank, const PackedRun& run) {
+          writers[rank.index()].copy(ragged.data() + ragged_offset(layout, run, row_bytes),
+                                     bytes_of(run.sequence.size(), row_bytes));
+        },
+        [&](CpRank rank, RowRange pad) { writers[rank.index()].pad(pad.size()); });
+  });
 }
 
 void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
-                 std::span<std::byte> ragged) {
+                 std::span<std::byte> ragged, std::int64_t threads) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
   if (ragged.empty()) return;
-  RunCopier copy(local.size());
-  walk_packed_rows(
-      layout, rank,
-      [&](const PackedRun& run) {
-        copy(ragged.data() + ragged_offset(layout, run, row_bytes),
-             local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
-      },
-      pass_by);
+  share_sequences(layout, threads, local.size(), [&](SequenceRange part) {
+    RunCopier copy(local.size());
+    walk_packed_rows(
+        layout, rank, part,
+        [&](const PackedRun& run) {
+          copy(ragged.data() + ragged_offset(layout, run, row_bytes),
+               local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
+        },
+        pass_by);
+  });
 }
 
 void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<const std::byte>> locals,
-                      std::span<std::byte> ragged) {
+                      std::span<std::byte> ragged, std::int64_t threads) {
   const std::size_t row_bytes = checked_row_bytes_of_all(layout, ragged.size(), locals);
   if (ragged.empty()) return;
   const RowFill no_fill({}, row_bytes);
-  RowWriter writer(ragged.data(), ragged.size(), no_fill, Sources::consecutive);
-  walk_all_ranks(
-      layout,
-      [&](CpRank rank, const PackedRun& run) {
-        writer.copy(locals[rank.index()].data() + bytes_of(run.local, row_bytes),
-                    bytes_of(run.sequence.size(), row_bytes));
-      },
-      pass_by);
+  share_sequences(layout, threads, ragged.size(), [&](SequenceRange part) {
+    const std::size_t first = bytes_of(layout.cu_seqlens()[static_cast<std::size_t>(part.begin)], row_bytes);
+    RowWriter writer(ragged.data() + first, ragged.size(), no_fill, Sources::consecutive);
+    walk_all_ranks(
+        layout, part,
+        [&](CpRank rank, const PackedRun& run) {
+          writer.copy(locals[rank.index()].data() + bytes_of(run.local, row_bytes),
+                      bytes_of(run.sequence.size(), row_bytes));
+        },
+        pass_by);
+  });
 }
 
 void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,

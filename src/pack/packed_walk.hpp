@@ -7,15 +7,26 @@
 
 namespace evenkeel {
 
-/// Visits all local rows of a CP rank in order: run(PackedRun) for true tokens, as packed_runs lists them,
-/// and pad(RowRange) for the stretches of local rows between, before and after them. Neither is ever empty.
-/// Every function of this room that reads or writes packed rows goes this way, so that none can disagree, and
-/// none needs memory for the list.
+/// Sequences [begin, end) of a layout.
+struct SequenceRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+[[nodiscard]] inline SequenceRange all_sequences(const PackedLayout& layout) noexcept {
+  return {0, layout.size()};
+}
+
+/// Visits all local rows of a CP rank in order, of some sequences: run(PackedRun) for true tokens, as
+/// packed_runs lists them, and pad(RowRange) for the stretches of local rows between, before and after them.
+/// Neither is ever empty. Every function of this room that reads or writes packed rows goes this way, so that
+/// none can disagree, and none needs memory for the list.
 template <typename Run, typename Pad>
-void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad) {
-  std::int64_t local = 0;
-  std::int64_t covered = 0;
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
+void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange sequences, Run run, Pad pad) {
+  if (sequences.begin == sequences.end) return;
+  std::int64_t local = layout.local_range(sequences.begin).begin;
+  std::int64_t covered = local;
+  for (std::int64_t i = sequences.begin; i < sequences.end; ++i) {
     const std::int64_t length = layout.length(i);
     for (const RowRange& rows : cp_runs(layout.aligned_length(i), layout.cp(), rank)) {
       const RowRange true_rows{rows.begin, std::min(rows.end, length)};
@@ -30,14 +41,20 @@ void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad)
   if (covered < local) pad(RowRange{covered, local});
 }
 
-/// Visits the rows of all CP ranks in the order of the sequences' rows, so that ragged rows are read once
+/// The same for all sequences.
+template <typename Run, typename Pad>
+void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad) {
+  walk_packed_rows(layout, rank, all_sequences(layout), run, pad);
+}
+
+/// Visits the rows of all CP ranks in the order of these sequences' rows, so that ragged rows are read once
 /// from front to back: run(CpRank, PackedRun) for true tokens, pad(CpRank, RowRange) for the rank's local
 /// rows that hold none. Runs are chunks: two that are neighbours on their rank come one by one.
 template <typename Run, typename Pad>
-void walk_all_ranks(const PackedLayout& layout, Run run, Pad pad) {
+void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run, Pad pad) {
   const CpGroup cp = layout.cp();
   const std::int64_t chunks = cp.chunks();
-  for (std::int64_t i = 0; i < layout.size(); ++i) {
+  for (std::int64_t i = sequences.begin; i < sequences.end; ++i) {
     const std::int64_t length = layout.length(i);
     const std::int64_t chunk = layout.aligned_length(i) / chunks;
     const std::int64_t local_begin = layout.local_range(i).begin;

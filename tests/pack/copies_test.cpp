@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
 #include "evenkeel/pack/prefix_tensors.hpp"
@@ -148,6 +149,41 @@ TEST_P(Copies, pack_without_context_parallelism) {
   Target packed(expected.size(), GetParam().misaligned);
   pack_rows(layout, CpRank{0}, ragged, pad_row, packed.span());
   EXPECT_TRUE(hold(packed, expected));
+}
+
+TEST_P(Copies, are_the_same_bytes_however_many_threads_share_them) {
+  const PackedLayout layout(lengths(), 12, zigzag3);
+  const Bytes ragged = bytes(layout.num_tokens(), 1);
+  const Bytes pad_row = bytes(1, 2);
+  const auto local_bytes = static_cast<std::size_t>(layout.local_rows()) * row_bytes();
+  std::vector<Bytes> alone(3, Bytes(local_bytes));
+  for (const CpRank rank : all_ranks(zigzag3)) pack_rows(layout, rank, ragged, pad_row, alone[rank.index()]);
+  for (const std::int64_t threads : {2, 3, 8}) {
+    std::vector<Target> together(3, Target(local_bytes, GetParam().misaligned));
+    std::vector<std::span<std::byte>> buffers;
+    for (Target& target : together) buffers.push_back(target.span());
+    pack_all_ranks(layout, ragged, pad_row, buffers, threads);
+    Target merged(ragged.size(), GetParam().misaligned);
+    for (const CpRank rank : all_ranks(zigzag3)) {
+      Target one(local_bytes, GetParam().misaligned);
+      pack_rows(layout, rank, ragged, pad_row, one.span(), threads);
+      EXPECT_TRUE(hold(one, alone[rank.index()]));
+      EXPECT_TRUE(hold(together[rank.index()], alone[rank.index()]));
+      unpack_rows(layout, rank, one.span(), merged.span(), threads);
+    }
+    EXPECT_TRUE(hold(merged, ragged));
+    Target merged_together(ragged.size(), GetParam().misaligned);
+    unpack_all_ranks(layout, std::vector<std::span<const std::byte>>(buffers.begin(), buffers.end()),
+                     merged_together.span(), threads);
+    EXPECT_TRUE(hold(merged_together, ragged));
+  }
+}
+
+TEST(SharedCopies, refuse_to_be_shared_by_no_thread) {
+  const PackedLayout layout(Lengths{5}, 1, {});
+  Bytes rows(5);
+  Bytes packed(5);
+  EXPECT_THROW(pack_rows(layout, CpRank{0}, rows, {}, packed, 0), InputError);
 }
 
 TEST_P(Copies, remove_and_restore_padding_on_either_side) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "evenkeel/batch/field.hpp"
@@ -15,27 +16,31 @@ namespace evenkeel {
 ///
 /// `ragged` holds the sequences' true rows back to back (num_tokens * row_bytes bytes); `local` holds one CP
 /// rank's rows (local_rows * row_bytes bytes). Wrong sizes throw InputError.
+///
+/// `threads` is the most threads that share a call's sequences, the caller among them, where a rank has cores
+/// to spare: one for each MiB at most. They start and end with the call; bytes do not depend on them.
 
 /// Ragged rows -> the packed, cut rows of CP rank `rank`. Pad rows are filled with `pad_row` (row_bytes
 /// bytes; empty means zeros).
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
-               std::span<const std::byte> pad_row, std::span<std::byte> local);
+               std::span<const std::byte> pad_row, std::span<std::byte> local, std::int64_t threads = 1);
 
 /// The same for all CP ranks at once, one buffer a rank: the ragged rows are read once, front to back, which
 /// is faster than reading every rank's chunks out of them in turn. Throws InputError unless there are cp.size
 /// buffers of local_rows * row_bytes bytes each.
 void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,
-                    std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals);
+                    std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals,
+                    std::int64_t threads = 1);
 
 /// The inverse on one rank: its packed rows -> its share of the ragged rows; rows of other CP ranks stay
 /// untouched, so that calling it for every rank merges and unpacks.
 void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
-                 std::span<std::byte> ragged);
+                 std::span<std::byte> ragged, std::int64_t threads = 1);
 
 /// The inverse over all CP ranks at once: merges and unpacks. The ragged rows are written once, front to
 /// back. Throws InputError as pack_all_ranks does.
 void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<const std::byte>> locals,
-                      std::span<std::byte> ragged);
+                      std::span<std::byte> ragged, std::int64_t threads = 1);
 
 /// Fills only the pad rows of `local`, leaving true rows alone: for buffers that an exchange fills.
 void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,
