@@ -110,9 +110,7 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
 }  // namespace
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
-    : mesh_(world, config.grid(world.size())),
-      config_(config),
-      dp_of_rank_(dp_of_ranks(mesh_.grid())) {
+    : mesh_(world, config.grid(world.size())), config_(config), dp_of_rank_(dp_of_ranks(mesh_.grid())) {
   plan_settings().validate();
   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
   prepare_exchange(mesh_.world(), exchange_options());
@@ -203,7 +201,8 @@ RaggedBatch DataService::collect(const Step& step, const StepResults& results) c
 }
 
 ExchangeOptions DataService::exchange_options() const noexcept {
-  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies};
+  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies,
+          config_.exchange.aggregate};
 }
 
 void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const {
@@ -268,10 +267,7 @@ void DataService::add_fields(Step& step, const PlanSettings& settings, const Rag
       step.micro_batches[m].fields.push_back(std::move(column));
     }
   }
-  step.volume.sent += volume.sent;
-  step.volume.kept += volume.kept;
-  step.volume.between_nodes += volume.between_nodes;
-  step.volume.copied += volume.copied;
+  step.volume += volume;
 }
 
 void DataService::weigh(Step& step, const PlanSettings& settings) const {
