@@ -60,7 +60,7 @@ Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
   column.own_.resize(column.offset_of(rows));
 #ifndef NDEBUG
   // New memory is zero more often than not, which would hide rows that nobody wrote.
-  if (rows > 0) std::memset(column.own_.data(), 0xA5, column.own_.size());
+  if (!column.own_.empty()) std::memset(column.own_.data(), 0xA5, column.own_.size());
 #endif
   return column;
 }

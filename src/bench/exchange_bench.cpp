@@ -82,7 +82,7 @@ Table speeds(std::span<const Samples> samples, std::int64_t bytes) {
 
 Report bench_exchange(const boost::mpi::communicator& world, const TransferOptions& options) {
   TransferJob job(world, options);
-  const TimedStep first = job.step(ExchangePath::automatic);
+  const TimedStep first = job.step();
   const std::int64_t received =
       std::accumulate(first.bytes_from.begin(), first.bytes_from.end(), std::int64_t{0});
   PlainAlltoallv plain(world, first.bytes_from);
@@ -93,9 +93,9 @@ Report bench_exchange(const boost::mpi::communicator& world, const TransferOptio
   race.add("memcpy on all ranks",
            [&] { return seconds_of([&] { std::memcpy(target.data(), source.data(), source.size()); }); });
   race.add("MPI_Alltoallv, buffer to buffer", [&] { return seconds_of([&] { plain.run(); }); });
-  for (const NamedPath& path : exchange_paths()) {
+  for (const NamedPath& path : exchange_paths(job.has_several_nodes())) {
     race.add(fmt::format("evenkeel {}, into packed tensors", path.name),
-             [&job, path] { return exchange_seconds(job.step(path.path)); });
+             [&job, path] { return exchange_seconds(job.step(path.exchange)); });
   }
   const std::vector<Samples> samples = race.run(options.rounds);
   const auto total = boost::mpi::all_reduce(world, received, std::plus<std::int64_t>());

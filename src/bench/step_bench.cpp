@@ -116,7 +116,7 @@ Report bench_step(const boost::mpi::communicator& world, const TransferOptions& 
   std::vector<std::vector<Phase>> rounds;
   std::int64_t micro_batches = 0;
   for (int round = -1; round < options.rounds; ++round) {
-    const TimedStep step = job.step(ExchangePath::automatic);
+    const TimedStep step = job.step();
     const std::vector<std::vector<double>> by_rank = at_first_rank(world, seconds_of_phases(step));
     if (round >= 0 && world.rank() == 0) rounds.push_back(rows_of(by_rank));
     micro_batches = step.micro_batches;

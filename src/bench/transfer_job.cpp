@@ -19,10 +19,10 @@ namespace {
 constexpr LogNormal lengths{7.5, 1.0, 64, 8192};
 constexpr const char* payload_field = "payload";
 
-Config config_for(const TransferOptions& options, ExchangePath path) {
+Config config_for(const TransferOptions& options, const ExchangeConfig& exchange) {
   Config config;
   config.micro_batch.max_tokens = options.cap;
-  config.exchange.path = path;
+  config.exchange = exchange;
   return config;
 }
 
@@ -40,11 +40,15 @@ RaggedBatch made_up_samples(int rank, std::int64_t count, std::int64_t longest) 
 
 }  // namespace
 
-std::span<const NamedPath> exchange_paths() {
-  static constexpr NamedPath paths[] = {{"automatic", ExchangePath::automatic},
-                                        {"point-to-point", ExchangePath::point_to_point},
-                                        {"alltoallv", ExchangePath::alltoallv}};
-  return paths;
+std::span<const NamedPath> exchange_paths(bool several_nodes) {
+  constexpr TensorParallelCopies own = TensorParallelCopies::own;
+  static constexpr NamedPath paths[] = {
+      {"automatic", {}},
+      {"point-to-point", {ExchangePath::point_to_point}},
+      {"alltoallv", {ExchangePath::alltoallv}},
+      {"automatic, always by leaders", {ExchangePath::automatic, own, NodeAggregation::always}},
+      {"automatic, never by leaders", {ExchangePath::automatic, own, NodeAggregation::never}}};
+  return std::span(paths).first(several_nodes ? 5 : 3);
 }
 
 TransferJob::TransferJob(const boost::mpi::communicator& world, const TransferOptions& options)
@@ -70,14 +74,14 @@ std::int64_t TransferJob::payload_bytes() const noexcept {
   return mine_.num_tokens() * static_cast<std::int64_t>(bytes_per_token_);
 }
 
-DataService& TransferJob::service(ExchangePath path) {
-  const auto known = std::ranges::find(services_, path, &std::pair<ExchangePath, DataService>::first);
+DataService& TransferJob::service(const ExchangeConfig& exchange) {
+  const auto known = std::ranges::find(services_, exchange, &std::pair<ExchangeConfig, DataService>::first);
   if (known != services_.end()) return known->second;
-  return services_.emplace_back(path, DataService(world_, config_for(options_, path))).second;
+  return services_.emplace_back(exchange, DataService(world_, config_for(options_, exchange))).second;
 }
 
-TimedStep TransferJob::step(ExchangePath path) {
-  DataService& service = this->service(path);
+TimedStep TransferJob::step(const ExchangeConfig& exchange) {
+  DataService& service = this->service(exchange);
   TimedStep timed;
   Step step;
   RaggedBatch mine = mine_;
@@ -97,7 +101,7 @@ TimedStep TransferJob::step(ExchangePath path) {
 }
 
 double TransferJob::seconds_to_plan() {
-  DataService& service = this->service(ExchangePath::automatic);
+  DataService& service = this->service({});
   const PlanSettings settings = service.plan_settings();
   const DpRank rank{service.mesh().here().dp};
   world_.barrier();
@@ -112,7 +116,7 @@ double TransferJob::seconds_to_plan() {
 }
 
 Prefetcher TransferJob::prefetch(std::int64_t depth, std::int64_t steps) const {
-  Config config = config_for(options_, ExchangePath::automatic);
+  Config config = config_for(options_, {});
   config.exchange.prefetch = depth;
   return {world_, config, steps, [this](std::int64_t) { return mine_; }};
 }

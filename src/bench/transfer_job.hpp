@@ -20,10 +20,10 @@ struct TimedStep {
 
 struct NamedPath {
   const char* name;
-  ExchangePath path;
+  ExchangeConfig exchange;
 };
-/// Every way to exchange there is.
-[[nodiscard]] std::span<const NamedPath> exchange_paths();
+/// Every way to exchange there is; those that only differ between nodes last.
+[[nodiscard]] std::span<const NamedPath> exchange_paths(bool several_nodes);
 
 /// Samples with tokens and one wide field, so that every rank holds about the bytes that were asked for. The
 /// service for benchmarks of moving bytes.
@@ -32,8 +32,8 @@ class TransferJob {
   /// Collective over `world`, which must outlive it.
   TransferJob(const boost::mpi::communicator& world, const TransferOptions& options);
 
-  /// Collective: one step over all samples by this path, which all ranks begin together.
-  [[nodiscard]] TimedStep step(ExchangePath path);
+  /// Collective: one step over all samples, exchanged so, which all ranks begin together.
+  [[nodiscard]] TimedStep step(const ExchangeConfig& exchange = {});
 
   /// Collective: seconds that everything before the exchange takes this rank when nothing follows, all ranks
   /// beginning together. In a step the first ranks through go on, and where ranks outnumber cores the others
@@ -44,6 +44,8 @@ class TransferJob {
   /// rank's samples. The job must outlive it.
   [[nodiscard]] Prefetcher prefetch(std::int64_t depth, std::int64_t steps) const;
 
+  /// Whether ranks of different nodes take part.
+  [[nodiscard]] bool has_several_nodes() const noexcept { return node_.size() < world_.size(); }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return samples_per_rank_ * world_.size(); }
   /// Of this rank's samples.
   [[nodiscard]] std::int64_t payload_bytes() const noexcept;
@@ -51,7 +53,7 @@ class TransferJob {
   [[nodiscard]] std::int64_t tokens() const noexcept { return mine_.num_tokens(); }
 
  private:
-  [[nodiscard]] DataService& service(ExchangePath path);
+  [[nodiscard]] DataService& service(const ExchangeConfig& exchange);
 
   const boost::mpi::communicator& world_;
   boost::mpi::communicator node_;
@@ -59,7 +61,7 @@ class TransferJob {
   std::int64_t samples_per_rank_;
   std::size_t bytes_per_token_ = 0;
   RaggedBatch mine_;
-  std::vector<std::pair<ExchangePath, DataService>> services_;
+  std::vector<std::pair<ExchangeConfig, DataService>> services_;
 };
 
 /// Collective: every rank's values at rank 0, a list a rank; nothing elsewhere.

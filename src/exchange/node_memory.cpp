@@ -18,6 +18,7 @@
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/mesh/nodes.hpp"
+#include "exchange/kept_with.hpp"
 
 namespace evenkeel {
 namespace {
@@ -42,22 +43,6 @@ std::vector<Introduction> gather(const boost::mpi::communicator& node, const Int
       MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof(Introduction), MPI_BYTE, MPI_Comm(node)),
       "MPI_Allgather");
   return all;
-}
-
-int delete_node_memory(MPI_Comm, int, void* memory, void*) {
-  const std::unique_ptr<NodeMemory> last(static_cast<NodeMemory*>(memory));
-  return MPI_SUCCESS;
-}
-
-// The key under which communicators keep theirs. A duplicate makes its own.
-int communicator_key() {
-  static const int key = [] {
-    int made = MPI_KEYVAL_INVALID;
-    check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_node_memory, &made, nullptr),
-              "MPI_Comm_create_keyval");
-    return made;
-  }();
-  return key;
 }
 
 [[noreturn]] void throw_unreadable(pid_t process, const std::string& what) {
@@ -86,11 +71,14 @@ MappedFile::~MappedFile() {
   munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+HeapBytes heap_bytes(std::size_t bytes) {
+  return {static_cast<std::byte*>(SharedHeap::of_process().allocate(bytes)), ReleaseToHeap{bytes}};
+}
+
 SharedBuffer::SharedBuffer(std::size_t bytes) {
   const std::size_t size = std::max(bytes, SharedHeap::smallest_block);
-  SharedHeap& heap = SharedHeap::of_process();
-  data_ = {static_cast<std::byte*>(heap.allocate(size)), ReleaseToHeap{size}};
-  const std::optional<SharedHeap::Place> place = heap.find(data_.get(), size);
+  data_ = heap_bytes(size);
+  const std::optional<SharedHeap::Place> place = SharedHeap::of_process().find(data_.get(), size);
   if (!place) {
     throw LimitError("shared memory", "the system gives no memory file of " + std::to_string(size) + " bytes",
                      "Raise the limits on memory and on open files, or set exchange.path: point-to-point");
@@ -99,14 +87,7 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
 }
 
 NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
-  void* kept = nullptr;
-  int found = 0;
-  check_mpi(MPI_Comm_get_attr(comm, communicator_key(), static_cast<void*>(&kept), &found),
-            "MPI_Comm_get_attr");
-  if (found != 0) return *static_cast<NodeMemory*>(kept);
-  std::unique_ptr<NodeMemory> made(new NodeMemory(comm));
-  check_mpi(MPI_Comm_set_attr(comm, communicator_key(), made.get()), "MPI_Comm_set_attr");
-  return *made.release();  // from here on the communicator's
+  return kept_with<NodeMemory>(comm, [&] { return std::unique_ptr<NodeMemory>(new NodeMemory(comm)); });
 }
 
 NodeMemory::NodeMemory(const boost::mpi::communicator& comm)

@@ -37,7 +37,12 @@ struct ReleaseToHeap {
   void operator()(std::byte* data) const noexcept { SharedHeap::of_process().deallocate(data, bytes); }
 };
 
-/// Uninitialised memory of the process's shared heap.
+using HeapBytes = std::unique_ptr<std::byte, ReleaseToHeap>;
+
+/// Uninitialised memory of the process's shared heap, which others can read if the system lets them.
+[[nodiscard]] HeapBytes heap_bytes(std::size_t bytes);
+
+/// Uninitialised memory of the process's shared heap that others can read.
 class SharedBuffer {
  public:
   SharedBuffer() = default;
@@ -48,7 +53,7 @@ class SharedBuffer {
   [[nodiscard]] const SharedHeap::Place& place() const noexcept { return place_; }
 
  private:
-  std::unique_ptr<std::byte, ReleaseToHeap> data_;
+  HeapBytes data_;
   SharedHeap::Place place_;
 };
 

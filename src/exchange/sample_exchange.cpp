@@ -224,6 +224,16 @@ bool stands_at(const StepTransfer& step, std::span<const MovedField> fields, con
 
 }  // namespace
 
+ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept {
+  sent += other.sent;
+  between_nodes += other.between_nodes;
+  kept += other.kept;
+  copied += other.copied;
+  passed_on += other.passed_on;
+  messages += other.messages;
+  return *this;
+}
+
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
                                 std::vector<PackedMicroBatch>& packed) {
@@ -245,9 +255,11 @@ ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
   const std::vector<BlockList> sends = outgoing(mesh, step, frame, recipients, parcels);
   std::vector<BlockList> receives(sends.size());
   if (twins.receives) receives = incoming(mesh, parcels, *consumer);
-  exchange_messages(mesh.world(), sends, receives, options);
+  const MessageTraffic traffic = exchange_messages(mesh.world(), sends, receives, options);
 
   ExchangeVolume volume = volume_of(mesh, sends);
+  volume.passed_on = traffic.passed_on;
+  volume.messages = traffic.between_nodes;
   std::optional<ErrorReport> error;
   if (in_common == nullptr) {
     error = try_locally([&] { volume.copied = copy_to_twins(twins, *consumer, sizes, options); });

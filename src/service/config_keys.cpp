@@ -4,6 +4,8 @@
 #include <cassert>
 #include <iterator>
 
+#include "evenkeel/exchange/node_aggregation.hpp"
+
 namespace evenkeel::config_detail {
 namespace {
 
@@ -298,6 +300,9 @@ Keys exchange_keys() {
                                     {"alltoallv", ExchangePath::alltoallv}});
   const Choice<TensorParallelCopies> copies(
       {{"own", TensorParallelCopies::own}, {"shared", TensorParallelCopies::shared}});
+  const Choice<NodeAggregation> aggregation({{"auto", NodeAggregation::automatic},
+                                             {"always", NodeAggregation::always},
+                                             {"never", NodeAggregation::never}});
   return {
       key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
           "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
@@ -306,6 +311,11 @@ Keys exchange_keys() {
           "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
           "the first: one copy in memory, which trainers must not write through pointers they made "
           "writable."),
+      key("exchange.aggregate", &Config::exchange, &ExchangeConfig::aggregate, aggregation,
+          "Ranks of a node send what goes to another node through one of them, in one message: when their "
+          "messages are small in the mean, of " +
+              std::to_string(small_message_bytes) +
+              " bytes or less; whenever it fits the leaders' memory; or never."),
       key("exchange.prefetch", &Config::exchange, &ExchangeConfig::prefetch,
           Integer<Int64>{0, most_prefetched},
           "Steps that are made ready ahead of the trainer, by a thread where MPI permits threads; 0 is none. "

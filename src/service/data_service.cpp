@@ -248,7 +248,8 @@ RaggedBatch DataService::collect(const Step& step, const StepResults& results) c
 }
 
 ExchangeOptions DataService::exchange_options() const noexcept {
-  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies};
+  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies,
+          config_.exchange.aggregate};
 }
 
 void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const {
@@ -315,10 +316,7 @@ void DataService::add_fields(Step& step, const PlanSettings& settings, const Rag
       step.micro_batches[m].fields.push_back(std::move(column));
     }
   }
-  step.volume.sent += volume.sent;
-  step.volume.kept += volume.kept;
-  step.volume.between_nodes += volume.between_nodes;
-  step.volume.copied += volume.copied;
+  step.volume += volume;
 }
 
 void DataService::weigh(Step& step, const PlanSettings& settings) const {

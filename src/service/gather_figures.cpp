@@ -15,12 +15,12 @@ namespace evenkeel {
 namespace {
 
 // Sums on rank 0 over all ranks. Other ranks get what they brought.
-std::array<std::int64_t, 4> sum_of_volumes(const boost::mpi::communicator& world,
-                                           const ExchangeVolume& mine) {
-  const std::array<std::int64_t, 4> values{mine.sent, mine.between_nodes, mine.kept, mine.copied};
-  std::array<std::int64_t, 4> sums{};
-  boost::mpi::reduce(world, values.data(), 4, sums.data(), std::plus<>(), 0);
-  return sums;
+ExchangeVolume sum_of_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine) {
+  const std::array<std::int64_t, 6> values{mine.sent,   mine.between_nodes, mine.kept,
+                                           mine.copied, mine.passed_on,     mine.messages};
+  std::array<std::int64_t, 6> sums{};
+  boost::mpi::reduce(world, values.data(), 6, sums.data(), std::plus<>(), 0);
+  return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
 }
 
 // The most memory of any rank's columns, on rank 0.
@@ -122,7 +122,7 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
 }  // namespace
 
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
-  const std::array<std::int64_t, 4> volumes = sum_of_volumes(mesh.world(), step.volume);
+  const ExchangeVolume volume = sum_of_volumes(mesh.world(), step.volume);
   StepFigures figures;
   figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
@@ -139,10 +139,12 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.cost = step.cost;
   figures.cost_is_measured = settings.balance.measured.has_value();
   figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
-  figures.bytes_sent = volumes[0];
-  figures.bytes_between_nodes = volumes[1];
-  figures.bytes_kept = volumes[2];
-  figures.bytes_copied = volumes[3];
+  figures.bytes_sent = volume.sent;
+  figures.bytes_between_nodes = volume.between_nodes;
+  figures.bytes_kept = volume.kept;
+  figures.bytes_copied = volume.copied;
+  figures.bytes_passed_on = volume.passed_on;
+  figures.messages_between_nodes = volume.messages;
   return figures;
 }
 

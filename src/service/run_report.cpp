@@ -32,6 +32,8 @@ struct Totals {
     between_nodes += s.bytes_between_nodes;
     kept += s.bytes_kept;
     copied += s.bytes_copied;
+    passed_on += s.bytes_passed_on;
+    messages += s.messages_between_nodes;
     most_memory = std::max(most_memory, s.column_bytes);
     seconds.read += s.seconds.read;
     seconds.gather += s.seconds.gather;
@@ -44,7 +46,8 @@ struct Totals {
 
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
   std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
-  std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0, most_memory = 0;
+  std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0, passed_on = 0, messages = 0;
+  std::int64_t most_memory = 0;
   std::optional<SharingSavings> sharing;
   std::int64_t repeated_by_cap = 0;
   PhaseSeconds seconds;
@@ -156,6 +159,8 @@ std::string sharing_rows(const Totals& t) {
 std::string traffic_rows(const Totals& t) {
   return row("bytes between ranks",
              fmt::format("{}, {} of them between nodes", bytes_text(t.sent), bytes_text(t.between_nodes))) +
+         row("messages between nodes",
+             fmt::format("{}; leaders passed on {}", grouped(t.messages), bytes_text(t.passed_on))) +
          row("bytes a rank kept", bytes_text(t.kept)) +
          row("bytes of model-parallel copies", bytes_text(t.copied)) +
          row("most memory of tensors on a rank", bytes_text(t.most_memory)) +
@@ -225,7 +230,9 @@ nlohmann::json json_of(const StepFigures& f) {
            {{"sent", f.bytes_sent},
             {"between_nodes", f.bytes_between_nodes},
             {"kept", f.bytes_kept},
-            {"copied", f.bytes_copied}}},
+            {"copied", f.bytes_copied},
+            {"passed_on", f.bytes_passed_on}}},
+          {"messages_between_nodes", f.messages_between_nodes},
           {"column_bytes", f.column_bytes},
           {"seconds", json_of(f.seconds)},
           {"waited_seconds", f.waited},

@@ -1,3 +1,5 @@
+#include <set>
+
 #include "evenkeel/exchange/recipients.hpp"
 #include "made_up_step.hpp"
 
@@ -43,6 +45,10 @@ TEST_P(SampleExchange, hands_every_place_of_every_mesh_exactly_its_rows) {
 
 constexpr std::int64_t short_message = 101;  // bytes: less than most samples have
 
+ExchangeOptions by_leaders(ExchangePath path, std::int64_t max_message_bytes = default_max_message_bytes) {
+  return {path, max_message_bytes, TensorParallelCopies::own, NodeAggregation::always};
+}
+
 INSTANTIATE_TEST_SUITE_P(
     BackEnds, SampleExchange,
     testing::Values(
@@ -58,7 +64,16 @@ INSTANTIATE_TEST_SUITE_P(
                 {ExchangePath::shared_memory, short_message, TensorParallelCopies::shared}},
         BackEnd{"messages_and_tensors_in_common",
                 CpLayout::contiguous,
-                {ExchangePath::point_to_point, short_message, TensorParallelCopies::shared}}),
+                {ExchangePath::point_to_point, short_message, TensorParallelCopies::shared}},
+        BackEnd{"leaders_with_memory", CpLayout::zigzag, by_leaders(ExchangePath::automatic)},
+        BackEnd{"leaders_with_messages", CpLayout::contiguous, by_leaders(ExchangePath::point_to_point)},
+        BackEnd{"leaders_with_memory_and_short_messages", CpLayout::contiguous,
+                by_leaders(ExchangePath::automatic, short_message)},
+        BackEnd{"leaders_with_short_messages", CpLayout::zigzag,
+                by_leaders(ExchangePath::point_to_point, short_message)},
+        BackEnd{"no_leaders",
+                CpLayout::zigzag,
+                {ExchangePath::automatic, short_message, TensorParallelCopies::own, NodeAggregation::never}}),
     [](const testing::TestParamInfo<BackEnd>& back_end) { return back_end.param.name; });
 
 TEST(SampleExchangeStep, fields_that_the_source_supplies_are_moved_not_derived) {
@@ -85,10 +100,10 @@ std::int64_t tokens_needed(const PackedMicroBatch& m, std::int64_t sequence) {
   return tokens;
 }
 
-TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_place) {
+void expect_each_token_to_travel_once_to_each_node(const ExchangeOptions& options) {
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_of(world.size())) {
-    const MadeUpStep step(grid, CpLayout::zigzag, {}, {});
+    const MadeUpStep step(grid, CpLayout::zigzag, {}, options);
     const std::span<const int> nodes = step.mesh.nodes();
     const std::size_t self = step.mesh.rank().index();
     std::int64_t needed = 0;
@@ -110,6 +125,41 @@ TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_
     constexpr std::int64_t token_bytes = sizeof(std::int64_t);
     EXPECT_EQ(sum(step.volume.sent + step.volume.kept), sum(needed) * token_bytes);
     EXPECT_EQ(sum(step.volume.between_nodes), sum(needed_of_other_nodes) * token_bytes);
+  }
+}
+
+TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_place) {
+  expect_each_token_to_travel_once_to_each_node({});
+}
+
+TEST(SampleExchangeStep, each_token_travels_once_to_each_node_also_through_leaders) {
+  expect_each_token_to_travel_once_to_each_node(by_leaders(ExchangePath::automatic));
+  expect_each_token_to_travel_once_to_each_node(by_leaders(ExchangePath::point_to_point));
+}
+
+TEST(SampleExchangeStep, one_message_goes_from_node_to_node_through_leaders) {
+  const boost::mpi::communicator world;
+  const Grid grid = Grid::fill_dp({1, 1, 0, 1}, {}, world.size());
+  const auto sum = [&](std::int64_t of_rank) {
+    return boost::mpi::all_reduce(world, of_rank, std::plus<>());
+  };
+  const MadeUpStep direct(grid, CpLayout::zigzag, {},
+                          {ExchangePath::automatic, default_max_message_bytes, TensorParallelCopies::own,
+                           NodeAggregation::never});
+  const std::set<int> nodes(direct.mesh.nodes().begin(), direct.mesh.nodes().end());
+  std::set<int> owning;  // nodes: some own no samples
+  for (const LengthEntry& entry : direct.table.entries())
+    owning.insert(direct.mesh.nodes()[entry.owner.index()]);
+  const std::int64_t pairs = std::ssize(owning) * (std::ssize(nodes) - 1);
+  const std::int64_t messages = sum(direct.volume.messages);
+  EXPECT_GE(messages, pairs);
+  EXPECT_EQ(sum(direct.volume.passed_on), 0);
+  for (const ExchangePath path : {ExchangePath::automatic, ExchangePath::point_to_point}) {
+    const MadeUpStep led(grid, CpLayout::zigzag, {}, by_leaders(path));
+    EXPECT_EQ(sum(led.volume.messages), pairs);
+    EXPECT_EQ(sum(led.volume.passed_on) > 0, messages > pairs);
+    EXPECT_LE(sum(led.volume.passed_on), 2 * sum(led.volume.between_nodes));
+    EXPECT_EQ(sum(led.volume.between_nodes), sum(direct.volume.between_nodes));
   }
 }
 

@@ -28,7 +28,7 @@ inline Config changed_config() {
   update.pack.align_lcm = 16;
   update.loss.aggregation = LossAggregation::token_sum;
   config.profiles = {{"log-prob", config.profile({})}, {"update", update}};
-  config.exchange = {ExchangePath::alltoallv, TensorParallelCopies::shared, 3};
+  config.exchange = {ExchangePath::alltoallv, TensorParallelCopies::shared, NodeAggregation::never, 3};
   return config;
 }
 

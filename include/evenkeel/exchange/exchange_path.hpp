@@ -12,6 +12,14 @@ enum class ExchangePath : std::uint8_t {
   shared_memory,   ///< inside a node consumers copy out of the owners' memory; between nodes point-to-point
 };
 
+/// Whether the ranks of a node send what goes to another node in one message, through a rank that leads them
+/// (see node_aggregation.hpp), or one message each. Not on the path alltoallv, which is one call anyway.
+enum class NodeAggregation : std::uint8_t {
+  automatic,  ///< for each pair of nodes: through leaders when their messages are small in the mean
+  always,     ///< through leaders whenever there are two messages or more and they fit the leaders' memory
+  never,
+};
+
 /// Whose tensors the tensor-parallel ranks of one place have, all but the first.
 enum class TensorParallelCopies : std::uint8_t {
   own,     ///< a copy each

@@ -17,6 +17,14 @@ struct ExchangeOptions {
   ExchangePath path = ExchangePath::automatic;
   std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
+  NodeAggregation aggregate = NodeAggregation::automatic;
+};
+
+/// How one rank's part of an exchange went from node to node.
+struct MessageTraffic {
+  std::int64_t between_nodes = 0;  ///< messages that this rank sent to ranks of other nodes
+  std::int64_t passed_on = 0;      ///< bytes that it got from others of its node only to pass them on, or
+                                   ///< from those who had got them so
 };
 
 /// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
@@ -30,7 +38,12 @@ void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOption
 /// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
 /// guarantees. Throws as prepare_exchange does; on the path through shared memory also, on every rank, when a
 /// rank runs out of memory or of files.
-void exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
-                       const std::vector<BlockList>& receives, const ExchangeOptions& options);
+///
+/// Small messages between nodes go through leaders unless `options` has it otherwise (node_aggregation.hpp
+/// says which and how). Leaders keep 2 * leader_staging_bytes for that from the first such exchange on; that
+/// is all the memory it takes. With nodes of several ranks, each exchange then also compares sizes inside
+/// each node: one MPI_Allgather of 16 bytes a rank of `comm`.
+MessageTraffic exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+                                 const std::vector<BlockList>& receives, const ExchangeOptions& options);
 
 }  // namespace evenkeel

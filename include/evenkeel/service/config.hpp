@@ -57,6 +57,7 @@ struct PackConfig {
 struct ExchangeConfig {
   ExchangePath path = ExchangePath::automatic;
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
+  NodeAggregation aggregate = NodeAggregation::automatic;
   std::int64_t prefetch = 1;  ///< steps made ready ahead of the trainer (see Prefetcher)
 
   friend bool operator==(const ExchangeConfig&, const ExchangeConfig&) = default;

@@ -114,7 +114,7 @@ void serialize(Archive& archive, evenkeel::LossSettings& loss, unsigned /*versio
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*version*/) {
-  archive& exchange.path& exchange.tp_copies& exchange.prefetch;
+  archive& exchange.path& exchange.tp_copies& exchange.aggregate& exchange.prefetch;
 }
 
 template <class Archive>

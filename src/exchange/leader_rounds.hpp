@@ -1,0 +1,67 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <memory>
+#include <vector>
+
+#include "evenkeel/exchange/block_list.hpp"
+#include "evenkeel/exchange/node_aggregation.hpp"
+#include "exchange/node_memory.hpp"
+
+namespace evenkeel {
+
+/// The nodes of a communicator, its leaders, and the memory in which this rank stages what it leads.
+class NodeGroup {
+ public:
+  /// Collective over `comm` the first time; kept with the communicator.
+  [[nodiscard]] static NodeGroup& of(const boost::mpi::communicator& comm);
+  /// Collective over `comm`.
+  explicit NodeGroup(const boost::mpi::communicator& comm);
+
+  [[nodiscard]] const NodeLeaders& leaders() const noexcept { return leaders_; }
+  [[nodiscard]] bool on_this_node(int rank) const noexcept {
+    return leaders_.node_of(rank) == leaders_.node_of(rank_);
+  }
+
+  /// Collective over `comm` the first time: gets the memory of leaders, where there are any. Throws the same
+  /// error on every rank when one has too little.
+  void reserve(const boost::mpi::communicator& comm);
+
+  /// Collective over the node: the plan for these lists. Precondition: reserve() was called.
+  [[nodiscard]] LeaderPlan plan(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                                NodeAggregation mode) const;
+
+  /// leader_staging_bytes each, on leaders. In the shared heap, so that members copy straight out of it.
+  [[nodiscard]] std::byte* outgoing() const noexcept { return outgoing_.get(); }
+  [[nodiscard]] std::byte* incoming() const noexcept { return incoming_.get(); }
+
+ private:
+  [[nodiscard]] bool leads() const noexcept;
+
+  int rank_;
+  boost::mpi::communicator node_;
+  NodeLeaders leaders_;
+  HeapBytes outgoing_;
+  HeapBytes incoming_;
+  bool reserved_ = false;
+};
+
+/// The lists of the three rounds in which bytes go through leaders, by rank of the communicator: inside the
+/// sending node, from leader to leader, and inside the receiving node. They point into the lists they are
+/// made from and into the group's memory.
+struct LeaderRounds {
+  struct Lists {
+    explicit Lists(std::size_t ranks) : sends(ranks), receives(ranks) {}
+    std::vector<BlockList> sends;
+    std::vector<BlockList> receives;
+  };
+
+  LeaderRounds(const LeaderPlan& plan, const NodeGroup& group, const std::vector<BlockList>& sends,
+               const std::vector<BlockList>& receives);
+
+  Lists collect;
+  Lists between;
+  Lists hand_on;
+};
+
+}  // namespace evenkeel
