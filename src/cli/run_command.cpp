@@ -95,6 +95,8 @@ class Job {
   }
 
   void run() {
+    report_.mesh = service_.mesh().grid().sizes();
+    if (!options_.report.empty()) report_.keeps = RunReport::Steps::each;
     const auto start = std::chrono::steady_clock::now();
     if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps_);
     start_prefetching();
@@ -134,8 +136,7 @@ class Job {
     }
     if (!options_.results.empty()) bring_results_home(step);
     const PlanSettings settings = service_.plan_settings(step.profile);
-    if (const auto figures = gather_figures(service_.mesh(), settings, step))
-      report_.steps.push_back(*figures);
+    if (const auto figures = gather_figures(service_.mesh(), settings, step)) report_.add(*figures);
   }
 
   void bring_results_home(const Step& step) {
@@ -164,7 +165,6 @@ class Job {
   }
 
   void finish_report() {
-    report_.mesh = service_.mesh().grid().sizes();
     together(world(), [&] {
       if (!first()) return;
       const std::string text = to_text(report_);
@@ -229,7 +229,8 @@ void add_run_command(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   command->add_option("--dump", options->dump,
                       "Write what every rank was handed to this folder, as safetensors a micro-batch");
-  command->add_option("--report", options->report, "Write report.txt and report.json to this folder");
+  command->add_option("--report", options->report,
+                      "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0");
   command->add_option(
       "--results", options->results,
       "Let the demonstration consumer hash every token, bring the hashes home and write them to this\n"

@@ -123,6 +123,16 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
 
 }  // namespace
 
+PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
+  read += other.read;
+  gather += other.gather;
+  plan += other.plan;
+  agree += other.agree;
+  exchange += other.exchange;
+  pack += other.pack;
+  return *this;
+}
+
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
     : mesh_(world, config.grid(world.size())),
       config_(config),

@@ -9,7 +9,7 @@
 
 #include "evenkeel/exchange/shared_heap.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
-#include "evenkeel/service/run_report.hpp"
+#include "evenkeel/service/step_figures.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,72 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 namespace evenkeel {
 namespace {
-
-/// Figures of all steps together: sums of counts, bytes and seconds; the worst of what should be small, and
-/// means.
-struct Totals {
-  explicit Totals(const std::vector<StepFigures>& steps) {
-    for (const StepFigures& s : steps) add(s);
-  }
-
-  void add(const StepFigures& s) {
-    samples += s.samples;
-    tokens += s.tokens;
-    aligned_tokens += s.aligned_tokens;
-    padded_tokens += s.padded_tokens;
-    micro_batches += s.micro_batches;
-    lower_bound += s.micro_batches_lower_bound;
-    empty += s.empty_micro_batches;
-    above_cap += s.micro_batches_above_cap;
-    if (s.sharing) sharing = sharing.value_or(SharingSavings{}) += *s.sharing;
-    repeated_by_cap += s.tokens_repeated_by_cap;
-    widest = std::max(widest, s.widest_micro_batch);
-    sent += s.bytes_sent;
-    between_nodes += s.bytes_between_nodes;
-    kept += s.bytes_kept;
-    copied += s.bytes_copied;
-    passed_on += s.bytes_passed_on;
-    messages += s.messages_between_nodes;
-    most_memory = std::max(most_memory, s.column_bytes);
-    seconds.read += s.seconds.read;
-    seconds.gather += s.seconds.gather;
-    seconds.plan += s.seconds.plan;
-    seconds.agree += s.seconds.agree;
-    seconds.exchange += s.seconds.exchange;
-    seconds.pack += s.seconds.pack;
-    waited += s.waited;
-  }
-
-  std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
-  std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
-  std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0, passed_on = 0, messages = 0;
-  std::int64_t most_memory = 0;
-  std::optional<SharingSavings> sharing;
-  std::int64_t repeated_by_cap = 0;
-  PhaseSeconds seconds;
-  double waited = 0;
-};
-
-/// Mean and worst of one ratio over all steps.
-struct Ratio {
-  double mean = 1;
-  double worst = 1;
-};
-
-Ratio ratio_of(const std::vector<StepFigures>& steps, const std::function<double(const StepFigures&)>& of) {
-  if (steps.empty()) return {};
-  Ratio ratio{0, 0};
-  for (const StepFigures& s : steps) {
-    ratio.mean += of(s) / static_cast<double>(steps.size());
-    ratio.worst = std::max(ratio.worst, of(s));
-  }
-  return ratio;
-}
 
 double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -92,14 +30,13 @@ std::string row(const char* name, const std::string& value) {
   return fmt::format("  {:<36}{}\n", name, value);
 }
 
-std::string ratio_text(const Ratio& ratio) {
-  return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean, ratio.worst);
+std::string ratio_text(const RunTotals::Ratio& ratio) {
+  return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean(), ratio.worst());
 }
 
-std::string token_rows(const std::vector<StepFigures>& steps, const Totals& t) {
+std::string token_rows(const RunTotals& t) {
   const std::int64_t removed = t.padded_tokens - t.aligned_tokens;
-  return row("samples",
-             grouped(t.samples) + " in " + grouped(static_cast<std::int64_t>(steps.size())) + " steps") +
+  return row("samples", grouped(t.samples) + " in " + grouped(t.steps) + " steps") +
          row("tokens", grouped(t.tokens)) + row("rows in a padded batch", grouped(t.padded_tokens)) +
          row("rows handed out", fmt::format("{} ({:.1f} % alignment)", grouped(t.aligned_tokens),
                                             percent_of(t.aligned_tokens - t.tokens, t.aligned_tokens))) +
@@ -107,16 +44,11 @@ std::string token_rows(const std::vector<StepFigures>& steps, const Totals& t) {
                                             percent_of(removed, t.padded_tokens)));
 }
 
-std::string balance_rows(const std::vector<StepFigures>& s) {
-  return "  work, max over mean (1 is even)\n" +
-         row("  DP ranks, source order",
-             ratio_text(ratio_of(s, [](auto& f) { return f.dp_max_over_mean_before; }))) +
-         row("  DP ranks, balanced",
-             ratio_text(ratio_of(s, [](auto& f) { return f.balance.dp_max_over_mean; }))) +
-         row("  single micro-batches",
-             ratio_text(ratio_of(s, [](auto& f) { return f.balance.micro_batch_max_over_mean; }))) +
-         row("  ranks meeting at each micro-batch",
-             ratio_text(ratio_of(s, [](auto& f) { return f.balance.step_max_over_mean; })));
+std::string balance_rows(const RunTotals& t) {
+  return "  work, max over mean (1 is even)\n" + row("  DP ranks, source order", ratio_text(t.dp_before)) +
+         row("  DP ranks, balanced", ratio_text(t.dp)) +
+         row("  single micro-batches", ratio_text(t.micro_batch)) +
+         row("  ranks meeting at each micro-batch", ratio_text(t.step));
 }
 
 /// What the last step was balanced by, where that is measured.
@@ -133,17 +65,17 @@ std::string cost_rows(const StepFigures& last) {
                          cost.times->linear, cost.times->quadratic, kept));
 }
 
-std::string micro_batch_rows(const StepFigures& any, const Totals& t) {
+std::string micro_batch_rows(const RunTotals& t) {
   const std::string above =
       t.above_cap == 0 ? "" : fmt::format("; {} MICRO-BATCHES ABOVE THE CAP", grouped(t.above_cap));
   return row("micro-batches a DP rank",
              fmt::format("{} over all steps (lower bound {}), {} empty", grouped(t.micro_batches),
                          grouped(t.lower_bound), grouped(t.empty))) +
          row("widest micro-batch", fmt::format("{} of {} tokens, aligned to {}{}", grouped(t.widest),
-                                               grouped(any.cap), any.alignment, above));
+                                               grouped(t.latest.cap), t.latest.alignment, above));
 }
 
-std::string sharing_rows(const Totals& t) {
+std::string sharing_rows(const RunTotals& t) {
   if (!t.sharing) return "";
   const SharingSavings& s = *t.sharing;
   return row("tokens with shared prefixes once",
@@ -153,17 +85,22 @@ std::string sharing_rows(const Totals& t) {
              fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries),
                          grouped(s.repeated_score_entries),
                          percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries))) +
-         row("tokens repeated to keep the cap", grouped(t.repeated_by_cap));
+         row("tokens repeated to keep the cap", grouped(t.tokens_repeated_by_cap));
 }
 
-std::string traffic_rows(const Totals& t) {
-  return row("bytes between ranks",
-             fmt::format("{}, {} of them between nodes", bytes_text(t.sent), bytes_text(t.between_nodes))) +
-         row("messages between nodes",
-             fmt::format("{}; leaders passed on {}", grouped(t.messages), bytes_text(t.passed_on))) +
-         row("bytes a rank kept", bytes_text(t.kept)) +
-         row("bytes of model-parallel copies", bytes_text(t.copied)) +
-         row("most memory of tensors on a rank", bytes_text(t.most_memory)) +
+/// Nothing to tell where all ranks are on one node.
+std::string node_rows(const RunTotals& t) {
+  if (t.messages_between_nodes == 0) return "";
+  return row("bytes between nodes", fmt::format("{} in {} messages", bytes_text(t.bytes_between_nodes),
+                                                grouped(t.messages_between_nodes))) +
+         row("bytes passed on by leaders", bytes_text(t.bytes_passed_on));
+}
+
+std::string traffic_rows(const RunTotals& t) {
+  return row("bytes between ranks", bytes_text(t.bytes_sent)) + node_rows(t) +
+         row("bytes a rank kept", bytes_text(t.bytes_kept)) +
+         row("bytes of model-parallel copies", bytes_text(t.bytes_copied)) +
+         row("most memory of tensors on a rank", bytes_text(t.column_bytes)) +
          row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, agree {:.3f}, exchange "
                                     "{:.3f}, pack {:.3f})",
                                     t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
@@ -240,30 +177,24 @@ nlohmann::json json_of(const StepFigures& f) {
           {"metrics", std::move(metrics)}};
 }
 
-/// The steps of each profile, profiles in the order in which they first ran.
-std::vector<std::vector<StepFigures>> by_profile(const std::vector<StepFigures>& steps) {
-  std::vector<std::vector<StepFigures>> groups;
-  for (const StepFigures& step : steps) {
-    const auto same = [&](const std::vector<StepFigures>& g) { return g.front().profile == step.profile; };
-    auto group = std::ranges::find_if(groups, same);
-    if (group == groups.end()) group = groups.insert(groups.end(), {{}});
-    group->push_back(step);
-  }
-  return groups;
-}
-
 }  // namespace
+
+void RunReport::add(const StepFigures& figures) {
+  const auto same = [&](const RunTotals& totals) { return totals.latest.profile == figures.profile; };
+  auto totals = std::ranges::find_if(profiles, same);
+  if (totals == profiles.end()) totals = profiles.insert(profiles.end(), RunTotals{});
+  totals->add(figures);
+  if (keeps == Steps::each) steps.push_back(figures);
+}
 
 std::string to_text(const RunReport& report) {
   std::string text =
       fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds\n", report.mesh.tp,
                   report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds);
-  for (const std::vector<StepFigures>& steps : by_profile(report.steps)) {
-    const StepFigures& any = steps.front();
-    const Totals totals(steps);
-    if (!any.profile.empty()) text += "profile " + any.profile + "\n";
-    text += token_rows(steps, totals) + sharing_rows(totals) + balance_rows(steps) + cost_rows(steps.back()) +
-            micro_batch_rows(any, totals) + traffic_rows(totals);
+  for (const RunTotals& t : report.profiles) {
+    if (!t.latest.profile.empty()) text += "profile " + t.latest.profile + "\n";
+    text += token_rows(t) + sharing_rows(t) + balance_rows(t) + cost_rows(t.latest) + micro_batch_rows(t) +
+            traffic_rows(t);
   }
   return text;
 }

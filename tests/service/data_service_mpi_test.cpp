@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "evenkeel/service/run_report.hpp"
+#include "evenkeel/service/step_figures.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {

@@ -127,8 +127,10 @@ TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_say
   config.balance.cost = CostModel::flops_7b();
   DataService service(world, config);
   const auto report_of = [&](const Step& step) {
+    RunReport report{.mesh = service.mesh().grid().sizes(), .seconds = 1};
     const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);
-    return figures ? to_text({service.mesh().grid().sizes(), 1, {*figures}}) : std::string("not rank 0");
+    if (figures) report.add(*figures);
+    return to_text(report);
   };
   const auto says = [&](const std::string& report, const std::string& text) {
     return world.rank() != 0 || report.find(text) != std::string::npos;

@@ -35,6 +35,7 @@ struct PhaseSeconds {
   double pack = 0;      ///< what is packed without moving: loss weights, sequences put together anew
 
   [[nodiscard]] double total() const noexcept { return read + gather + plan + agree + exchange + pack; }
+  PhaseSeconds& operator+=(const PhaseSeconds& other) noexcept;
 };
 
 /// What a step hands one rank, and what it takes to report on it.

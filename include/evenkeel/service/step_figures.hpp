@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/reference_metrics.hpp"
+#include "evenkeel/service/data_service.hpp"
+
+namespace evenkeel {
+
+/// One pass over a step's samples, over all ranks.
+struct StepFigures {
+  std::int64_t step = 0;
+  std::string profile;         ///< whose settings it ran under; empty: the job's own
+  std::int64_t cap = 0;        ///< tokens of a micro-batch after alignment
+  std::int64_t alignment = 1;  ///< tokens
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;          ///< true tokens
+  std::int64_t aligned_tokens = 0;  ///< rows of all micro-batches, filler left out
+  std::int64_t padded_tokens = 0;   ///< rows of one padded batch: samples x the longest aligned length
+
+  std::int64_t micro_batches = 0;              ///< K, of each DP rank
+  std::int64_t micro_batches_lower_bound = 0;  ///< the most any DP rank needs at the least
+  std::int64_t empty_micro_batches = 0;        ///< over all DP ranks
+  std::int64_t widest_micro_batch = 0;         ///< aligned tokens over the CP group
+  std::int64_t micro_batches_above_cap = 0;    ///< over all DP ranks; 0 unless a preset asks for another plan
+
+  double dp_max_over_mean_before = 1;  ///< of work, if samples went out in source order
+  StepBalance balance;                 ///< of work, as planned; of time where DP ranks have speeds
+  CostInUse cost;                      ///< that work is counted by
+  bool cost_is_measured = false;       ///< whether the configuration asks for it
+
+  std::int64_t bytes_sent = 0;           ///< from rank to rank
+  std::int64_t bytes_between_nodes = 0;  ///< of these, from node to node
+  std::int64_t bytes_kept = 0;           ///< from a rank to itself
+  std::int64_t bytes_copied = 0;     ///< from the model-parallel rank of a node that received to the others
+  std::int64_t bytes_passed_on = 0;  ///< inside nodes, to and from the leaders of their messages
+  std::int64_t messages_between_nodes = 0;  ///< of the samples' exchange
+  std::int64_t column_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
+  PhaseSeconds seconds;           ///< the slowest rank's, phase by phase
+  double waited = 0;              ///< seconds that the slowest rank's trainer waited for the step
+
+  std::optional<SharingSavings> sharing;    ///< with shared prefixes
+  std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat
+
+  NamedMetrics metrics;  ///< the same under ROLL's and verl's names
+};
+
+/// Collective over the mesh: the figures of a pass that ran under `settings`, on world rank 0 (others get
+/// nothing).
+[[nodiscard]] std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings,
+                                                        const Step& step);
+
+}  // namespace evenkeel
