@@ -89,6 +89,25 @@ INSTANTIATE_TEST_SUITE_P(
                     MeshCase{{1, 1, 5, 1}, true, 16384, 9}, MeshCase{{1, 1, 7, 1}, true, 1024, 3}),
     [](const auto& mesh_case) { return name_of(mesh_case.param); });
 
+class RunInWaysToPlan : public Run, public testing::WithParamInterface<const char*> {};
+
+TEST_P(RunInWaysToPlan, hands_every_rank_its_share_of_the_rollouts) {
+  const ProgramResult result = mpirun_evenkeel(
+      4, job() + "--dump " + (scratch_ / "dump").string() +
+             " --set mesh.cp=2 --set micro_batch.max_tokens=1400 --set batch.global_batch=35 " + GetParam());
+  ASSERT_EQ(result.status, 0) << result.err;
+  expect_dump_matches(scratch_ / "dump", rollouts(), {{1, 2, 2, 1}, true, 1400, 4, 2});
+}
+
+INSTANTIATE_TEST_SUITE_P(Planned, RunInWaysToPlan,
+                         testing::Values("--set balance.strategy=grid",
+                                         "--set balance.strategy=grid --set balance.cost=flops-7b",
+                                         "--set balance.speeds=[1,0.5]",
+                                         "--set balance.placement_tolerance=0.02",
+                                         "--set micro_batch.count=fastest",
+                                         "--set micro_batch.packing=modified-first-fit-decreasing",
+                                         "--set balance.cost=measured"));
+
 TEST_F(Run, padded_and_fixed_micro_batches_hold_the_same_rollouts) {
   for (const auto& [mode, alignment] : {std::pair{"padded", 64}, {"fixed", 8}}) {
     for (const std::int64_t cap : {1024, 16384}) {
