@@ -20,32 +20,33 @@ int publish(const bench::Report& report, const std::filesystem::path& json) {
   return 0;
 }
 
-struct PackCommand {
-  bench::PackOptions options;
+template <class Options>
+struct BenchCommand {
+  Options options;
   std::filesystem::path json;
 };
 
-void add_json_option(CLI::App& command, std::filesystem::path& json) {
-  command.add_option("--json", json, "Write all figures, the machine and the sizes to this file");
+template <class Options>
+void add_common_options(CLI::App& command, BenchCommand<Options>& words) {
+  command.add_option("--json", words.json, "Write all figures, the machine and the sizes to this file");
+  command.add_option("--repeat", words.options.rounds, "Rounds; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+template <class Number>
+void add_count(CLI::App& command, const char* name, Number& number, const char* about) {
+  command.add_option(name, number, about)->check(CLI::PositiveNumber)->capture_default_str();
 }
 
 void add_pack(CLI::App& bench, Action& chosen) {
   auto* command = bench.add_subcommand("pack", "The copy kernels against memcpy and loops in PyTorch");
-  auto words = std::make_shared<PackCommand>();
+  auto words = std::make_shared<BenchCommand<bench::PackOptions>>();
   bench::PackOptions& options = words->options;
-  add_json_option(*command, words->json);
-  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--sequences", options.sequences, "Sequences in the batch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--row-bytes", options.row_bytes, "Bytes of a token's row")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--cp", options.cp, "Context-parallel ranks of the zigzag cut")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_common_options(*command, *words);
+  add_count(*command, "--sequences", options.sequences, "Sequences in the batch");
+  add_count(*command, "--row-bytes", options.row_bytes, "Bytes of a token's row");
+  add_count(*command, "--cp", options.cp, "Context-parallel ranks of the zigzag cut");
   command->add_option("--seed", options.seed, "Seed of the lengths")->capture_default_str();
   command->add_option("--python", options.python, "Python that has torch, to compare with")
       ->capture_default_str();
@@ -54,39 +55,22 @@ void add_pack(CLI::App& bench, Action& chosen) {
   });
 }
 
-struct PlanCommand {
-  bench::PlanOptions options;
-  std::filesystem::path json;
-};
-
 void add_plan(CLI::App& bench, Action& chosen) {
   auto* command =
       bench.add_subcommand("plan", "Partitioning, refinement and capped packing: time and quality");
-  auto words = std::make_shared<PlanCommand>();
+  auto words = std::make_shared<BenchCommand<bench::PlanOptions>>();
   bench::PlanOptions& options = words->options;
-  add_json_option(*command, words->json);
+  add_common_options(*command, *words);
   command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from");
-  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--draws", options.draws, "Batches packed under the cap")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  add_count(*command, "--draws", options.draws, "Batches packed under the cap");
   command->add_option("--max-items", options.max_items, "Leave out cases of more samples")
-      ->capture_default_str();
-  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
-      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--python", options.python, "Python to compare with")->capture_default_str();
   command->callback([words, &chosen] {
     chosen = [words] { return publish(bench::bench_plan(words->options), words->json); };
   });
 }
-
-struct TransferCommand {
-  bench::TransferOptions options;
-  std::filesystem::path json;
-};
 
 template <class Options>
 using CollectiveBenchmark = bench::Report (*)(const boost::mpi::communicator&, const Options&);
@@ -101,8 +85,8 @@ boost::mpi::threading::level threads_for(const Options& options) {
   return boost::mpi::threading::funneled;
 }
 
-template <class Options, class Command>
-int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const Command& words) {
+template <class Options>
+int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<Options>& words) {
   const boost::mpi::environment environment(threads_for(words.options));
   const boost::mpi::communicator world;
   const bench::Report report = benchmark(world, words.options);
@@ -113,20 +97,13 @@ int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const Command& word
 bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
                                      TransferBenchmark benchmark) {
   auto* command = bench.add_subcommand(name, about);
-  auto words = std::make_shared<TransferCommand>();
+  auto words = std::make_shared<BenchCommand<bench::TransferOptions>>();
   bench::TransferOptions& options = words->options;
-  add_json_option(*command, words->json);
-  command->add_option("--bytes", options.bytes, "Bytes of samples each rank holds, roughly")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_common_options(*command, *words);
+  add_count(*command, "--bytes", options.bytes, "Bytes of samples each rank holds, roughly");
   command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank when left out")
       ->check(CLI::PositiveNumber);
-  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
   command->footer(std::string("Start it under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
   command->callback([words, benchmark, &chosen] {
     chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
@@ -134,28 +111,16 @@ bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char
   return options;
 }
 
-struct PrefixCommand {
-  bench::PrefixOptions options;
-  std::filesystem::path json;
-};
-
 void add_prefix(CLI::App& bench, Action& chosen) {
   auto* command = bench.add_subcommand("prefix", "Shared prefixes against repeated ones, moved and packed");
-  auto words = std::make_shared<PrefixCommand>();
+  auto words = std::make_shared<BenchCommand<bench::PrefixOptions>>();
   bench::PrefixOptions& options = words->options;
-  add_json_option(*command, words->json);
-  command->add_option("--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_common_options(*command, *words);
+  add_count(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
   command->add_option("--response", options.response, "Tokens of a response")
       ->check(CLI::Range(4, 1 << 20))
       ->capture_default_str();
-  command->add_option("--cap", options.cap, "Tokens of a micro-batch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--repeat", options.rounds, "Rounds; medians are reported")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
   command->footer("Start it under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
   command->callback(
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
