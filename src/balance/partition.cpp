@@ -6,6 +6,23 @@
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
+namespace {
+
+/// The group of each item 0..n-1; empty when these are not the partition's items, each once.
+std::vector<std::int32_t> groups_of_items(const Partition& partition) {
+  constexpr std::int32_t none = -1;
+  std::vector<std::int32_t> groups(partition.items().size(), none);
+  for (std::int64_t g = 0; g < partition.size(); ++g) {
+    for (const Item item : partition[g]) {
+      const auto at = static_cast<std::size_t>(item);
+      if (at >= groups.size() || groups[at] != none) return {};
+      groups[at] = static_cast<std::int32_t>(g);
+    }
+  }
+  return groups;
+}
+
+}  // namespace
 
 Partition::Partition(std::vector<Item> items, std::vector<std::int64_t> offsets)
     : items_(std::move(items)), offsets_(std::move(offsets)) {
@@ -30,8 +47,16 @@ Partition::Partition(std::span<const std::vector<Item>> groups) {
 
 Partition Partition::with_sorted_items() const {
   Partition sorted = *this;
-  for (std::size_t g = 0; g + 1 < offsets_.size(); ++g) {
-    std::sort(sorted.items_.begin() + offsets_[g], sorted.items_.begin() + offsets_[g + 1]);
+  const std::vector<std::int32_t> groups = groups_of_items(*this);
+  if (groups.empty()) {
+    for (std::size_t g = 0; g + 1 < offsets_.size(); ++g)
+      std::sort(sorted.items_.begin() + offsets_[g], sorted.items_.begin() + offsets_[g + 1]);
+    return sorted;
+  }
+  std::vector<std::int64_t> next = offsets_;
+  for (std::size_t item = 0; item < groups.size(); ++item) {
+    std::int64_t& place = next[static_cast<std::size_t>(groups[item])];
+    sorted.items_[static_cast<std::size_t>(place++)] = static_cast<Item>(item);
   }
   return sorted;
 }

@@ -35,7 +35,8 @@ class Partition {
   /// All items, group after group.
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
 
-  /// The same groups in the same order with each group's items ascending.
+  /// The same groups in the same order with each group's items ascending. O(n) for items 0..n-1, else
+  /// O(n log n).
   [[nodiscard]] Partition with_sorted_items() const;
   [[nodiscard]] std::vector<std::vector<Item>> to_vectors() const;
 
