@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
+#include <cassert>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -40,19 +41,23 @@ RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
 }
 
 // A micro-batch's loss weights as a tensor beside its loss mask: omega where the mask is set, 0 elsewhere.
-// Samples and fillers have all rows between them.
+// Samples have rows one after the other; fillers, which have no loss, those behind them.
 void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
   const Column* mask = micro_batch.find(loss_mask_field);
   if (mask == nullptr) return;
   Column weights = Column::unwritten({std::string(loss_weights_field), DType::float32, mask->spec().kind, {}},
                                      mask->rows());
   const std::span<float> values = weights.values<float>();
+  std::int64_t written = 0;
   for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
     const RowRange rows = weighed_rows(micro_batch, i);
+    assert(rows.begin == written);
     write_where_set(
         *mask, rows, static_cast<float>(loss.token_weights[i]),
         values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+    written = rows.end;
   }
+  std::ranges::fill(values.subspan(static_cast<std::size_t>(written)), 0.0F);
   std::erase_if(micro_batch.fields, [](const Column& c) { return c.spec().name == loss_weights_field; });
   micro_batch.fields.push_back(std::move(weights));
 }

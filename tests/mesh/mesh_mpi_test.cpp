@@ -44,6 +44,28 @@ TEST(Mesh, communicators_are_the_lines_of_the_grid) {
   }
 }
 
+TEST(Mesh, ranks_of_a_node_and_of_a_place_on_it_are_found_by_grid_and_node) {
+  const boost::mpi::communicator world;
+  for (const Grid& grid : grids_for(world.size())) {
+    const Mesh mesh(world, grid);
+    ASSERT_EQ(mesh.nodes().size(), static_cast<std::size_t>(world.size()));
+    std::vector<int> of_node;
+    std::vector<int> of_place;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (mesh.nodes()[at] != mesh.nodes()[static_cast<std::size_t>(world.rank())]) continue;
+      of_node.push_back(rank);
+      const GridPoint there = grid.point_of(WorldRank{rank});
+      if (there.dp == mesh.here().dp && there.cp == mesh.here().cp) of_place.push_back(rank);
+    }
+    std::vector<int> members;
+    boost::mpi::all_gather(mesh.node(), world.rank(), members);
+    EXPECT_EQ(members, of_node);
+    boost::mpi::all_gather(mesh.model_parallel_on_node(), world.rank(), members);
+    EXPECT_EQ(members, of_place);
+  }
+}
+
 TEST(Mesh, works_on_part_of_the_world) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator half = world.split(world.rank() % 2);

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "evenkeel/batch/mask.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "support/made_up_batch.hpp"
 
@@ -189,6 +190,27 @@ TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
   const Step second = service.step(first, "update");
   EXPECT_NEAR(loss_of_pass(service, second, config.profile("update").loss),
               whole_loss(LossAggregation::seq_mean_token_mean), 1e-12);
+}
+
+TEST(LossWeights, are_zero_in_every_row_without_loss_also_of_micro_batches_that_are_only_filler) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.micro_batch.max_tokens = 200;
+  config.micro_batch.min_count = 3;
+  DataService service(world, config);
+  std::vector<SampleShape> shapes;
+  if (world.rank() == 0) shapes = {made_up_shape(1), made_up_shape(2)};
+  const Step step = service.step(made_up_batch(std::move(shapes), {}));
+  ASSERT_GE(step.micro_batches.size(), 3u);
+  for (const PackedMicroBatch& m : step.micro_batches) {
+    const Column& mask = *m.find("loss_mask");
+    const auto weights = m.find("loss_weights")->values<float>();
+    for (std::int64_t row = 0; row < mask.rows(); ++row) {
+      const bool has_loss = count_set(mask, {row, row + 1}) == 1;
+      EXPECT_EQ(weights[static_cast<std::size_t>(row)] > 0, has_loss);
+      EXPECT_TRUE(has_loss || weights[static_cast<std::size_t>(row)] == 0) << row;
+    }
+  }
 }
 
 }  // namespace
