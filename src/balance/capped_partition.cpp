@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "bin_bounds.hpp"
 #include "checks.hpp"
 #include "differencing_limit.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
@@ -86,16 +87,21 @@ class LimitedItems {
                                     " costs; there must be as many");
     }
     balance_checks::checked_sum(costs, "costs");
-    lower_bound_ = min_bins_lower_bound(sizes, limits);
+    const std::int64_t sum = balance_checks::checked_sum_within(sizes, limits);
+    sum_bound_ = sum_bound(sum, static_cast<std::int64_t>(sizes.size()), limits);
   }
 
-  [[nodiscard]] std::int64_t lower_bound() const { return lower_bound_; }
+  /// Made when it is first asked for: most plans never ask, for their sum already asks for all their groups.
+  [[nodiscard]] std::int64_t lower_bound() const {
+    if (!lower_bound_) lower_bound_ = min_bins_lower_bound(sizes_, limits_);
+    return *lower_bound_;
+  }
 
   /// The smallest of the packings by falling size, the first of equals.
   [[nodiscard]] Partition packed() const {
     Partition smallest = first_fit_decreasing(sizes_, limits_);
     for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
-      if (smallest.size() == lower_bound_) break;
+      if (is_smallest(smallest)) break;
       Partition other = pack(sizes_, limits_);
       if (other.size() < smallest.size()) smallest = std::move(other);
     }
@@ -120,12 +126,14 @@ class LimitedItems {
   [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
     const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(sizes_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
-    return std::max({lower_bound_, packed_size - probes, std::int64_t{1}});
+    return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
   }
 
   /// The smallest packing found, and a bound that is its size where no smaller one exists for certain.
   [[nodiscard]] FewestGroups fewest() const {
-    FewestGroups fewest{lower_bound_, packed()};
+    FewestGroups fewest{sum_bound_, packed()};
+    if (fewest.packing.size() == fewest.lower_bound) return fewest;
+    fewest.lower_bound = lower_bound();
     for (std::int64_t k = first_probe(fewest.packing.size()); k < fewest.packing.size(); ++k) {
       if (std::optional<Partition> found = packed_into(k)) fewest.packing = *std::move(found);
     }
@@ -152,6 +160,7 @@ class LimitedItems {
         best.offer(evened_out(*start, best.goal()));
       if (best.is_even()) return best.take();
     }
+    if (k < lower_bound()) return std::nullopt;
     if (const std::optional<Partition> start = packed_into_at_most(k))
       best.offer(evened_out(split_groups(*start, costs_, k), best.goal()));
     return best.take();
@@ -189,10 +198,16 @@ class LimitedItems {
     return balance_checks::are_within(partition, sizes_, limits_);
   }
 
+  /// The bound that costs nothing to make comes first.
+  [[nodiscard]] bool is_smallest(const Partition& packing) const {
+    return packing.size() == sum_bound_ || packing.size() == lower_bound();
+  }
+
   std::span<const Cost> costs_;
   std::span<const std::int64_t> sizes_;
   BinLimits limits_;
-  std::int64_t lower_bound_ = 0;
+  std::int64_t sum_bound_ = 0;
+  mutable std::optional<std::int64_t> lower_bound_;
 };
 
 }  // namespace
@@ -210,7 +225,6 @@ std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
   const LimitedItems items(costs, sizes, limits);
   if (costs.empty() && k == 0) return Partition{};
   balance_checks::require_groups(k);
-  if (k < items.lower_bound()) return std::nullopt;
   return items.most_even(k);
 }
 

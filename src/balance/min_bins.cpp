@@ -2,9 +2,9 @@
 #include <numeric>
 #include <vector>
 
+#include "bin_bounds.hpp"
 #include "checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "l2_bound.hpp"
 
 namespace evenkeel {
 
@@ -30,16 +30,19 @@ std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capac
   return bound;
 }
 
+std::int64_t sum_bound(std::int64_t sum, std::int64_t num_items, BinLimits limits) {
+  const std::int64_t by_count = balance_checks::ceil_div(num_items, limits.max_items);
+  if (sum <= limits.max_size) return by_count;  // maybe both are 0
+  return std::max(by_count, balance_checks::ceil_div(sum, limits.max_size));
+}
+
 std::int64_t min_bins_lower_bound(std::span<const std::int64_t> sizes, BinLimits limits) {
   const std::int64_t sum = balance_checks::checked_sum_within(sizes, limits);
-  if (sizes.empty()) return 0;
-  const std::int64_t by_count =
-      balance_checks::ceil_div(static_cast<std::int64_t>(sizes.size()), limits.max_items);
-  if (sum <= limits.max_size) return by_count;
+  const std::int64_t simple = sum_bound(sum, static_cast<std::int64_t>(sizes.size()), limits);
+  if (sum <= limits.max_size) return simple;
   std::vector<std::int64_t> rising(sizes.begin(), sizes.end());
   std::ranges::sort(rising);
-  return std::max(
-      {by_count, balance_checks::ceil_div(sum, limits.max_size), l2_bound(rising, limits.max_size)});
+  return std::max(simple, l2_bound(rising, limits.max_size));
 }
 
 }  // namespace evenkeel

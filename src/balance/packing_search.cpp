@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "bin_bounds.hpp"
 #include "item_order.hpp"
-#include "l2_bound.hpp"
 
 namespace evenkeel {
 
