@@ -32,7 +32,8 @@ LengthTable made_up_table() {
   constexpr std::int64_t world = std::int64_t{dp} * cp;
   for (std::int64_t id = 0; id < static_cast<std::int64_t>(lengths.size()); ++id) {
     const SampleShape shape{SampleId{id}, 0, 0, lengths[static_cast<std::size_t>(id)]};
-    entries.push_back({shape, WorldRank{static_cast<int>(id % world)}, id / world});
+    entries.push_back(
+        {shape, WorldRank{static_cast<int>(id % world)}, static_cast<std::int32_t>(id / world)});
   }
   return LengthTable(std::move(entries));
 }

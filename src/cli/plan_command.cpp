@@ -31,7 +31,9 @@ LengthTable table_of(const std::vector<LengthRow>& rows) {
   entries.reserve(rows.size());
   for (const LengthRow& row : rows) {
     const auto line = static_cast<std::int64_t>(entries.size());
-    entries.push_back({{SampleId{line}, row.group, row.prompt, row.response}, WorldRank{0}, line});
+    entries.push_back({{SampleId{line}, row.group, row.prompt, row.response},
+                       WorldRank{0},
+                       static_cast<std::int32_t>(line)});
   }
   return LengthTable(std::move(entries));
 }

@@ -6,6 +6,7 @@
 #include <boost/mpi/collectives/all_gatherv.hpp>
 #include <boost/mpi/datatype.hpp>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,10 @@
 
 // A sample's shape is fixed-size, so it travels as an MPI datatype built from its serialize function, not as
 // an archive.
-BOOST_IS_MPI_DATATYPE(evenkeel::SampleLengths)
+BOOST_IS_MPI_DATATYPE(evenkeel::LengthEntry)
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleShape)
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleId)
+BOOST_IS_MPI_DATATYPE(evenkeel::WorldRank)
 
 namespace evenkeel {
 namespace {
@@ -42,19 +44,11 @@ struct Announcement {
 
 BOOST_IS_MPI_DATATYPE(evenkeel::Announcement)
 
-namespace boost::serialization {
-
-template <class Archive>
-void serialize(Archive& archive, evenkeel::SampleLengths& sample, unsigned /*version*/) {
-  archive& sample.shape;
-  archive& sample.loss_tokens;
-  archive& sample.prompt_hash;
-}
-
-}  // namespace boost::serialization
-
 namespace evenkeel {
 namespace {
+
+// MPI would send entries piece by piece around a gap.
+static_assert(std::has_unique_object_representations_v<LengthEntry>);
 
 constexpr std::int64_t failed = -1;
 
@@ -71,16 +65,13 @@ std::vector<FieldDigest> digests_of(std::span<const Announcement> announced) {
   return digests;
 }
 
-// `samples` are those of rank 0, then of rank 1, ...
-std::vector<LengthEntry> entries_of(std::span<const SampleLengths> samples, std::span<const int> sizes) {
+// Precondition: there are no more samples than an int counts.
+std::vector<LengthEntry> entries_of(std::span<const SampleLengths> samples, WorldRank owner) {
   std::vector<LengthEntry> entries;
   entries.reserve(samples.size());
-  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
-    for (std::int64_t i = 0; i < sizes[rank]; ++i) {
-      const SampleLengths& sample = samples[entries.size()];
-      entries.push_back(
-          {sample.shape, WorldRank{static_cast<int>(rank)}, i, sample.loss_tokens, sample.prompt_hash});
-    }
+  for (const SampleLengths& sample : samples) {
+    const auto position = static_cast<std::int32_t>(entries.size());
+    entries.push_back({sample.shape, owner, position, sample.loss_tokens, sample.prompt_hash});
   }
   return entries;
 }
@@ -159,10 +150,12 @@ GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<c
   const std::vector<int> sizes = sizes_of(announced);
   const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   (void)narrow<int>(total, "samples of one step");
-  std::vector<SampleLengths> samples(static_cast<std::size_t>(total));
-  const SampleLengths none;
-  boost::mpi::all_gatherv(comm, mine.empty() ? &none : mine.data(), samples.data(), sizes);
-  gathered.table = LengthTable(entries_of(samples, sizes));
+  // Straight into the table's own memory: it is read by every rank in every step.
+  const std::vector<LengthEntry> my_entries = entries_of(mine, WorldRank{comm.rank()});
+  const LengthEntry none;
+  std::vector<LengthEntry> entries(static_cast<std::size_t>(total));
+  boost::mpi::all_gatherv(comm, my_entries.empty() ? &none : my_entries.data(), entries.data(), sizes);
+  gathered.table = LengthTable(std::move(entries));
   return gathered;
 }
 

@@ -80,6 +80,7 @@ std::vector<DealtMiniBatch> deal_mini_batches(const LengthTable& table, const Pl
 
 /// What each DP rank has over all mini-batches, one after the other.
 Partition whole_shares(std::span<const DealtMiniBatch> mini_batches, int dp) {
+  if (mini_batches.size() == 1) return mini_batches.front().shares;
   std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
   for (const DealtMiniBatch& mini_batch : mini_batches) {
     for (int r = 0; r < dp; ++r) {

@@ -119,12 +119,14 @@ Doubles weights_of(const TokenLists& samples, const std::vector<std::int64_t>& p
   MicroBatchPlan own;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto id = static_cast<std::int64_t>(i);
-    entries.push_back(
-        {{SampleId{id}, i / 3, prompts[i], std::ssize(samples[i]) - prompts[i]}, WorldRank{0}, id, -1});
+    entries.push_back({{SampleId{id}, i / 3, prompts[i], std::ssize(samples[i]) - prompts[i]},
+                       WorldRank{0},
+                       static_cast<int>(id),
+                       -1});
     own.entries.push_back(id);
   }
   const auto last = std::ssize(samples);
-  entries.push_back({{SampleId{last}, 99, 2, 5}, WorldRank{0}, last, -1});
+  entries.push_back({{SampleId{last}, 99, 2, 5}, WorldRank{0}, static_cast<int>(last), -1});
   MicroBatchPlan other;
   other.entries.push_back(last);
   LossSettings settings;

@@ -118,8 +118,8 @@ double split_loss(const StepPlan& plan, const LengthTable& table, const LossSett
 
 LengthTable any_table() {
   std::vector<LengthEntry> entries;
-  const auto samples = *rc::gen::inRange<std::int64_t>(0, 40);
-  for (std::int64_t id = 0; id < samples; ++id) {
+  const auto samples = *rc::gen::inRange(0, 40);
+  for (int id = 0; id < samples; ++id) {
     const SampleShape shape{SampleId{id}, static_cast<std::uint64_t>(id / 3),
                             *rc::gen::inRange<std::int64_t>(0, 9), *rc::gen::inRange<std::int64_t>(0, 30)};
     const bool supplied = *rc::gen::arbitrary<bool>();

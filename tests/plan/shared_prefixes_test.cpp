@@ -22,7 +22,7 @@ using Entries = std::vector<std::int64_t>;
 LengthTable table_of(const std::vector<std::array<std::int64_t, 3>>& samples) {
   std::vector<LengthEntry> entries;
   for (const auto& [uid, prompt, response] : samples) {
-    const std::int64_t id = std::ssize(entries);
+    const auto id = static_cast<int>(entries.size());
     entries.push_back({{SampleId{id}, static_cast<std::uint64_t>(uid), prompt, response}, WorldRank{0}, id});
   }
   return LengthTable(std::move(entries));
@@ -61,8 +61,8 @@ TEST(PromptGroups, gather_samples_of_one_uid_wherever_they_stand) {
 TEST(PromptGroups, never_share_a_prompt_that_differs) {
   std::vector<LengthEntry> entries;
   for (const std::uint64_t hash : {1U, 2U, 1U}) {
-    entries.push_back(
-        {{SampleId{std::ssize(entries)}, 7, 3, 2}, WorldRank{0}, std::ssize(entries), -1, hash});
+    const auto id = static_cast<int>(entries.size());
+    entries.push_back({{SampleId{id}, 7, 3, 2}, WorldRank{0}, id, -1, hash});
   }
   const LengthTable table(std::move(entries));
   const std::vector<SharedGroup> groups = prompt_groups(table, all_entries(table));

@@ -13,8 +13,9 @@ inline LengthTable table_of(const std::vector<std::int64_t>& lengths, int owners
   std::vector<LengthEntry> entries;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const auto id = static_cast<std::int64_t>(i);
-    entries.push_back(
-        {{SampleId{id}, 0, 0, lengths[i]}, WorldRank{static_cast<int>(id % owners)}, id / owners});
+    entries.push_back({{SampleId{id}, 0, 0, lengths[i]},
+                       WorldRank{static_cast<int>(id % owners)},
+                       static_cast<int>(id / owners)});
   }
   return LengthTable(std::move(entries));
 }
@@ -23,7 +24,8 @@ inline LengthTable table_of(const std::vector<std::int64_t>& lengths, int owners
 inline LengthTable made_up_table(std::int64_t samples, int owners, std::int64_t longest = 40) {
   std::vector<LengthEntry> entries;
   for (std::int64_t id = 0; id < samples; ++id) {
-    entries.push_back({made_up_shape(id, longest), WorldRank{static_cast<int>(id % owners)}, id / owners});
+    entries.push_back({made_up_shape(id, longest), WorldRank{static_cast<int>(id % owners)},
+                       static_cast<int>(id / owners)});
   }
   return LengthTable(std::move(entries));
 }

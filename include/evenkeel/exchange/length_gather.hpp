@@ -35,7 +35,7 @@ struct GatheredLengths {
 /// the ranks that have samples those of all. A status word travels with the counts: when any rank brings an
 /// error instead of samples, all ranks throw that error (the lowest such rank's), and none waits for another.
 /// Throws on every rank as agree_on_fields does. Two collectives while all have samples with equal fields:
-/// 24 bytes a rank, then 48 bytes a sample; no tokens move.
+/// 24 bytes a rank, then 56 bytes a sample; no tokens move.
 [[nodiscard]] GatheredLengths gather_lengths(const boost::mpi::communicator& comm,
                                              std::span<const SampleLengths> mine,
                                              std::optional<std::vector<FieldSpec>> fields,

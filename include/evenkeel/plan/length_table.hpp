@@ -13,7 +13,7 @@ namespace evenkeel {
 struct LengthEntry {
   SampleShape shape;
   WorldRank owner{0};
-  std::int64_t owner_index = 0;   ///< its position in the owner's batch
+  std::int32_t owner_index = 0;   ///< its position in the owner's batch; an int, as MPI counts samples
   std::int64_t loss_tokens = -1;  ///< tokens that carry loss by the mask it brought; -1: its response tokens
   std::uint64_t prompt_hash = 0;  ///< of its prompt's tokens where prefixes are shared, else 0
 
