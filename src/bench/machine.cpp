@@ -1,6 +1,7 @@
 #include "bench/machine.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -61,6 +62,11 @@ Machine this_machine() {
   machine.caches = caches_of_first_core();
   machine.memory_bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return machine;
+}
+
+int usable_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
 }
 
 std::int64_t largest_cache(const Machine& machine) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "bench/machine.hpp"
 #include "bench/measurement.hpp"
 
 namespace evenkeel::bench {
@@ -56,6 +57,7 @@ Table prefetch_table(const boost::mpi::communicator& world, const TransferJob& j
                      const TransferOptions& options) {
   Table table("prefetch", "Steps made ahead: what the trainer waits (slowest rank of each step)",
               {{"compute", "compute"},
+               {"cores", "cores a rank may use"},
                {"depth", "steps ahead"},
                {"data_ms", "data work, ms", 3},
                {"compute_ms", "compute, ms", 3},
@@ -68,7 +70,7 @@ Table prefetch_table(const boost::mpi::communicator& world, const TransferJob& j
     const std::vector<double> waited =
         waits(world, job, options.prefetch, options.rounds, [&, work = run] { work(Seconds(compute)); });
     const double middle = median(waited);
-    table.add({name, options.prefetch, data_work * 1e3, compute * 1e3, middle * 1e3,
+    table.add({name, usable_cores(), options.prefetch, data_work * 1e3, compute * 1e3, middle * 1e3,
                std::ranges::max(waited) * 1e3, middle / (middle + compute) * 100});
   }
   return table;

@@ -7,12 +7,18 @@
 #include <optional>
 #include <utility>
 
+#include "bench/machine.hpp"
 #include "bench/measurement.hpp"
 #include "bench/prefetch_bench.hpp"
 #include "bench/transfer_job.hpp"
 
 namespace evenkeel::bench {
 namespace {
+
+constexpr const char* bound_note =
+    "Each rank is bound to one core, which the thread that makes steps ahead shares with the trainer's "
+    "compute. "
+    "Launch with --bind-to none, or with two cores a rank (--map-by slot:PE=2).";
 
 struct NamedPhase {
   const char* name;
@@ -144,7 +150,10 @@ Report bench_step(const boost::mpi::communicator& world, const TransferOptions& 
   report.tables.push_back(std::move(steps));
   report.tables.push_back(phase_table(median_round(std::move(rounds))));
   report.tables.push_back(planning_table(planning, median(seconds)));
-  if (prefetch) report.tables.push_back(*std::move(prefetch));
+  if (prefetch) {
+    report.tables.push_back(*std::move(prefetch));
+    if (usable_cores() == 1) report.notes.push_back(bound_note);
+  }
   return report;
 }
 

@@ -180,6 +180,7 @@ TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
   const nlohmann::json report = written(scratch);
   ASSERT_EQ(report.at("prefetch").size(), 2U);
   for (const auto& row : report.at("prefetch")) {
+    EXPECT_GE(row.at("cores"), 1);
     EXPECT_EQ(row.at("depth"), 2);
     EXPECT_NEAR(row.at("compute_ms").get<double>(), 1.2 * row.at("data_ms").get<double>(), 1e-6);
     EXPECT_LE(row.at("wait_ms_median"), row.at("wait_ms_max"));

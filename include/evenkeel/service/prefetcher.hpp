@@ -23,12 +23,13 @@ namespace evenkeel {
 /// besides those that the trainer holds, and nothing is begun before the trainer has taken one more.
 ///
 /// - Where all ranks have MPI_THREAD_MULTIPLE (ask MPI for it when you initialize it) and N > 0, a thread
-/// makes
-///   steps on communicators of its own, from construction on. The trainer may communicate as it likes
-///   meanwhile, on any communicator. While the thread waits for other ranks it polls MPI, so that a rank
-///   needs a core to spare, or MPI a setting to yield (Open MPI: `mpi_yield_when_idle`).
+///   makes steps on communicators of its own, from construction on. The trainer may communicate as it likes
+///   meanwhile, on any communicator. The thread runs on the cores that the launcher bound the rank to: with
+///   one core only, which is what mpirun gives up to two ranks, it shares that with the trainer. While it
+///   waits for other ranks it polls MPI, so that a rank needs a core to spare, or MPI a setting to yield
+///   (Open MPI: `mpi_yield_when_idle`).
 /// - Else there is no thread: steps are made inside next(), or ahead inside progress(). All ranks do the
-/// same.
+///   same.
 ///
 /// Steps are those that a DataService makes of the same samples, numbers and errors included. A step that
 /// failed is an error of the next() that would have returned it: the same typed error on every rank. The
