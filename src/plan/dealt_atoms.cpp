@@ -27,10 +27,10 @@ Groups cut_between_groups(std::int64_t num_groups, const PlanSettings& settings,
   return runs;
 }
 
-DealtMiniBatch deal_mini_batch(const LengthTable& table, const std::vector<SharedGroup>& groups,
+DealtMiniBatch deal_mini_batch(const LengthTable& table, std::vector<SharedGroup> groups,
                                const PlanSettings& settings) {
   DealtMiniBatch dealt;
-  dealt.atoms = make_atoms(table, groups, settings);
+  dealt.atoms = make_atoms(table, std::move(groups), settings);
   std::vector<Cost> costs;
   for (const Atom& atom : dealt.atoms) costs.push_back(atom.cost);
   dealt.atom_shares = deal_by_cost(costs, settings);
@@ -52,7 +52,7 @@ class SegmentNumbering {
  public:
   SegmentNumbering(const LengthTable& table, std::int64_t alignment, int dp)
       : alignment_(alignment),
-        paths_(static_cast<std::size_t>(table.size())),
+        paths_{{}, std::vector<std::int64_t>(static_cast<std::size_t>(table.size()), -1)},
         shares_(static_cast<std::size_t>(dp)) {}
 
   void add(DealtMiniBatch& mini_batch) {
@@ -75,12 +75,13 @@ class SegmentNumbering {
   void add(const Atom& atom) {
     const std::int64_t first = std::ssize(segments_);
     const SharedGroup& group = atom.group;
+    const auto numbered = [first](std::int64_t s) { return s == -1 ? -1 : first + s; };
     for (std::size_t i = 0; i < group.entries.size(); ++i) {
-      std::vector<std::int64_t>& path = paths_[static_cast<std::size_t>(group.entries[i])];
-      path = group.tree.path_to(group.tree.sample_end(static_cast<std::int64_t>(i)));
-      for (std::int64_t& segment : path) segment += first;
+      paths_.ends[static_cast<std::size_t>(group.entries[i])] =
+          numbered(group.tree.sample_end(static_cast<std::int64_t>(i)));
     }
     for (const TreeSegment& segment : group.tree.segments()) {
+      paths_.parents.push_back(numbered(segment.parent));
       segments_.push_back({group.entries[static_cast<std::size_t>(segment.first_sample)], segment.source(),
                            align_up(segment.rows.size(), alignment_)});
     }
@@ -88,7 +89,7 @@ class SegmentNumbering {
 
   std::int64_t alignment_;
   std::vector<Segment> segments_;
-  Groups paths_;
+  SegmentPaths paths_;
   Groups shares_;
 };
 
@@ -123,7 +124,7 @@ MicroBatchPlan micro_batch_of(const DealtMiniBatch& mini_batch, std::vector<std:
 }  // namespace
 
 DealtStep deal_atoms(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
-                     std::span<const SharedGroup> groups) {
+                     std::vector<SharedGroup> groups) {
   DealtStep dealt;
   dealt.step = step;
   dealt.shared = true;
@@ -131,8 +132,9 @@ DealtStep deal_atoms(const LengthTable& table, const PlanSettings& settings, std
   Groups shares(static_cast<std::size_t>(settings.dp));
   for (const std::vector<std::int64_t>& run : cut_between_groups(std::ssize(groups), settings, step)) {
     std::vector<SharedGroup> of_run;
-    for (const std::int64_t g : run) of_run.push_back(groups[static_cast<std::size_t>(g)]);
-    DealtMiniBatch& mini_batch = dealt.mini_batches.emplace_back(deal_mini_batch(table, of_run, settings));
+    for (const std::int64_t g : run) of_run.push_back(std::move(groups[static_cast<std::size_t>(g)]));
+    DealtMiniBatch& mini_batch =
+        dealt.mini_batches.emplace_back(deal_mini_batch(table, std::move(of_run), settings));
     numbering.add(mini_batch);
     for (std::int64_t r = 0; r < settings.dp; ++r) {
       const std::span<const Item> share = mini_batch.shares[r];

@@ -1,5 +1,6 @@
 #include "evenkeel/plan/segments.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -14,11 +15,13 @@ SegmentTable::SegmentTable(std::vector<Segment> whole_samples, const Partition& 
   std::iota(path_items_.begin(), path_items_.end(), std::int64_t{0});
 }
 
-SegmentTable::SegmentTable(std::vector<Segment> segments, std::span<const std::vector<std::int64_t>> paths,
-                           Partition shares)
+SegmentTable::SegmentTable(std::vector<Segment> segments, const SegmentPaths& paths, Partition shares)
     : segments_(std::move(segments)), shares_(std::move(shares)) {
-  for (const std::vector<std::int64_t>& path : paths) {
-    path_items_.insert(path_items_.end(), path.begin(), path.end());
+  path_offsets_.reserve(paths.ends.size() + 1);
+  for (const std::int64_t end : paths.ends) {
+    for (std::int64_t s = end; s != -1; s = paths.parents[static_cast<std::size_t>(s)])
+      path_items_.push_back(s);
+    std::reverse(path_items_.begin() + path_offsets_.back(), path_items_.end());
     path_offsets_.push_back(std::ssize(path_items_));
   }
 }

@@ -16,7 +16,9 @@ using Entries = std::vector<std::int64_t>;
 /// One prompt and its responses; a prompt and its response stay two segments.
 PrefixTree one_level_tree(const LengthTable& table, std::span<const std::int64_t> entries) {
   std::vector<TreeNode> nodes{{-1, table[entries.front()].shape.prompt}};
+  nodes.reserve(entries.size() + 1);
   std::vector<std::int64_t> ends;
+  ends.reserve(entries.size());
   for (const std::int64_t entry : entries) {
     ends.push_back(std::ssize(nodes));
     nodes.push_back({0, table[entry].shape.response});
@@ -127,7 +129,7 @@ Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
   return cost;
 }
 
-std::vector<Atom> make_atoms(const LengthTable& table, std::span<const SharedGroup> groups,
+std::vector<Atom> make_atoms(const LengthTable& table, std::vector<SharedGroup> groups,
                              const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
   std::vector<Atom> atoms;
@@ -136,9 +138,10 @@ std::vector<Atom> make_atoms(const LengthTable& table, std::span<const SharedGro
     const Cost cost = cost_of_tree(settings.balance.cost, group.tree);
     atoms.push_back({std::move(group), rows, cost});
   };
-  for (const SharedGroup& group : groups) {
+  atoms.reserve(groups.size());
+  for (SharedGroup& group : groups) {
     if (fits(group, settings)) {
-      add(group);
+      add(std::move(group));
       continue;
     }
     for (SharedGroup& part : has_one_level(table, group) ? split_responses(table, group, settings)

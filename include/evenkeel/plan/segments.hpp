@@ -20,16 +20,20 @@ struct Segment {
   friend constexpr bool operator==(const Segment&, const Segment&) = default;
 };
 
+/// The path of each sample's segments, from its last one back to its first.
+struct SegmentPaths {
+  std::vector<std::int64_t> parents;  ///< by segment: the one in front of it, -1 for none
+  std::vector<std::int64_t> ends;     ///< by entry: its last segment, -1 for none
+};
+
 /// The segments of a step, and which of them make up each sample. Replicated. A value type.
 class SegmentTable {
  public:
   SegmentTable() = default;
   /// One segment a sample, of the same number as its entry. `shares` are the entries of each DP rank.
   SegmentTable(std::vector<Segment> whole_samples, const Partition& shares);
-  /// Segments that may be shared: `paths[e]` lists those of entry e from its first token to its last, and
-  /// `shares` the segments of each DP rank.
-  SegmentTable(std::vector<Segment> segments, std::span<const std::vector<std::int64_t>> paths,
-               Partition shares);
+  /// Segments that may be shared; `shares` are the segments of each DP rank.
+  SegmentTable(std::vector<Segment> segments, const SegmentPaths& paths, Partition shares);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(segments_.size()); }
   [[nodiscard]] const Segment& operator[](std::int64_t s) const noexcept {

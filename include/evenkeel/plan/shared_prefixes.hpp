@@ -42,7 +42,7 @@ struct Atom {
 /// into sub-groups of neighbouring samples, each filled before the next is begun, which repeat what they
 /// share. One prompt with its responses stays in that form, however few the responses. Deterministic. Throws
 /// LimitError that names the first sample that does not fit on its own.
-[[nodiscard]] std::vector<Atom> make_atoms(const LengthTable& table, std::span<const SharedGroup> groups,
+[[nodiscard]] std::vector<Atom> make_atoms(const LengthTable& table, std::vector<SharedGroup> groups,
                                            const PlanSettings& settings);
 
 /// What sharing saves over all atoms, repeated prefixes of sub-groups counted.
