@@ -122,8 +122,8 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
 }  // namespace
 
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
-  const ExchangeVolume volume = sum_of_volumes(mesh.world(), step.volume);
   StepFigures figures;
+  figures.volume = sum_of_volumes(mesh.world(), step.volume);
   figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   const std::vector<DpRankPlan> plans = gather_plans(mesh, step.plan);
@@ -139,12 +139,6 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.cost = step.cost;
   figures.cost_is_measured = settings.balance.measured.has_value();
   figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
-  figures.bytes_sent = volume.sent;
-  figures.bytes_between_nodes = volume.between_nodes;
-  figures.bytes_kept = volume.kept;
-  figures.bytes_copied = volume.copied;
-  figures.bytes_passed_on = volume.passed_on;
-  figures.messages_between_nodes = volume.messages;
   return figures;
 }
 

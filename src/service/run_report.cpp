@@ -90,16 +90,16 @@ std::string sharing_rows(const RunTotals& t) {
 
 /// Nothing to tell where all ranks are on one node.
 std::string node_rows(const RunTotals& t) {
-  if (t.messages_between_nodes == 0) return "";
-  return row("bytes between nodes", fmt::format("{} in {} messages", bytes_text(t.bytes_between_nodes),
-                                                grouped(t.messages_between_nodes))) +
-         row("bytes passed on by leaders", bytes_text(t.bytes_passed_on));
+  if (t.volume.messages == 0) return "";
+  return row("bytes between nodes", fmt::format("{} in {} messages", bytes_text(t.volume.between_nodes),
+                                                grouped(t.volume.messages))) +
+         row("bytes passed on by leaders", bytes_text(t.volume.passed_on));
 }
 
 std::string traffic_rows(const RunTotals& t) {
-  return row("bytes between ranks", bytes_text(t.bytes_sent)) + node_rows(t) +
-         row("bytes a rank kept", bytes_text(t.bytes_kept)) +
-         row("bytes of model-parallel copies", bytes_text(t.bytes_copied)) +
+  return row("bytes between ranks", bytes_text(t.volume.sent)) + node_rows(t) +
+         row("bytes a rank kept", bytes_text(t.volume.kept)) +
+         row("bytes of model-parallel copies", bytes_text(t.volume.copied)) +
          row("most memory of tensors on a rank", bytes_text(t.column_bytes)) +
          row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, agree {:.3f}, exchange "
                                     "{:.3f}, pack {:.3f})",
@@ -164,12 +164,12 @@ nlohmann::json json_of(const StepFigures& f) {
           {"balance", json_of(f.balance)},
           {"cost", json_of(f.cost, f.cost_is_measured)},
           {"bytes",
-           {{"sent", f.bytes_sent},
-            {"between_nodes", f.bytes_between_nodes},
-            {"kept", f.bytes_kept},
-            {"copied", f.bytes_copied},
-            {"passed_on", f.bytes_passed_on}}},
-          {"messages_between_nodes", f.messages_between_nodes},
+           {{"sent", f.volume.sent},
+            {"between_nodes", f.volume.between_nodes},
+            {"kept", f.volume.kept},
+            {"copied", f.volume.copied},
+            {"passed_on", f.volume.passed_on}}},
+          {"messages_between_nodes", f.volume.messages},
           {"column_bytes", f.column_bytes},
           {"seconds", json_of(f.seconds)},
           {"waited_seconds", f.waited},

@@ -22,12 +22,7 @@ void RunTotals::add(const StepFigures& f) {
   empty += f.empty_micro_batches;
   above_cap += f.micro_batches_above_cap;
   widest = std::max(widest, f.widest_micro_batch);
-  bytes_sent += f.bytes_sent;
-  bytes_between_nodes += f.bytes_between_nodes;
-  bytes_kept += f.bytes_kept;
-  bytes_copied += f.bytes_copied;
-  bytes_passed_on += f.bytes_passed_on;
-  messages_between_nodes += f.messages_between_nodes;
+  volume += f.volume;
   column_bytes = std::max(column_bytes, f.column_bytes);
   if (f.sharing) sharing = sharing.value_or(SharingSavings{}) += *f.sharing;
   tokens_repeated_by_cap += f.tokens_repeated_by_cap;

@@ -174,7 +174,7 @@ TEST(GatherFigures, counts_everything_over_all_ranks_on_rank_0) {
   EXPECT_LE(figures->widest_micro_batch, 240);
   EXPECT_EQ(figures->micro_batches, static_cast<std::int64_t>(step.micro_batches.size()));
   EXPECT_LE(figures->micro_batches_lower_bound, figures->micro_batches);
-  EXPECT_GE(figures->bytes_sent + figures->bytes_kept, tokens * 8);
+  EXPECT_GE(figures->volume.sent + figures->volume.kept, tokens * 8);
   EXPECT_GE(figures->balance.step_max_over_mean, figures->balance.dp_max_over_mean);
 }
 

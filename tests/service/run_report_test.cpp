@@ -19,7 +19,7 @@ StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
   figures.samples = 10 * number;
   figures.widest_micro_batch = 100 - number;
   figures.balance.dp_max_over_mean = 1 + 0.25 * static_cast<double>(number);
-  figures.bytes_sent = 1024 * number;
+  figures.volume.sent = 1024 * number;
   figures.column_bytes = 2048 * number;
   figures.seconds.exchange = 0.5;
   return figures;
@@ -54,8 +54,8 @@ TEST(RunReport, tells_traffic_between_nodes_only_where_there_is_any) {
   report.add(step_of(1));
   EXPECT_THAT(to_text(report), Not(HasSubstr("between nodes")));
   StepFigures over_nodes = step_of(2);
-  over_nodes.bytes_between_nodes = 4096;
-  over_nodes.messages_between_nodes = 12;
+  over_nodes.volume.between_nodes = 4096;
+  over_nodes.volume.messages = 12;
   report.add(over_nodes);
   EXPECT_THAT(to_text(report), HasSubstr("4.0 KiB in 12 messages"));
 }

@@ -32,8 +32,7 @@ class RunTotals {
   std::int64_t steps = 0;
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
   std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
-  std::int64_t bytes_sent = 0, bytes_between_nodes = 0, bytes_kept = 0, bytes_copied = 0, bytes_passed_on = 0;
-  std::int64_t messages_between_nodes = 0;
+  ExchangeVolume volume;
   std::int64_t column_bytes = 0;  ///< the most
   std::optional<SharingSavings> sharing;
   std::int64_t tokens_repeated_by_cap = 0;

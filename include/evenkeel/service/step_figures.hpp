@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "evenkeel/exchange/sample_exchange.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/reference_metrics.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -32,12 +33,7 @@ struct StepFigures {
   CostInUse cost;                      ///< that work is counted by
   bool cost_is_measured = false;       ///< whether the configuration asks for it
 
-  std::int64_t bytes_sent = 0;           ///< from rank to rank
-  std::int64_t bytes_between_nodes = 0;  ///< of these, from node to node
-  std::int64_t bytes_kept = 0;           ///< from a rank to itself
-  std::int64_t bytes_copied = 0;     ///< from the model-parallel rank of a node that received to the others
-  std::int64_t bytes_passed_on = 0;  ///< inside nodes, to and from the leaders of their messages
-  std::int64_t messages_between_nodes = 0;  ///< of the samples' exchange
+  ExchangeVolume volume;          ///< over all ranks
   std::int64_t column_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
   PhaseSeconds seconds;           ///< the slowest rank's, phase by phase
   double waited = 0;              ///< seconds that the slowest rank's trainer waited for the step
