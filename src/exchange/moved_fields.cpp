@@ -1,5 +1,6 @@
 #include "exchange/moved_fields.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -32,6 +33,8 @@ std::vector<MovedField> moved_fields(std::span<const FieldSpec> fields, Pipeline
     }
     moved.push_back({std::move(spec), f, kind, 0});
   }
+  const bool derives_labels = std::ranges::find(fields, labels_field, &FieldSpec::name) == fields.end();
+  for (MovedField& field : moved) field.with_halo = derives_labels && field.spec.name == input_ids_field;
   return moved;
 }
 

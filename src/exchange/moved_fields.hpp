@@ -16,6 +16,8 @@ struct MovedField {
   /// For what moves with response tokens out of a token field: the sample's row prompt + shift + i is of
   /// response token i.
   std::int64_t shift = 0;
+  /// Whether labels are derived from it, so that tokens of other CP ranks come with it.
+  bool with_halo = false;
 };
 
 /// The fields that a pipeline stage is sent, in the order in which they travel. With shared prefixes, what a

@@ -14,12 +14,6 @@
 namespace evenkeel {
 namespace {
 
-/// Whether labels are derived from the tokens, and from those that other CP ranks have.
-bool needs_halo(const StepTransfer& step, const MovedField& field) {
-  return field.spec.name == input_ids_field &&
-         std::ranges::find(step.fields, labels_field, &FieldSpec::name) == step.fields.end();
-}
-
 /// What one DP rank gets from one owner: segments with their token fields, samples with the others.
 struct Parcels {
   Parcels(const Mesh& mesh, const StepTransfer& step)
@@ -54,7 +48,7 @@ class Consumer {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
       side_.add_segment(segment, columns_[f], blocks);
-      if (needs_halo(step_, fields_[f])) side_.add_halo(segment, halos_, blocks);
+      if (fields_[f].with_halo) side_.add_halo(segment, halos_, blocks);
     }
   }
   void add_sample(std::int64_t entry, BlockList& blocks) {
@@ -72,7 +66,7 @@ class Consumer {
       for (const MovedField& field : fields) {
         const auto bytes = std::as_const(packed_[m]).find(field.spec.name)->bytes();
         blocks.add(bytes.data(), bytes.size());
-        if (!needs_halo(step_, field)) continue;
+        if (!field.with_halo) continue;
         blocks.add(std::as_bytes(std::span(halos_[m])).data(), halos_[m].size() * sizeof(std::int64_t));
       }
     }
@@ -96,36 +90,35 @@ class Consumer {
 class Sender {
  public:
   Sender(const StepTransfer& step, const RaggedSide& side, const GridPoint& place, const GridPoint& sizes)
-      : step_(step), side_(side), rank_(place.cp), fields_(fields_sent_to(step, place, sizes)) {}
+      : side_(side), rank_(place.cp), fields_(fields_sent_to(step, place, sizes)) {
+    for (const MovedField& field : fields_)
+      sources_.push_back(step.mine.find(step.fields[field.source].name));
+  }
 
+  /// Preconditions: this rank owns what is sent, and so has its fields.
   void add_segment(std::int64_t segment, BlockList& blocks) const {
-    for (const MovedField& field : fields_) {
-      if (field.moved_as != FieldKind::token) continue;
-      side_.add_segment(segment, rank_, source_of(field), blocks);
-      if (needs_halo(step_, field)) side_.add_halo(segment, rank_, source_of(field), blocks);
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (fields_[f].moved_as != FieldKind::token) continue;
+      side_.add_segment(segment, rank_, *sources_[f], blocks);
+      if (fields_[f].with_halo) side_.add_halo(segment, rank_, *sources_[f], blocks);
     }
   }
   void add_sample(std::int64_t entry, BlockList& blocks) const {
-    for (const MovedField& field : fields_) {
-      if (field.moved_as == FieldKind::token) continue;
-      const Column& source = source_of(field);
-      if (source.spec().kind == field.moved_as) {
-        side_.add_sample(entry, rank_, source, blocks);
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (fields_[f].moved_as == FieldKind::token) continue;
+      if (sources_[f]->spec().kind == fields_[f].moved_as) {
+        side_.add_sample(entry, rank_, *sources_[f], blocks);
       } else {
-        side_.add_responses(entry, rank_, source, field.shift, blocks);
+        side_.add_responses(entry, rank_, *sources_[f], fields_[f].shift, blocks);
       }
     }
   }
 
  private:
-  [[nodiscard]] const Column& source_of(const MovedField& field) const {
-    return step_.mine.at(step_.fields[field.source].name);
-  }
-
-  const StepTransfer& step_;
   const RaggedSide& side_;
   CpRank rank_;
   std::vector<MovedField> fields_;
+  std::vector<const Column*> sources_;  // by field; none on a rank that owns nothing
 };
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
