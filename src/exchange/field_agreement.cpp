@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
 #include "exchange/field_digest.hpp"
 
@@ -19,11 +20,9 @@ std::string describe(const FieldSpec& spec) {
 }
 
 std::int64_t hash_of(std::span<const FieldSpec> fields) {
-  std::string text;
-  for (const FieldSpec& field : fields) text += field.name + '\0' + describe(field) + '\0';
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return static_cast<std::int64_t>(hash);
+  Fnv1a hash;
+  for (const FieldSpec& field : fields) hash.add(field.name + '\0' + describe(field) + '\0');
+  return static_cast<std::int64_t>(hash.value());
 }
 
 const FieldSpec* find(std::span<const FieldSpec> fields, const std::string& name) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/batch/mask.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
@@ -95,21 +96,20 @@ std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, FirstRow fi
 
 // One word of FNV-1a, 8 bytes at a time.
 std::uint64_t hashed(std::uint64_t hash, std::uint64_t word) noexcept {
-  hash = (hash ^ word) * 0x100000001b3;
+  hash = (hash ^ word) * fnv1a_prime;
   return hash ^ hash >> 29;
 }
 
 // Every lane takes each fourth token: multiplications of one lane wait for each other.
 std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t num_lanes = 4;
-  constexpr std::uint64_t basis = 0xcbf29ce484222325;
-  std::array<std::uint64_t, num_lanes> lanes{basis, basis + 1, basis + 2, basis + 3};
+  std::array<std::uint64_t, num_lanes> lanes{fnv1a_basis, fnv1a_basis + 1, fnv1a_basis + 2, fnv1a_basis + 3};
   while (tokens.size() >= num_lanes) {
     for (std::size_t i = 0; i < num_lanes; ++i)
       lanes[i] = hashed(lanes[i], static_cast<std::uint64_t>(tokens[i]));
     tokens = tokens.subspan(num_lanes);
   }
-  std::uint64_t hash = basis;
+  std::uint64_t hash = fnv1a_basis;
   for (const std::uint64_t lane : lanes) hash = hashed(hash, lane);
   for (const std::int64_t token : tokens) hash = hashed(hash, static_cast<std::uint64_t>(token));
   return hash;

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/hash.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/io/lines.hpp"
 #include "input_file.hpp"
 #include "json_lines.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "evenkeel/io/hash.hpp"
+#include "evenkeel/base/hash.hpp"
 
 namespace evenkeel {
 namespace {

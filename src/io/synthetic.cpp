@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/hash.hpp"
+#include "evenkeel/base/hash.hpp"
 
 namespace evenkeel {
 namespace {

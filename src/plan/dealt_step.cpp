@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "dealt_atoms.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/plan/fixed_micro_batches.hpp"
 #include "evenkeel/plan/grid_plan.hpp"
 #include "evenkeel/plan/mini_batches.hpp"
 #include "evenkeel/plan/padded_batching.hpp"
 #include "evenkeel/plan/placement.hpp"
-#include "fnv1a.hpp"
 #include "preset_micro_batches.hpp"
 #include "seeded_order.hpp"
 #include "step_moves.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "evenkeel/io/hash.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/io/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
@@ -49,12 +49,6 @@ ErrorReport reading_fails(const std::string& line, const std::vector<FieldSpec>&
 
 std::string rollout_with(const std::string& field) {
   return R"({"prompt_ids": [1], "response_ids": [2, 3], )" + field + "}";
-}
-
-TEST(Hash, fnv1a_gives_its_authors_values) {
-  EXPECT_EQ(fnv1a_64(""), 0xcbf29ce484222325U);
-  EXPECT_EQ(fnv1a_64("a"), 0xaf63dc4c8601ec8cU);
-  EXPECT_EQ(fnv1a_64("foobar"), 0x85944171f73967e8U);
 }
 
 TEST(ReadSamples, a_batch_has_the_tokens_then_the_schemas_fields) {

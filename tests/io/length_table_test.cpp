@@ -1,6 +1,6 @@
 #include "evenkeel/io/length_table.hpp"
 
-#include "evenkeel/io/hash.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -1,0 +1,42 @@
+#include "evenkeel/base/hash.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <set>
+
+namespace evenkeel {
+namespace {
+
+TEST(Hash, fnv1a_gives_its_authors_values) {
+  EXPECT_EQ(fnv1a_64(""), 0xcbf29ce484222325U);
+  EXPECT_EQ(fnv1a_64("a"), 0xaf63dc4c8601ec8cU);
+  EXPECT_EQ(fnv1a_64("foobar"), 0x85944171f73967e8U);
+}
+
+TEST(Hash, fnv1a_takes_bytes_in_any_number_of_pieces) {
+  Fnv1a hash;
+  hash.add("foo");
+  hash.add("bar");
+  EXPECT_EQ(hash.value(), fnv1a_64("foobar"));
+}
+
+TEST(Hash, fnv1a_of_a_number_is_that_of_its_eight_bytes_from_the_least_significant_one) {
+  Fnv1a hash;
+  hash.add(std::int64_t{0x7261626f6f66});  // "foobar"
+  EXPECT_EQ(hash.value(), fnv1a_64(std::string_view("foobar\0\0", 8)));
+}
+
+TEST(Hash, mixing_keeps_different_numbers_apart_and_changes_about_half_the_bits) {
+  std::set<std::uint64_t> mixed;
+  int changed = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    mixed.insert(mix_64(i));
+    changed += std::popcount(mix_64(i) ^ mix_64(i + 1));
+  }
+  EXPECT_EQ(mixed.size(), 1000U);
+  EXPECT_NEAR(changed / 1000.0, 32, 1);
+}
+
+}  // namespace
+}  // namespace evenkeel
