@@ -12,6 +12,7 @@ namespace evenkeel::bench {
 
 /// The copy kernels against memcpy of the same bytes, and against loops over sequences in PyTorch.
 struct PackOptions {
+  bool warm = false;  ///< every call uses the same buffers; else none finds its own in a cache
   std::size_t sequences = 1024;
   std::size_t row_bytes = 8;
   int cp = 4;

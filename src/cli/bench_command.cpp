@@ -47,6 +47,8 @@ void add_pack(CLI::App& bench, Action& chosen) {
   add_count(*command, "--sequences", options.sequences, "Sequences in the batch");
   add_count(*command, "--row-bytes", options.row_bytes, "Bytes of a token's row");
   add_count(*command, "--cp", options.cp, "Context-parallel ranks of the zigzag cut");
+  command->add_flag("--warm", options.warm,
+                    "Use the same buffers in every call; only what is compared with PyTorch");
   command->add_option("--seed", options.seed, "Seed of the lengths")->capture_default_str();
   command->add_option("--python", options.python, "Python that has torch, to compare with")
       ->capture_default_str();

@@ -52,6 +52,17 @@ TEST(BenchPack, writes_every_case_with_its_spread_and_its_speed_against_memcpy) 
   }
 }
 
+TEST(BenchPack, warm_times_the_kernels_on_one_set_of_buffers) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      run_evenkeel("bench pack --warm --sequences 9 --cp 2 --repeat 2" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  EXPECT_EQ(report.at("sizes").at("buffer_sets"), 1);
+  EXPECT_GT(report.at("ragged").at(1).at("speed"), 0);
+  EXPECT_FALSE(report.contains("derived"));
+}
+
 TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
   const ProgramResult result = run_evenkeel("bench pack --sequences 2 --repeat 1 --python no-such-python");
   EXPECT_EQ(result.status, 0) << result.err;
