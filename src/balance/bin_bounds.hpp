@@ -7,8 +7,8 @@
 
 namespace evenkeel {
 
-/// The bins that the sum of sizes or the number of items alone asks for. Preconditions: none of the sizes is
-/// above the limits. O(1).
+/// The bins that the sum of sizes or the number of items alone asks for. Precondition: no size is above
+/// the limits. O(1).
 [[nodiscard]] std::int64_t sum_bound(std::int64_t sum, std::int64_t num_items, BinLimits limits);
 
 /// Martello and Toth's L2 for bins of `capacity` (1990), ceil(sum / capacity) or more. For a threshold t:

@@ -31,8 +31,9 @@ std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capac
 }
 
 std::int64_t sum_bound(std::int64_t sum, std::int64_t num_items, BinLimits limits) {
+  if (num_items == 0) return 0;  // whatever the limits are
   const std::int64_t by_count = balance_checks::ceil_div(num_items, limits.max_items);
-  if (sum <= limits.max_size) return by_count;  // maybe both are 0
+  if (sum <= limits.max_size) return by_count;
   return std::max(by_count, balance_checks::ceil_div(sum, limits.max_size));
 }
 
