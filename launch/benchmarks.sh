@@ -37,9 +37,14 @@ measure() { # NAME COMMAND...: prints what COMMAND prints, and keeps it
 }
 
 measure pack "$program" bench pack --python "$python"
+measure pack-warm "$program" bench pack --warm --python "$python"
 measure plan "$program" bench plan --python "$python" "${lengths[@]}"
 for ranks in 2 4 8; do
   measure "exchange-$ranks" mpirun -n "$ranks" "$program" bench exchange
-  measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096 --prefetch 1
+  measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096
+done
+for ranks in 1 2; do
+  # mpirun would bind each of so few ranks to one core, with the thread that makes steps ahead.
+  measure "prefetch-$ranks" mpirun -n "$ranks" --bind-to none "$program" bench step --prefetch 1
 done
 measure prefix-2 mpirun -n 2 "$program" bench prefix
