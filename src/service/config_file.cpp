@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "config_document.hpp"
 #include "config_keys.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -17,6 +18,8 @@ namespace {
 using config_detail::ConfigValue;
 using config_detail::key_specs;
 using config_detail::KeySpec;
+using config_detail::parse_document;
+using config_detail::Place;
 using config_detail::section_of;
 
 const KeySpec* find_key(std::string_view path) {
@@ -52,42 +55,6 @@ std::string hint_for_unknown(const std::string& path) {
   const auto siblings = paths_of_section(section_of(path));
   if (!siblings.empty()) return "Keys there: " + config_detail::join(siblings);
   return "Sections: " + config_detail::join(section_names());
-}
-
-/// Where a key stands, for messages: in a file, with its line; or on the command line, as it was written.
-class Place {
- public:
-  static Place in_file(std::string_view name) { return Place(std::string(name), true); }
-  static Place on_command_line(const std::string& text) { return Place("--set " + text, false); }
-
-  [[nodiscard]] std::string of_key(const YAML::Mark& mark, const std::string& path) const {
-    return is_file_ ? of_line(mark) + ": " + path : name_;
-  }
-  [[nodiscard]] std::string of_syntax_error(const YAML::Mark& mark) const {
-    return is_file_ && !mark.is_null() ? of_line(mark) + ":" + std::to_string(mark.column + 1) : name_;
-  }
-  /// For what no single line is to blame for.
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-
- private:
-  Place(std::string name, bool is_file) : name_(std::move(name)), is_file_(is_file) {}
-  [[nodiscard]] std::string of_line(const YAML::Mark& mark) const {
-    return name_ + ":" + std::to_string(mark.line + 1);
-  }
-
-  std::string name_;
-  bool is_file_;
-};
-
-YAML::Node parse_document(const std::string& text, const Place& place) {
-  std::vector<YAML::Node> documents;
-  try {
-    documents = YAML::LoadAll(text);
-  } catch (const YAML::Exception& error) {
-    throw ConfigError(place.of_syntax_error(error.mark), "malformed YAML: " + error.msg);
-  }
-  if (documents.size() > 1) throw ConfigError(place.name(), "expected one YAML document, found several");
-  return documents.empty() ? YAML::Node() : documents.front();
 }
 
 /// "update" and "micro_batch.max_tokens" of "profiles.update.micro_batch.max_tokens"; either may be empty.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "config_document.hpp"
 #include "config_value.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -13,15 +14,7 @@ constexpr int deepest = 64;
 constexpr std::size_t most_keys = 10'000;
 
 YAML::Node parse(const std::string& yaml, std::string_view name) {
-  std::vector<YAML::Node> documents;
-  try {
-    documents = YAML::LoadAll(yaml);
-  } catch (const YAML::Exception& error) {
-    const std::string line = error.mark.is_null() ? "" : ":" + std::to_string(error.mark.line + 1);
-    throw ConfigError(std::string(name) + line, "malformed YAML: " + error.msg);
-  }
-  if (documents.size() > 1) throw ConfigError(std::string(name), "expected one YAML document, found several");
-  const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
+  const YAML::Node root = config_detail::parse_document(yaml, config_detail::Place::in_file(name));
   if (!root.IsMap()) config_detail::throw_wrong_type({root, std::string(name)}, "a map of sections");
   return root;
 }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace evenkeel::config_detail {
+
+/// Where a key stands, for messages: in a file, with its line; or on the command line, as it was written.
+class Place {
+ public:
+  static Place in_file(std::string_view name) { return Place(std::string(name), true); }
+  static Place on_command_line(const std::string& text) { return Place("--set " + text, false); }
+
+  [[nodiscard]] std::string of_key(const YAML::Mark& mark, const std::string& path) const {
+    return is_file_ ? of_line(mark) + ": " + path : name_;
+  }
+  [[nodiscard]] std::string of_syntax_error(const YAML::Mark& mark) const {
+    return is_file_ && !mark.is_null() ? of_line(mark) + ":" + std::to_string(mark.column + 1) : name_;
+  }
+  /// For what no single line is to blame for.
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  Place(std::string name, bool is_file) : name_(std::move(name)), is_file_(is_file) {}
+  [[nodiscard]] std::string of_line(const YAML::Mark& mark) const {
+    return name_ + ":" + std::to_string(mark.line + 1);
+  }
+
+  std::string name_;
+  bool is_file_;
+};
+
+/// The one document in `text`, null where there is none. Throws ConfigError that names the place of what is
+/// wrong.
+[[nodiscard]] YAML::Node parse_document(const std::string& text, const Place& place);
+
+}  // namespace evenkeel::config_detail
