@@ -24,8 +24,8 @@ struct Machine {
 /// The machine this runs on; what the system does not tell stays empty or 0. Reads /proc and /sys.
 [[nodiscard]] Machine this_machine();
 
-/// Cores that this process may run on: fewer than the machine's where its launcher has bound it, as mpirun
-/// does.
+/// Cores that this process may run on, fewer than the machine's where its launcher has bound it, as mpirun
+/// does; 0 when unknown.
 [[nodiscard]] int usable_cores();
 
 /// The largest cache, or 0 when unknown.

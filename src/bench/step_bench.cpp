@@ -16,8 +16,7 @@ namespace evenkeel::bench {
 namespace {
 
 constexpr const char* bound_note =
-    "Each rank is bound to one core, which the thread that makes steps ahead shares with the trainer's "
-    "compute. "
+    "Each rank is bound to one core, and the thread that makes steps ahead shares it with the trainer. "
     "Launch with --bind-to none, or with two cores a rank (--map-by slot:PE=2).";
 
 struct NamedPhase {

@@ -169,7 +169,7 @@ GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<c
   const std::vector<int> sizes = sizes_of(announced);
   const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   (void)narrow<int>(total, "samples of one step");
-  // Straight into the table's own memory: it is read by every rank in every step.
+  // Received where the table keeps them: every rank pays for a copy.
   const std::vector<LengthEntry> my_entries = entries_of(mine, WorldRank{comm.rank()});
   const LengthEntry none;
   std::vector<LengthEntry> entries(static_cast<std::size_t>(total));
