@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "evenkeel/base/printable.hpp"
+
 namespace evenkeel {
 
 std::string to_string(const ErrorReport& report) {
@@ -10,7 +12,7 @@ std::string to_string(const ErrorReport& report) {
   text += report.message;
   if (report.rank >= 0) text += " (rank " + std::to_string(report.rank) + ")";
   if (!report.hint.empty()) text += ". " + report.hint;
-  return text;
+  return printable(text);  // it quotes files, keys and words that anybody may have written
 }
 
 void throw_error(ErrorReport report) {

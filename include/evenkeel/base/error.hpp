@@ -29,7 +29,7 @@ struct ErrorReport {
   friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
 };
 
-/// The one line a user reads: `where: message (rank r). hint`, leaving out what is empty.
+/// The one line a user reads: `where: message (rank r). hint`, leaving out what is empty, made printable().
 std::string to_string(const ErrorReport& report);
 
 /// Base of everything Evenkeel throws for bad input, bad configuration and failed MPI calls. Broken internal
