@@ -113,19 +113,6 @@ json roll_pack_aligned(const json& input, CpGroup cp, std::int64_t alignment) {
           {"max_seqlen", layout.max_seqlen()}};
 }
 
-/// A total that the packed rows cannot be padded to, in the words in which the reference's vectors tell it:
-/// it hands the last sequence whatever rows are left and fails to cut those into chunks.
-std::string reference_words(const json& input, CpGroup cp, std::int64_t alignment) {
-  Integers lengths = Mask(input.at("attention_mask")).lengths();
-  lengths.pop_back();
-  const PackedLayout before(lengths, alignment, cp);
-  const std::int64_t left = input.at("pad_packed_seq_to").get<std::int64_t>() - before.num_rows();
-  const std::int64_t last_tokens = Mask(input.at("attention_mask")).lengths().back();
-  const std::int64_t rows = std::max(left, last_tokens);
-  return "shape '[1, " + std::to_string(cp.chunks()) + ", " + std::to_string(rows / cp.chunks()) +
-         "]' is invalid for input of size " + std::to_string(rows);
-}
-
 /// The reference's factor is known even where its packing fails.
 json roll_pack(const json& input) {
   const CpGroup cp{input.at("cp"), CpLayout::zigzag};
@@ -135,8 +122,8 @@ json roll_pack(const json& input) {
   json result;
   try {
     result = roll_pack_aligned(input, cp, alignment);
-  } catch (const InputError&) {
-    result["error"] = {{"type", "RuntimeError"}, {"message", reference_words(input, cp, alignment)}};
+  } catch (const InputError& error) {
+    result["error"] = error.what();
   }
   result["pad_factor"] = alignment;
   return result;

@@ -31,11 +31,6 @@ json as_json(const NamedMetrics& metrics) {
   return object;
 }
 
-/// An error as the reference's vectors tell it, for cases that compare it beside other keys.
-json error_in_words(const std::string& type, const std::string& message) {
-  return {{"type", type}, {"message", message}};
-}
-
 /// What the simulated DP ranks of a case arrive at: this rank first, then `other_ranks`.
 struct RankResults {
   Integers local_counts;
@@ -129,19 +124,13 @@ json roll_dynamic_batching(const json& input) {
           {"metrics", as_json(metrics)}};
 }
 
-/// What the reference says where it stops and Evenkeel goes on: a padded tensor wider than the cap, and more
-/// micro-batches than samples.
+/// Why the reference stops where Evenkeel goes on: a padded tensor wider than the cap, or more micro-batches
+/// than samples.
 std::optional<std::string> roll_refusal(const json& input, const RankResults& ranks) {
-  const std::int64_t cap = input.at("max_packed_sequence_length");
-  const std::int64_t width = input.at("mask_width");
-  if (cap < width) {
-    return "max_packed_sequence_length (" + std::to_string(cap) +
-           ") must be >= max sequence length in batch (" + std::to_string(width) + ")";
-  }
-  const std::int64_t samples = ranks.own().num_items();
-  if (samples >= ranks.count) return std::nullopt;
-  return "number of items:[" + std::to_string(samples) + "] < k_partitions:[" + std::to_string(ranks.count) +
-         "]";
+  if (input.at("max_packed_sequence_length") < input.at("mask_width"))
+    return "ROLL compares the cap with the padded width, which is larger";
+  if (ranks.own().num_items() < ranks.count) return "ROLL needs a sample for every micro-batch";
+  return std::nullopt;
 }
 
 json roll_sequence_packing(const json& input) {
@@ -155,9 +144,7 @@ json roll_sequence_packing(const json& input) {
               {"pad_factor", packing.alignment},
               {"local_num_micro_batches", ranks.local_counts},
               {"other_ranks_partition_indices_list", ranks.of_others()}};
-  if (const auto refusal = roll_refusal(input, ranks)) {
-    result["error"] = error_in_words("AssertionError", *refusal);
-  }
+  if (const auto refusal = roll_refusal(input, ranks)) result["error"] = *refusal;
   return result;
 }
 
@@ -239,26 +226,14 @@ json mindspeed_slices(const json& input, const MindSpeedCp& cp) {
   return result;
 }
 
-/// A batch that cannot be cut evenly, in the words of the reference's vectors.
-json uneven_cut_in_words(const json& tokens, const MindSpeedCp& cp) {
-  if (cp.algorithm == MindSpeedCpAlgorithm::ulysses)
-    return error_in_words("IndexError", "tuple index out of range");
-  const std::size_t chunks = 2 * static_cast<std::size_t>(cp.size);
-  const std::size_t columns = tokens.at(0).size();
-  return error_in_words("RuntimeError", "shape '[" + std::to_string(tokens.size()) + ", " +
-                                            std::to_string(chunks) + ", " + std::to_string(columns / chunks) +
-                                            "]' is invalid for input of size " +
-                                            std::to_string(tokens.size() * columns));
-}
-
 /// The reference's ring degree is known even where its cut fails.
 json mindspeed_cp_batch(const json& input) {
   const MindSpeedCp cp = mindspeed_cp_of(input.at("config"));
   json result;
   try {
     result = mindspeed_slices(input, cp);
-  } catch (const InputError&) {
-    result["error"] = uneven_cut_in_words(input.at("input_ids"), cp);
+  } catch (const InputError& error) {
+    result["error"] = error.what();
   }
   result["ring_degree"] = ring_degree(cp);
   return result;
