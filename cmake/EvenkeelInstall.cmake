@@ -1,5 +1,10 @@
 include(CMakePackageConfigHelpers)
 
+if(EVENKEEL_BUILD_PROGRAM)
+  # What it links from outside the system's folders (an MPI or a Boost of one's own) is found after the installation too.
+  set_target_properties(evenkeel PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS evenkeel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(DIRECTORY include/evenkeel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT EvenkeelTargets NAMESPACE Evenkeel:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
 configure_package_config_file(cmake/EvenkeelConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfig.cmake

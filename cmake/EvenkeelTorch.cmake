@@ -1,6 +1,10 @@
-# libtorch is optional: EVENKEEL_TORCH says whether the room `torch` is built. AUTO builds it where libtorch is found.
-# Sets EVENKEEL_TORCH_FOUND and EVENKEEL_TORCH_LIBRARIES.
-set(EVENKEEL_TORCH AUTO CACHE STRING "Build Evenkeel::torch: AUTO (when libtorch is found), ON or OFF")
+# libtorch is optional: EVENKEEL_TORCH says whether the room `torch` is built. AUTO builds it where libtorch is found;
+# a project that takes Evenkeel in asks for it. Sets EVENKEEL_TORCH_FOUND and EVENKEEL_TORCH_LIBRARIES.
+set(evenkeel_torch_default OFF)
+if(PROJECT_IS_TOP_LEVEL)
+  set(evenkeel_torch_default AUTO)
+endif()
+set(EVENKEEL_TORCH ${evenkeel_torch_default} CACHE STRING "Build Evenkeel::torch: AUTO (when libtorch is found), ON or OFF")
 set_property(CACHE EVENKEEL_TORCH PROPERTY STRINGS AUTO ON OFF)
 
 # In a function, since libtorch's own search sets many variables and talks much.

@@ -23,7 +23,7 @@ while (($#)); do
   shift 2
 done
 
-"$root/launch/install-packages.sh"
+"$root/launch/install-packages.sh" --tests # Python, for the loops that are measured beside ours
 "$root/launch/build.sh" release evenkeel
 program="$root/build/release/bin/evenkeel"
 mkdir -p "$out"

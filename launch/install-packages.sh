@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Evenkeel needs to build, run and test, and only those that are missing.
-# Says nothing when none is. Runs as root, or as a user who may use sudo without a password. `--torch` adds libtorch,
-# for the optional library Evenkeel::torch.
+# Installs the Debian 12 packages that Evenkeel needs to build and run, and only those that are missing. Says nothing
+# when none is. Runs as root, or as a user who may use sudo without a password.
+#
+#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need
+#   --torch   also libtorch, for the optional library Evenkeel::torch
 set -euo pipefail
 
 packages=(
@@ -10,16 +12,19 @@ packages=(
   libboost-mpi-dev libboost-serialization-dev        # what travels besides tensors
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
-  libgmock-dev libgtest-dev librapidcheck-dev        # tests
-  libbenchmark-dev                                   # micro-benchmarks
-  iproute2                                           # simulated nodes
-  python3
+)
+tests=(
+  libgmock-dev libgtest-dev librapidcheck-dev # tests
+  libbenchmark-dev                            # micro-benchmarks
+  iproute2                                    # simulated nodes
+  python3 python3-numpy                       # the commands and recipes of README and docs
 )
 while (($#)); do
   case "$1" in
+    --tests) packages+=("${tests[@]}") ;;
     --torch) packages+=(libtorch-dev) ;;
     *)
-      echo "install-packages: unknown argument '$1'; there is --torch" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests and --torch" >&2
       exit 2
       ;;
   esac

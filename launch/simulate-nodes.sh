@@ -120,7 +120,7 @@ IFS=, read -r -a each <<<"$ranks"
 ((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers for $nodes nodes"
 PATH+=:/usr/sbin:/sbin # where users who are not root do not look
 for tool in ip tc unshare nsenter setpriv mpirun; do
-  command -v "$tool" >/dev/null || skip "$tool is not installed; launch/install-packages.sh installs it"
+  command -v "$tool" >/dev/null || skip "$tool is not installed; launch/install-packages.sh --tests installs it"
 done
 
 # shellcheck source=launch/environment.sh

@@ -12,7 +12,7 @@ ctest_arguments=()
 while (($#)); do
   case "$1" in
     --preset)
-      preset="${2:?--preset needs a name: release, debug, asan or tsan}"
+      preset="${2:?--preset needs a name: release, ci, debug, asan or tsan}"
       shift 2
       ;;
     --preset=*)
@@ -26,8 +26,8 @@ while (($#)); do
   esac
 done
 
-"$root/launch/install-packages.sh"
-"$root/launch/build.sh" "$preset"
+"$root/launch/install-packages.sh" --tests
+"$root/launch/build.sh" --with-tests "$preset"
 
 cd "$root"
 status=0

@@ -1,0 +1,8 @@
+#include <evenkeel/batch/ragged_batch.hpp>
+#include <iostream>
+
+int main() {
+  const evenkeel::RaggedBatch batch({{evenkeel::SampleId{0}, 0, 3, 4}});
+  std::cout << batch.num_tokens() << " tokens\n";
+  return batch.num_tokens() == 7 ? 0 : 1;
+}
