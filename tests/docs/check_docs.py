@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Runs what README and the pages of docs/ tell readers to run, and compares what they show with what comes.
+
+    check_docs.py [--build DIR] [--scratch DIR] [PAGE...]     checks pages, all of them unless named
+    check_docs.py --renew [...]                               writes shown output that is no longer true anew
+
+--build is a folder with the program and the examples in bin/, build/release unless given. Each page has a shell of its
+own, in a fresh clone (session.py), that begins with the blocks marked `setup` in README.md. pages.py says which blocks
+are run, and outputs.py what may differ. Needs bash, git, Open MPI, CMake and Python with NumPy.
+
+Exit status: 0 when all is true, 1 when something is not, 2 when the check itself cannot be run.
+"""
+
+import argparse
+import pathlib
+import shlex
+import shutil
+import sys
+import tempfile
+
+import outputs
+import pages
+import session
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def all_pages() -> list[str]:
+    docs = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
+    return ["README.md", "CONTRIBUTING.md", *docs]
+
+
+class Failure(Exception):
+    """A block that is not true."""
+
+
+class PageCheck:
+    """One page, its session, and what it is to become when it is renewed."""
+
+    def __init__(self, page: str, shell: session.Session, renew: bool):
+        self.page = page
+        self.not_run: list[str] = []
+        self.count = 0
+        self._shell = shell
+        self._renew = renew
+        self._lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+        self._shift = 0  # how much longer the renewed page is up to here
+        self._changed = False
+
+    def check(self, block: pages.Block) -> None:
+        self.count += 1
+        tasks = {
+            "setup": self._script,
+            "sh": self._script,
+            "console": self._console,
+            "status": self._console,
+            "starts": self._starts,
+            "yaml": self._configuration,
+            "file": self._file,
+            "given": self._given,
+            "output": self._output,
+            "compiles": self._compiles,
+            "not run": self._not_run,
+        }
+        tasks[block.task](block)
+
+    def save(self) -> bool:
+        if self._changed:
+            (ROOT / self.page).write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+        return self._changed
+
+    def _script(self, block: pages.Block) -> None:
+        for command in block.commands():
+            self._run(command, 0)
+
+    def _console(self, block: pages.Block) -> None:
+        wanted = int(block.detail) if block.task == "status" else 0
+        for command in block.commands():
+            self._compare(command, self._run(command, wanted))
+
+    def _starts(self, block: pages.Block) -> None:
+        for command in block.commands():
+            if wrong := self._shell.starts(command.text):
+                raise Failure(f"$ {command.text}\n{wrong}")
+
+    def _configuration(self, block: pages.Block) -> None:
+        self._write(block, "shown.yaml")
+        self._run(pages.Command("evenkeel config show shown.yaml", [], 0, 0), 0)
+
+    def _file(self, block: pages.Block) -> None:
+        self._write(block, block.detail)
+
+    def _given(self, block: pages.Block) -> None:
+        shutil.copy(HERE / "given" / block.detail, self._shell.folder() / block.detail)
+
+    def _output(self, block: pages.Block) -> None:
+        end = block.line + len(block.lines)
+        command = pages.Command(block.detail, block.lines, block.line, end)
+        self._compare(command, self._run(command, 0))
+
+    def _compiles(self, block: pages.Block) -> None:
+        whole = (HERE / "snippets" / block.detail).read_text(encoding="utf-8")
+        if whole.count("@SNIPPET@") != 1:
+            raise pages.PageError(f"snippets/{block.detail} has no place for the snippet")
+        source = self._shell.folder() / "snippet.cpp"
+        source.write_text(whole.replace("@SNIPPET@", "\n".join(block.lines)), encoding="utf-8")
+        text = f"mpicxx -std=c++20 -fsyntax-only -I {shlex.quote(str(ROOT / 'include'))} snippet.cpp"
+        self._run(pages.Command(text, [], 0, 0), 0)
+
+    def _not_run(self, block: pages.Block) -> None:
+        self.not_run.append(f"{block.where}: {block.detail}")
+
+    def _write(self, block: pages.Block, name: str) -> None:
+        target = self._shell.folder() / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("\n".join(block.lines) + "\n", encoding="utf-8")
+
+    def _run(self, command: pages.Command, wanted: int) -> list[str]:
+        status, printed = self._shell.run(command.text)
+        if status != wanted:
+            said = "\n".join(printed[-30:])
+            raise Failure(f"$ {command.text}\nends with status {status}, not {wanted}:\n{said}")
+        return printed
+
+    def _compare(self, command: pages.Command, printed: list[str]) -> None:
+        wrong = outputs.differences(command.shown, printed)
+        if not wrong:
+            return
+        if not self._renew:
+            raise Failure(f"$ {command.text}\nprints something else (check_docs.py --renew writes it anew):\n{wrong}")
+        fresh = outputs.renewed(command.shown, printed)
+        begin, end = command.begin + self._shift, command.end + self._shift
+        self._lines[begin:end] = fresh
+        self._shift += len(fresh) - (end - begin)
+        self._changed = True
+
+
+def check_page(page: str, arguments: argparse.Namespace, scratch: pathlib.Path) -> PageCheck | None:
+    """The page's check, or none when it failed."""
+    folder = scratch / page.replace("/", "_")
+    clone = session.make_clone(ROOT, arguments.build, folder)
+    failures = pages.broken_links(ROOT, page)
+    setup = [block for block in pages.blocks_of(ROOT, "README.md") if block.task == "setup"]
+    with session.Session(folder, clone) as shell:
+        checked = PageCheck(page, shell, arguments.renew)
+        if page != "README.md":
+            for block in setup:
+                PageCheck("README.md", shell, False).check(block)
+        for block in pages.blocks_of(ROOT, page):
+            try:
+                checked.check(block)
+            except Failure as failure:
+                failures.append(f"{block.where}: {failure}")
+            except TimeoutError as late:
+                failures.append(f"{block.where}: {late}\nhas not ended after {session.TIMEOUT} s")
+                break
+    if arguments.renew and checked.save():
+        print(f"{page}: written anew")
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    print(f"{page}: {checked.count} blocks, {len(checked.not_run)} of them not run, {len(failures)} not true", flush=True)
+    return None if failures else checked
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--scratch", type=pathlib.Path, help="where to work; kept afterwards")
+    parser.add_argument("--renew", action="store_true")
+    parser.add_argument("page", nargs="*")
+    arguments = parser.parse_args()
+    if not (arguments.build / "bin" / "evenkeel").exists():
+        print(f"check_docs: {arguments.build} has no bin/evenkeel: build it first", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="evenkeel-docs-") as temporary:
+        scratch = arguments.scratch or pathlib.Path(temporary)
+        try:
+            checks = [check_page(page, arguments, scratch) for page in arguments.page or all_pages()]
+        except pages.PageError as error:
+            print(f"check_docs: {error}", file=sys.stderr)
+            return 2
+    for reason in [reason for check in checks if check for reason in check.not_run]:
+        print(f"not run: {reason}")
+    return 0 if all(checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

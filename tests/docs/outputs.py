@@ -1,0 +1,130 @@
+"""How shown output is compared with real output, and written anew.
+
+Lines are equal when they are equal to the letter, but for what differs from run to run and from machine to machine:
+
+- times: a number before ` s`, ` ms`, ` us` or ` seconds`; numbers with a decimal point in a line that says `seconds`;
+  the last number of each row under a heading that ends in `seconds` or `ms`
+- speeds: a number before `tokens/s` or `GB/s`
+- dates, times of day, process ids and the name of the machine
+
+Runs of blanks count as one where a line holds such a number. A line `...` stands for any lines, none included. Lines of
+the log, which begin with a time of day in brackets and go to standard error, are compared only where the page shows
+some: each must be there, in that order.
+"""
+
+import difflib
+import re
+import socket
+
+ELLIPSIS = "..."
+NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+LOG = re.compile(r"^\[\d\d:\d\d:\d\d[.\d]*\]")
+VARYING = [
+    (re.compile(rf"\b{NUMBER}(?= (?:s|ms|us|seconds?)\b)"), "TIME"),
+    (re.compile(rf"\b{NUMBER} ?[kMGT]?(?= ?(?:tokens|GB|B)/s\b)"), "SPEED"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d+)?)?(?:Z| UTC)?"), "DATE"),
+    (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?"), "CLOCK"),
+    (re.compile(r"\b(?:pid|process) \d+"), "PID"),
+    (re.compile(rf"\b{re.escape(socket.gethostname())}\b"), "HOST"),
+]
+DECIMAL = re.compile(r"\b\d+\.\d+\b")
+LAST_NUMBER = re.compile(rf"{NUMBER}$")
+TIMED_HEADING = re.compile(r"\b(?:seconds|ms)$")
+
+
+def masked(lines: list[str]) -> list[str]:
+    """The lines with stand-ins for what may differ."""
+    result = []
+    timed_column = False
+    for line in (line.rstrip() for line in lines):
+        text = line
+        for pattern, stand_in in VARYING:
+            text = pattern.sub(stand_in, text)
+        if re.search(r"\bseconds\b", text):
+            text = DECIMAL.sub("TIME", text)
+        if timed_column:
+            text = LAST_NUMBER.sub("TIME", text)
+        timed_column = bool(text) and (timed_column or bool(TIMED_HEADING.search(line) and len(line.split()) > 2))
+        result.append(" ".join(text.split()) if text != line else line)
+    return result
+
+
+def differences(shown: list[str], real: list[str]) -> str:
+    """What of the shown output is not true, for a reader of the check's output; empty when all is."""
+    shown_log, shown_rest = _split_log(shown)
+    real_log, real_rest = _split_log(real)
+    if shown == [] or (_matches(shown_rest, real_rest) and _in_order(shown_log, real_log)):
+        return ""
+    if not shown_log:
+        real = real_rest
+    return "\n".join(difflib.unified_diff(masked(shown), masked(real), "shown on the page", "printed", lineterm=""))
+
+
+def renewed(shown: list[str], real: list[str]) -> list[str]:
+    """The shown output as it should be: what is left out stays left out, and the last lines go on to the end."""
+    real = [line.rstrip() for line in real]
+    shown_log, _ = _split_log(shown)
+    if not shown_log:
+        real = _split_log(real)[1]
+    if ELLIPSIS not in (line.strip() for line in shown):
+        return real
+    result: list[str] = []
+    at = 0
+    runs = _runs(shown)
+    for index, run in enumerate(runs):
+        if run is None:
+            result.append(ELLIPSIS)
+        elif index == len(runs) - 1 and index > 0:
+            at = _most_alike(run[:1], real, at)
+            result += real[at:]
+        else:
+            at = _most_alike(run, real, at) if index > 0 else 0
+            result += real[at : at + len(run)]
+            at += len(run)
+    return result
+
+
+def _split_log(lines: list[str]) -> tuple[list[str], list[str]]:
+    return [line for line in lines if LOG.match(line)], [line for line in lines if not LOG.match(line)]
+
+
+def _matches(shown: list[str], real: list[str]) -> bool:
+    wanted, given = masked(shown), masked(real)
+    # reachable[j]: the shown lines so far may stand for the first j real ones.
+    reachable = [True] + [False] * len(given)
+    for line in wanted:
+        if line.strip() == ELLIPSIS:
+            first = reachable.index(True) if True in reachable else len(reachable)
+            reachable = [j >= first for j in range(len(reachable))]
+        else:
+            reachable = [False] + [reachable[j] and given[j] == line for j in range(len(given))]
+    return reachable[-1]
+
+
+def _in_order(shown: list[str], real: list[str]) -> bool:
+    remaining = iter(masked(real))
+    return all(line in remaining for line in masked(shown))
+
+
+def _runs(shown: list[str]) -> list[list[str] | None]:
+    """The shown lines between ellipses, and None for each of these."""
+    runs: list[list[str] | None] = []
+    for line in shown:
+        if line.strip() == ELLIPSIS:
+            runs.append(None)
+        elif runs and runs[-1] is not None:
+            runs[-1].append(line)
+        else:
+            runs.append([line])
+    return runs
+
+
+def _most_alike(run: list[str], real: list[str], begin: int) -> int:
+    """Where, from `begin` on, the lines are most like these, whatever their numbers."""
+
+    def likeness(at: int) -> float:
+        pairs = zip(run, real[at : at + len(run)])
+        texts = ([re.sub(NUMBER, "", line) for line in pair] for pair in pairs)
+        return sum(difflib.SequenceMatcher(None, a, b).ratio() for a, b in texts)
+
+    return max(range(begin, max(begin + 1, len(real) - len(run) + 1)), key=likeness)

@@ -1,0 +1,167 @@
+"""What a page of Markdown asks the check to do: its fenced blocks, in order, each with a task.
+
+A block's task follows from its language, or from a comment right above the block:
+
+    ```sh                            the commands are run, one by one; each must succeed
+    ```console                       lines after `$ ` are run, and what follows is compared with what they print
+    ```yaml                          is a configuration that `evenkeel config show` accepts
+
+    <!-- check: setup -->            a sh block that every other page begins with, too
+    <!-- check: status 2 -->         a console block whose commands end with that status
+    <!-- check: starts: WHY -->      commands that take long: they are started and stopped after a while
+    <!-- check: file: NAME -->       the block is written to this file
+    <!-- check: output: COMMAND -->  the block is what this command prints
+    <!-- check: compiles: NAME -->   C++ that compiles in the place of @SNIPPET@ in tests/docs/snippets/NAME
+    <!-- check: not run: WHY -->     nothing; the check lists these at its end
+
+Any other block is an error, so that nothing is left out by mistake. A line of its own, with no block below it, says that
+readers bring a file; the check takes it from tests/docs/given:
+
+    <!-- check: given: NAME -->
+"""
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+
+
+class PageError(Exception):
+    """A page that cannot be checked, or that is wrong."""
+
+
+@dataclasses.dataclass
+class Command:
+    text: str
+    shown: list[str]  # the output lines on the page
+    begin: int  # where these stand: lines of the page, from 0
+    end: int
+
+
+@dataclasses.dataclass
+class Block:
+    page: str
+    line: int  # of the opening fence, from 1
+    language: str
+    task: str  # a word of the list above, or the language
+    detail: str  # what stands behind the word
+    lines: list[str]
+
+    @property
+    def where(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    def commands(self) -> list[Command]:
+        return _console_commands(self) if self.language == "console" else _script_commands(self)
+
+
+FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
+CHECK = re.compile(r"^\s*<!-- check: (setup|status|starts|file|given|output|compiles|not run)(?::? (.+?))? -->$")
+LANGUAGES = ("sh", "console", "yaml")
+
+
+def blocks_of(root: pathlib.Path, page: str) -> list[Block]:
+    lines = (root / page).read_text(encoding="utf-8").splitlines()
+    blocks = []
+    opened = None
+    for number, line in enumerate(lines):
+        fence = FENCE.match(line)
+        given = CHECK.match(line) if opened is None else None
+        if fence and opened is None:
+            opened = number
+        elif given and given.group(1) == "given":
+            blocks.append(Block(page, number + 1, "", "given", given.group(2) or "", []))
+        elif fence:
+            blocks.append(_block(page, lines, opened, number))
+            opened = None
+    if opened is not None:
+        raise PageError(f"{page}:{opened + 1}: a block that does not end")
+    return blocks
+
+
+def _block(page: str, lines: list[str], opened: int, closed: int) -> Block:
+    indent, language = FENCE.match(lines[opened]).groups()
+    inside = [line.removeprefix(indent) for line in lines[opened + 1 : closed]]
+    where = f"{page}:{opened + 1}"
+    above = lines[opened - 1] if opened > 0 else ""
+    if above.strip().startswith("<!-- check") and "check: given" not in above:
+        check = CHECK.match(above)
+        if check is None:
+            raise PageError(f"{where}: '{above.strip()}' is no task; tests/docs/pages.py lists them")
+        return Block(page, opened + 1, language, check.group(1), check.group(2) or "", inside)
+    if language not in LANGUAGES:
+        raise PageError(
+            f"{where}: a block of '{language or 'nothing'}', which the check cannot run by itself: say what it is "
+            "with a comment above it, as tests/docs/pages.py describes"
+        )
+    return Block(page, opened + 1, language, language, "", inside)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a shell would run this, rather than wait for more lines."""
+    if text.endswith("\\"):
+        return False
+    looked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+    return looked.returncode == 0 and "here-document" not in looked.stderr
+
+
+def _take_command(lines: list[str], first: int, text: str, where: str) -> tuple[str, int]:
+    """The command that begins with `text` in line `first`, and the line after it."""
+    following = first + 1
+    while not _is_whole(text):
+        if following == len(lines):
+            raise PageError(f"{where}: a command that does not end: {text}")
+        text += "\n" + lines[following]
+        following += 1
+    return text, following
+
+
+def _script_commands(block: Block) -> list[Command]:
+    commands = []
+    at = 0
+    while at < len(block.lines):
+        if not block.lines[at].strip() or block.lines[at].lstrip().startswith("#"):
+            at += 1
+            continue
+        text, at = _take_command(block.lines, at, block.lines[at], block.where)
+        commands.append(Command(text, [], block.line + at, block.line + at))
+    return commands
+
+
+def _console_commands(block: Block) -> list[Command]:
+    commands = []
+    at = 0
+    if block.lines and not block.lines[0].startswith("$ "):
+        raise PageError(f"{block.where}: a console block begins with '$ ' and a command")
+    while at < len(block.lines):
+        text, at = _take_command(block.lines, at, block.lines[at].removeprefix("$ "), block.where)
+        begin = at
+        while at < len(block.lines) and not block.lines[at].startswith("$ "):
+            at += 1
+        # A blank line in front of the next command is the page's, not the program's.
+        end = at
+        while at < len(block.lines) and end > begin and not block.lines[end - 1].strip():
+            end -= 1
+        commands.append(Command(text, block.lines[begin:end], block.line + begin, block.line + end))
+    return commands
+
+
+def broken_links(root: pathlib.Path, page: str) -> list[str]:
+    """Links to files, and to headings in them, that are not there."""
+    found = []
+    text = (root / page).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, heading = link.partition("#")
+        target = (root / page).parent / name if name else root / page
+        if not target.exists():
+            found.append(f"{page}: the link {link} leads nowhere")
+        elif heading and heading not in _headings(target):
+            found.append(f"{page}: the link {link} names no heading of its page")
+    return found
+
+
+def _headings(page: pathlib.Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

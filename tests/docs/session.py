@@ -1,0 +1,128 @@
+"""A reader's shell, in a clone of the project as a reader has it after building.
+
+The clone is a copy of the tracked files. Its build/release is the folder that the program was really built in, so that
+nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they are
+asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are.
+"""
+
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+import pages
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+TIMEOUT = 300
+
+
+def make_clone(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    clone = folder / "evenkeel"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "home").mkdir(parents=True)
+    for name in _files_of(root):
+        target = clone / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target, follow_symlinks=False)
+    (clone / "build").mkdir()
+    (clone / "build" / "release").symlink_to(build.resolve())
+    for name in ("build.sh", "install-packages.sh"):
+        stand_in = root / "tests" / "docs" / "stand_ins" / name
+        (clone / "launch" / name).unlink()
+        shutil.copy2(stand_in, clone / "launch" / name)
+    return clone
+
+
+def _files_of(root: pathlib.Path) -> list[str]:
+    """The files of a clone: what git tracks or would track. All but build/ where there is no git."""
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode == 0 and listed.stdout:
+        return [name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
+    found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return [str(path) for path in found if path.parts[0] not in ("build", ".git")]
+
+
+class Session:
+    """One bash that commands are typed into, one after the other."""
+
+    def __init__(self, folder: pathlib.Path, clone: pathlib.Path):
+        self._folder = folder
+        path = SYSTEM_PATH
+        for tool in ("cmake", "mpirun", "c++"):
+            place = shutil.which(tool)
+            if place and os.path.dirname(place) not in path.split(":"):
+                path += ":" + os.path.dirname(place)
+        environment = {"PATH": path, "HOME": str(folder / "home"), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+        self._shell = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=clone,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.killpg(self._shell.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._shell.wait()
+
+    def run(self, text: str, timeout: float = TIMEOUT) -> tuple[int, list[str]]:
+        """The exit status and everything that was printed. Raises TimeoutError, with the shell gone."""
+        typed, printed = self._folder / "command", self._folder / "printed"
+        typed.write_text(text + "\n", encoding="utf-8")
+        assert self._shell.stdin and self._shell.stdout
+        # In the shell itself, so that variables and the folder stay for the commands that follow.
+        self._shell.stdin.write(f"source '{typed}' </dev/null >'{printed}' 2>&1; echo $?\n")
+        self._shell.stdin.flush()
+        ready, _, _ = select.select([self._shell.stdout], [], [], timeout)
+        if not ready:
+            raise TimeoutError(text)
+        status = self._shell.stdout.readline().strip()
+        lines = printed.read_text(encoding="utf-8", errors="replace").splitlines()
+        if not status.isdigit():
+            raise pages.PageError(f"the shell is gone after: {text}")
+        return int(status), lines
+
+    def starts(self, text: str, seconds: float = 6) -> str:
+        """Starts the command and stops it after some seconds. What went wrong before that, or nothing."""
+        folder = self.folder()
+        exported = dict(line.split("=", 1) for line in self.run("env")[1] if "=" in line)
+        begun = time.monotonic()
+        started = subprocess.Popen(
+            ["bash", "--noprofile", "--norc", "-c", text],
+            cwd=folder,
+            env=exported,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            said, _ = started.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGTERM)
+            started.communicate()
+            return ""
+        if started.returncode == 0:
+            return ""
+        return f"status {started.returncode} after {time.monotonic() - begun:.1f} s\n{said}"
+
+    def folder(self) -> pathlib.Path:
+        return pathlib.Path(self.run("pwd")[1][0])
