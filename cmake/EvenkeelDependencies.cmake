@@ -28,7 +28,6 @@ endfunction()
 
 if(EVENKEEL_BUILD_TESTS)
   evenkeel_find_for(EVENKEEL_BUILD_TESTS GTest rapidcheck)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 if(EVENKEEL_BUILD_BENCHMARKS)
   evenkeel_find_for(EVENKEEL_BUILD_BENCHMARKS benchmark)

@@ -2,7 +2,8 @@
 
 The clone is a copy of the tracked files. Its build/release is the folder that the program was really built in, so that
 nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they are
-asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are.
+asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are. Its
+python3 is the interpreter that runs the check.
 """
 
 import os
@@ -11,6 +12,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pages
@@ -23,6 +25,10 @@ def make_clone(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path) ->
     clone = folder / "evenkeel"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "home").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    python = folder / "bin" / "python3"
+    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n", encoding="utf-8")
+    python.chmod(0o755)
     for name in _files_of(root):
         target = clone / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +61,7 @@ class Session:
 
     def __init__(self, folder: pathlib.Path, clone: pathlib.Path):
         self._folder = folder
-        path = SYSTEM_PATH
+        path = f"{folder / 'bin'}:{SYSTEM_PATH}"
         for tool in ("cmake", "mpirun", "c++"):
             place = shutil.which(tool)
             if place and os.path.dirname(place) not in path.split(":"):

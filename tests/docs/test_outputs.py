@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The check of the documents finds what is not true, and lets pass only what may differ."""
+
+import pathlib
+import tempfile
+import unittest
+
+import outputs
+import pages
+
+
+def same(shown: str, real: str) -> bool:
+    return outputs.differences(shown.split("\n"), real.split("\n")) == ""
+
+
+class Differences(unittest.TestCase):
+    def test_any_other_word_or_number_is_one(self) -> None:
+        self.assertTrue(same("8 steps\nall well", "8 steps\nall well"))
+        self.assertFalse(same("8 steps", "9 steps"))
+        self.assertFalse(same("  8 steps", "8 steps"))
+        self.assertFalse(same("a\nb", "a"))
+        self.assertFalse(same("a", "a\nb"))
+        self.assertFalse(same("work 1.0304", "work 1.0305"))
+
+    def test_times_and_speeds_may_differ_but_not_the_words_around_them(self) -> None:
+        self.assertTrue(same("tp 2: 0.126 seconds", "tp 2: 12.5 seconds"))
+        self.assertFalse(same("tp 2: 0.126 seconds", "tp 4: 0.126 seconds"))
+        self.assertTrue(same("seconds  0.1 (read 0.005, plan 0.1)", "seconds 10.1 (read 1.005, plan 0.2)"))
+        self.assertFalse(same("seconds  0.1 (read 0.005, plan 0.1)", "seconds  0.1 (read 0.005, pack 0.1)"))
+        self.assertTrue(same("planned in 0.0001 s", "planned in 1.2 s"))
+        self.assertTrue(same("step 8/8, 35.27 M tokens/s, 0 s left", "step 8/8, 3.1 M tokens/s, 2 s left"))
+
+    def test_the_last_column_under_a_heading_of_seconds_may_differ(self) -> None:
+        table = "way  count   seconds\nfirst     3    0.0075"
+        self.assertTrue(same(table, table.replace("0.0075", "0.0081")))
+        self.assertFalse(same(table, table.replace("3", "4")))
+
+    def test_dots_stand_for_any_lines(self) -> None:
+        self.assertTrue(same("...\nend", "a\nb\nend"))
+        self.assertTrue(same("a\n...\nc\n...", "a\nb\nb\nc"))
+        self.assertTrue(same("a\n...", "a"))
+        self.assertFalse(same("a\n...\nc", "a\nb"))
+        self.assertFalse(same("...\nb", "b\nc"))
+
+    def test_log_lines_count_only_where_some_are_shown(self) -> None:
+        log = "[02:27:01.986] [rank 0] [info] 2048 samples, 8 steps"
+        self.assertTrue(same("done", log + "\ndone"))
+        self.assertTrue(same(log.replace("02:27", "03:00") + "\ndone", "done\n" + log))
+        self.assertFalse(same(log.replace("2048", "2047") + "\ndone", log + "\ndone"))
+
+
+class Renewed(unittest.TestCase):
+    def renew(self, shown: str, real: str) -> str:
+        return "\n".join(outputs.renewed(shown.split("\n"), real.split("\n")))
+
+    def test_shown_output_becomes_the_real_one(self) -> None:
+        self.assertEqual(self.renew("old", "new\nand more  "), "new\nand more")
+
+    def test_what_was_left_out_stays_left_out(self) -> None:
+        real = "title 2\n1 sample\nprompt\n  min 3\nresponse\n  min 4\nfields\n  reward\n  turn"
+        self.assertEqual(self.renew("title 1\n...\nresponse\n  min 9\n...\nfields\n  reward", real),
+                         "title 2\n...\nresponse\n  min 4\n...\nfields\n  reward\n  turn")
+        self.assertEqual(self.renew("title 1\n...", real), "title 2\n...")
+
+
+class Blocks(unittest.TestCase):
+    def blocks(self, text: str) -> list[pages.Block]:
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "page.md").write_text(text, encoding="utf-8")
+            return pages.blocks_of(pathlib.Path(folder), "page.md")
+
+    def test_a_block_that_nobody_said_how_to_run_is_an_error(self) -> None:
+        for text in ("```\nx\n```\n", "```python\nx\n```\n", "<!-- check: skip -->\n```sh\nx\n```\n", "```sh\nx\n"):
+            with self.assertRaises(pages.PageError):
+                self.blocks(text)
+        self.assertEqual(self.blocks("<!-- check: not run: no need -->\n```python\nx\n```\n")[0].detail, "no need")
+
+    def test_commands_go_on_over_lines_and_here_documents(self) -> None:
+        text = "```console\n$ a \\\n    b\nout\n\n$ cat <<'END'\n$ x\nEND\n$ x\n```\n"
+        commands = self.blocks(text)[0].commands()
+        self.assertEqual([c.text for c in commands], ["a \\\n    b", "cat <<'END'\n$ x\nEND", "x"])
+        self.assertEqual([c.shown for c in commands], [["out"], [], []])
+        self.assertEqual((commands[0].begin, commands[0].end), (3, 4))
+        script = self.blocks("```sh\n# first\na\n\nfor x in 1; do\n  b\ndone\n```\n")[0]
+        self.assertEqual([c.text for c in script.commands()], ["a", "for x in 1; do\n  b\ndone"])
+
+
+if __name__ == "__main__":
+    unittest.main()
