@@ -146,6 +146,19 @@ def _console_commands(block: Block) -> list[Command]:
     return commands
 
 
+def mentioned(root: pathlib.Path, page: str) -> list[str]:
+    """What stands between single backquotes in the text, blocks left out."""
+    text = re.sub(r"^```.*?^```$", "", (root / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
+
+
+def missing_files(root: pathlib.Path, page: str) -> list[str]:
+    """Scripts, examples and configurations that the text names, and that are not there."""
+    words = (code.split()[0] for code in mentioned(root, page))
+    named = {word for word in words if re.match(r"(launch|configs|examples|tests|cmake)/[\w./-]+$", word)}
+    return [f"{page}: there is no {name}" for name in sorted(named) if not (root / name).exists()]
+
+
 def broken_links(root: pathlib.Path, page: str) -> list[str]:
     """Links to files, and to headings in them, that are not there."""
     found = []

@@ -3,7 +3,7 @@
 The clone is a copy of the tracked files. Its build/release is the folder that the program was really built in, so that
 nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they are
 asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are. Its
-python3 is the interpreter that runs the check.
+python3 is one that has NumPy.
 """
 
 import os
@@ -13,12 +13,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pages
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 300
+
+
+def python_with_numpy() -> str:
+    """The interpreter that runs this if it has NumPy, else the system's."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        tried = subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return python
+    raise pages.PageError("no Python here has NumPy; launch/install-packages.sh --tests installs it")
 
 
 def make_clone(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
@@ -27,7 +35,7 @@ def make_clone(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path) ->
     (folder / "home").mkdir(parents=True)
     (folder / "bin").mkdir()
     python = folder / "bin" / "python3"
-    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n", encoding="utf-8")
+    python.write_text(f"#!/bin/sh\nexec '{python_with_numpy()}' \"$@\"\n", encoding="utf-8")
     python.chmod(0o755)
     for name in _files_of(root):
         target = clone / name
@@ -105,14 +113,12 @@ class Session:
             raise pages.PageError(f"the shell is gone after: {text}")
         return int(status), lines
 
-    def starts(self, text: str, seconds: float = 6) -> str:
-        """Starts the command and stops it after some seconds. What went wrong before that, or nothing."""
-        folder = self.folder()
+    def starts(self, text: str, seconds: float = 5) -> tuple[int, list[str]]:
+        """Starts the command and stops it after some seconds: its status, 0 when it had not ended, and what it said."""
         exported = dict(line.split("=", 1) for line in self.run("env")[1] if "=" in line)
-        begun = time.monotonic()
         started = subprocess.Popen(
             ["bash", "--noprofile", "--norc", "-c", text],
-            cwd=folder,
+            cwd=self.folder(),
             env=exported,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -124,11 +130,13 @@ class Session:
             said, _ = started.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(started.pid, signal.SIGTERM)
-            started.communicate()
-            return ""
-        if started.returncode == 0:
-            return ""
-        return f"status {started.returncode} after {time.monotonic() - begun:.1f} s\n{said}"
+            try:
+                started.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)
+                started.wait()
+            return 0, []
+        return started.returncode, said.splitlines()
 
     def folder(self) -> pathlib.Path:
         return pathlib.Path(self.run("pwd")[1][0])

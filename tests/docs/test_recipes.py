@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The recipe of docs/rollouts.md that reads a dump reads those of other jobs than the page's, too.
 
-Usage: test_recipes.py BUILD_DIR; runs evenkeel under mpirun with the interpreter's NumPy.
+Usage: test_recipes.py BUILD_DIR
 """
 
 import json
@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import pages
+import session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if __name__ == "__main__" else ROOT / "build" / "release"
@@ -41,7 +42,7 @@ class ReadDump(unittest.TestCase):
             job = f"source '{ROOT}/launch/environment.sh'; mpirun -n {ranks} '{BUILD}/bin/evenkeel' run job.yaml --dump dump"
             job += "".join(f" --set {setting}" for setting in ("batch.global_batch=20", *settings))
             subprocess.run(["bash", "-c", job], cwd=folder, check=True, capture_output=True, timeout=120)
-            read = [sys.executable, "read_dump.py", "dump", "some.jsonl", cp_layout]
+            read = [session.python_with_numpy(), "read_dump.py", "dump", "some.jsonl", cp_layout]
             return subprocess.run(read, cwd=folder, check=True, capture_output=True, text=True, timeout=120).stdout
 
     def test_without_context_parallelism(self) -> None:
