@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""What the scripts of launch/ and .ci/ install, configure and start, as stand-ins for apt-get, cmake, ctest and mpirun see it."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "python3-numpy"}
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name) / "evenkeel"
+        self.called = pathlib.Path(folder.name) / "called"
+        stand_ins = pathlib.Path(folder.name) / "bin"
+        for part in ("launch", ".ci"):
+            shutil.copytree(ROOT / part, self.root / part)
+        stand_ins.mkdir()
+        for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo"):
+            # dpkg-query, without a word, says that nothing is installed; sudo runs what follows its -n.
+            script = 'shift; exec "$@"' if name == "sudo" else f'echo "{name} $*" >>"{self.called}"'
+            (stand_ins / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+            (stand_ins / name).chmod(0o755)
+        self.environment = {"PATH": f"{stand_ins}:{os.environ['PATH']}"}
+
+    def run_script(self, *command: str) -> list[list[str]]:
+        """The calls of the stand-ins, each as a list of words."""
+        self.called.write_text("", encoding="utf-8")
+        run = subprocess.run([self.root / command[0], *command[1:]], env=self.environment, capture_output=True, text=True,
+                             check=False, cwd="/")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return [line.split() for line in self.called.read_text(encoding="utf-8").splitlines()]
+
+    @staticmethod
+    def installed(calls: list[list[str]]) -> set[str]:
+        return {word for call in calls if call[0] == "apt-get" and "install" in call for word in call}
+
+    @staticmethod
+    def configured(calls: list[list[str]]) -> list[str]:
+        return next(call for call in calls if call[0] == "cmake" and "--preset" in call)
+
+    def test_running_needs_no_package_of_the_tests(self) -> None:
+        packages = self.installed(self.run_script("launch/install-packages.sh"))
+        self.assertIn("libopenmpi-dev", packages)
+        self.assertEqual(packages & (FOR_TESTS | {"libtorch-dev"}), set())
+        self.assertLessEqual(FOR_TESTS, self.installed(self.run_script("launch/install-packages.sh", "--tests")))
+        self.assertIn("libtorch-dev", self.installed(self.run_script("launch/install-packages.sh", "--torch")))
+
+    def test_an_unknown_argument_installs_nothing(self) -> None:
+        run = subprocess.run([self.root / "launch/install-packages.sh", "--test"], env=self.environment,
+                             capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("--tests", run.stderr)
+        self.assertFalse(self.called.exists())
+
+    def test_the_quickstart_builds_the_program_without_tests_and_runs_it_on_8_ranks(self) -> None:
+        calls = self.run_script("launch/quickstart.sh", "--set", "source.seed=2")
+        self.assertEqual(self.installed(calls) & FOR_TESTS, set())
+        self.assertIn("-DEVENKEEL_BUILD_TESTS=OFF", self.configured(calls))
+        self.assertIn(["cmake", "--build", f"{self.root}/build/release", "--target", "evenkeel"], calls)
+        self.assertEqual(calls[-1][:3], ["mpirun", "-n", "8"])
+        self.assertEqual(calls[-1][-2:], ["--set", "source.seed=2"])
+
+    def test_the_tests_are_built_with_their_packages_and_run(self) -> None:
+        calls = self.run_script("launch/test.sh", "-L", "serial")
+        self.assertLessEqual(FOR_TESTS, self.installed(calls))
+        self.assertIn("-DEVENKEEL_BUILD_TESTS=ON", self.configured(calls))
+        self.assertEqual(calls[-1], ["ctest", "--preset", "release", "--no-tests=error", "-L", "serial"])
+
+    def test_a_folder_that_has_tests_keeps_them(self) -> None:
+        (self.root / "build" / "release").mkdir(parents=True)
+        (self.root / "build" / "release" / "CMakeCache.txt").touch()
+        words = " ".join(self.configured(self.run_script("launch/build.sh", "release", "evenkeel")))
+        self.assertNotIn("EVENKEEL_BUILD_TESTS", words)
+
+    def test_continuous_integration_takes_the_preset_with_warnings_as_errors(self) -> None:
+        self.assertIn("ci", self.configured(self.run_script(".ci/run")))
+
+    def test_warnings_are_errors_for_developers_only(self) -> None:
+        presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
+        self.assertLessEqual(presets["version"], 3, "what CMake 3.22 reads")
+        named = {preset["name"]: preset for preset in presets["configurePresets"]}
+
+        def strict(preset: dict) -> bool:
+            own = preset.get("cacheVariables", {}).get("EVENKEEL_WARNINGS_AS_ERRORS")
+            return own == "ON" if own else "inherits" in preset and strict(named[preset["inherits"]])
+
+        visible = [preset for preset in named.values() if not preset.get("hidden")]
+        self.assertEqual({p["name"] for p in visible if strict(p)}, {"ci", "debug", "asan", "tsan"})
+        self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release"})
+
+
+if __name__ == "__main__":
+    unittest.main()
