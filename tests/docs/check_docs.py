@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what README and the pages of docs/ tell readers to run, and compares what they show with what comes.
+"""Runs what README, the pages of docs/ and the comments of configs/ tell readers to run, and compares what they show with
+what comes.
 
     check_docs.py [--build DIR] [--scratch DIR] [PAGE...]     checks pages, all of them unless named
     check_docs.py --renew [...]                               writes shown output that is no longer true anew
@@ -30,8 +31,8 @@ NO_NODES = 77  # what launch/simulate-nodes.sh ends with then
 
 
 def all_pages() -> list[str]:
-    docs = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
-    return ["README.md", "CONTRIBUTING.md", *docs]
+    found = [*(ROOT / "docs").glob("*.md"), *(ROOT / "configs").glob("*.yaml")]
+    return ["README.md", "CONTRIBUTING.md", *sorted(str(page.relative_to(ROOT)) for page in found)]
 
 
 class Failure(Exception):

@@ -18,6 +18,8 @@ Any other block is an error, so that nothing is left out by mistake. A line of i
 readers bring a file; the check takes it from tests/docs/given:
 
     <!-- check: given: NAME -->
+
+A configuration is a page, too: its blocks are the commands in its comments, `#   mpirun ...`.
 """
 
 import dataclasses
@@ -62,6 +64,9 @@ LANGUAGES = ("sh", "console", "yaml")
 
 def blocks_of(root: pathlib.Path, page: str) -> list[Block]:
     lines = (root / page).read_text(encoding="utf-8").splitlines()
+    if page.endswith(".yaml"):
+        found = ((number, re.match(r"#   ((?:mpirun|evenkeel|launch/).*)", line)) for number, line in enumerate(lines))
+        return [Block(page, number, "sh", "sh", "", [line.group(1)]) for number, line in found if line]
     blocks = []
     opened = None
     for number, line in enumerate(lines):
