@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what README, the pages of docs/ and the comments of configs/ tell readers to run, and compares what they show with
-what comes.
+"""Runs what README, the pages of docs/ and the comments of configs/ tell readers to run, and compares what they show
+with what comes.
 
     check_docs.py [--build DIR] [--scratch DIR] [PAGE...]     checks pages, all of them unless named
     check_docs.py --renew [...]                               writes shown output that is no longer true anew
@@ -195,7 +195,8 @@ def check_page(page: str, arguments: argparse.Namespace, scratch: pathlib.Path) 
         print(f"{page}: written anew")
     for failure in failures:
         print(failure, file=sys.stderr)
-    print(f"{page}: {checked.count} blocks, {len(checked.not_run)} of them not run, {len(failures)} not true", flush=True)
+    not_run = len(checked.not_run)
+    print(f"{page}: {checked.count} blocks, {not_run} of them not run, {len(failures)} not true", flush=True)
     return None if failures else checked
 
 

@@ -14,8 +14,8 @@ A block's task follows from its language, or from a comment right above the bloc
     <!-- check: compiles: NAME -->   C++ that compiles in the place of @SNIPPET@ in tests/docs/snippets/NAME
     <!-- check: not run: WHY -->     nothing; the check lists these at its end
 
-Any other block is an error, so that nothing is left out by mistake. A line of its own, with no block below it, says that
-readers bring a file; the check takes it from tests/docs/given:
+Any other block is an error, so that nothing is left out by mistake. A line of its own, with no block below it, says
+that readers bring a file; the check takes it from tests/docs/given:
 
     <!-- check: given: NAME -->
 

@@ -1,8 +1,8 @@
 """A reader's shell, in a clone of the project as a reader has it after building.
 
 The clone is a copy of the tracked files. Its build/release is the folder that the program was really built in, so that
-nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they are
-asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are. Its
+nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they
+are asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are. Its
 python3 is one that has NumPy.
 """
 

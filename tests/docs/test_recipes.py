@@ -39,7 +39,8 @@ class ReadDump(unittest.TestCase):
             (folder / "read_dump.py").write_text("\n".join(recipe.lines), encoding="utf-8")
             (folder / "job.yaml").write_text("source: {kind: jsonl, path: some.jsonl}\n", encoding="utf-8")
             write_rollouts(folder / "some.jsonl")
-            job = f"source '{ROOT}/launch/environment.sh'; mpirun -n {ranks} '{BUILD}/bin/evenkeel' run job.yaml --dump dump"
+            run = f"mpirun -n {ranks} '{BUILD}/bin/evenkeel' run job.yaml --dump dump"
+            job = f"source '{ROOT}/launch/environment.sh'; {run}"
             job += "".join(f" --set {setting}" for setting in ("batch.global_batch=20", *settings))
             subprocess.run(["bash", "-c", job], cwd=folder, check=True, capture_output=True, timeout=120)
             read = [session.python_with_numpy(), "read_dump.py", "dump", "some.jsonl", cp_layout]

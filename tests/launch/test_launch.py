@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the scripts of launch/ and .ci/ install, configure and start, as stand-ins for apt-get, cmake, ctest and mpirun see it."""
+"""What the scripts of launch/ and .ci/ install, configure and start, as stand-ins for apt-get, cmake, ctest and mpirun
+see it."""
 
 import json
 import os
@@ -33,8 +34,8 @@ class Scripts(unittest.TestCase):
     def run_script(self, *command: str) -> list[list[str]]:
         """The calls of the stand-ins, each as a list of words."""
         self.called.write_text("", encoding="utf-8")
-        run = subprocess.run([self.root / command[0], *command[1:]], env=self.environment, capture_output=True, text=True,
-                             check=False, cwd="/")
+        run = subprocess.run([self.root / command[0], *command[1:]], env=self.environment, capture_output=True,
+                             text=True, check=False, cwd="/")
         self.assertEqual(run.returncode, 0, run.stderr)
         return [line.split() for line in self.called.read_text(encoding="utf-8").splitlines()]
 
