@@ -7,7 +7,7 @@ Lines are equal when they are equal to the letter, but for what differs from run
 - speeds: a number before `tokens/s` or `GB/s`
 - dates, times of day, process ids and the name of the machine
 
-Runs of blanks count as one where a line holds such a number. A line `...` stands for any lines, none included. Lines of
+Runs of blanks count as one where a line holds such a number, and a row of seconds may be broken anywhere. A line `...` stands for any lines, none included. Lines of
 the log, which begin with a time of day in brackets and go to standard error, are compared only where the page shows
 some: each must be there, in that order.
 """
@@ -36,7 +36,7 @@ def masked(lines: list[str]) -> list[str]:
     """The lines with stand-ins for what may differ."""
     result = []
     timed_column = False
-    for line in (line.rstrip() for line in lines):
+    for line in _rows_of_seconds_joined(lines):
         text = line
         for pattern, stand_in in VARYING:
             text = pattern.sub(stand_in, text)
@@ -46,6 +46,17 @@ def masked(lines: list[str]) -> list[str]:
             text = LAST_NUMBER.sub("TIME", text)
         timed_column = bool(text) and (timed_column or bool(TIMED_HEADING.search(line) and len(line.split()) > 2))
         result.append(" ".join(text.split()) if text != line else line)
+    return result
+
+
+def _rows_of_seconds_joined(lines: list[str]) -> list[str]:
+    """Where such a row is broken depends on how long its numbers are."""
+    result: list[str] = []
+    for line in (line.rstrip() for line in lines):
+        if result and result[-1].lstrip().startswith("seconds") and line.startswith(" " * 20):
+            result[-1] += " " + line.strip()
+        else:
+            result.append(line)
     return result
 
 

@@ -30,6 +30,11 @@ class Differences(unittest.TestCase):
         self.assertTrue(same("planned in 0.0001 s", "planned in 1.2 s"))
         self.assertTrue(same("step 8/8, 35.27 M tokens/s, 0 s left", "step 8/8, 3.1 M tokens/s, 2 s left"))
 
+    def test_a_row_of_seconds_may_be_broken_anywhere(self) -> None:
+        row = "  seconds   0.1 (read 0.005,\n" + " " * 38 + "plan 0.1)\n  bytes 3"
+        self.assertTrue(same(row, "  seconds   10.1 (read 0.005, plan 12.1)\n  bytes 3"))
+        self.assertFalse(same(row, "  seconds   10.1 (read 0.005, plan 12.1)\n  bytes 4"))
+
     def test_the_last_column_under_a_heading_of_seconds_may_differ(self) -> None:
         table = "way  count   seconds\nfirst     3    0.0075"
         self.assertTrue(same(table, table.replace("0.0075", "0.0081")))
