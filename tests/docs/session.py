@@ -3,7 +3,7 @@
 The clone is a copy of the tracked files. Its build/release is the folder that the program was really built in, so that
 nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they
 are asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are. Its
-python3 is one that has NumPy.
+python3 is one that has NumPy, and its terminal is so wide that no line is broken.
 """
 
 import os
@@ -52,14 +52,11 @@ def make_clone(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path) ->
 
 def _files_of(root: pathlib.Path) -> list[str]:
     """The files of a clone: what git tracks or would track. All but build/ where there is no git."""
-    listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode == 0 and listed.stdout:
-        return [name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
+    if shutil.which("git"):
+        list_files = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(list_files, capture_output=True, text=True, check=False)
+        if listed.returncode == 0 and listed.stdout:
+            return [name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
     found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
     return [str(path) for path in found if path.parts[0] not in ("build", ".git")]
 
@@ -75,6 +72,7 @@ class Session:
             if place and os.path.dirname(place) not in path.split(":"):
                 path += ":" + os.path.dirname(place)
         environment = {"PATH": path, "HOME": str(folder / "home"), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+        environment["COLUMNS"] = "250"
         self._shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=clone,
