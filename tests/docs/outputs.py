@@ -5,6 +5,7 @@ Lines are equal when they are equal to the letter, but for what differs from run
 - times: a number before ` s`, ` ms`, ` us` or ` seconds`; numbers with a decimal point in a line that says `seconds`;
   the last number of each row under a heading that ends in `seconds` or `ms`
 - speeds: a number before `tokens/s` or `GB/s`
+- the most memory of tensors on a rank, since prefetching may be further ahead in one run than in another
 - dates, times of day, process ids and the name of the machine
 
 Runs of blanks count as one where a line holds such a number, and a row of seconds may be broken anywhere. A line `...` stands for any lines, none included. Lines of
@@ -22,6 +23,7 @@ LOG = re.compile(r"^\[\d\d:\d\d:\d\d[.\d]*\]")
 VARYING = [
     (re.compile(rf"\b{NUMBER}(?= (?:s|ms|us|seconds?)\b)"), "TIME"),
     (re.compile(rf"\b{NUMBER} ?[kMGT]?(?= ?(?:tokens|GB|B)/s\b)"), "SPEED"),
+    (re.compile(r"(?<=most memory of tensors on a rank)( +)[\d.]+ [KMGT]iB"), " MEMORY"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d+)?)?(?:Z| UTC)?"), "DATE"),
     (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?"), "CLOCK"),
     (re.compile(r"\b(?:pid|process) \d+"), "PID"),

@@ -27,6 +27,8 @@ class Differences(unittest.TestCase):
         self.assertFalse(same("tp 2: 0.126 seconds", "tp 4: 0.126 seconds"))
         self.assertTrue(same("seconds  0.1 (read 0.005, plan 0.1)", "seconds 10.1 (read 1.005, plan 0.2)"))
         self.assertFalse(same("seconds  0.1 (read 0.005, plan 0.1)", "seconds  0.1 (read 0.005, pack 0.1)"))
+        self.assertTrue(same("  most memory of tensors on a rank   3.1 MiB", "  most memory of tensors on a rank   2.3 MiB"))
+        self.assertFalse(same("  bytes a rank kept   3.1 MiB", "  bytes a rank kept   2.3 MiB"))
         self.assertTrue(same("planned in 0.0001 s", "planned in 1.2 s"))
         self.assertTrue(same("step 8/8, 35.27 M tokens/s, 0 s left", "step 8/8, 3.1 M tokens/s, 2 s left"))
 
