@@ -31,7 +31,7 @@ VARYING = [
 ]
 DECIMAL = re.compile(r"\b\d+\.\d+\b")
 LAST_NUMBER = re.compile(rf"{NUMBER}$")
-TIMED_HEADING = re.compile(r"\b(?:seconds|ms)$")
+TIMED_HEADING = re.compile(r"^\D+ (?:seconds|ms)$")  # without a number, of which titles have some
 
 
 def masked(lines: list[str]) -> list[str]:
@@ -46,7 +46,7 @@ def masked(lines: list[str]) -> list[str]:
             text = DECIMAL.sub("TIME", text)
         if timed_column:
             text = LAST_NUMBER.sub("TIME", text)
-        timed_column = bool(text) and (timed_column or bool(TIMED_HEADING.search(line) and len(line.split()) > 2))
+        timed_column = bool(text) and (timed_column or bool(TIMED_HEADING.search(line)))
         result.append(" ".join(text.split()) if text != line else line)
     return result
 

@@ -41,6 +41,7 @@ class Differences(unittest.TestCase):
         table = "way  count   seconds\nfirst     3    0.0075"
         self.assertTrue(same(table, table.replace("0.0075", "0.0081")))
         self.assertFalse(same(table, table.replace("3", "4")))
+        self.assertFalse(same("tp 2: 0.1 seconds\n  tokens 5", "tp 2: 0.1 seconds\n  tokens 6"))
 
     def test_dots_stand_for_any_lines(self) -> None:
         self.assertTrue(same("...\nend", "a\nb\nend"))
