@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 
 namespace evenkeel {
 
-/// The bins that the sum of sizes or the number of items alone asks for. Precondition: no size is above
-/// the limits. O(1).
-[[nodiscard]] std::int64_t sum_bound(std::int64_t sum, std::int64_t num_items, BinLimits limits);
+/// The bins that the sum of sizes or of counts alone asks for. Precondition: each item fits alone. O(1).
+[[nodiscard]] std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits);
 
 /// Martello and Toth's L2 for bins of `capacity` (1990), ceil(sum / capacity) or more. For a threshold t:
 /// items above capacity - t can share a bin with no item of at least t; those above half need a bin each; the

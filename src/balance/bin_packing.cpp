@@ -13,56 +13,72 @@ namespace evenkeel {
 
 namespace {
 
-/// The room left in each of a row of bins, as a tree of maxima: finds the earliest bin with room in O(log n).
+constexpr std::int64_t no_room = -1;
+
+/// The room left in each of a row of bins, by size as a tree of maxima: finds the earliest bin with room.
+/// Bins that take no further item have no room. Where items count alike the others take any by count, and
+/// the first bin found is the one: O(log n).
 class EarliestRoom {
  public:
-  EarliestRoom(std::size_t bins, std::int64_t room) : leaves_(std::bit_ceil(std::max<std::size_t>(bins, 1))) {
-    most_.assign(2 * leaves_, room);
+  EarliestRoom(std::size_t bins, BinLimits limits)
+      : leaves_(std::bit_ceil(std::max<std::size_t>(bins, 1))), counts_(leaves_, limits.max_items) {
+    most_.assign(2 * leaves_, limits.max_size);
   }
 
-  [[nodiscard]] std::int64_t room(std::size_t bin) const { return most_[leaves_ + bin]; }
-
-  /// Precondition: some bin has that room.
-  [[nodiscard]] std::size_t find(std::int64_t size) const {
-    std::size_t node = 1;
-    while (node < leaves_) node = most_[2 * node] >= size ? 2 * node : 2 * node + 1;
-    return node - leaves_;
+  /// Precondition: some bin has room for an item of this size and count.
+  [[nodiscard]] std::size_t find(std::int64_t size, std::int64_t count) const {
+    std::size_t leaf = first_below(1, size);
+    while (counts_[leaf - leaves_] < count) leaf = next(leaf, size);
+    return leaf - leaves_;
   }
 
-  void set(std::size_t bin, std::int64_t room) {
+  void put(std::size_t bin, std::int64_t size, std::int64_t count) {
     std::size_t node = leaves_ + bin;
-    most_[node] = room;
+    counts_[bin] -= count;
+    most_[node] = counts_[bin] > 0 ? most_[node] - size : no_room;
     for (node /= 2; node > 0; node /= 2) most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
   }
 
  private:
+  /// The first leaf below a node that has the room. Precondition: there is one; so below.
+  [[nodiscard]] std::size_t first_below(std::size_t node, std::int64_t size) const {
+    while (node < leaves_) node = most_[2 * node] >= size ? 2 * node : 2 * node + 1;
+    return node;
+  }
+  /// The first one after a leaf.
+  [[nodiscard]] std::size_t next(std::size_t leaf, std::int64_t size) const {
+    std::size_t node = leaf;
+    while (node % 2 == 1 || most_[node + 1] < size) node /= 2;
+    return first_below(node + 1, size);
+  }
+
   std::size_t leaves_;
+  std::vector<std::int64_t> counts_;
   std::vector<std::int64_t> most_;
 };
 
-constexpr std::int64_t no_room = -1;
-
-std::int64_t room_after(std::int64_t room, std::int64_t size, std::size_t count, BinLimits limits) {
-  return static_cast<std::int64_t>(count) < limits.max_items ? room - size : no_room;
-}
-
 /// Each item into the fullest bin with room, the earliest opened on a tie.
-std::vector<std::vector<Item>> best_fit(const std::vector<CostedItem>& order, BinLimits limits) {
+std::vector<std::vector<Item>> best_fit(const std::vector<CostedItem>& order, BinItems items,
+                                        BinLimits limits) {
   std::vector<std::vector<Item>> bins;
+  std::vector<std::int64_t> counts;
   std::set<std::pair<std::int64_t, std::size_t>> room_of_bin;
   for (const auto& [size, item] : order) {
-    const auto found = room_of_bin.lower_bound({size, 0});
+    const std::int64_t count = items.count_of(item);
+    auto found = room_of_bin.lower_bound({size, 0});
+    while (found != room_of_bin.end() && count > limits.max_items - counts[found->second]) ++found;
     std::pair<std::int64_t, std::size_t> target{limits.max_size, bins.size()};
     if (found == room_of_bin.end()) {
       bins.emplace_back();
+      counts.push_back(0);
     } else {
       target = *found;
       room_of_bin.erase(found);
     }
     const auto [room, bin] = target;
     bins[bin].push_back(item);
-    const std::int64_t left = room_after(room, size, bins[bin].size(), limits);
-    if (left != no_room) room_of_bin.emplace(left, bin);
+    counts[bin] += count;
+    if (counts[bin] < limits.max_items) room_of_bin.emplace(room - size, bin);
   }
   return bins;
 }
@@ -101,41 +117,42 @@ bool even_out_once(std::vector<LoadedBin>& bins, std::span<const std::int64_t> s
 
 }  // namespace
 
-Partition first_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits) {
-  balance_checks::checked_sum_within(sizes, limits);
+Partition first_fit_decreasing(BinItems items, BinLimits limits) {
+  balance_checks::checked_load_within(items, limits);
   std::vector<std::vector<Item>> bins;
-  EarliestRoom rooms(sizes.size(), limits.max_size);
-  for (const auto& [size, item] : descending_items_smaller_first(sizes)) {
-    const std::size_t bin = rooms.find(size);
+  EarliestRoom rooms(items.sizes.size(), limits);
+  for (const auto& [size, item] : descending_items_smaller_first(items.sizes)) {
+    const std::int64_t count = items.count_of(item);
+    const std::size_t bin = rooms.find(size, count);
     if (bin == bins.size()) bins.emplace_back();
     bins[bin].push_back(item);
-    rooms.set(bin, room_after(rooms.room(bin), size, bins[bin].size(), limits));
+    rooms.put(bin, size, count);
   }
   return Partition{bins};
 }
 
-Partition pack_bins(std::span<const std::int64_t> sizes, BinLimits limits, BinPacking algorithm) {
+Partition pack_bins(BinItems items, BinLimits limits, BinPacking algorithm) {
   switch (algorithm) {
     case BinPacking::best_fit_decreasing:
-      return best_fit_decreasing(sizes, limits);
+      return best_fit_decreasing(items, limits);
     case BinPacking::modified_first_fit_decreasing:
-      return modified_first_fit_decreasing(sizes, limits);
+      return modified_first_fit_decreasing(items, limits);
     case BinPacking::first_fit_decreasing:
       break;
   }
-  return first_fit_decreasing(sizes, limits);
+  return first_fit_decreasing(items, limits);
 }
 
-Partition best_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits) {
-  balance_checks::checked_sum_within(sizes, limits);
-  return Partition{best_fit(descending_items_smaller_first(sizes), limits)};
+Partition best_fit_decreasing(BinItems items, BinLimits limits) {
+  balance_checks::checked_load_within(items, limits);
+  return Partition{best_fit(descending_items_smaller_first(items.sizes), items, limits)};
 }
 
 Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size) {
   const BinLimits limits{.max_size = max_size};
-  balance_checks::checked_sum_within(sizes, limits);
+  balance_checks::checked_load_within(sizes, limits);
   std::vector<LoadedBin> bins;
-  for (std::vector<Item>& items : best_fit(descending_items(sizes), limits)) {
+  for (std::vector<Item>& items : best_fit(descending_items(sizes), sizes, limits)) {
     LoadedBin& bin = bins.emplace_back(LoadedBin{0, std::move(items)});
     for (const Item item : bin.items) bin.load += sizes[static_cast<std::size_t>(item)];
   }

@@ -80,29 +80,28 @@ struct FewestGroups {
 /// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
 class LimitedItems {
  public:
-  LimitedItems(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits)
-      : costs_(costs), sizes_(sizes), limits_(limits) {
-    if (costs.size() != sizes.size()) {
-      throw InputError("sizes", std::to_string(sizes.size()) + " sizes for " + std::to_string(costs.size()) +
-                                    " costs; there must be as many");
+  LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
+      : costs_(costs), items_(items), limits_(limits) {
+    if (costs.size() != items.sizes.size()) {
+      throw InputError("sizes", std::to_string(items.sizes.size()) + " sizes for " +
+                                    std::to_string(costs.size()) + " costs; there must be as many");
     }
     balance_checks::checked_sum(costs, "costs");
-    const std::int64_t sum = balance_checks::checked_sum_within(sizes, limits);
-    sum_bound_ = sum_bound(sum, static_cast<std::int64_t>(sizes.size()), limits);
+    sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
   }
 
   /// Made when it is first asked for: most plans never ask, for their sum already asks for all their groups.
   [[nodiscard]] std::int64_t lower_bound() const {
-    if (!lower_bound_) lower_bound_ = min_bins_lower_bound(sizes_, limits_);
+    if (!lower_bound_) lower_bound_ = min_bins_lower_bound(items_, limits_);
     return *lower_bound_;
   }
 
   /// The smallest of the packings by falling size, the first of equals.
   [[nodiscard]] Partition packed() const {
-    Partition smallest = first_fit_decreasing(sizes_, limits_);
+    Partition smallest = first_fit_decreasing(items_, limits_);
     for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
       if (is_smallest(smallest)) break;
-      Partition other = pack(sizes_, limits_);
+      Partition other = pack(items_, limits_);
       if (other.size() < smallest.size()) smallest = std::move(other);
     }
     return smallest;
@@ -112,8 +111,9 @@ class LimitedItems {
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
     if (std::optional<Partition> found = dealt_by(deals_for(k).front(), k)) return found;
     for (const Deal deal : deals_for(k)) {
-      const Partition start = deal(sizes_, k, GroupSize::free);
-      GroupExchanges groups(start, sizes_, {.sizes = {}, .limits = {.max_items = limits_.max_items}});
+      const Partition start = deal(items_.sizes, k, GroupSize::free);
+      const ExchangeRules by_count{.items = {{}, items_.counts}, .limits = {.max_items = limits_.max_items}};
+      GroupExchanges groups(start, items_.sizes, by_count);
       groups.even_out(limits_.max_size);
       Partition partition = groups.result();
       if (keeps_limits(partition)) return partition;
@@ -124,7 +124,7 @@ class LimitedItems {
   /// The first count below `packed_size` for which packed_into() is tried: 64 counts before it, fewer when
   /// there are so many items that each costs much.
   [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
-    const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(sizes_.size()), 1);
+    const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
     return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
   }
@@ -170,10 +170,10 @@ class LimitedItems {
   /// Group by group, until that is impossible or the work for it is spent.
   void search_fewer(FewestGroups& fewest) const {
     constexpr std::size_t most_items = 512;
-    if (sizes_.size() > most_items) return;
-    std::int64_t steps = (1 << 16) + 1024 * static_cast<std::int64_t>(sizes_.size());
+    if (costs_.size() > most_items) return;
+    std::int64_t steps = (1 << 16) + 1024 * static_cast<std::int64_t>(costs_.size());
     while (fewest.packing.size() > fewest.lower_bound && steps > 0) {
-      PackingSearchResult result = search_packing(sizes_, limits_, fewest.packing.size() - 1, steps);
+      PackingSearchResult result = search_packing(items_, limits_, fewest.packing.size() - 1, steps);
       if (result.packing) {
         fewest.packing = *std::move(result.packing);
       } else if (result.is_proven) {
@@ -190,12 +190,12 @@ class LimitedItems {
   }
 
   [[nodiscard]] Partition evened_out(const Partition& start, Cost goal) const {
-    GroupExchanges groups(start, costs_, {.sizes = sizes_, .limits = limits_});
+    GroupExchanges groups(start, costs_, {.items = items_, .limits = limits_});
     return groups.even_out(goal) ? heaviest_first(groups.result(), costs_) : heaviest_first(start, costs_);
   }
 
   [[nodiscard]] bool keeps_limits(const Partition& partition) const {
-    return balance_checks::are_within(partition, sizes_, limits_);
+    return balance_checks::are_within(partition, items_, limits_);
   }
 
   /// The bound that costs nothing to make comes first.
@@ -204,7 +204,7 @@ class LimitedItems {
   }
 
   std::span<const Cost> costs_;
-  std::span<const std::int64_t> sizes_;
+  BinItems items_;
   BinLimits limits_;
   std::int64_t sum_bound_ = 0;
   mutable std::optional<std::int64_t> lower_bound_;
@@ -212,30 +212,29 @@ class LimitedItems {
 
 }  // namespace
 
-GroupCount count_groups(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits) {
-  const LimitedItems items(costs, sizes, limits);
+GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits limits) {
+  const LimitedItems limited(costs, items, limits);
   if (costs.empty()) return {};
-  const FewestGroups fewest = items.fewest();
+  const FewestGroups fewest = limited.fewest();
   return {fewest.lower_bound, fewest.packing.size()};
 }
 
-std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
-                                                    std::span<const std::int64_t> sizes, BinLimits limits,
-                                                    std::int64_t k) {
-  const LimitedItems items(costs, sizes, limits);
+std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs, BinItems items,
+                                                    BinLimits limits, std::int64_t k) {
+  const LimitedItems limited(costs, items, limits);
   if (costs.empty() && k == 0) return Partition{};
   balance_checks::require_groups(k);
-  return items.most_even(k);
+  return limited.most_even(k);
 }
 
-Partition partition_under_limits(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
-                                 BinLimits limits, std::int64_t k) {
-  if (std::optional<Partition> partition = try_partition_under_limits(costs, sizes, limits, k))
+Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
+                                 std::int64_t k) {
+  if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k))
     return *std::move(partition);
   throw LimitError("k",
                    "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
                        " groups under the limits was found; at least " +
-                       std::to_string(min_bins_lower_bound(sizes, limits)) + " are needed",
+                       std::to_string(min_bins_lower_bound(items, limits)) + " are needed",
                    "ask count_groups() how many are");
 }
 

@@ -1,5 +1,6 @@
 #include "checks.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,26 +28,57 @@ void require_groups(std::int64_t k) {
   if (k < 1) throw InputError("k", std::to_string(k) + " groups asked for; at least 1 is needed");
 }
 
-std::int64_t checked_sum_within(std::span<const std::int64_t> sizes, BinLimits limits) {
-  const std::int64_t sum = checked_sum(sizes, "sizes");
-  if (limits.max_items < 1 && !sizes.empty()) {
-    throw LimitError("max_items",
-                     "item 0 fits no bin: a bin may hold " + std::to_string(limits.max_items) + " items");
+namespace {
+
+/// The sum of the counts, each of which some bin can hold.
+std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
+  const auto n = static_cast<std::int64_t>(items.sizes.size());
+  const auto require_fit = [&](Item item, std::int64_t count) {
+    if (count <= limits.max_items) return;
+    throw LimitError("max_items", "item " + std::to_string(item) + " fits no bin: it counts for " +
+                                      std::to_string(count) + ", and a bin may hold " +
+                                      std::to_string(limits.max_items) + " items");
+  };
+  if (items.counts.empty()) {
+    if (n > 0) require_fit(0, 1);
+    return n;
   }
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] > limits.max_size) {
-      throw LimitError("sizes", "item " + std::to_string(i) + " has size " + std::to_string(sizes[i]) +
-                                    ", above the limit of " + std::to_string(limits.max_size));
-    }
+  if (items.counts.size() != items.sizes.size()) {
+    throw InputError("counts", std::to_string(items.counts.size()) + " counts for " + std::to_string(n) +
+                                   " sizes; there must be as many");
+  }
+  const std::int64_t sum = checked_sum(items.counts, "counts");
+  for (Item item = 0; item < n; ++item) {
+    if (items.count_of(item) < 1)
+      throw InputError("counts", "item " + std::to_string(item) + " counts for none");
+    require_fit(item, items.count_of(item));
   }
   return sum;
 }
 
-bool are_within(const Partition& groups, std::span<const std::int64_t> sizes, BinLimits limits) {
-  const std::vector<std::int64_t> sums = group_sums(groups, sizes);
+}  // namespace
+
+Load checked_load_within(BinItems items, BinLimits limits) {
+  const Load load{checked_sum(items.sizes, "sizes"), checked_counts_within(items, limits)};
+  for (std::size_t i = 0; i < items.sizes.size(); ++i) {
+    if (items.sizes[i] > limits.max_size) {
+      throw LimitError("sizes", "item " + std::to_string(i) + " has size " + std::to_string(items.sizes[i]) +
+                                    ", above the limit of " + std::to_string(limits.max_size));
+    }
+  }
+  return load;
+}
+
+bool are_within(const Partition& groups, BinItems items, BinLimits limits) {
+  const std::vector<std::int64_t> sums = group_sums(groups, items.sizes);
+  if (std::ranges::any_of(sums, [&](std::int64_t sum) { return sum > limits.max_size; })) return false;
   for (std::int64_t g = 0; g < groups.size(); ++g) {
-    const auto count = static_cast<std::int64_t>(groups[g].size());
-    if (sums[static_cast<std::size_t>(g)] > limits.max_size || count > limits.max_items) return false;
+    auto count = static_cast<std::int64_t>(groups[g].size());
+    if (!items.counts.empty()) {
+      count = 0;
+      for (const Item item : groups[g]) count += items.count_of(item);
+    }
+    if (count > limits.max_items) return false;
   }
   return true;
 }

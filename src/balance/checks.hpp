@@ -19,12 +19,18 @@ std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view 
 /// Throws InputError when k < 1.
 void require_groups(std::int64_t k);
 
-/// Throws InputError as checked_sum does, and LimitError naming the first item that fits no empty bin.
-/// Returns the sum.
-std::int64_t checked_sum_within(std::span<const std::int64_t> sizes, BinLimits limits);
+/// What items take of bins together.
+struct Load {
+  std::int64_t size = 0;
+  std::int64_t count = 0;
+};
+
+/// The sum over all items. Throws InputError as checked_sum does, for counts below 1 and for lists of
+/// different lengths, and LimitError naming the first item that fits no empty bin.
+Load checked_load_within(BinItems items, BinLimits limits);
 
 /// Whether no group holds more than the limits allow.
-bool are_within(const Partition& groups, std::span<const std::int64_t> sizes, BinLimits limits);
+bool are_within(const Partition& groups, BinItems items, BinLimits limits);
 
 /// Rounded up. Preconditions: value >= 0, divisor >= 1.
 constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {

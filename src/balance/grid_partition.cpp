@@ -40,13 +40,13 @@ Partition row_after_row(CellGrid& grid) {
 
 }  // namespace
 
-Partition partition_into_grid(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
-                              BinLimits limits, GridShape shape) {
+Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLimits limits,
+                              GridShape shape) {
   if (shape.rows < 1 || shape.columns < 1) {
     throw InputError("shape", std::to_string(shape.rows) + " rows and " + std::to_string(shape.columns) +
                                   " columns; at least one of each is needed");
   }
-  const ExchangeRules rules{.sizes = sizes, .limits = limits};
+  const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);
   CellGrid best = improved(start.level(), rules);
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);

@@ -10,6 +10,7 @@
 #include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
+#include "picked_items.hpp"
 
 namespace evenkeel {
 
@@ -44,12 +45,12 @@ class ColumnFill {
  private:
   [[nodiscard]] bool has_room(const ItemGroup& cell, const CostedItem& entry) const {
     return entry.cost <= ceiling_ - cell.cost &&
-           rules_.size_of(entry.item) <= rules_.limits.max_size - cell.size;
+           rules_.size_of(entry.item) <= rules_.limits.max_size - cell.size &&
+           rules_.count_of(entry.item) <= rules_.limits.max_items - cell.count;
   }
 
   [[nodiscard]] bool is_full(const ItemGroup& cell) const {
-    return static_cast<std::int64_t>(cell.items.size()) >= rules_.limits.max_items ||
-           smallest_ > rules_.limits.max_size - cell.size;
+    return cell.is_full(rules_) || smallest_ > rules_.limits.max_size - cell.size;
   }
 
   Cost ceiling_;
@@ -70,9 +71,10 @@ GridStart::GridStart(std::span<const Cost> costs, GridShape shape, const Exchang
       columns_(static_cast<std::size_t>(shape.columns)),
       rules_(rules) {
   std::optional<double> cheapest;
-  for (std::size_t i = 0; i < std::min(costs.size(), rules.sizes.size()); ++i) {
-    if (rules.sizes[i] == 0) continue;
-    const double rate = static_cast<double>(costs[i]) / static_cast<double>(rules.sizes[i]);
+  const std::span<const std::int64_t> sizes = rules.items.sizes;
+  for (std::size_t i = 0; i < std::min(costs.size(), sizes.size()); ++i) {
+    if (sizes[i] == 0) continue;
+    const double rate = static_cast<double>(costs[i]) / static_cast<double>(sizes[i]);
     cheapest = std::min(cheapest.value_or(rate), rate);
   }
   cheapest_ = cheapest.value_or(0);
@@ -82,7 +84,7 @@ CellGrid GridStart::level() const {
   std::vector<Item> all(costs_.size());
   std::iota(all.begin(), all.end(), Item{0});
   const auto k = static_cast<std::int64_t>(rows_ * columns_);
-  return {rows_, cells_of(partition_under_limits(costs_, rules_.sizes, rules_.limits, k), all)};
+  return {rows_, cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k), all)};
 }
 
 std::optional<CellGrid> GridStart::dear_columns_first() const {
@@ -143,16 +145,17 @@ std::vector<ItemGroup> GridStart::fill_column(std::vector<CostedItem>& left, Cos
 
 bool GridStart::is_easily_balanced(const Filled& filled) const {
   const std::vector<Cost> costs = costs_of(filled.left);
-  const std::vector<std::int64_t> sizes = sizes_of(filled.left);
+  const PickedItems items(rules_.items, filled.left);
   const auto k = static_cast<std::int64_t>(filled.cells_left);
   const Partition dealt =
       k > most_differenced_groups ? longest_processing_time(costs, k) : karmarkar_karp(costs, k);
-  return balance_checks::are_within(dealt, sizes, rules_.limits);
+  return balance_checks::are_within(dealt, items.items(), rules_.limits);
 }
 
 std::optional<CellGrid> GridStart::balanced(Filled filled) const {
   if (filled.grid.cells.empty()) return std::nullopt;
-  const auto dealt = try_partition_under_limits(costs_of(filled.left), sizes_of(filled.left), rules_.limits,
+  const PickedItems items(rules_.items, filled.left);
+  const auto dealt = try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
                                                 static_cast<std::int64_t>(filled.cells_left));
   if (!dealt) return std::nullopt;
   for (ItemGroup& cell : cells_of(*dealt, filled.left)) filled.grid.cells.push_back(std::move(cell));
@@ -169,6 +172,7 @@ std::vector<ItemGroup> GridStart::cells_of(const Partition& groups, std::span<co
       cell.items.push_back({costs_[static_cast<std::size_t>(item)], item});
       cell.cost += cell.items.back().cost;
       cell.size += rules_.size_of(item);
+      cell.count += rules_.count_of(item);
     }
     std::ranges::sort(cell.items);
   }
@@ -179,12 +183,6 @@ std::vector<Cost> GridStart::costs_of(std::span<const Item> items) const {
   std::vector<Cost> costs;
   for (const Item item : items) costs.push_back(costs_[static_cast<std::size_t>(item)]);
   return costs;
-}
-
-std::vector<std::int64_t> GridStart::sizes_of(std::span<const Item> items) const {
-  std::vector<std::int64_t> sizes;
-  for (const Item item : items) sizes.push_back(rules_.size_of(item));
-  return sizes;
 }
 
 }  // namespace evenkeel

@@ -44,7 +44,6 @@ class GridStart {
   [[nodiscard]] std::optional<CellGrid> balanced(Filled filled) const;
   [[nodiscard]] std::vector<ItemGroup> cells_of(const Partition& groups, std::span<const Item> items) const;
   [[nodiscard]] std::vector<Cost> costs_of(std::span<const Item> items) const;
-  [[nodiscard]] std::vector<std::int64_t> sizes_of(std::span<const Item> items) const;
 
   std::span<const Cost> costs_;
   std::size_t rows_;

@@ -13,6 +13,7 @@ GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> cos
       const CostedItem entry{costs[static_cast<std::size_t>(item)], item};
       group.cost += entry.cost;
       group.size += rules_.size_of(item);
+      group.count += rules_.count_of(item);
     }
     by_cost_.emplace(group.cost, g);
   }

@@ -15,8 +15,7 @@ class ExchangeSearch {
         wanted_(wanted),
         rules_(rules),
         distance_(wanted.twice_ideal),
-        may_move_(!rules.keep_counts &&
-                  static_cast<std::int64_t>(receiver.items.size()) < rules.limits.max_items) {}
+        may_move_(!rules.keep_counts && !receiver.is_full(rules)) {}
 
   std::optional<Exchange> run() {
     // What a given item should be swapped for rises with it, so that one walk over each list finds it.
@@ -53,17 +52,24 @@ class ExchangeSearch {
     const Cost distance =
         shift > wanted_.twice_ideal / 2 ? 2 * shift - wanted_.twice_ideal : wanted_.twice_ideal - 2 * shift;
     if (distance >= distance_) return true;
-    if (!keeps_sizes(given, taken)) return false;
+    if (!keeps_limits(given, taken)) return false;
     distance_ = distance;
     best_ = Exchange{given, taken};
     return true;
   }
 
-  [[nodiscard]] bool keeps_sizes(std::size_t given, std::optional<std::size_t> taken) const {
-    const std::int64_t growth =
-        rules_.size_of(giver_.items[given].item) - (taken ? rules_.size_of(receiver_.items[*taken].item) : 0);
-    const std::int64_t limit = rules_.limits.max_size;
-    return receiver_.size + growth <= limit && giver_.size - growth <= limit;
+  [[nodiscard]] bool keeps_limits(std::size_t given, std::optional<std::size_t> taken) const {
+    const Item out = giver_.items[given].item;
+    std::int64_t size = rules_.size_of(out);
+    std::int64_t count = rules_.count_of(out);
+    if (taken) {
+      const Item back = receiver_.items[*taken].item;
+      size -= rules_.size_of(back);
+      count -= rules_.count_of(back);
+    }
+    const BinLimits& limits = rules_.limits;
+    return receiver_.size + size <= limits.max_size && giver_.size - size <= limits.max_size &&
+           receiver_.count + count <= limits.max_items && giver_.count - count <= limits.max_items;
   }
 
   const ItemGroup& giver_;
@@ -83,6 +89,7 @@ CostedItem ItemGroup::take(std::size_t position, const ExchangeRules& rules) {
   items.erase(place);
   cost -= entry.cost;
   size -= rules.size_of(entry.item);
+  count -= rules.count_of(entry.item);
   return entry;
 }
 
@@ -90,6 +97,7 @@ void ItemGroup::put(const CostedItem& entry, const ExchangeRules& rules) {
   items.insert(std::ranges::lower_bound(items, entry), entry);
   cost += entry.cost;
   size += rules.size_of(entry.item);
+  count += rules.count_of(entry.item);
 }
 
 void Exchange::apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const {

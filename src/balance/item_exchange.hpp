@@ -14,20 +14,24 @@ namespace evenkeel {
 
 /// What exchanges between groups must keep.
 struct ExchangeRules {
-  bool keep_counts = false;               ///< swaps only
-  std::span<const std::int64_t> sizes{};  ///< what `limits` bound, one an item; empty when nothing is limited
+  bool keep_counts = false;  ///< swaps only
+  BinItems items{};          ///< what `limits` bound; without sizes when none is limited
   BinLimits limits{};
 
   [[nodiscard]] std::int64_t size_of(Item item) const {
-    return sizes.empty() ? 0 : sizes[static_cast<std::size_t>(item)];
+    return items.sizes.empty() ? 0 : items.sizes[static_cast<std::size_t>(item)];
   }
+  [[nodiscard]] std::int64_t count_of(Item item) const { return items.count_of(item); }
 };
 
 /// A group that items leave and enter.
 struct ItemGroup {
   Cost cost = 0;
   std::int64_t size = 0;
+  std::int64_t count = 0;
   std::vector<CostedItem> items;  ///< ascending
+
+  [[nodiscard]] bool is_full(const ExchangeRules& rules) const { return count >= rules.limits.max_items; }
 
   CostedItem take(std::size_t position, const ExchangeRules& rules);
   void put(const CostedItem& entry, const ExchangeRules& rules);

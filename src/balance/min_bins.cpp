@@ -30,20 +30,31 @@ std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capac
   return bound;
 }
 
-std::int64_t sum_bound(std::int64_t sum, std::int64_t num_items, BinLimits limits) {
-  if (num_items == 0) return 0;  // whatever the limits are
-  const std::int64_t by_count = balance_checks::ceil_div(num_items, limits.max_items);
-  if (sum <= limits.max_size) return by_count;
-  return std::max(by_count, balance_checks::ceil_div(sum, limits.max_size));
+std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits) {
+  if (load.count == 0) return 0;  // whatever the limits are
+  const std::int64_t by_count = balance_checks::ceil_div(load.count, limits.max_items);
+  if (load.size <= limits.max_size) return by_count;
+  return std::max(by_count, balance_checks::ceil_div(load.size, limits.max_size));
 }
 
-std::int64_t min_bins_lower_bound(std::span<const std::int64_t> sizes, BinLimits limits) {
-  const std::int64_t sum = balance_checks::checked_sum_within(sizes, limits);
-  const std::int64_t simple = sum_bound(sum, static_cast<std::int64_t>(sizes.size()), limits);
-  if (sum <= limits.max_size) return simple;
-  std::vector<std::int64_t> rising(sizes.begin(), sizes.end());
+namespace {
+
+std::int64_t l2_bound_of_any_order(std::span<const std::int64_t> values, std::int64_t capacity) {
+  std::vector<std::int64_t> rising(values.begin(), values.end());
   std::ranges::sort(rising);
-  return std::max(simple, l2_bound(rising, limits.max_size));
+  return l2_bound(rising, capacity);
+}
+
+}  // namespace
+
+std::int64_t min_bins_lower_bound(BinItems items, BinLimits limits) {
+  const balance_checks::Load load = balance_checks::checked_load_within(items, limits);
+  std::int64_t bound = sum_bound(load, limits);
+  if (load.size > limits.max_size)
+    bound = std::max(bound, l2_bound_of_any_order(items.sizes, limits.max_size));
+  if (!items.counts.empty() && load.count > limits.max_items)
+    bound = std::max(bound, l2_bound_of_any_order(items.counts, limits.max_items));
+  return bound;
 }
 
 }  // namespace evenkeel

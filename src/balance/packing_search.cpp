@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bin_bounds.hpp"
+#include "checks.hpp"
 #include "item_order.hpp"
 
 namespace evenkeel {
@@ -16,6 +17,14 @@ namespace {
 /// Items that share a bin, as ranks by falling size.
 using Ranks = std::vector<std::size_t>;
 
+/// What an item takes of a bin.
+struct Load {
+  std::int64_t size = 0;
+  std::int64_t count = 0;
+
+  friend bool operator==(const Load&, const Load&) = default;
+};
+
 /// One way to fill a bin.
 struct Completion {
   std::int64_t size = 0;
@@ -24,15 +33,16 @@ struct Completion {
 
 class PackingSearch {
  public:
-  PackingSearch(std::vector<std::int64_t> falling, BinLimits limits, std::int64_t& steps)
-      : sizes_(std::move(falling)), limits_(limits), steps_(steps) {
-    limits_.max_items = std::min(limits.max_items, static_cast<std::int64_t>(sizes_.size()));
+  /// `falling` by size, neighbours of one size by falling count.
+  PackingSearch(std::vector<Load> falling, BinLimits limits, std::int64_t& steps)
+      : loads_(std::move(falling)), limits_(limits), steps_(steps) {
+    limits_.max_items = std::min(limits.max_items, count_of_all());
     counts_bind_ = limits_.max_items < most_that_fit();
   }
 
   /// True with bins() filled; false when there is no packing, or the steps are spent.
   bool run(std::int64_t k) {
-    Ranks all(sizes_.size());
+    Ranks all(loads_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
     return pack(all, k);
   }
@@ -47,21 +57,39 @@ class PackingSearch {
     std::int64_t bins = 0;           ///< that may still be used, this one included
     std::int64_t least = 0;          ///< that must be in the bin: else more is wasted than can be
     std::int64_t size = 0;
+    std::int64_t count = 0;
     std::vector<std::size_t> taken;   ///< positions in `left`
     std::vector<std::size_t> passed;  ///< positions that were passed over, and would have fit when they were
     std::vector<Completion> completions;
     bool is_packed = false;
   };
 
-  [[nodiscard]] std::int64_t most_that_fit() const {
-    std::int64_t room = limits_.max_size;
-    std::int64_t count = 0;
-    for (auto size = sizes_.rbegin(); size != sizes_.rend() && *size <= room; ++size, ++count) room -= *size;
-    return count;
+  [[nodiscard]] std::int64_t count_of_all() const {
+    return std::accumulate(loads_.begin(), loads_.end(), std::int64_t{0},
+                           [](std::int64_t sum, const Load& load) { return sum + load.count; });
   }
 
+  /// No bin counts for more, whatever is in it: no more items fit than of the smallest sizes, nor do these
+  /// count for more than as many of the largest counts.
+  [[nodiscard]] std::int64_t most_that_fit() const {
+    std::vector<std::int64_t> counts;
+    for (const Load& load : loads_) counts.push_back(load.count);
+    std::ranges::sort(counts, std::ranges::greater{});
+    std::int64_t room = limits_.max_size;
+    std::int64_t most = 0;
+    std::size_t fitting = 0;
+    for (auto load = loads_.rbegin(); load != loads_.rend() && load->size <= room; ++load) {
+      room -= load->size;
+      most += counts[fitting++];
+    }
+    return most;
+  }
+
+  [[nodiscard]] const Load& at(const Filling& filling, std::size_t position) const {
+    return loads_[filling.left[position]];
+  }
   [[nodiscard]] std::int64_t size_at(const Filling& filling, std::size_t position) const {
-    return sizes_[filling.left[position]];
+    return at(filling, position).size;
   }
 
   bool pack(const Ranks& left, std::int64_t bins) {
@@ -77,18 +105,23 @@ class PackingSearch {
   }
 
   [[nodiscard]] bool may_fit(const Ranks& left, std::int64_t bins) const {
-    if (static_cast<std::int64_t>(left.size()) > bins * limits_.max_items) return false;
+    std::int64_t count = 0;
     std::vector<std::int64_t> rising;
     rising.reserve(left.size());
-    for (auto rank = left.rbegin(); rank != left.rend(); ++rank) rising.push_back(sizes_[*rank]);
+    for (auto rank = left.rbegin(); rank != left.rend(); ++rank) {
+      rising.push_back(loads_[*rank].size);
+      count += loads_[*rank].count;
+    }
+    if (balance_checks::ceil_div(count, limits_.max_items) > bins) return false;
     return l2_bound(rising, limits_.max_size) <= bins;
   }
 
   bool fill_bin(const Ranks& left, std::int64_t bins) {
+    const Load& first = loads_[left.front()];
     Filling filling{
-        left, std::vector<std::int64_t>(left.size() + 1, 0), bins, 0, sizes_[left.front()], {0}, {}, {},
+        left, std::vector<std::int64_t>(left.size() + 1, 0), bins, 0, first.size, first.count, {0}, {}, {},
         false};
-    for (std::size_t i = left.size(); i-- > 0;) filling.sums[i] = filling.sums[i + 1] + sizes_[left[i]];
+    for (std::size_t i = left.size(); i-- > 0;) filling.sums[i] = filling.sums[i + 1] + loads_[left[i]].size;
     if (bins - 1 <= filling.sums[0] / std::max<std::int64_t>(limits_.max_size, 1))
       filling.least = filling.sums[0] - (bins - 1) * limits_.max_size;
     list(filling, 1);
@@ -107,33 +140,36 @@ class PackingSearch {
       }
       if (filling.size + filling.sums[position] < least_useful(filling)) break;
       filling.taken.push_back(position);
-      filling.size += size_at(filling, position);
+      filling.size += at(filling, position).size;
+      filling.count += at(filling, position).count;
       list(filling, position + 1);
-      filling.size -= size_at(filling, position);
+      filling.size -= at(filling, position).size;
+      filling.count -= at(filling, position).count;
       filling.taken.pop_back();
     }
     filling.passed.resize(num_passed);
   }
 
-  [[nodiscard]] bool is_full(const Filling& filling) const {
-    return static_cast<std::int64_t>(filling.taken.size()) == limits_.max_items;
-  }
+  [[nodiscard]] bool is_full(const Filling& filling) const { return filling.count == limits_.max_items; }
 
   /// From `position` on; the number of items left when none fits.
   [[nodiscard]] std::size_t next_that_fits(const Filling& filling, std::size_t position) const {
     if (is_full(filling)) return filling.left.size();
     const std::int64_t room = limits_.max_size - filling.size;
-    const auto fits =
+    const auto by_size =
         std::partition_point(filling.left.begin() + static_cast<std::ptrdiff_t>(position), filling.left.end(),
-                             [&](std::size_t rank) { return sizes_[rank] > room; });
+                             [&](std::size_t rank) { return loads_[rank].size > room; });
+    const std::int64_t count_room = limits_.max_items - filling.count;
+    const auto fits = std::find_if(by_size, filling.left.end(),
+                                   [&](std::size_t rank) { return loads_[rank].count <= count_room; });
     return static_cast<std::size_t>(fits - filling.left.begin());
   }
 
-  /// Items of one size are alike: the first ones are taken first, and all are passed over together.
+  /// Items of one size and count are alike: the first ones are taken first, and all are passed over together.
   [[nodiscard]] std::size_t pass_over(Filling& filling, std::size_t position) const {
     filling.passed.push_back(position);
     std::size_t next = position + 1;
-    while (next < filling.left.size() && size_at(filling, next) == size_at(filling, position)) ++next;
+    while (next < filling.left.size() && at(filling, next) == at(filling, position)) ++next;
     return next;
   }
 
@@ -143,26 +179,34 @@ class PackingSearch {
     return std::max(filling.least, limits_.max_size - size_at(filling, filling.passed.back()) + 1);
   }
 
-  /// Whether an item that was passed over has a size in [low, high].
-  [[nodiscard]] bool was_passed(const Filling& filling, std::int64_t low, std::int64_t high) const {
+  /// Whether an item that was passed over has a size and a count within these, ends included.
+  [[nodiscard]] bool was_passed(const Filling& filling, const Load& least, const Load& most) const {
     const auto first = std::ranges::partition_point(
-        filling.passed, [&](std::size_t position) { return size_at(filling, position) > high; });
-    return first != filling.passed.end() && size_at(filling, *first) >= low;
+        filling.passed, [&](std::size_t position) { return size_at(filling, position) > most.size; });
+    const auto end = std::find_if(first, filling.passed.end(), [&](std::size_t position) {
+      return size_at(filling, position) < least.size;
+    });
+    return std::any_of(first, end, [&](std::size_t position) {
+      const std::int64_t count = at(filling, position).count;
+      return count >= least.count && count <= most.count;
+    });
   }
 
   /// Whether an item that stays out could be added, or stand in for a smaller one or two that are in: then
   /// packings with this set can be turned into packings with that one.
   [[nodiscard]] bool is_dominated(const Filling& filling) {
-    const std::int64_t room = limits_.max_size - filling.size;
-    if (!is_full(filling) && was_passed(filling, 0, room)) return true;
+    const Load room{limits_.max_size - filling.size, limits_.max_items - filling.count};
+    if (was_passed(filling, {}, room)) return true;
     for (std::size_t i = 1; i < filling.taken.size(); ++i) {
-      const std::int64_t one = size_at(filling, filling.taken[i]);
-      if (was_passed(filling, one + 1, one + room)) return true;
+      const Load& one = at(filling, filling.taken[i]);
+      if (was_passed(filling, {one.size + 1, one.count}, {one.size + room.size, one.count + room.count}))
+        return true;
       if (counts_bind_) continue;
       steps_ -= static_cast<std::int64_t>(filling.taken.size() - i);
       for (std::size_t j = i + 1; j < filling.taken.size(); ++j) {
-        const std::int64_t other = size_at(filling, filling.taken[j]);
-        if (other > 0 && was_passed(filling, one + other, one + other + room)) return true;
+        const std::int64_t both = one.size + size_at(filling, filling.taken[j]);
+        if (both > one.size && was_passed(filling, {both, 0}, {both + room.size, limits_.max_items}))
+          return true;
       }
     }
     return false;
@@ -197,7 +241,7 @@ class PackingSearch {
     }
   }
 
-  std::vector<std::int64_t> sizes_;
+  std::vector<Load> loads_;
   BinLimits limits_;
   bool counts_bind_ = false;  ///< bins may be full by number before they are by size
   std::int64_t& steps_;
@@ -207,12 +251,16 @@ class PackingSearch {
 
 }  // namespace
 
-PackingSearchResult search_packing(std::span<const std::int64_t> sizes, BinLimits limits, std::int64_t k,
-                                   std::int64_t& steps) {
-  const std::vector<CostedItem> order = descending_items_smaller_first(sizes);
-  std::vector<std::int64_t> falling;
+PackingSearchResult search_packing(BinItems items, BinLimits limits, std::int64_t k, std::int64_t& steps) {
+  std::vector<CostedItem> order = descending_items_smaller_first(items.sizes);
+  if (!items.counts.empty()) {
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](const CostedItem& entry) {
+      return std::pair(entry.cost, items.count_of(entry.item));
+    });
+  }
+  std::vector<Load> falling;
   falling.reserve(order.size());
-  for (const CostedItem& entry : order) falling.push_back(entry.cost);
+  for (const CostedItem& entry : order) falling.push_back({entry.cost, items.count_of(entry.item)});
   PackingSearch search(std::move(falling), limits, steps);
   if (!search.run(k)) return {std::nullopt, steps > 0};
   std::vector<std::vector<Item>> bins;

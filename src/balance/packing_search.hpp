@@ -20,7 +20,7 @@ struct PackingSearchResult {
 /// (dominance of Martello and Toth, 1990), and so is what L2 rules out or has failed before. `steps` counts
 /// down the work, in items looked at, and ends the search at 0: no clock is involved. Deterministic. Korf,
 /// 2003. Precondition: every item fits a bin alone.
-[[nodiscard]] PackingSearchResult search_packing(std::span<const std::int64_t> sizes, BinLimits limits,
-                                                 std::int64_t k, std::int64_t& steps);
+[[nodiscard]] PackingSearchResult search_packing(BinItems items, BinLimits limits, std::int64_t k,
+                                                 std::int64_t& steps);
 
 }  // namespace evenkeel

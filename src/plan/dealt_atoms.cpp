@@ -95,16 +95,13 @@ class SegmentNumbering {
 
 /// A DP rank's atoms as what balancing and capping look at.
 PackedWork work_of(const DealtMiniBatch& mini_batch, DpRank rank, const PlanSettings& settings) {
-  PackedWork work{{}, {}, settings.micro_batch.limits()};
-  std::int64_t most_samples = 1;
+  PackedWork work{{}, {}, {}, settings.micro_batch.limits()};
   for (const Item a : mini_batch.atom_shares[rank.value()]) {
     const Atom& atom = mini_batch.atoms[static_cast<std::size_t>(a)];
     work.costs.push_back(atom.cost);
     work.sizes.push_back(atom.aligned_rows);
-    most_samples = std::max(most_samples, static_cast<std::int64_t>(atom.group.entries.size()));
+    work.samples.push_back(std::ssize(atom.group.entries));
   }
-  // Bins count atoms, the limit counts samples: so many atoms fit whatever their sizes.
-  work.limits.max_items = std::max<std::int64_t>(1, work.limits.max_items / most_samples);
   return work;
 }
 

@@ -8,11 +8,15 @@
 
 namespace evenkeel {
 
-/// What a DP rank packs: the work and the aligned tokens of each thing, and what a micro-batch may hold.
+/// What a DP rank packs: the work, the aligned tokens and the samples of each thing that stays whole, and
+/// what a micro-batch may hold.
 struct PackedWork {
   std::vector<Cost> costs;
   std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> samples;  ///< empty: one each
   BinLimits limits;
+
+  [[nodiscard]] BinItems items() const { return {sizes, samples}; }
 };
 
 /// How many micro-batches it needs, by the settings' way of packing.

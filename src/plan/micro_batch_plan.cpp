@@ -14,7 +14,7 @@ namespace {
 PackedWork work_of(const LengthTable& table, std::span<const std::int64_t> entries,
                    const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment();
-  PackedWork work{{}, {}, settings.micro_batch.limits()};
+  PackedWork work{{}, {}, {}, settings.micro_batch.limits()};
   for (const std::int64_t entry : entries) {
     const std::int64_t length = table[entry].shape.length();
     work.costs.push_back(settings.balance.cost(length));

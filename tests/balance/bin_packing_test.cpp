@@ -113,6 +113,36 @@ RC_GTEST_PROP(BinPacking, every_item_is_in_one_bin_within_the_limits, ()) {
   }
 }
 
+RC_GTEST_PROP(BinPacking, items_that_stand_for_several_keep_the_limit_on_these, ()) {
+  const Sizes sizes = *cost_lists(80);
+  const Sizes counts = *rc::gen::container<Sizes>(sizes.size(), rc::gen::inRange<std::int64_t>(1, 9));
+  const BinItems items{sizes, counts};
+  const BinLimits limits{largest_of(sizes) + *rc::gen::inRange<std::int64_t>(0, 60),
+                         *rc::gen::inRange<std::int64_t>(8, 30)};
+  for (const auto& pack : {first_fit_decreasing, best_fit_decreasing, modified_first_fit_decreasing}) {
+    const Partition bins = pack(items, limits);
+    RC_ASSERT(holds_every_item_once(bins, sizes.size()));
+    RC_ASSERT(keeps_limits(bins, items, limits));
+    RC_ASSERT(bins.size() >= min_bins_lower_bound(items, limits));
+    const Sizes ones(sizes.size(), 1);
+    RC_ASSERT(pack({sizes, ones}, limits) == pack(sizes, limits));
+  }
+}
+
+TEST(BinPacking, first_fit_looks_for_room_by_size_and_count_in_the_same_bin) {
+  // The first bin has room for the last item by size, but only the second by count as well.
+  const Sizes sizes = {5, 5, 4, 3};
+  const Sizes counts = {4, 1, 4, 2};
+  EXPECT_THAT(first_fit_decreasing({sizes, counts}, {.max_size = 8, .max_items = 5}).to_vectors(),
+              ElementsAre(ElementsAre(0), ElementsAre(1, 3), ElementsAre(2)));
+}
+
+TEST(MinBinsLowerBound, sees_that_items_that_count_for_above_half_cannot_share) {
+  const Sizes sizes(3, 1);
+  const Sizes counts = {5, 5, 5};
+  EXPECT_EQ(min_bins_lower_bound({sizes, counts}, {.max_items = 8}), 3);
+}
+
 TEST(MinBinsLowerBound, counts_sizes_and_items) {
   EXPECT_EQ(min_bins_lower_bound(Sizes{1, 2, 2, 5, 3, 7, 6, 3}, {.max_size = 12}), 3);
   EXPECT_EQ(min_bins_lower_bound(Sizes{1, 1, 1, 3}, {.max_size = 6, .max_items = 2}), 2);

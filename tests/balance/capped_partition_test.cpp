@@ -13,6 +13,7 @@
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
+#include "support/error_message.hpp"
 
 namespace evenkeel {
 namespace {
@@ -23,15 +24,15 @@ using testing::IsEmpty;
 using Sizes = std::vector<std::int64_t>;
 
 /// Partitions of at least the needed count: all hold every item and keep the limits.
-void expect_sound(const std::vector<Cost>& costs, const Sizes& sizes, BinLimits limits,
+void expect_sound(const std::vector<Cost>& costs, BinItems items, BinLimits limits,
                   const std::vector<std::int64_t>& more_groups) {
-  const GroupCount count = count_groups(costs, sizes, limits);
+  const GroupCount count = count_groups(costs, items, limits);
   ASSERT_LE(count.lower_bound, count.needed);
   for (const std::int64_t more : more_groups) {
-    const Partition partition = partition_under_limits(costs, sizes, limits, count.needed + more);
+    const Partition partition = partition_under_limits(costs, items, limits, count.needed + more);
     ASSERT_EQ(partition.size(), count.needed + more);
-    ASSERT_TRUE(holds_every_item_once(partition, sizes.size()));
-    ASSERT_TRUE(keeps_limits(partition, sizes, limits)) << "k = " << count.needed + more;
+    ASSERT_TRUE(holds_every_item_once(partition, items.sizes.size()));
+    ASSERT_TRUE(keeps_limits(partition, items, limits)) << "k = " << count.needed + more;
     ASSERT_TRUE(std::ranges::is_sorted(group_sums(partition, costs), std::ranges::greater{}));
   }
 }
@@ -245,6 +246,49 @@ RC_GTEST_PROP(CountGroups, of_a_few_items_is_the_optimum_and_says_so, ()) {
   const std::int64_t optimum = fewest_bins(sizes, limits);
   RC_ASSERT(count == (GroupCount{optimum, optimum}));
   expect_sound(sizes, sizes, limits, {0, 1, 9});
+}
+
+// What stays whole may stand for several: the limit is on these.
+TEST(CountGroups, counts_what_an_item_stands_for) {
+  // A group of 8 samples and 8 groups of one, at most 8 samples in a bin: dividing the limit by the largest
+  // group would let one group into a bin, and ask for 9 bins.
+  const Sizes sizes(9, 1);
+  const Sizes counts = {8, 1, 1, 1, 1, 1, 1, 1, 1};
+  EXPECT_EQ(count_groups(sizes, {sizes, counts}, {.max_items = 8}), (GroupCount{2, 2}));
+  expect_sound(sizes, {sizes, counts}, {.max_items = 8}, {0, 1, 8});
+}
+
+TEST(CountGroups, an_item_that_counts_for_too_many_is_an_error_that_names_it) {
+  const Sizes sizes = {1, 1};
+  const Sizes counts = {2, 5};
+  EXPECT_THAT(testing_support::message_of([&] {
+                (void)count_groups(sizes, {sizes, counts}, {.max_items = 4});
+              }),
+              HasSubstr("item 1 fits no bin: it counts for 5, and a bin may hold 4"));
+  const Sizes none = {1, 0};
+  EXPECT_THROW((void)count_groups(sizes, {sizes, none}, {.max_items = 4}), InputError);
+  const Sizes one = {1};
+  EXPECT_THROW((void)count_groups(sizes, {sizes, one}, {.max_items = 4}), InputError);
+}
+
+RC_GTEST_PROP(CountGroups, of_items_that_stand_for_several_is_the_optimum_too, ()) {
+  const Sizes sizes = awkward_sizes(9);
+  const Sizes counts =
+      *rc::gen::container<Sizes>(sizes.size(), rc::gen::resize(100, rc::gen::inRange<std::int64_t>(1, 6)));
+  const BinLimits limits{*rc::gen::resize(100, rc::gen::inRange<std::int64_t>(13, 40)),
+                         *rc::gen::resize(100, rc::gen::inRange<std::int64_t>(5, 16))};
+  const BinItems items{sizes, counts};
+  const std::int64_t optimum = fewest_bins(items, limits);
+  RC_ASSERT(count_groups(sizes, items, limits) == (GroupCount{optimum, optimum}));
+  expect_sound(sizes, items, limits, {0, 1, 9});
+}
+
+RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_items_that_stand_for_several, ()) {
+  const Sizes sizes = *cost_lists(60);
+  const Sizes counts = *rc::gen::container<Sizes>(sizes.size(), rc::gen::inRange<std::int64_t>(1, 9));
+  const BinLimits limits{largest_of(sizes) * *rc::gen::inRange<std::int64_t>(1, 5),
+                         *rc::gen::inRange<std::int64_t>(8, 30)};
+  expect_sound(sizes, {sizes, counts}, limits, {0, 1, 2, 7});
 }
 
 RC_GTEST_PROP(CountGroups, finds_a_packing_that_leaves_no_room_at_all, ()) {

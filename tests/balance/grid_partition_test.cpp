@@ -101,11 +101,11 @@ class EveryGrid {
   std::vector<Cell> cells_;
 };
 
-void expect_sound(const Partition& grid, const std::vector<Cost>& costs, const Sizes& sizes, BinLimits limits,
+void expect_sound(const Partition& grid, const std::vector<Cost>& costs, BinItems items, BinLimits limits,
                   GridShape shape) {
   ASSERT_EQ(grid.size(), shape.rows * shape.columns);
   ASSERT_TRUE(holds_every_item_once(grid, costs.size()));
-  ASSERT_TRUE(keeps_limits(grid, sizes, limits));
+  ASSERT_TRUE(keeps_limits(grid, items, limits));
 }
 
 Sizes long_tailed_lengths(std::uint64_t seed, std::size_t n) {
@@ -151,7 +151,7 @@ TEST(PartitionIntoGrid, one_row_never_waits_and_one_column_is_a_partition) {
 
 TEST(PartitionIntoGrid, cells_run_empty_where_there_are_fewer_items) {
   const Partition grid = partition_into_grid(Sizes{4}, Sizes{4}, {.max_size = 4}, {2, 3});
-  expect_sound(grid, {4}, {4}, {.max_size = 4}, {2, 3});
+  expect_sound(grid, {4}, Sizes{4}, {.max_size = 4}, {2, 3});
   const Partition none = partition_into_grid({}, {}, {.max_size = 4}, {2, 3});
   expect_sound(none, {}, {}, {.max_size = 4}, {2, 3});
 }
@@ -248,6 +248,17 @@ RC_GTEST_PROP(PartitionIntoGrid, is_sound_and_never_beats_the_bounds,
   RC_ASSERT(cost.dearest_row <= cost.meeting);
   RC_ASSERT(cost.dearest_row * shape.rows >= total);
   RC_ASSERT(grid == partition_into_grid(costs, costs, limits, shape));
+}
+
+RC_GTEST_PROP(PartitionIntoGrid, keeps_the_limits_on_items_that_stand_for_several, ()) {
+  const std::vector<Cost> costs = *cost_lists(40);
+  const Sizes counts = *rc::gen::container<Sizes>(costs.size(), rc::gen::inRange<std::int64_t>(1, 6));
+  const BinItems items{costs, counts};
+  const BinLimits limits{.max_size = 2 * std::max<Cost>(largest_of(costs), 1), .max_items = 7};
+  const std::int64_t needed = std::max<std::int64_t>(count_groups(costs, items, limits).needed, 1);
+  const GridShape shape{*rc::gen::inRange<std::int64_t>(1, 4), needed};
+  const Partition grid = partition_into_grid(costs, items, limits, shape);
+  expect_sound(grid, costs, items, limits, shape);
 }
 
 struct Adversary {

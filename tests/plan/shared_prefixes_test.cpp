@@ -106,6 +106,18 @@ TEST(Atoms, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_
   EXPECT_EQ(atoms[0].group.tree.size(), 1);
 }
 
+// The limit counts samples, however many of them a group has.
+TEST(SharedStep, needs_no_more_micro_batches_because_one_group_is_large) {
+  std::vector<std::array<std::int64_t, 3>> samples(8, {1, 2, 1});
+  for (std::int64_t uid = 2; uid < 10; ++uid) samples.push_back({uid, 2, 1});
+  PlanSettings settings = sharing(1000);
+  settings.micro_batch.max_samples = 8;
+  const StepPlan plan = plan_step(table_of(samples), settings);
+  EXPECT_EQ(plan.num_micro_batches, 2);
+  EXPECT_EQ(plan.ranks[0].lower_bound, 2);
+  for (const MicroBatchPlan& m : plan.ranks[0].micro_batches) EXPECT_EQ(m.entries.size(), 8U);
+}
+
 TEST(SharedStep, names_a_sample_that_does_not_fit_alone) {
   try {
     (void)plan_step(table_of({{7, 4, 2}, {7, 4, 9}}), sharing(12));

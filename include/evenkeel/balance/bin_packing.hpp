@@ -1,26 +1,45 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "evenkeel/balance/partition.hpp"
 
 namespace evenkeel {
 
-/// What a bin may hold: the sum of its items' sizes and their number.
+/// What a bin may hold: the sum of its items' sizes, and of their counts.
 struct BinLimits {
   std::int64_t max_size = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_items = std::numeric_limits<std::int64_t>::max();
 };
 
+/// What each item takes of a bin: its size, and how many it counts for where several that must stay together
+/// are one item. A view; a list of sizes is items that count once each.
+struct BinItems {
+  std::span<const std::int64_t> sizes{};
+  std::span<const std::int64_t> counts{};  ///< one an item, each 1 or more; empty: 1 each
+
+  BinItems() = default;
+  BinItems(std::span<const std::int64_t> item_sizes, std::span<const std::int64_t> item_counts = {})
+      : sizes(item_sizes), counts(item_counts) {}
+  BinItems(const std::vector<std::int64_t>& item_sizes) : sizes(item_sizes) {}
+
+  [[nodiscard]] std::int64_t count_of(Item item) const {
+    return counts.empty() ? 1 : counts[static_cast<std::size_t>(item)];
+  }
+};
+
 /// First-fit-decreasing: items by falling (size, then rising item), each into the earliest bin with room.
-/// Bins in the order they were opened. Throws LimitError that names the first item that fits no bin.
-/// O(n log n). Johnson, 1973.
-[[nodiscard]] Partition first_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
+/// Bins in the order they were opened. Throws LimitError that names the first item that fits no bin,
+/// InputError for a negative size, a count below 1, or lists of different lengths. O(n log n) where all items
+/// count alike, else O(n * bins). Johnson, 1973.
+[[nodiscard]] Partition first_fit_decreasing(BinItems items, BinLimits limits);
 
 /// Best-fit-decreasing: as above, each into the fullest bin with room, the earliest opened on a tie.
-[[nodiscard]] Partition best_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
+[[nodiscard]] Partition best_fit_decreasing(BinItems items, BinLimits limits);
 
 /// Modified first-fit-decreasing: a bin for each item above half of max_size, by falling size; forward
 /// through them, the largest item above a third that fits; backward through those that got none, the smallest
@@ -28,7 +47,7 @@ struct BinLimits {
 /// fit; then first-fit-decreasing for what is left. At most 71/60 of the fewest bins, and one more, where
 /// only sizes are limited; first-fit-decreasing may take 11/9. Throws as it does. O(n log n). Johnson and
 /// Garey, 1985.
-[[nodiscard]] Partition modified_first_fit_decreasing(std::span<const std::int64_t> sizes, BinLimits limits);
+[[nodiscard]] Partition modified_first_fit_decreasing(BinItems items, BinLimits limits);
 
 /// How bins are packed.
 enum class BinPacking : std::uint8_t {
@@ -38,8 +57,7 @@ enum class BinPacking : std::uint8_t {
 };
 
 /// By the algorithm of that name.
-[[nodiscard]] Partition pack_bins(std::span<const std::int64_t> sizes, BinLimits limits,
-                                  BinPacking algorithm);
+[[nodiscard]] Partition pack_bins(BinItems items, BinLimits limits, BinPacking algorithm);
 
 /// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (of equal sizes the
 /// larger item first), then at most three passes that each move one item from a heavy bin to a light one;
@@ -47,8 +65,8 @@ enum class BinPacking : std::uint8_t {
 /// it.
 [[nodiscard]] Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size);
 
-/// The fewest bins any packing needs: the larger of ceil(sum / max_size), ceil(n / max_items) and Martello
-/// and Toth's L2 bound (1990). 0 for no items.
-[[nodiscard]] std::int64_t min_bins_lower_bound(std::span<const std::int64_t> sizes, BinLimits limits);
+/// The fewest bins any packing needs: the larger of ceil(sum / max_size), ceil(sum of counts / max_items) and
+/// Martello and Toth's L2 bounds (1990) by size and by count. 0 for no items.
+[[nodiscard]] std::int64_t min_bins_lower_bound(BinItems items, BinLimits limits);
 
 }  // namespace evenkeel

@@ -16,7 +16,7 @@ struct GridShape {
   friend bool operator==(const GridShape&, const GridShape&) = default;
 };
 
-/// Deals n items into rows * columns cells, none above `limits` on `sizes`: always. Cell (r, j) is group
+/// Deals n items into rows * columns cells, none above `limits` on `items`: always. Cell (r, j) is group
 /// r * columns + j of the result; cells may be empty. In this order of importance it makes small
 /// - sum over j of max over r of cost(r, j), what rows that meet at every column take;
 /// - max over r of the sum over j of cost(r, j), what rows that meet once take.
@@ -27,12 +27,12 @@ struct GridShape {
 /// within columns, cells between rows.
 ///
 /// Succeeds where partition_under_limits does for k = rows * columns, and throws as it does; InputError for a
-/// shape below 1 x 1. `costs` and `sizes` have n entries each. Deterministic, local; the work of the
+/// shape below 1 x 1. `costs` and `items` have n entries each. Deterministic, local; the work of the
 /// improvement is bounded by a count, O(n).
 ///
 /// Example: costs {8, 7, 2, 2, 1} in 2 rows and 2 columns, no limits: rows hold 8, 2 and 7 + 1, 2. Nobody
 /// waits. Differencing twice gives each row 10 too, but as 8, 2 and 7, 2 + 1: the first column waits for 8.
-[[nodiscard]] Partition partition_into_grid(std::span<const Cost> costs, std::span<const std::int64_t> sizes,
-                                            BinLimits limits, GridShape shape);
+[[nodiscard]] Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLimits limits,
+                                            GridShape shape);
 
 }  // namespace evenkeel
