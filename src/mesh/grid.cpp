@@ -19,16 +19,23 @@ std::string describe(const GridPoint& point) {
   return text;
 }
 
-std::int64_t product_without_dp(const GridPoint& sizes) {
-  return std::int64_t{sizes.tp} * sizes.cp * sizes.pp;
-}
-
 void require_positive(const GridPoint& sizes) {
   for (const Axis axis : all_axes) {
     if (sizes[axis] >= 1) continue;
     throw MeshError("mesh." + std::string(name_of(axis)),
                     "is " + std::to_string(sizes[axis]) + "; every size must be at least 1");
   }
+}
+
+/// Precondition: every size is positive.
+int product_of(const GridPoint& sizes) {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  std::int64_t product = 1;
+  for (const Axis axis : all_axes) {
+    product *= sizes[axis];
+    if (product > most) throw MeshError("mesh", describe(sizes) + " is more ranks than MPI can number");
+  }
+  return static_cast<int>(product);
 }
 
 }  // namespace
@@ -76,19 +83,13 @@ std::string RankOrder::text() const {
 
 Grid::Grid(GridPoint sizes, RankOrder order) : sizes_(sizes), order_(order) {
   require_positive(sizes);
-  constexpr std::int64_t most = std::numeric_limits<int>::max();
-  std::int64_t product = 1;
-  for (const Axis axis : all_axes) {
-    product *= sizes[axis];
-    if (product > most) throw MeshError("mesh", describe(sizes) + " is more ranks than MPI can number");
-  }
-  num_ranks_ = static_cast<int>(product);
+  num_ranks_ = product_of(sizes);
 }
 
 Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
   sizes.dp = 1;
   require_positive(sizes);
-  const std::int64_t rest = product_without_dp(sizes);
+  const int rest = product_of(sizes);
   if (world_size < rest || world_size % rest != 0) {
     throw MeshError("mesh",
                     "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
@@ -96,7 +97,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
                         std::to_string(world_size) + " ranks of the world",
                     "Start a multiple of " + std::to_string(rest) + " ranks or change the mesh");
   }
-  sizes.dp = static_cast<int>(world_size / rest);
+  sizes.dp = world_size / rest;
   return {sizes, order};
 }
 

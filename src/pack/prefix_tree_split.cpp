@@ -1,6 +1,7 @@
 #include "evenkeel/pack/prefix_tree_split.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
@@ -56,10 +57,13 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
                          std::int64_t max_tokens) {
   const std::int64_t aligned = align_up(length, alignment);
   if (aligned <= max_tokens) return;
+  constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();  // as cu_seqlens hold
   throw LimitError("sample " + std::to_string(sample) + " of the group",
                    "has " + std::to_string(length) + " tokens, " + std::to_string(aligned) +
                        " after alignment, and does not fit under the cap of " + std::to_string(max_tokens),
-                   "Raise the cap to at least " + std::to_string(aligned) + " or drop the sample");
+                   aligned <= largest_cap
+                       ? "Raise the cap to at least " + std::to_string(aligned) + " or drop the sample"
+                       : "Drop the sample: no cap may be above " + std::to_string(largest_cap));
 }
 
 }  // namespace

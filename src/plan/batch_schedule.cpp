@@ -1,6 +1,7 @@
 #include "evenkeel/plan/batch_schedule.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -22,6 +23,12 @@ BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& s
                      "has " + std::to_string(num_samples) + " samples, fewer than batch.global_batch " +
                          std::to_string(settings.global_batch) + ", and batch.drop_last leaves nothing",
                      "Lower batch.global_batch or set batch.drop_last: false");
+  }
+  if (settings.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch()) {
+    throw ConfigError("batch.epochs",
+                      std::to_string(settings.epochs) + " epochs of " + std::to_string(steps_per_epoch()) +
+                          " steps each are more steps than can be counted",
+                      "Lower batch.epochs");
   }
 }
 

@@ -9,6 +9,9 @@ namespace evenkeel::plan_checks {
 /// Throws ConfigError that names `key` when the value is below `least`.
 void require_at_least(std::int64_t least, std::int64_t value, std::string_view key);
 
+/// Throws ConfigError that names `key` when the value is above `most`.
+void require_at_most(std::int64_t most, std::int64_t value, std::string_view key);
+
 /// The sum of lengths. Throws InputError when one is negative or the sum reaches 2^62.
 std::int64_t total_of(std::span<const std::int64_t> lengths);
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "checks.hpp"
+#include "evenkeel/base/error.hpp"
 #include "group_packing.hpp"
 
 namespace evenkeel {
@@ -21,6 +23,19 @@ PackedWork work_of(const LengthTable& table, std::span<const std::int64_t> entri
     work.sizes.push_back(align_up(length, alignment));
   }
   return work;
+}
+
+// Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
+void require_padded_work_fits(const LengthTable& table, const PlanSettings& settings) {
+  std::int64_t longest = 0;
+  for (const LengthEntry& entry : table.entries()) longest = std::max(longest, entry.shape.length());
+  const std::int64_t padded = align_up(longest, settings.alignment());
+  constexpr Cost most = Cost{1} << 62;
+  if (settings.balance.cost(padded) < most / std::max<std::int64_t>(1, table.size())) return;
+  throw LimitError("balance.cost",
+                   std::to_string(table.size()) + " samples padded to " + std::to_string(padded) +
+                       " tokens can cost 2^62 or more",
+                   "Divide the coefficients by a number: only their ratio matters");
 }
 
 }  // namespace
@@ -50,6 +65,7 @@ void require_samples_fit(const LengthTable& table, const PlanSettings& settings)
     plan_checks::throw_above_cap(entry.shape.id.value(),
                                  {length, align_up(length, alignment), alignment, cap});
   }
+  if (settings.micro_batch.mode == MicroBatchMode::padded) require_padded_work_fits(table, settings);
 }
 
 GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,

@@ -1,8 +1,10 @@
 #include "evenkeel/plan/settings.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
+#include <string_view>
 
 #include "checks.hpp"
 #include "evenkeel/base/error.hpp"
@@ -12,6 +14,13 @@ namespace evenkeel {
 using plan_checks::require_at_least;
 
 namespace {
+
+/// Sizes and counts as far as they can go: what is summed up or rounded up from them then fits 64 bits, and
+/// cumulative lengths 32.
+void require_size(std::int64_t value, std::string_view key) {
+  require_at_least(1, value, key);
+  plan_checks::require_at_most(std::numeric_limits<std::int32_t>::max(), value, key);
+}
 
 /// A grid deals and packs at once, so that nothing that rules the one or the other alone fits it.
 void require_fits_grid(const PlanSettings& settings) {
@@ -40,7 +49,7 @@ void require_speeds_fit(const PlanSettings& settings) {
                           std::to_string(settings.dp) + " DP ranks",
                       "Give one speed a DP rank");
   }
-  for (const std::int64_t speed : balance.speeds) require_at_least(1, speed, "balance.speeds");
+  for (const std::int64_t speed : balance.speeds) require_size(speed, "balance.speeds");
   const auto refuse = [](const std::string& needed, const std::string& key) {
     throw ConfigError("balance.speeds", "need " + needed, "Set " + key + ", or leave speeds out");
   };
@@ -106,12 +115,28 @@ void require_measurable(const PlanSettings& settings) {
                     "Set balance.preset: none, or another cost");
 }
 
+/// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
+constexpr std::int64_t largest_alignment = std::numeric_limits<std::int32_t>::max();
+
+/// Least common multiple of two numbers that are at least 1.
+std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
+  const std::int64_t factor = left / std::gcd(left, right);
+  if (factor <= largest_alignment / right) return factor * right;
+  throw ConfigError(
+      "pack.align_lcm",
+      "the least common multiple of " + std::to_string(left) + " and " + std::to_string(right) +
+          ", to which sequences would be aligned, is above " + std::to_string(largest_alignment),
+      "Choose pack.align, pack.align_lcm and, for padded micro-batches, micro_batch.length_round "
+      "with more factors in common");
+}
+
 }  // namespace
 
 std::int64_t PlanSettings::alignment() const {
-  const std::int64_t rounding = micro_batch.mode == MicroBatchMode::padded
-                                    ? std::lcm(align_lcm, std::max<std::int64_t>(1, micro_batch.length_round))
-                                    : align_lcm;
+  require_at_least(1, align_lcm, "pack.align_lcm");
+  const bool padded = micro_batch.mode == MicroBatchMode::padded;
+  const std::int64_t rounding =
+      common_multiple(align_lcm, padded ? std::max<std::int64_t>(1, micro_batch.length_round) : 1);
   if (!align) return sequence_alignment(tp, cp, rounding);
   if (*align < 1 || *align % cp.chunks() != 0) {
     throw ConfigError("pack.align",
@@ -119,7 +144,7 @@ std::int64_t PlanSettings::alignment() const {
                           std::to_string(cp.chunks()) + " chunks",
                       "Use a multiple of " + std::to_string(cp.chunks()) + ", or auto");
   }
-  return std::lcm(*align, rounding);
+  return common_multiple(*align, rounding);
 }
 
 std::int64_t PlanSettings::count_multiple() const noexcept {
@@ -139,14 +164,14 @@ void PlanSettings::validate() const {
   require_at_least(1, cp.size, "mesh.cp");
   require_at_least(1, pp, "mesh.pp");
   require_at_least(1, vpp, "mesh.vpp");
-  require_at_least(1, align_lcm, "pack.align_lcm");
-  require_at_least(1, micro_batch.max_tokens, "micro_batch.max_tokens");
-  require_at_least(1, micro_batch.max_samples.value_or(1), "micro_batch.max_samples");
-  require_at_least(1, micro_batch.min_count, "micro_batch.min_count");
-  require_at_least(1, count_multiple(), "micro_batch.multiple_of");
-  require_at_least(1, micro_batch.size, "micro_batch.size");
-  require_at_least(1, micro_batch.length_round, "micro_batch.length_round");
-  require_at_least(1, mini_batches.count, "batch.mini_batches");
+  require_size(align_lcm, "pack.align_lcm");
+  require_size(micro_batch.max_tokens, "micro_batch.max_tokens");
+  require_size(micro_batch.max_samples.value_or(1), "micro_batch.max_samples");
+  require_size(micro_batch.min_count, "micro_batch.min_count");
+  require_size(count_multiple(), "micro_batch.multiple_of");
+  require_size(micro_batch.size, "micro_batch.size");
+  require_size(micro_batch.length_round, "micro_batch.length_round");
+  require_size(mini_batches.count, "batch.mini_batches");
   if (balance.strategy == Strategy::grid) require_fits_grid(*this);
   if (!balance.speeds.empty()) require_speeds_fit(*this);
   if (balance.measured) require_measurable(*this);

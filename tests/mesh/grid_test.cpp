@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include <algorithm>
 #include <set>
 
@@ -101,6 +103,12 @@ TEST(Grid, dp_auto_that_does_not_divide_says_so_and_what_to_start) {
     EXPECT_THAT(error.what(), HasSubstr("does not divide the 6 ranks"));
     EXPECT_THAT(error.what(), HasSubstr("multiple of 4"));
   }
+}
+
+TEST(Grid, dp_auto_beside_more_ranks_than_can_be_numbered_is_refused) {
+  constexpr int most = std::numeric_limits<int>::max();
+  EXPECT_THROW((void)Grid::fill_dp({most, most, 1, most}, {}, 8), MeshError);
+  EXPECT_THROW((void)Grid::fill_dp({1 << 20, 1 << 20, 1, 1 << 20}, {}, 8), MeshError);
 }
 
 TEST(Grid, a_grid_that_does_not_fill_the_world_shows_its_product) {

@@ -93,5 +93,11 @@ TEST(BatchSchedule, what_cannot_make_a_step_is_refused) {
   EXPECT_THROW(BatchSchedule(3, {1, 0, false, 1, false}), ConfigError);
 }
 
+TEST(BatchSchedule, more_steps_than_can_be_counted_are_refused) {
+  constexpr std::int64_t samples = std::int64_t{1} << 40;
+  EXPECT_THROW(BatchSchedule(samples, {1, std::int64_t{1} << 31, false, 1, false}), ConfigError);
+  EXPECT_EQ(BatchSchedule(samples, {1, 1 << 22, false, 1, false}).num_steps(), std::int64_t{1} << 62);
+}
+
 }  // namespace
 }  // namespace evenkeel

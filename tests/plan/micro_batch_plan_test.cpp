@@ -152,6 +152,31 @@ TEST(RequireSamplesFit, names_the_sample_its_lengths_and_the_cap) {
   EXPECT_NO_THROW(require_samples_fit(table_of({5, 96}), settings));
 }
 
+TEST(RequireSamplesFit, refuses_padded_samples_whose_work_could_overflow) {
+  PlanSettings settings = capped(8192);
+  settings.micro_batch.mode = MicroBatchMode::padded;
+  settings.balance.cost = {std::int64_t{1} << 55, 0};
+  // Padded to 64 tokens each costs 2^61.
+  EXPECT_THROW(require_samples_fit(table_of({1, 1, 1, 1, 1, 1, 1, 1}), settings), LimitError);
+  EXPECT_NO_THROW(require_samples_fit(table_of({1}), settings));
+  settings.micro_batch.mode = MicroBatchMode::packed;
+  EXPECT_NO_THROW(require_samples_fit(table_of({1, 1, 1, 1, 1, 1, 1, 1}), settings));
+}
+
+TEST(RequireSamplesFit, asks_for_no_cap_beyond_the_largest_there_is) {
+  PlanSettings settings = capped(2147483647);
+  settings.tp = 2;
+  for (const std::int64_t length : {std::int64_t{2147483647}, std::int64_t{1} << 61}) {
+    try {
+      require_samples_fit(table_of({length}), settings);
+      FAIL() << length << " tokens are above every cap";
+    } catch (const LimitError& error) {
+      EXPECT_EQ(error.report().hint,
+                "Shorten or drop the sample: micro_batch.max_tokens can be 2147483647 at most");
+    }
+  }
+}
+
 std::vector<std::vector<std::int64_t>> entries_of(const std::vector<MicroBatchPlan>& micro_batches) {
   std::vector<std::vector<std::int64_t>> entries;
   for (const MicroBatchPlan& m : micro_batches) entries.push_back(m.entries);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -38,6 +40,45 @@ TEST(PlanSettings, a_stated_alignment_must_fit_the_cut) {
   EXPECT_THROW((void)settings.alignment(), ConfigError);
   settings.align = 0;
   EXPECT_THROW((void)settings.alignment(), ConfigError);
+}
+
+TEST(PlanSettings, an_alignment_beyond_32_bits_is_refused_rather_than_wrapped) {
+  PlanSettings settings;
+  settings.micro_batch.max_tokens = 2147483647;
+  // Primes: the least common multiple is their product, 2^92, and wraps to a negative number.
+  settings.align = 2147483647;
+  settings.align_lcm = 2147483629;
+  settings.micro_batch.mode = MicroBatchMode::padded;
+  settings.micro_batch.length_round = 1073741789;
+  EXPECT_THROW((void)settings.alignment(), ConfigError);
+  EXPECT_THROW(settings.validate(), ConfigError);
+  settings.align_lcm = 1;
+  EXPECT_THROW((void)settings.alignment(), ConfigError);
+  settings.micro_batch.mode = MicroBatchMode::packed;
+  EXPECT_EQ(settings.alignment(), 2147483647);
+  EXPECT_NO_THROW(settings.validate());
+}
+
+TEST(PlanSettings, sizes_that_would_overflow_sums_are_refused_by_key) {
+  const auto expect_refused = [](auto member, const char* key) {
+    PlanSettings settings;
+    member(settings);
+    try {
+      settings.validate();
+      ADD_FAILURE() << key << " was accepted";
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.report().where, key);
+      EXPECT_THAT(error.what(), HasSubstr("it must be at most 2147483647"));
+    }
+  };
+  static constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  expect_refused([](PlanSettings& s) { s.align_lcm = huge; }, "pack.align_lcm");
+  expect_refused([](PlanSettings& s) { s.micro_batch.max_tokens = huge; }, "micro_batch.max_tokens");
+  expect_refused([](PlanSettings& s) { s.micro_batch.min_count = huge; }, "micro_batch.min_count");
+  expect_refused([](PlanSettings& s) { s.micro_batch.multiple_of = huge; }, "micro_batch.multiple_of");
+  expect_refused([](PlanSettings& s) { s.micro_batch.length_round = huge; }, "micro_batch.length_round");
+  expect_refused([](PlanSettings& s) { s.mini_batches.count = huge; }, "batch.mini_batches");
+  expect_refused([](PlanSettings& s) { s.balance.speeds = {huge}; }, "balance.speeds");
 }
 
 TEST(PlanSettings, interleaved_pipelines_need_a_multiple_of_pp) {

@@ -32,8 +32,8 @@ struct MicroBatchPlan {
                                             const PlanSettings& settings, std::int64_t padded_length = 0);
 
 /// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
-/// such sample, its length, its aligned length and the cap. On the replicated table, so that every rank
-/// throws the same.
+/// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On
+/// the replicated table, so that every rank throws the same.
 void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
 
 /// How many packed micro-batches a DP rank that got `entries` needs under its cap and sample limit. Local.
