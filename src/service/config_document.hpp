@@ -2,17 +2,22 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace evenkeel::config_detail {
 
+/// A text as part of a message: cut after 60 bytes, never inside a character, so that the message stays one
+/// line.
+[[nodiscard]] std::string shortened(std::string_view text);
+
 /// Where a key stands, for messages: in a file, with its line; or on the command line, as it was written.
 class Place {
  public:
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }
-  static Place on_command_line(const std::string& text) { return Place("--set " + text, false); }
+  static Place on_command_line(const std::string& text) { return Place("--set " + shortened(text), false); }
 
   [[nodiscard]] std::string of_key(const YAML::Mark& mark, const std::string& path) const {
     return is_file_ ? of_line(mark) + ": " + path : name_;
@@ -33,8 +38,14 @@ class Place {
   bool is_file_;
 };
 
-/// The one document in `text`, null where there is none. Throws ConfigError that names the place of what is
-/// wrong.
+/// Far above any configuration, and little enough to be parsed at once.
+inline constexpr std::size_t most_document_bytes = std::size_t{1} << 20;
+
+/// The one document in `text`, null where there is none: merge keys (`<<`) are carried out, and walking it,
+/// aliases followed, ends after 100,000 values. Throws ConfigError that names the place of what is wrong:
+/// malformed YAML, bytes that are no UTF-8, control characters, more than one document, more than
+/// most_document_bytes, aliases that stand for too much or contain themselves. Time and memory are bounded on
+/// any input.
 [[nodiscard]] YAML::Node parse_document(const std::string& text, const Place& place);
 
 }  // namespace evenkeel::config_detail

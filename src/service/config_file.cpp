@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <fstream>
 #include <optional>
-#include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -88,12 +89,14 @@ Config with_settings_of(Config config, const Profile& profile) {
 /// from the final settings.
 class Loader {
  public:
-  void apply_file(const std::string& yaml, std::string_view name) {
+  /// Returns whether there is anything in it: a map, be it an empty one.
+  bool apply_file(const std::string& yaml, std::string_view name) {
     const Place place = Place::in_file(name);
     const YAML::Node root = parse_document(yaml, place);
-    if (root.IsNull()) return;
+    if (root.IsNull()) return false;
     if (!root.IsMap()) config_detail::throw_wrong_type({root, place.name()}, "a map of sections");
     apply_map(root, "", place);
+    return true;
   }
 
   void apply_override(const std::string& text) {
@@ -199,6 +202,41 @@ void require_consistent(const Config& config, std::string_view name) {
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
 }
 
+Config finished(Loader loader, std::string_view name, std::span<const std::string> overrides) {
+  for (const std::string& text : overrides) loader.apply_override(text);
+  Config config = loader.finish();
+  require_consistent(config, name);
+  return config;
+}
+
+/// A file that the shell opened and names by its number, as <(...) does.
+bool is_open_file(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  return name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
+}
+
+constexpr const char* hint_for_open_file =
+    "A launcher such as mpirun does not hand the shell's <(...) on to its ranks. Write the configuration to "
+    "a "
+    "file, or send it to standard input: mpirun ... run /dev/stdin < FILE";
+
+std::string system_message(int error) {
+  return error == 0 ? "unknown reason" : std::generic_category().message(error);
+}
+
+/// A key's value as YAML. Throws ConfigError that names `path` when no word stands for the value.
+std::string value_of(const KeySpec& spec, const std::string& path, const Config& config) {
+  try {
+    return spec.write(config);
+  } catch (const ConfigError& error) {
+    throw ConfigError(path, error.report().message, error.report().hint);
+  }
+}
+
+std::string value_of(const KeySpec& spec, const Config& config) {
+  return value_of(spec, spec.key.path, config);
+}
+
 /// Each profile's keys that differ from the configuration's own.
 std::string profiles_to_yaml(const Config& config) {
   if (config.profiles.empty()) return "";
@@ -208,13 +246,13 @@ std::string profiles_to_yaml(const Config& config) {
     text += "  " + name + ":\n";
     std::string_view section;
     for (const KeySpec& spec : key_specs()) {
-      if (!spec.write || spec.write(changed) == spec.write(config)) continue;
+      if (!spec.write || value_of(spec, changed) == value_of(spec, config)) continue;
       const std::string& path = spec.key.path;
       if (section_of(path) != section) {
         section = section_of(path);
         text += "    " + std::string(section) + ":\n";
       }
-      text += "      " + path.substr(section.size() + 1) + ": " + spec.write(changed) + "\n";
+      text += "      " + path.substr(section.size() + 1) + ": " + value_of(spec, changed) + "\n";
     }
   }
   return text;
@@ -225,25 +263,41 @@ std::string profiles_to_yaml(const Config& config) {
 std::string read_config_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw IoError(file.string(), "cannot open the configuration");
-  std::ostringstream text;
-  text << stream.rdbuf();
+  if (!stream) {
+    throw IoError(file.string(), "cannot open the configuration: " + system_message(errno),
+                  is_open_file(file) ? hint_for_open_file : "");
+  }
+  // Also of a device or a pipe that never ends, no more is read than tells that it is too large.
+  std::string text(config_detail::most_document_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
-  return text.str();
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > config_detail::most_document_bytes) {
+    throw IoError(file.string(),
+                  "is larger than a configuration can be, " +
+                      std::to_string(config_detail::most_document_bytes) + " bytes",
+                  "Is it the right file?");
+  }
+  return text;
 }
 
 Config parse_config(const std::string& yaml, std::string_view name, std::span<const std::string> overrides) {
   Loader loader;
   loader.apply_file(yaml, name);
-  for (const std::string& text : overrides) loader.apply_override(text);
-  const Config config = loader.finish();
-  require_consistent(config, name);
-  return config;
+  return finished(std::move(loader), name, overrides);
 }
 
 Config load_config(const std::filesystem::path& file, std::span<const std::string> overrides) {
-  return parse_config(read_config_text(file), file.string(), overrides);
+  const std::string name = file.string();
+  Loader loader;
+  if (!loader.apply_file(read_config_text(file), name)) {
+    throw ConfigError(
+        name, "holds no key: it is empty, or only comments",
+        "Is it the right file, or a pipe that was read before? Write {} into it for all defaults");
+  }
+  return finished(std::move(loader), name, overrides);
 }
 
 std::string to_yaml(const Config& config) {
@@ -257,9 +311,25 @@ std::string to_yaml(const Config& config) {
       section = section_of(path);
       text += std::string(section) + ":\n";
     }
-    text += "  " + path.substr(section.size() + 1) + ": " + spec.write(config) + "\n";
+    text += "  " + path.substr(section.size() + 1) + ": " + value_of(spec, config) + "\n";
   }
   return text;
+}
+
+std::vector<ConfigSetting> list_settings(const Config& config) {
+  std::vector<ConfigSetting> settings;
+  for (const KeySpec& spec : key_specs()) {
+    if (spec.write) settings.push_back({spec.key.path, value_of(spec, config)});
+  }
+  for (const auto& [name, profile] : config.profiles) {
+    const Config of_profile = with_settings_of(config, profile);
+    for (const KeySpec& spec : key_specs()) {
+      if (!spec.write || !config_detail::is_profile_section(section_of(spec.key.path))) continue;
+      const std::string path = "profiles." + name + "." + spec.key.path;
+      settings.push_back({path, value_of(spec, path, of_profile)});
+    }
+  }
+  return settings;
 }
 
 }  // namespace evenkeel

@@ -77,16 +77,17 @@ Keys mesh_keys() {
 
 Keys source_keys() {
   const auto s = &Config::source;
-  const Choice<SourceKind> kinds({{"jsonl", SourceKind::jsonl},
-                                  {"synthetic", SourceKind::synthetic},
-                                  {"lengths", SourceKind::lengths},
-                                  {"embedded", SourceKind::embedded}},
-                                 {"safetensors", "megatron"});
+  const OptionalChoice<SourceKind> kinds{Choice<SourceKind>({{"jsonl", SourceKind::jsonl},
+                                                             {"synthetic", SourceKind::synthetic},
+                                                             {"lengths", SourceKind::lengths},
+                                                             {"embedded", SourceKind::embedded}},
+                                                            {"safetensors", "megatron"})};
   return {
       key("source.kind", s, &SourceConfig::kind, kinds,
           "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
           "of "
-          "lengths with made-up tokens; or the program that embeds Evenkeel."),
+          "lengths with made-up tokens; or the program that embeds Evenkeel. evenkeel run does not start "
+          "without one; a program that embeds Evenkeel needs none."),
       key("source.path", s, &SourceConfig::path, FilePath{},
           "The file of jsonl and lengths, relative to the folder the job is started in."),
       key("source.seed", s, &SourceConfig::seed, Integer<std::uint64_t>{},
@@ -102,7 +103,7 @@ Keys batch_keys() {
       key("batch.global_batch", b, &ScheduleSettings::global_batch, Integer<Int64>{1, largest_int32},
           "Samples of one step over all ranks."),
       key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
-          Integer<Int64>{1, largest_int32}, "Optimizer updates a step is split into."),
+          Integer<Int64>{1, largest_multiple}, "Optimizer updates a step is split into."),
       key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
           "How often the source is run through."),
       key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),

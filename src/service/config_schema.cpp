@@ -17,9 +17,14 @@ constexpr std::string_view page_head =
 
 # Configuration
 
-A job is configured by one YAML file: `evenkeel run CONFIG.yaml`. Every key is optional; what is left out has
-its default. `--set section.key=value` overrides the file, as often as needed; its value is read as YAML.
-Unknown keys are errors.
+A job is configured by one YAML file: `evenkeel run CONFIG.yaml`. Every key is optional but `source.kind`, which `run`
+asks for; what is left out has its default. `--set section.key=value` overrides the file, as often as needed; its
+value is read as YAML. Unknown keys are errors.
+
+Rank 0 reads the file, once, and the other ranks get the result. It may be a pipe: `evenkeel run <(...)`, or under
+mpirun, which hands on only standard input, `mpirun -n 8 evenkeel run /dev/stdin < CONFIG.yaml`. It is one YAML
+document in UTF-8, of 1 MiB or less; JSON is YAML too; anchors, aliases and merge keys (`<<`) work. A file without any
+key is refused, since it is more often a mistake than meant: `{}` stands for all defaults.
 
 Words are those named under Values. `auto` lets Evenkeel choose, `null` means none. Where a value is marked as
 not in this version, the key is accepted with its default only.

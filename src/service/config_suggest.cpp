@@ -11,6 +11,12 @@ std::size_t tolerance(std::string_view word) {
   return std::max<std::size_t>(1, word.size() / 3);
 }
 
+/// As edit_distance, or more than `most`, at once where lengths tell.
+std::size_t near_distance(std::string_view left, std::string_view right, std::size_t most) {
+  const std::size_t apart = std::max(left.size(), right.size()) - std::min(left.size(), right.size());
+  return apart > most ? apart : edit_distance(left, right);
+}
+
 std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('.') + 1);
 }
@@ -41,7 +47,7 @@ std::optional<std::string> nearest_word(std::string_view word, std::span<const s
   std::optional<std::string> best;
   std::size_t best_distance = tolerance(word) + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = near_distance(word, candidate, best_distance);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
@@ -55,8 +61,8 @@ std::optional<std::string> nearest_key(std::string_view path, std::span<const st
   std::optional<std::string> best;
   std::pair best_rank{tolerance(word) + 1, false};  // distance, then whether the section differs
   for (const std::string& candidate : candidates) {
-    const std::size_t distance =
-        std::min(edit_distance(path, candidate), edit_distance(word, last_part(candidate)));
+    const std::size_t distance = std::min(near_distance(path, candidate, best_rank.first),
+                                          near_distance(word, last_part(candidate), best_rank.first));
     const std::pair rank{distance, parent(path) != parent(candidate)};
     if (rank < best_rank) {
       best = candidate;

@@ -4,17 +4,11 @@
 #include <cmath>
 #include <set>
 
+#include "config_document.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_detail {
 namespace {
-
-/// Long values are cut, so that a message stays one line.
-std::string shortened(std::string text) {
-  constexpr std::size_t most = 60;
-  if (text.size() > most) text = text.substr(0, most) + "...";
-  return text;
-}
 
 std::string describe(const YAML::Node& node) {
   if (node.IsNull()) return "null";
@@ -33,7 +27,7 @@ std::vector<std::pair<std::string, ConfigValue>> map_entries(
   std::set<std::string> seen;
   for (const auto& entry : map) {
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "?";
-    const std::string where = where_of(name, entry.first.Mark());
+    const std::string where = where_of(shortened(name), entry.first.Mark());
     if (!entry.first.IsScalar()) throw_wrong_type({entry.first, where}, "a word as the key");
     if (!seen.insert(name).second) throw ConfigError(where, "the key is given twice");
     entries.emplace_back(name, ConfigValue{entry.second, where});
@@ -115,6 +109,9 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
 std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (value.node.IsNull()) return {};
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
+  // The system would open another file: the one named before it.
+  if (value.node.Scalar().find('\0') != std::string::npos)
+    throw ConfigError(value.where, "holds a NUL byte, which no path can");
   return value.node.Scalar();
 }
 
@@ -122,7 +119,11 @@ std::string FilePath::write(const std::filesystem::path& path) const {
   if (path.empty()) return "null";
   YAML::Emitter text;
   text << YAML::DoubleQuoted << path.string();
-  return text.c_str();
+  std::string quoted = text.c_str();
+  // yaml-cpp leaves DEL as it is.
+  for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != std::string::npos;)
+    quoted.replace(at, 1, "\\x7F");
+  return quoted;
 }
 
 RankOrder AxisOrder::read(const ConfigValue& value) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "config_suggest.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/grid.hpp"
 #include "evenkeel/plan/settings.hpp"
 
@@ -130,8 +131,12 @@ class Choice {
     if (std::ranges::find(later_, word) != later_.end()) throw_not_available(value, words());
     throw_not_allowed(value, words());
   }
+  /// Throws ConfigError, without a place, for a value that no word stands for: one that a program cast or
+  /// that came out of an archive.
   [[nodiscard]] std::string write(const T& meant) const {
-    return std::ranges::find(available_, meant, &std::pair<std::string, T>::second)->first;
+    const auto found = std::ranges::find(available_, meant, &std::pair<std::string, T>::second);
+    if (found == available_.end()) throw ConfigError("", "holds a value that is none of: " + join(words()));
+    return found->first;
   }
 
  private:
@@ -143,6 +148,22 @@ class Choice {
 
   std::vector<std::pair<std::string, T>> available_;
   std::vector<std::string> later_;
+};
+
+/// One of some words, or null for none of them.
+template <class T>
+struct OptionalChoice {
+  using value_type = std::optional<T>;
+  Choice<T> choice;
+
+  [[nodiscard]] std::string type() const { return "word or null"; }
+  [[nodiscard]] std::string values() const { return choice.values() + ", or null"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const {
+    return value.node.IsNull() ? std::nullopt : value_type(choice.read(value));
+  }
+  [[nodiscard]] std::string write(const value_type& meant) const {
+    return meant ? choice.write(*meant) : "null";
+  }
 };
 
 /// A path, or null for none.

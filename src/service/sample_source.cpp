@@ -7,6 +7,15 @@
 namespace evenkeel {
 namespace {
 
+SourceKind required_kind(const SourceConfig& config) {
+  if (config.kind) return *config.kind;
+  throw ConfigError(
+      "source.kind", "is not set: nothing says where samples come from",
+      "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
+      "line, in source.path), lengths (a table of lengths in source.path, with made-up tokens) or "
+      "synthetic (made-up samples)");
+}
+
 void require_path(const SourceConfig& config) {
   if (config.path.empty()) {
     throw ConfigError("source.path", "is not set, and this kind of source reads a file",
@@ -17,7 +26,7 @@ void require_path(const SourceConfig& config) {
 }  // namespace
 
 std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config) {
-  switch (config.kind) {
+  switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
       return std::make_unique<JsonlSource>(comm, config.path);

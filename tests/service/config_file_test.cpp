@@ -3,13 +3,22 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/printable.hpp"
+#include "evenkeel/service/config_schema.hpp"
 #include "service/config_fixtures.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace evenkeel {
 namespace {
@@ -21,7 +30,7 @@ Config parse(const std::string& yaml, const std::vector<std::string>& overrides 
 /// Every key with its default, as the design writes them.
 constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
-source:      {kind: synthetic, path: null, seed: 1}                           # jsonl | synthetic | lengths | embedded
+source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true}
 balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, placement_tolerance: 0, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
@@ -249,8 +258,70 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
   Config config;
-  config.source.path = *rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127));
-  RC_ASSERT(parse(to_yaml(config)).source.path == config.source.path);
+  const auto character = rc::gen::element<std::string>(
+      "a", " ", "'", "\"", "\\", "#", ": ", "\n", "\r", "\t", "\x01", "\x04", "\x1b[2J", "\x7f", "\xc2\x85",
+      "\xc2\x9b", "\xc2\xa0", "\xc3\xa9", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xf0\x9f\x9a\xa2");
+  std::string path;
+  for (const std::string& part : *rc::gen::container<std::vector<std::string>>(character)) path += part;
+  config.source.path = path;
+  const std::string yaml = to_yaml(config);
+  RC_ASSERT(parse(yaml).source.path == config.source.path);
+  // Nothing in it that a terminal would obey.
+  std::string one_line = yaml;
+  std::ranges::replace(one_line, '\n', ' ');
+  RC_ASSERT(printable(one_line) == one_line);
+}
+
+TEST(ConfigYaml, a_value_without_a_word_is_refused_by_its_key) {
+  Config config;
+  config.balance.algorithm = static_cast<BalanceAlgorithm>(77);
+  try {
+    (void)to_yaml(config);
+    FAIL() << "77 was given a word";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().where, "balance.algorithm");
+    EXPECT_EQ(error.report().message,
+              "holds a value that is none of: auto, karmarkar-karp, lpt, sorted-stride, none");
+  }
+}
+
+std::set<std::string> differing_keys(const Config& one, const Config& other) {
+  const std::vector<ConfigSetting> left = list_settings(one);
+  const std::vector<ConfigSetting> right = list_settings(other);
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    EXPECT_EQ(left[i].path, right[i].path);
+    if (left[i] != right[i]) keys.insert(left[i].path);
+  }
+  return keys;
+}
+
+// Ranks compare their configurations by this list, so that a key which is not in it could differ unseen.
+TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
+  std::set<std::string> all;
+  for (const ConfigKey& key : config_keys()) all.insert(key.path);
+  std::set<std::string> listed{"profiles", "prefix.group_by"};
+  Config shared;
+  shared.prefix = PrefixSharing::trees;
+  shared.balance.strategy = Strategy::grid;
+  shared.micro_batch.count = CountRule::fastest;
+  for (Config config : {test::changed_config(), test::measured_config(), shared}) {
+    config.profiles.clear();
+    listed.merge(differing_keys(Config{}, config));
+  }
+  EXPECT_EQ(listed, all) << "a new key needs another value in config_fixtures.hpp";
+}
+
+TEST(ConfigSettings, list_what_each_profile_says_in_full) {
+  Config config = parse("profiles: {a: {}, b: {loss: {norm_length: 5}}}");
+  const std::vector<ConfigSetting> settings = list_settings(config);
+  const auto has = [&](const std::string& path, const std::string& value) {
+    return std::ranges::find(settings, ConfigSetting{path, value}) != settings.end();
+  };
+  EXPECT_TRUE(has("profiles.b.loss.norm_length", "5"));
+  EXPECT_TRUE(has("profiles.a.loss.norm_length", "1"));
+  EXPECT_TRUE(has("profiles.a.micro_batch.max_tokens", "8192"));
+  EXPECT_FALSE(has("profiles.a.mesh.tp", "1"));
 }
 
 RC_GTEST_PROP(ConfigYaml, any_cost_round_trips, ()) {
@@ -278,14 +349,74 @@ TEST(ConfigFiles, the_quickstart_is_the_main_job) {
   EXPECT_EQ(config.pack.cp_layout, CpLayout::zigzag);
 }
 
-TEST(ConfigFiles, load_reads_the_file_and_then_the_overrides) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "evenkeel_config_file_test.yaml";
-  std::ofstream(file) << "mesh: {tp: 2}\nbatch: {epochs: 3}\n";
-  const std::vector<std::string> overrides{"batch.epochs=5"};
-  const Config config = load_config(file, overrides);
-  std::filesystem::remove(file);
-  EXPECT_EQ(config.mesh.tp, 2);
-  EXPECT_EQ(config.batch.epochs, 5);
+TEST(ConfigFiles, that_are_shipped_say_where_samples_come_from) {
+  for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs"))
+    EXPECT_TRUE(load_config(entry.path()).source.kind) << entry.path();
+}
+
+class ConfigFrom : public testing::Test {
+ protected:
+  ConfigFrom() { testing_support::write_text(job(), "mesh: {tp: 2}\nbatch: {epochs: 3}\n"); }
+
+  [[nodiscard]] std::filesystem::path job() const { return scratch_ / "job.yaml"; }
+  static void expect_read(const std::filesystem::path& file) {
+    const std::vector<std::string> overrides{"batch.epochs=5"};
+    const Config config = load_config(file, overrides);
+    EXPECT_EQ(config.mesh.tp, 2) << file;
+    EXPECT_EQ(config.batch.epochs, 5) << file;
+  }
+  static Error refusal(const std::filesystem::path& file) {
+    try {
+      (void)load_config(file);
+    } catch (const Error& error) {
+      return error;
+    }
+    throw std::logic_error(file.string() + " was accepted");
+  }
+
+  testing_support::ScratchFolder scratch_;
+};
+
+TEST_F(ConfigFrom, a_file_a_link_or_one_that_may_only_be_read) {
+  expect_read(job());
+  std::filesystem::create_symlink(job(), scratch_ / "link.yaml");
+  expect_read(scratch_ / "link.yaml");
+  std::filesystem::permissions(job(), std::filesystem::perms::owner_read);
+  expect_read(job());
+}
+
+// What a shell's <(...) and a named pipe are: they can be read once.
+TEST_F(ConfigFrom, a_pipe) {
+  const std::filesystem::path pipe = scratch_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::jthread writer([&] { std::ofstream(pipe) << testing_support::read_text(job()); });
+  expect_read(pipe);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const std::string text = testing_support::read_text(job());
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), std::ssize(text));
+  close(ends[1]);
+  expect_read("/dev/fd/" + std::to_string(ends[0]));
+  close(ends[0]);
+}
+
+TEST_F(ConfigFrom, a_file_without_any_key_is_refused_unless_it_means_to_say_nothing) {
+  for (const char* text : {"", "\n", "# comment only\n", "---\n", "null", "\xef\xbb\xbf"}) {
+    testing_support::write_text(job(), text);
+    EXPECT_EQ(refusal(job()).report().kind, ErrorKind::config) << text;
+    EXPECT_EQ(refusal(job()).report().where, job().string());
+    EXPECT_EQ(refusal(job()).report().message, "holds no key: it is empty, or only comments");
+  }
+  testing_support::write_text(job(), "{}");
+  EXPECT_EQ(load_config(job()), Config{});
+}
+
+TEST_F(ConfigFrom, what_cannot_be_read_is_refused_with_the_reason) {
+  EXPECT_EQ(refusal(scratch_ / "none").report().message,
+            "cannot open the configuration: No such file or directory");
+  EXPECT_EQ(refusal("/dev/fd/987").report().hint.substr(0, 46),
+            "A launcher such as mpirun does not hand the sh");
+  EXPECT_EQ(refusal("/dev/zero").report().message, "is larger than a configuration can be, 1048576 bytes");
 }
 
 }  // namespace

@@ -47,33 +47,65 @@ TEST(ConfigSerialization, what_was_there_before_is_overwritten) {
   EXPECT_EQ(through_text(Config{}, test::changed_config()), Config{});
 }
 
-/// Stands for the Config of a later version: the same place in an archive, a higher version number.
-struct NewerConfig {
+/// Stands for the Config of another version: the same place in an archive, another version number.
+template <int Version>
+struct OtherConfig {
   template <class Archive>
   void serialize(Archive& archive, unsigned /*version*/) {
     int anything = 0;
     archive& anything;
   }
 };
+using OlderConfig = OtherConfig<4>;
+using NewerConfig = OtherConfig<6>;
 
 }  // namespace
 }  // namespace evenkeel
 
-BOOST_CLASS_VERSION(evenkeel::NewerConfig, 5)
+BOOST_CLASS_VERSION(evenkeel::OlderConfig, 4)
+BOOST_CLASS_VERSION(evenkeel::NewerConfig, 6)
 
 namespace evenkeel {
 namespace {
 
-TEST(ConfigSerialization, an_archive_of_a_newer_version_is_refused) {
+template <class Other>
+void expect_refused() {
   std::stringstream stream;
   {
     boost::archive::text_oarchive archive(stream);
-    const NewerConfig newer;
-    archive << newer;
+    const Other other;
+    archive << other;
   }
   boost::archive::text_iarchive archive(stream);
   Config config;
   EXPECT_THROW(archive >> config, boost::archive::archive_exception);
+}
+
+TEST(ConfigSerialization, an_archive_of_a_newer_version_is_refused) {
+  expect_refused<NewerConfig>();
+}
+
+// Its members would be taken for others.
+TEST(ConfigSerialization, an_archive_of_an_older_version_is_refused) {
+  expect_refused<OlderConfig>();
+}
+
+TEST(ConfigSerialization, a_value_that_no_word_stands_for_is_refused_by_its_key) {
+  Config config = test::changed_config();
+  config.profiles.at("update").micro_batch.order = static_cast<MicroBatchOrder>(200);
+  std::stringstream stream;
+  {
+    boost::archive::text_oarchive archive(stream);
+    archive << std::as_const(config);
+  }
+  boost::archive::text_iarchive archive(stream);
+  Config received;
+  try {
+    archive >> received;
+    FAIL() << "200 was taken for an order";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().where, "profiles.update.micro_batch.order");
+  }
 }
 
 }  // namespace

@@ -36,10 +36,10 @@ enum class SourceKind : std::uint8_t {
 };
 
 struct SourceConfig {
-  SourceKind kind = SourceKind::synthetic;
-  std::filesystem::path path;   ///< of jsonl and lengths
-  std::uint64_t seed = 1;       ///< of synthetic tokens and lengths
-  std::int64_t samples = 2048;  ///< how many a synthetic source has
+  std::optional<SourceKind> kind;  ///< unset: nobody said; open_source refuses that, a DataService needs none
+  std::filesystem::path path;      ///< of jsonl and lengths
+  std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
+  std::int64_t samples = 2048;     ///< how many a synthetic source has
 
   friend bool operator==(const SourceConfig&, const SourceConfig&) = default;
 };

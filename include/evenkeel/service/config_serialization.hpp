@@ -1,22 +1,47 @@
 #pragma once
 
+#include <boost/archive/archive_exception.hpp>
 #include <boost/serialization/map.hpp>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <boost/serialization/version.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/service/config.hpp"
-
-/// Boost.Serialization of Config, member by member, for any archive: this is how one rank's configuration
-/// reaches the others. Exact. An archive of a newer version is refused by Boost's archive_exception.
-///
-/// One version, Config's, covers the parts too: raise it when a member is added to any of them.
-BOOST_CLASS_VERSION(evenkeel::Config, 4)
+#include "evenkeel/service/config_file.hpp"
 
 namespace evenkeel::config_detail {
+
+/// One version covers Config and its parts: raise it when a member is added to any of them.
+inline constexpr unsigned archive_version = 5;
+
+}  // namespace evenkeel::config_detail
+
+/// Boost.Serialization of Config, member by member, for any archive: this is how one rank's configuration
+/// reaches the others. Exact. An archive of another version, newer or older, is refused by Boost's
+/// archive_exception, a value that no word of a key stands for by ConfigError that names the key.
+BOOST_CLASS_VERSION(evenkeel::Config, evenkeel::config_detail::archive_version)
+
+namespace evenkeel::config_detail {
+
+/// Archives an enumeration by its number. What does not even fit its type is refused here, what is none of
+/// its values by the table of keys once all is loaded.
+template <class Archive, class Enum>
+void archive_enum(Archive& archive, Enum& value) {
+  using Number = std::underlying_type_t<Enum>;
+  auto number = static_cast<std::int64_t>(static_cast<Number>(value));
+  archive& number;
+  if constexpr (Archive::is_loading::value) {
+    if (!std::in_range<Number>(number))
+      throw ConfigError("archive of a configuration", "holds " + std::to_string(number) + " for a word");
+    value = static_cast<Enum>(number);
+  }
+}
 
 template <class Archive, class T>
 void archive_optional(Archive& archive, std::optional<T>& value) {
@@ -26,7 +51,12 @@ void archive_optional(Archive& archive, std::optional<T>& value) {
     value.reset();
     if (has_value) value.emplace();
   }
-  if (has_value) archive& value.value();
+  if (!has_value) return;
+  if constexpr (std::is_enum_v<T>) {
+    archive_enum(archive, *value);
+  } else {
+    archive&* value;
+  }
 }
 
 /// Archives a value as its text.
@@ -56,7 +86,7 @@ void serialize(Archive& archive, evenkeel::MeshConfig& mesh, unsigned /*version*
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::SourceConfig& source, unsigned /*version*/) {
-  archive& source.kind;
+  evenkeel::config_detail::archive_optional(archive, source.kind);
   evenkeel::config_detail::archive_as_text(archive, source.path, [](const auto& it) { return it.string(); });
   archive& source.seed& source.samples;
 }
@@ -83,38 +113,56 @@ void serialize(Archive& archive, evenkeel::MeasuredCost& measured, unsigned /*ve
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*version*/) {
-  archive& balance.algorithm& balance.cost& balance.equal_count& balance.refine& balance.preset;
-  archive& balance.strategy& balance.placement& balance.speeds;
+  using evenkeel::config_detail::archive_enum;
+  archive_enum(archive, balance.algorithm);
+  archive& balance.cost& balance.equal_count& balance.refine;
+  archive_enum(archive, balance.preset);
+  archive_enum(archive, balance.strategy);
+  archive_enum(archive, balance.placement);
+  archive& balance.speeds;
   evenkeel::config_detail::archive_optional(archive, balance.measured);
   archive& balance.placement_tolerance;
 }
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsigned /*version*/) {
-  archive& micro_batch.mode& micro_batch.max_tokens;
+  using evenkeel::config_detail::archive_enum;
+  archive_enum(archive, micro_batch.mode);
+  archive& micro_batch.max_tokens;
   evenkeel::config_detail::archive_optional(archive, micro_batch.max_samples);
   archive& micro_batch.min_count;
   evenkeel::config_detail::archive_optional(archive, micro_batch.multiple_of);
-  archive& micro_batch.size& micro_batch.length_round& micro_batch.shuffle& micro_batch.order;
+  archive& micro_batch.size& micro_batch.length_round& micro_batch.shuffle;
+  archive_enum(archive, micro_batch.order);
   evenkeel::config_detail::archive_optional(archive, micro_batch.packing);
-  archive& micro_batch.count;
+  archive_enum(archive, micro_batch.count);
 }
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::PackConfig& pack, unsigned /*version*/) {
-  archive& pack.cp_layout;
+  using evenkeel::config_detail::archive_enum;
+  archive_enum(archive, pack.cp_layout);
   evenkeel::config_detail::archive_optional(archive, pack.align);
   archive& pack.align_lcm& pack.pad_token& pack.label_pad;
 }
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::LossSettings& loss, unsigned /*version*/) {
-  archive& loss.aggregation& loss.micro_batches& loss.dp_ranks& loss.fully_masked& loss.norm_length;
+  using evenkeel::config_detail::archive_enum;
+  archive_enum(archive, loss.aggregation);
+  archive_enum(archive, loss.micro_batches);
+  archive_enum(archive, loss.dp_ranks);
+  archive_enum(archive, loss.fully_masked);
+  archive& loss.norm_length;
 }
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*version*/) {
-  archive& exchange.path& exchange.tp_copies& exchange.aggregate& exchange.prefetch;
+  using evenkeel::config_detail::archive_enum;
+  archive_enum(archive, exchange.path);
+  archive_enum(archive, exchange.tp_copies);
+  archive_enum(archive, exchange.aggregate);
+  archive& exchange.prefetch;
 }
 
 template <class Archive>
@@ -123,9 +171,16 @@ void serialize(Archive& archive, evenkeel::Profile& profile, unsigned /*version*
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::Config& config, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::Config& config, unsigned version) {
+  if (version != evenkeel::config_detail::archive_version) {
+    throw boost::archive::archive_exception(boost::archive::archive_exception::unsupported_class_version,
+                                            "evenkeel::Config");
+  }
   archive& config.mesh& config.source& config.batch& config.mini_batches& config.balance;
-  archive& config.micro_batch& config.pack& config.prefix& config.loss& config.profiles& config.exchange;
+  archive& config.micro_batch& config.pack;
+  evenkeel::config_detail::archive_enum(archive, config.prefix);
+  archive& config.loss& config.profiles& config.exchange;
+  if constexpr (Archive::is_loading::value) static_cast<void>(evenkeel::list_settings(config));
 }
 
 }  // namespace boost::serialization
