@@ -8,7 +8,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
-#include "exchange/field_digest.hpp"
+#include "exchange/announcement.hpp"
 
 namespace evenkeel {
 namespace {
@@ -95,11 +95,10 @@ std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch) {
 }
 
 std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
-                                       std::optional<std::vector<FieldSpec>> mine) {
+                                       std::optional<std::vector<FieldSpec>> mine,
+                                       const std::optional<ErrorReport>& my_error, std::string_view call) {
   OwnFields own(std::move(mine));
-  std::vector<FieldDigest> digests;
-  boost::mpi::all_gather(comm, own.digest(), digests);
-  return std::move(own).agree(comm, digests);
+  return std::move(own).agree(comm, digests_of(announce(comm, 0, own.digest(), call, my_error)));
 }
 
 }  // namespace evenkeel

@@ -13,10 +13,9 @@
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/batch/mask.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
-#include "exchange/field_digest.hpp"
+#include "exchange/announcement.hpp"
 
 // A sample's shape is fixed-size, so it travels as an MPI datatype built from its serialize function, not as
 // an archive.
@@ -24,26 +23,6 @@ BOOST_IS_MPI_DATATYPE(evenkeel::LengthEntry)
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleShape)
 BOOST_IS_MPI_DATATYPE(evenkeel::SampleId)
 BOOST_IS_MPI_DATATYPE(evenkeel::WorldRank)
-
-namespace evenkeel {
-namespace {
-
-/// What a rank says before it sends lengths.
-struct Announcement {
-  std::int64_t count = 0;  ///< of its samples, or `failed`
-  FieldDigest fields;
-
-  template <class Archive>
-  void serialize(Archive& archive, unsigned /*version*/) {
-    archive& count;
-    archive& fields;
-  }
-};
-
-}  // namespace
-}  // namespace evenkeel
-
-BOOST_IS_MPI_DATATYPE(evenkeel::Announcement)
 
 namespace evenkeel {
 namespace {
@@ -59,19 +38,11 @@ constexpr bool copies_received_entries = false;
 // MPI would send entries piece by piece around a gap.
 static_assert(std::has_unique_object_representations_v<LengthEntry>);
 
-constexpr std::int64_t failed = -1;
-
 std::vector<int> sizes_of(std::span<const Announcement> announced) {
   std::vector<int> sizes;
   for (const Announcement& of_rank : announced)
     sizes.push_back(narrow<int>(of_rank.count, "samples of one rank in a step"));
   return sizes;
-}
-
-std::vector<FieldDigest> digests_of(std::span<const Announcement> announced) {
-  std::vector<FieldDigest> digests;
-  for (const Announcement& of_rank : announced) digests.push_back(of_rank.fields);
-  return digests;
 }
 
 // Precondition: there are no more samples than an int counts.
@@ -155,14 +126,10 @@ std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
 
 GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleLengths> mine,
                                std::optional<std::vector<FieldSpec>> fields,
-                               const std::optional<ErrorReport>& my_error) {
+                               const std::optional<ErrorReport>& my_error, std::string_view call) {
   OwnFields own(std::move(fields));
-  std::vector<Announcement> announced;
-  boost::mpi::all_gather(
-      comm, Announcement{my_error ? failed : static_cast<std::int64_t>(mine.size()), own.digest()},
-      announced);
-  if (std::ranges::find(announced, failed, &Announcement::count) != announced.end())
-    fail_together(comm, my_error);
+  const std::vector<Announcement> announced =
+      announce(comm, static_cast<std::int64_t>(mine.size()), own.digest(), call, my_error);
   GatheredLengths gathered;
   gathered.fields = std::move(own).agree(comm, digests_of(announced));
 

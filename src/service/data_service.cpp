@@ -16,6 +16,8 @@
 #include "evenkeel/exchange/prefix_trees.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/fastest_count.hpp"
+#include "evenkeel/service/config_file.hpp"
+#include "service/equal_on_ranks.hpp"
 #include "service/regroup.hpp"
 #include "service/stopwatch.hpp"
 #include "service/time_reports.hpp"
@@ -80,6 +82,17 @@ bool cut_alike(const Step& one, const Step& other, const PlanSettings& settings,
          one.dealt.segments == other.dealt.segments;
 }
 
+// Before anything that depends on the configuration communicates.
+const Config& equal_on_ranks(const boost::mpi::communicator& world, const Config& config) {
+  require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
+                         "Give every rank the same configuration: read it on one rank and broadcast it");
+  return config;
+}
+
+std::string under(std::string_view profile) {
+  return profile.empty() ? "the configuration's own settings" : "profile '" + std::string(profile) + "'";
+}
+
 // Ranks have equal configurations, so all throw or none does.
 const RaggedBatch& kept_samples(const Step& step) {
   if (step.samples) return *step.samples;
@@ -139,8 +152,8 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
 }
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
-    : mesh_(world, config.grid(world.size())),
-      config_(config),
+    : config_(equal_on_ranks(world, config)),
+      mesh_(world, config_.grid(world.size())),
       dp_of_rank_(dp_of_ranks(mesh_.grid())),
       time_reports_(std::make_shared<TimeReports>(config)) {
   plan_settings().validate();
@@ -200,6 +213,11 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
                            std::string_view profile, double read_seconds) {
   Stopwatch stopwatch;
+  const std::string call = "step " + std::to_string(next_step_) + " of new samples under " + under(profile);
+  // Nothing that depends on the profile communicates before all ranks are known to name the same one.
+  GatheredLengths gathered =
+      gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine),
+                     error ? error : missing_profile(profile), call);
   time_reports_->begin_step(mesh_.world(), profile);
   const PlanSettings settings = plan_settings(profile);
   Step step;
@@ -207,8 +225,6 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
   step.profile = profile;
   step.cost = cost_in_use(profile);
   step.seconds.read = read_seconds;
-  GatheredLengths gathered = gather_lengths(
-      mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine), error);
   step.table = std::move(gathered.table);
   step.fields = at_least_tokens(std::move(gathered.fields));
   if (config_.prefix == PrefixSharing::trees)
@@ -227,6 +243,7 @@ Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& e
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
   Stopwatch stopwatch;
+  const std::vector<FieldSpec> added_fields = agree_on_pass(before, profile, added);
   time_reports_->begin_step(mesh_.world(), profile);
   const PlanSettings settings = plan_settings(profile);
   Step step;
@@ -237,6 +254,7 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   step.fields = std::move(before.fields);
   step.trees = std::move(before.trees);
   step.samples = std::move(before.samples);
+  step.seconds.gather = stopwatch.lap();
   plan(step, settings, stopwatch);
   const bool alike = cut_alike(before, step, plan_settings(before.profile), settings);
   if (alike && step.plan == before.plan) {
@@ -247,7 +265,7 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   } else {
     exchange(step, settings, kept_samples(step));
   }
-  add_fields(step, settings, added);
+  if (!added_fields.empty()) add_fields(step, settings, added_fields, added);
   step.seconds.exchange = stopwatch.lap();
   weigh(step, settings);
   step.seconds.pack += stopwatch.lap();
@@ -314,12 +332,23 @@ void DataService::put_together_anew(const Step& before, Step& step, const PlanSe
   regroup(before.micro_batches, before.plan.micro_batches, step.micro_batches, step.plan.micro_batches);
 }
 
-void DataService::add_fields(Step& step, const PlanSettings& settings, const RaggedBatch& added) const {
-  const std::int64_t owned = std::ranges::count(step.table.entries(), mesh_.rank(), &LengthEntry::owner);
-  together(mesh_.world(), [&] { require_addable(step.table, mesh_.rank(), owned, added); });
-  const std::vector<FieldSpec> fields =
-      agree_on_fields(mesh_.world(), owned == 0 ? std::nullopt : std::optional(specs_of(added.fields())));
-  if (fields.empty()) return;
+std::vector<FieldSpec> DataService::agree_on_pass(const Step& before, std::string_view profile,
+                                                  const RaggedBatch& added) const {
+  const std::int64_t owned = std::ranges::count(before.table.entries(), mesh_.rank(), &LengthEntry::owner);
+  std::optional<ErrorReport> error = missing_profile(profile);
+  if (!error) error = try_locally([&] { require_addable(before.table, mesh_.rank(), owned, added); });
+  const std::string call = "another pass over step " + std::to_string(before.index) +
+                           ", which was made under " + under(before.profile) + ", under " + under(profile);
+  return agree_on_fields(mesh_.world(), owned == 0 ? std::nullopt : std::optional(specs_of(added.fields())),
+                         error, call);
+}
+
+std::optional<ErrorReport> DataService::missing_profile(std::string_view profile) const {
+  return try_locally([&] { static_cast<void>(config_.profile(profile)); });
+}
+
+void DataService::add_fields(Step& step, const PlanSettings& settings, std::span<const FieldSpec> fields,
+                             const RaggedBatch& added) const {
   std::vector<PackedMicroBatch> columns;
   const ExchangeVolume volume = exchange_samples(mesh_, transfer_of(step, settings, fields, added),
                                                  derived_options(step.profile), exchange_options(), columns);

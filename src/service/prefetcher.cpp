@@ -4,9 +4,11 @@
 #include <boost/mpi/environment.hpp>
 #include <boost/mpi/operations.hpp>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "service/equal_on_ranks.hpp"
 #include "service/stopwatch.hpp"
 
 namespace evenkeel {
@@ -25,6 +27,10 @@ Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& conf
       profile_(std::move(profile)),
       steps_(steps),
       depth_(config.exchange.prefetch) {
+  require_equal_on_ranks(service_.mesh().world(), {{"steps", std::to_string(steps_)}, {"profile", profile_}},
+                         "Construct it with the same number of steps and the same profile on every rank");
+  if (depth_ < 0)
+    throw ConfigError("exchange.prefetch", "is " + std::to_string(depth_) + "; it must be at least 0");
   static_cast<void>(service_.plan_settings(profile_));  // tells an unknown profile now
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
   if (depth_ == 0 || !all_of(service_.mesh().world(), multiple)) return;

@@ -1,6 +1,9 @@
 #include "evenkeel/service/sample_source.hpp"
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/service/config_file.hpp"
+#include "service/equal_on_ranks.hpp"
 #include "service/jsonl_source.hpp"
 #include "service/synthetic_source.hpp"
 
@@ -16,6 +19,14 @@ SourceKind required_kind(const SourceConfig& config) {
       "synthetic (made-up samples)");
 }
 
+// Each kind communicates in its own way.
+void require_equal_sources(const boost::mpi::communicator& comm, const SourceConfig& source) {
+  Config config;
+  config.source = source;
+  require_equal_on_ranks(comm, together(comm, [&] { return list_settings(config); }),
+                         "Give every rank the same source; each reads its own share of it");
+}
+
 void require_path(const SourceConfig& config) {
   if (config.path.empty()) {
     throw ConfigError("source.path", "is not set, and this kind of source reads a file",
@@ -26,6 +37,7 @@ void require_path(const SourceConfig& config) {
 }  // namespace
 
 std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config) {
+  require_equal_sources(comm, config);
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);

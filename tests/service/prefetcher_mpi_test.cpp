@@ -305,5 +305,39 @@ TEST(Prefetcher, balances_later_steps_by_the_times_reported) {
   }
 }
 
+TEST(Prefetcher, ranks_that_want_different_numbers_of_steps_or_profiles_are_told_so) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  for (const std::int64_t depth : {0, 1}) {
+    Config config = config_of_depth(depth);
+    config.profiles["update"] = config.profile({});
+    const bool odd = world.rank() == world.size() - 1;
+    const auto read = [&](std::int64_t step) { return share_of(world, step); };
+    const auto refusal = [&](std::int64_t count, const std::string& profile) {
+      try {
+        const Prefetcher prefetcher(world, config, count, read, profile);
+      } catch (const ConfigError& error) {
+        return error.report();
+      }
+      return ErrorReport{};
+    };
+    const ErrorReport more = refusal(odd ? steps + 1 : steps, "");
+    EXPECT_EQ(more.where, "steps");
+    EXPECT_EQ(more.message, "is 6 on rank 0 and 7 on rank " + std::to_string(world.size() - 1));
+    const ErrorReport other = refusal(steps, odd ? "update" : "");
+    EXPECT_EQ(other.where, "profile");
+    EXPECT_EQ(other.message, "is empty on rank 0 and update on rank " + std::to_string(world.size() - 1));
+    if (odd) config.exchange.prefetch = 2;
+    EXPECT_EQ(refusal(steps, "").where, "exchange.prefetch");
+  }
+}
+
+// It would wait for ever for room.
+TEST(Prefetcher, fewer_than_no_steps_ahead_are_refused) {
+  const boost::mpi::communicator world;
+  const auto read = [&](std::int64_t step) { return share_of(world, step); };
+  EXPECT_THROW(Prefetcher(world, config_of_depth(-1), steps, read), ConfigError);
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -116,6 +116,7 @@ TEST(LengthTableSource, has_samples_of_the_lengths_listed_and_the_same_tokens_on
 TEST(SyntheticSource, has_as_many_samples_as_asked_for) {
   const boost::mpi::communicator world;
   SourceConfig config;
+  config.kind = SourceKind::synthetic;
   config.samples = 21;
   const auto source = open_source(world, config);
   EXPECT_EQ(source->num_samples(), 21);
@@ -125,6 +126,7 @@ TEST(SyntheticSource, has_as_many_samples_as_asked_for) {
 TEST(OpenSource, says_what_is_missing_on_every_rank) {
   const boost::mpi::communicator world;
   SourceConfig config;
+  EXPECT_THROW((void)open_source(world, config), ConfigError);
   config.kind = SourceKind::jsonl;
   EXPECT_THROW((void)open_source(world, config), ConfigError);
   config.path = "/no/such/file.jsonl";
@@ -134,6 +136,21 @@ TEST(OpenSource, says_what_is_missing_on_every_rank) {
   EXPECT_THROW((void)open_source(world, config), IoError);
   config.kind = SourceKind::embedded;
   EXPECT_THROW((void)open_source(world, config), ConfigError);
+}
+
+TEST(OpenSource, ranks_that_open_different_sources_are_told_so) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  SourceConfig config;
+  config.kind = world.rank() == 1 ? SourceKind::synthetic : SourceKind::jsonl;
+  config.path = "/no/such/file.jsonl";
+  try {
+    (void)open_source(world, config);
+    FAIL() << "two kinds were opened";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().where, "source.kind");
+    EXPECT_EQ(error.report().message, "is jsonl on rank 0 and synthetic on rank 1");
+  }
 }
 
 }  // namespace

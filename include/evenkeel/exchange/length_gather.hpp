@@ -3,6 +3,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -34,11 +35,13 @@ struct GatheredLengths {
 /// Collective over `comm`: every rank's sample lengths become the length table on every rank, and `fields` of
 /// the ranks that have samples those of all. A status word travels with the counts: when any rank brings an
 /// error instead of samples, all ranks throw that error (the lowest such rank's), and none waits for another.
-/// Throws on every rank as agree_on_fields does. Two collectives while all have samples with equal fields:
-/// 24 bytes a rank, then 56 bytes a sample; no tokens move.
+/// `call` says in words what it is gathered for; where ranks differ in that, all throw the same InputError
+/// with both. Throws on every rank as agree_on_fields does. Two collectives while all have samples with equal
+/// fields: 32 bytes a rank, then 56 bytes a sample; no tokens move.
 [[nodiscard]] GatheredLengths gather_lengths(const boost::mpi::communicator& comm,
                                              std::span<const SampleLengths> mine,
                                              std::optional<std::vector<FieldSpec>> fields,
-                                             const std::optional<ErrorReport>& my_error);
+                                             const std::optional<ErrorReport>& my_error,
+                                             std::string_view call = {});
 
 }  // namespace evenkeel

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,16 +66,19 @@ struct Step {
 /// (log-probs with large micro-batches, then updates with small ones). While profiles deal and cut samples
 /// alike, no token moves again.
 ///
-/// All member functions are collective over the communicator unless they say otherwise; all ranks name the
-/// same profile. The last DataService must go before MPI_Finalize. Not thread-safe; one step at a time.
-/// Copies share what was measured, so that only one of them should make steps.
+/// All member functions are collective over the communicator unless they say otherwise. Ranks that call
+/// step() with different profiles, or one with new samples and another with a step made before, are told so:
+/// every rank throws the same InputError with both calls, and the service can be used again. The last
+/// DataService must go before MPI_Finalize. Not thread-safe; one step at a time. Copies share what was
+/// measured, so that only one of them should make steps.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
   using Reader = std::function<RaggedBatch()>;
 
-  /// Duplicates `world`; MPI must be initialized. `config` must be equal on all ranks. Throws MeshError or
-  /// ConfigError on every rank when the mesh does not fit the world or settings do not fit each other.
+  /// Duplicates `world`; MPI must be initialized. Throws ConfigError on every rank when the configurations of
+  /// ranks differ, which names the keys, both values and the rank; MeshError or ConfigError when the mesh
+  /// does not fit the world or settings do not fit each other.
   DataService(const boost::mpi::communicator& world, const Config& config);
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
@@ -123,7 +127,12 @@ class DataService {
                                                           const PlanSettings& settings) const;
   void exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const;
   void put_together_anew(const Step& before, Step& step, const PlanSettings& settings) const;
-  void add_fields(Step& step, const PlanSettings& settings, const RaggedBatch& added) const;
+  /// The fields that a later pass adds, once all ranks make the same pass.
+  [[nodiscard]] std::vector<FieldSpec> agree_on_pass(const Step& before, std::string_view profile,
+                                                     const RaggedBatch& added) const;
+  [[nodiscard]] std::optional<ErrorReport> missing_profile(std::string_view profile) const;
+  void add_fields(Step& step, const PlanSettings& settings, std::span<const FieldSpec> fields,
+                  const RaggedBatch& added) const;
   void weigh(Step& step, const PlanSettings& settings) const;
   [[nodiscard]] StepTransfer transfer_of(const Step& step, const PlanSettings& settings,
                                          std::span<const FieldSpec> fields, const RaggedBatch& mine) const;
@@ -131,8 +140,8 @@ class DataService {
   [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
   [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 
-  Mesh mesh_;
   Config config_;
+  Mesh mesh_;
   std::vector<int> dp_of_rank_;  // where samples are, for their placement
   std::shared_ptr<TimeReports> time_reports_;
   std::int64_t next_step_ = 0;

@@ -50,8 +50,8 @@ class Prefetcher {
   /// must guard, and its communicators, if it has any, are its alone.
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
-  /// `steps` are made in all, planned with `profile`; equal on all ranks, as `config` is. Throws what
-  /// DataService throws for them.
+  /// `steps` are made in all, planned with `profile`. Throws what DataService throws, and ConfigError on
+  /// every rank when the steps or the profiles of ranks differ.
   Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
              std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;

@@ -28,7 +28,8 @@ class SampleSource {
 
 /// Collective over `comm`: opens the source a configuration names. A JSONL file is scanned in byte ranges,
 /// one a rank, which finds its lines, its fields and any malformed line before the first step. Throws the
-/// same error on every rank. Precondition: the kind is not `embedded`; throws ConfigError otherwise.
+/// same error on every rank: ConfigError too when the kind is not set, `embedded`, or ranks give different
+/// sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm,
                                                         const SourceConfig& config);
 

@@ -1,0 +1,103 @@
+#include "service/equal_on_ranks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/hash.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::ConfigSetting& setting, unsigned /*version*/) {
+  archive& setting.path& setting.value;
+}
+
+}  // namespace boost::serialization
+
+namespace evenkeel {
+namespace {
+
+using Value = std::optional<std::string>;
+
+/// The values of one key on rank 0 and on another rank; none where it is not there.
+struct Difference {
+  std::string path;
+  Value first;
+  Value other;
+};
+
+std::uint64_t hash_of(const std::vector<ConfigSetting>& settings) {
+  Fnv1a hash;
+  constexpr std::string_view end("\0", 1);
+  for (const auto& [path, value] : settings) {
+    for (const std::string_view text : {std::string_view(path), end, std::string_view(value), end})
+      hash.add(text);
+  }
+  return hash.value();
+}
+
+bool all_equal(const boost::mpi::communicator& comm, std::uint64_t mine) {
+  // The least complement is the complement of the largest.
+  const std::array<std::uint64_t, 2> sides{mine, ~mine};
+  std::array<std::uint64_t, 2> least{};
+  boost::mpi::all_reduce(comm, sides.data(), 2, least.data(), boost::mpi::minimum<std::uint64_t>());
+  return least[0] == ~least[1];
+}
+
+// Those of the first rank in their order, then those that only the other has.
+std::vector<Difference> differences(const std::vector<ConfigSetting>& first,
+                                    const std::vector<ConfigSetting>& other) {
+  std::map<std::string, std::string> left;
+  for (const auto& [path, value] : other) left.emplace(path, value);
+  std::vector<Difference> found;
+  for (const auto& [path, value] : first) {
+    const auto node = left.extract(path);
+    const Value there = node ? Value(node.mapped()) : std::nullopt;
+    if (there != value) found.push_back({path, value, there});
+  }
+  for (const auto& [path, value] : left) found.push_back({path, std::nullopt, value});
+  return found;
+}
+
+std::string describe(const Difference& difference, int rank) {
+  const auto text = [](const Value& value) {
+    return value && value->empty() ? "empty" : value.value_or("not there");
+  };
+  return "is " + text(difference.first) + " on rank 0 and " + text(difference.other) + " on rank " +
+         std::to_string(rank);
+}
+
+void throw_any_difference(const std::vector<ConfigSetting>& first, const std::vector<ConfigSetting>& mine,
+                          int rank, const std::string& hint) {
+  constexpr std::size_t most_named = 4;
+  const std::vector<Difference> found = differences(first, mine);
+  if (found.empty()) return;
+  std::string message = describe(found[0], rank);
+  for (std::size_t i = 1; i < std::min(found.size(), most_named); ++i)
+    message += "; " + found[i].path + " " + describe(found[i], rank);
+  if (found.size() > most_named)
+    message += "; and " + std::to_string(found.size() - most_named) + " more differ";
+  throw ConfigError(found[0].path, message, hint);
+}
+
+}  // namespace
+
+void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
+                            const std::string& hint) {
+  if (all_equal(comm, hash_of(mine))) return;
+  std::vector<ConfigSetting> first = mine;
+  boost::mpi::broadcast(comm, first, 0);
+  together(comm, [&] { throw_any_difference(first, mine, comm.rank(), hint); });
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <string>
+#include <vector>
+
+#include "evenkeel/service/config_file.hpp"
+
+namespace evenkeel {
+
+/// Collective over `comm`: throws the same ConfigError on every rank unless all bring the same settings. It
+/// names the lowest rank that differs from rank 0, the first settings in which they differ, with both values,
+/// and how many more there are. One all-reduce of 16 bytes while all are equal.
+void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
+                            const std::string& hint);
+
+}  // namespace evenkeel

@@ -1,0 +1,191 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "service/equal_steps.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::expect_equal;
+using testing::HasSubstr;
+using testing_support::made_up_batch;
+using testing_support::made_up_fields;
+using testing_support::made_up_shape;
+
+RaggedBatch share_of(const boost::mpi::communicator& comm) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < 31; ++id) {
+    if (id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  }
+  return made_up_batch(std::move(shapes), made_up_fields());
+}
+
+/// First (where it is not the only one that others are compared with), middle and last.
+std::set<int> odd_ranks(const boost::mpi::communicator& world) {
+  if (world.size() == 1) return {};  // nobody to differ from
+  return {0, world.size() / 2, world.size() - 1};
+}
+
+/// The first rank that differs from rank 0 when `odd` differs from all others.
+int first_other(int odd) {
+  return odd == 0 ? 1 : odd;
+}
+
+ErrorReport refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.report();
+  }
+  return {};
+}
+
+TEST(EqualConfigurations, are_asked_for_before_anything_depends_on_them) {
+  const boost::mpi::communicator world;
+  const auto narrower = [](Config& config) { config.micro_batch.max_tokens = 64; };
+  const auto other_order = [](Config& config) { config.mesh.order = RankOrder("pp-dp-cp-tp"); };
+  const auto other_mesh = [&](Config& config) { config.mesh.tp = 1 << 20; };  // fits no world
+  const auto more_mini_batches = [](Config& config) { config.mini_batches.count = 3; };
+  const auto other_path = [](Config& config) { config.exchange.path = ExchangePath::alltoallv; };
+  const auto prefetched = [](Config& config) { config.exchange.prefetch = 4; };
+  const auto no_word = [](Config& config) { config.balance.preset = static_cast<Preset>(99); };
+  const auto more_profiles = [](Config& config) { config.profiles["a"] = config.profile({}); };
+  using Change = std::function<void(Config&)>;
+  for (const auto& [key, change] : {std::pair<const char*, Change>{"micro_batch.max_tokens", narrower},
+                                    {"mesh.order", other_order},
+                                    {"mesh.tp", other_mesh},
+                                    {"batch.mini_batches", more_mini_batches},
+                                    {"exchange.path", other_path},
+                                    {"exchange.prefetch", prefetched},
+                                    {"balance.preset", no_word},
+                                    {"profiles.a.balance.algorithm", more_profiles}}) {
+    for (const int odd : odd_ranks(world)) {
+      Config config;
+      if (world.rank() == odd) change(config);
+      const ErrorReport report = refusal([&] { const DataService service(world, config); });
+      EXPECT_EQ(report.kind, ErrorKind::config) << key;
+      EXPECT_EQ(report.where, key);
+      EXPECT_EQ(report.rank, std::string(key) == "balance.preset" ? odd : first_other(odd));
+    }
+  }
+  DataService service(world, Config{});
+  EXPECT_GT(service.step(share_of(world)).micro_batches.size(), 0U);
+}
+
+TEST(EqualConfigurations, a_difference_is_told_with_both_values_and_both_ranks) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  Config config;
+  config.micro_batch.max_tokens = 128;
+  if (world.rank() == 1) config.micro_batch.max_tokens = 64;
+  const ErrorReport one = refusal([&] { const DataService service(world, config); });
+  EXPECT_EQ(one.message, "is 128 on rank 0 and 64 on rank 1");
+  EXPECT_EQ(one.hint, "Give every rank the same configuration: read it on one rank and broadcast it");
+  if (world.rank() == 1) {
+    config.loss.norm_length = 7;
+    config.pack.pad_token = 3;
+    config.batch.seed = 9;
+    config.batch.epochs = 2;
+    config.exchange.prefetch = 3;
+  }
+  const ErrorReport many = refusal([&] { const DataService service(world, config); });
+  EXPECT_EQ(many.where, "batch.epochs");
+  EXPECT_EQ(
+      many.message,
+      "is 1 on rank 0 and 2 on rank 1; batch.seed is 1 on rank 0 and 9 on rank 1; "
+      "micro_batch.max_tokens is 128 on rank 0 and 64 on rank 1; pack.pad_token is 0 on rank 0 and 3 on "
+      "rank 1; and 2 more differ");
+}
+
+Config two_profiles() {
+  Config config;
+  config.micro_batch.max_tokens = 1000;
+  config.profiles["log_prob"] = config.profile({});
+  config.profiles["measured"] = config.profile({});
+  config.profiles["measured"].balance.measured = MeasuredCost{};
+  config.profiles["update"] = config.profile({});
+  config.profiles["update"].micro_batch.max_tokens = 200;
+  return config;
+}
+
+/// One call of one odd rank and one of all others; all are told of both, and the service goes on.
+void expect_told(const std::function<void(DataService&, const Step&)>& usual,
+                 const std::function<void(DataService&, const Step&)>& other,
+                 const std::vector<std::string>& told) {
+  const boost::mpi::communicator world;
+  for (const int odd : odd_ranks(world)) {
+    DataService service(world, two_profiles());
+    const Step before = service.step(share_of(world), "measured");
+    const ErrorReport report = refusal([&] { (world.rank() == odd ? other : usual)(service, before); });
+    EXPECT_EQ(report.kind, ErrorKind::input);
+    EXPECT_EQ(report.where, "collective call");
+    EXPECT_THAT(report.message, HasSubstr("rank " + std::to_string(first_other(odd)) + " makes"));
+    for (const std::string& part : told) EXPECT_THAT(report.message, HasSubstr(part));
+    DataService fresh(world, two_profiles());
+    (void)fresh.step(share_of(world), "measured");
+    expect_equal(service.step(share_of(world), "measured"), fresh.step(share_of(world), "measured"));
+    expect_equal(service.step(before, "update"), fresh.step(before, "update"));
+  }
+}
+
+TEST(EqualCalls, ranks_that_name_different_profiles_are_told_both) {
+  const auto step = [](const char* profile) {
+    return [=](DataService& service, const Step&) {
+      (void)service.step(share_of(service.mesh().world()), profile);
+    };
+  };
+  expect_told(
+      step("log_prob"), step("update"),
+      {"step 1 of new samples under profile 'log_prob'", "step 1 of new samples under profile 'update'"});
+  expect_told(step("measured"), step(""), {"profile 'measured'", "the configuration's own settings"});
+  expect_told(step("update"), step("updat"), {"profile 'update'", "profile 'updat'"});
+}
+
+TEST(EqualCalls, ranks_that_pass_over_different_steps_are_told_both) {
+  const auto pass = [](const char* profile) {
+    return [=](DataService& service, const Step& before) { (void)service.step(before, profile); };
+  };
+  const auto over_another = [](DataService& service, const Step& before) {
+    Step other = before;
+    other.index = 7;
+    (void)service.step(other, "update");
+  };
+  const auto over_another_pass = [](DataService& service, const Step& before) {
+    Step other = before;
+    other.profile = "log_prob";
+    (void)service.step(other, "update");
+  };
+  expect_told(pass("update"), pass("log_prob"), {"under profile 'update'", "under profile 'log_prob'"});
+  expect_told(pass("update"), pass("measured"), {"under profile 'update'", "under profile 'measured'"});
+  expect_told(pass("update"), over_another, {"over step 0,", "over step 7,"});
+  expect_told(pass("update"), over_another_pass,
+              {"which was made under profile 'measured'", "which was made under profile 'log_prob'"});
+}
+
+TEST(EqualCalls, a_rank_with_new_samples_among_ranks_with_a_step_is_told_so) {
+  const auto begin = [](DataService& service, const Step&) {
+    (void)service.step(share_of(service.mesh().world()), "update");
+  };
+  const auto pass = [](DataService& service, const Step& before) { (void)service.step(before, "update"); };
+  expect_told(begin, pass, {"step 1 of new samples", "another pass over step 0"});
+  expect_told(pass, begin, {"step 1 of new samples", "another pass over step 0"});
+}
+
+TEST(EqualCalls, a_profile_that_nobody_has_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  DataService service(world, two_profiles());
+  const Step before = service.step(share_of(world), "update");
+  EXPECT_THROW((void)service.step(share_of(world), "updat"), ConfigError);
+  EXPECT_THROW((void)service.step(before, "updat"), ConfigError);
+  EXPECT_EQ(service.step(share_of(world), "update").index, 1);
+}
+
+}  // namespace
+}  // namespace evenkeel
