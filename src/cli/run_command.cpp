@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "cli/commands.hpp"
 #include "cli/logging.hpp"
@@ -42,8 +43,8 @@ struct RunOptions {
   bool log_all_ranks = false;
 };
 
-// Rank 0 reads the file; the others get the result, so that all have the same even where they see other
-// files.
+// Rank 0 reads the file, once: it may be a pipe, which no other rank could read, and nobody twice. The others
+// get the result, so that all have the same even where they see other files.
 Config read_config(const boost::mpi::communicator& world, const RunOptions& options) {
   Config config;
   together(world, [&] {
@@ -53,13 +54,20 @@ Config read_config(const boost::mpi::communicator& world, const RunOptions& opti
   return config;
 }
 
-// MPI is asked for threads before any rank can tell another what the file says. A rank that cannot read it
-// asks for them too: all ranks agree on what they were given.
-boost::mpi::threading::level wanted_threads(const RunOptions& options) {
-  Config config;
-  const auto error = try_locally([&] { config = load_config(options.config, options.overrides); });
-  return error || config.exchange.prefetch > 0 ? boost::mpi::threading::multiple
-                                               : boost::mpi::threading::funneled;
+// Several passes write to a folder each, named like the profile.
+std::vector<std::string> passes_of(const RunOptions& options, const Config& config) {
+  if (options.profiles.empty()) return {""};
+  std::set<std::string> seen;
+  for (const std::string& name : options.profiles) {
+    if (name.empty())
+      throw ConfigError("--profiles", "names an empty profile", "Write names, commas between them");
+    if (!seen.insert(name).second) {
+      throw ConfigError("--profiles", "names " + name + " twice",
+                        "Passes are told apart by their profiles: give the second one a profile of its own");
+    }
+    static_cast<void>(config.profile(name));
+  }
+  return options.profiles;
 }
 
 void make_folder(const std::filesystem::path& folder, const char* option) {
@@ -84,13 +92,12 @@ class Job {
   Job(const boost::mpi::communicator& world, const RunOptions& options)
       : options_(options),
         config_(read_config(world, options)),
+        profiles_(passes_of(options, config_)),
         service_(world, config_),
         source_(open_source(service_.mesh().world(), config_.source)),
         schedule_(source_->num_samples(), config_.batch),
-        profiles_(options.profiles.empty() ? std::vector<std::string>{""} : options.profiles),
         steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
                                      : schedule_.num_steps()) {
-    for (const std::string& name : profiles_) static_cast<void>(config_.profile(name));
     make_folders();
   }
 
@@ -177,17 +184,18 @@ class Job {
 
   const RunOptions& options_;
   Config config_;
+  std::vector<std::string> profiles_;
   DataService service_;
   std::unique_ptr<SampleSource> source_;
   BatchSchedule schedule_;
-  std::vector<std::string> profiles_;
   std::int64_t steps_;
   RunReport report_;
   std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
 };
 
 int run(const RunOptions& options) {
-  const boost::mpi::environment environment(wanted_threads(options));
+  // Before MPI is up, no rank knows what the configuration says of prefetching.
+  const boost::mpi::environment environment(boost::mpi::threading::multiple);
   const boost::mpi::communicator world;
   set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
   // Outlives the handlers: its end waits for the other ranks, which a rank that fails alone aborts instead.

@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::run_command;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+const std::string program = EVENKEEL_PROGRAM;
+const std::string mpirun_of_two = std::string(EVENKEEL_MPIRUN) + " -np 2 " + program;
+
+/// A job that differs from the default one in what its report shows.
+class RunConfiguration : public testing::Test {
+ protected:
+  RunConfiguration() {
+    write_text(scratch_ / "job.yaml",
+               "source: {kind: synthetic, samples: 24}\nmicro_batch: {max_tokens: 20000}\n");
+  }
+
+  [[nodiscard]] std::string job() const { return (scratch_ / "job.yaml").string(); }
+  [[nodiscard]] static ProgramResult in_bash(const std::string& command) {
+    return run_command("timeout 60 bash -c '" + command + "'");
+  }
+  static void expect_ran(const ProgramResult& result) {
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(" 24 in 1 step"));
+    EXPECT_THAT(result.out, HasSubstr("of 20,000 tokens"));
+  }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(RunConfiguration, may_come_out_of_a_pipe) {
+  expect_ran(in_bash(program + " run <(cat " + job() + ")"));
+  expect_ran(in_bash(program + " run /dev/stdin < " + job()));
+  expect_ran(in_bash("cat " + job() + " | " + program + " run /dev/stdin"));
+}
+
+TEST_F(RunConfiguration, may_come_to_rank_0_through_the_launcher) {
+  expect_ran(in_bash(mpirun_of_two + " run /dev/stdin < " + job()));
+  const std::string pipe = (scratch_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expect_ran(in_bash("cat " + job() + " > " + pipe + " & " + mpirun_of_two + " run " + pipe));
+}
+
+TEST_F(RunConfiguration, that_a_launcher_does_not_hand_on_is_refused_with_what_to_do) {
+  const ProgramResult result = in_bash(mpirun_of_two + " run <(cat " + job() + ")");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("mpirun ... run /dev/stdin < FILE"));
+}
+
+TEST_F(RunConfiguration, without_a_source_does_not_run_and_is_told_which_there_are) {
+  write_text(scratch_ / "job.yaml", "mesh: {tp: 1}\n");
+  const ProgramResult result = mpirun_evenkeel(2, "run " + job());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("source.kind: is not set"));
+  for (const char* kind : {"jsonl (", "lengths (", "synthetic ("}) EXPECT_THAT(result.err, HasSubstr(kind));
+  EXPECT_EQ(mpirun_evenkeel(2, "run " + job() + " --set source.kind=synthetic --set source.samples=8").status,
+            0);
+  EXPECT_EQ(run_evenkeel("config show " + job()).status, 0);
+}
+
+TEST_F(RunConfiguration, that_was_imported_does_not_run_on_made_up_samples) {
+  write_text(scratch_ / "verl.yaml", R"(
+data: {train_batch_size: 64, max_prompt_length: 512, max_response_length: 1024}
+actor_rollout_ref:
+  actor: {strategy: fsdp, use_dynamic_bsz: true, ppo_max_token_len_per_gpu: 4096, ppo_mini_batch_size: 64,
+          ppo_epochs: 1, loss_agg_mode: token-mean, ulysses_sequence_parallel_size: 1, shuffle: false}
+  rollout: {n: 1, log_prob_use_dynamic_bsz: true, log_prob_max_token_len_per_gpu: 4096}
+  ref: {log_prob_use_dynamic_bsz: true, log_prob_max_token_len_per_gpu: 4096}
+trainer: {balance_batch: true}
+)");
+  const ProgramResult imported =
+      run_evenkeel("config import " + (scratch_ / "verl.yaml").string() + " --from verl --output " + job());
+  ASSERT_EQ(imported.status, 0) << imported.err;
+  const ProgramResult result = mpirun_evenkeel(2, "run " + job());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("source.kind: is not set"));
+}
+
+TEST_F(RunConfiguration, that_is_empty_is_not_the_default_job) {
+  const ProgramResult result = mpirun_evenkeel(2, "run /dev/null --set source.kind=synthetic");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("/dev/null: holds no key"));
+}
+
+TEST_F(RunConfiguration, ends_where_its_document_ends) {
+  for (const char* arguments : {"config show ", "run "}) {
+    const ProgramResult result =
+        run_command("timeout 20 " + program + " " + arguments + job() + " --set 'balance.speeds=[1, 1],'");
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("the document has ended before \",\""));
+  }
+}
+
+TEST_F(RunConfiguration, passes_over_a_step_have_a_profile_each) {
+  const std::string profile = " --set profiles.a.micro_batch.min_count=2 ";
+  const ProgramResult twice = mpirun_evenkeel(2, "run " + job() + profile + "--profiles a,a");
+  EXPECT_NE(twice.status, 0);
+  EXPECT_THAT(twice.err, HasSubstr("--profiles: names a twice"));
+  EXPECT_THAT(twice.out, Not(HasSubstr("profile a")));
+  EXPECT_EQ(mpirun_evenkeel(2, "run " + job() + profile + "--profiles a").status, 0);
+}
+
+TEST_F(RunConfiguration, that_differs_between_ranks_is_everybodys_error) {
+  const std::string one = " -np 1 " + program + " run " + job();
+  for (const char* options : {" --steps 1 --set batch.epochs=2", " --profiles a"}) {
+    const std::string command = std::string(EVENKEEL_MPIRUN) + one +
+                                " --set batch.epochs=2 --set profiles.a.micro_batch.min_count=2 :" + one +
+                                options;
+    const ProgramResult result = in_bash(command);
+    EXPECT_EQ(result.status, 1) << options;
+    EXPECT_THAT(result.err, HasSubstr(" on rank 0 and ")) << options;
+  }
+}
+
+TEST(PlanConfiguration, the_cap_that_is_asked_for_is_one_that_can_be_set) {
+  const ScratchFolder scratch;
+  write_text(scratch / "long.csv", "length\n2147483647\n");
+  const std::string plan = "plan --lengths " + (scratch / "long.csv").string() + " --set mesh.dp=1 ";
+  const ProgramResult beyond = run_evenkeel(plan + "--set mesh.tp=2");
+  EXPECT_EQ(beyond.status, 1);
+  EXPECT_THAT(beyond.err,
+              HasSubstr("Shorten or drop the sample: micro_batch.max_tokens can be 2147483647 at most"));
+  const ProgramResult within = run_evenkeel(plan);
+  EXPECT_THAT(within.err, HasSubstr("Raise micro_batch.max_tokens to at least 2147483647"));
+  EXPECT_EQ(run_evenkeel(plan + "--set micro_batch.max_tokens=2147483647").status, 0);
+}
+
+}  // namespace
+}  // namespace evenkeel
