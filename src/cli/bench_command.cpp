@@ -5,19 +5,22 @@
 
 #include "bench/benchmarks.hpp"
 #include "cli/commands.hpp"
+#include "cli/run_on_ranks.hpp"
+#include "cli/standard_output.hpp"
 #include "evenkeel/io/atomic_file.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 
 namespace evenkeel::cli {
 namespace {
 
-int publish(const bench::Report& report, const std::filesystem::path& json) {
-  std::cout << bench::to_markdown(report) << std::flush;
-  if (json.empty()) return 0;
+void publish(const bench::Report& report, const std::filesystem::path& json) {
+  std::cout << bench::to_markdown(report);
+  StandardOutput::flush();
+  if (json.empty()) return;
   const std::string text = bench::to_json(report).dump(2) + "\n";
   AtomicFile file(json);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
-  return 0;
 }
 
 template <class Options>
@@ -53,7 +56,10 @@ void add_pack(CLI::App& bench, Action& chosen) {
   command->add_option("--python", options.python, "Python that has torch, to compare with")
       ->capture_default_str();
   command->callback([words, &chosen] {
-    chosen = [words] { return publish(bench::bench_pack(words->options), words->json); };
+    chosen = [words] {
+      publish(bench::bench_pack(words->options), words->json);
+      return 0;
+    };
   });
 }
 
@@ -70,7 +76,10 @@ void add_plan(CLI::App& bench, Action& chosen) {
       ->capture_default_str();
   command->add_option("--python", options.python, "Python to compare with")->capture_default_str();
   command->callback([words, &chosen] {
-    chosen = [words] { return publish(bench::bench_plan(words->options), words->json); };
+    chosen = [words] {
+      publish(bench::bench_plan(words->options), words->json);
+      return 0;
+    };
   });
 }
 
@@ -91,8 +100,12 @@ template <class Options>
 int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<Options>& words) {
   const boost::mpi::environment environment(threads_for(words.options));
   const boost::mpi::communicator world;
-  const bench::Report report = benchmark(world, words.options);
-  return world.rank() == 0 ? publish(report, words.json) : 0;
+  return run_on_ranks(world, [&] {
+    const bench::Report report = benchmark(world, words.options);
+    together(world, [&] {
+      if (world.rank() == 0) publish(report, words.json);
+    });
+  });
 }
 
 /// Returns the command's options, to add to.

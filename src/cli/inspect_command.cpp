@@ -4,6 +4,7 @@
 #include <set>
 
 #include "cli/commands.hpp"
+#include "cli/inspect_folder.hpp"
 #include "cli/length_statistics.hpp"
 #include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/io/length_table.hpp"
@@ -68,6 +69,10 @@ void inspect_lengths(const std::filesystem::path& path) {
 }
 
 int inspect(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) {
+    std::cout << path.string() << '\n' << describe_run_folder(path);
+    return 0;
+  }
   std::cout << path.string() << '\n';
   if (path.extension() == ".safetensors") {
     inspect_safetensors(path);
@@ -83,9 +88,10 @@ int inspect(const std::filesystem::path& path) {
 void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
-      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl) or a dump (.safetensors)");
+      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl) or a dump (.safetensors);\n"
+      "of an output folder of `run`, whether its run is over and its files are all there");
   auto path = std::make_shared<std::filesystem::path>();
-  command->add_option("FILE", *path, "The file to look into")->required();
+  command->add_option("FILE", *path, "The file or output folder to look into")->required();
   command->callback([path, &chosen] { chosen = [path] { return inspect(*path); }; });
 }
 

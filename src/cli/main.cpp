@@ -1,12 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <string>
 
 #include "cli/commands.hpp"
 #include "cli/logging.hpp"
+#include "cli/standard_output.hpp"
 
 namespace {
 
@@ -38,9 +40,7 @@ int tell_once(const CLI::App& app, const CLI::ParseError& error) {
   return error.get_exit_code();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   using namespace evenkeel::cli;
   CLI::App app(about, "evenkeel");
   app.footer(examples);
@@ -64,4 +64,12 @@ int main(int argc, char** argv) {
     std::cerr << "evenkeel: error: " << error.what() << '\n';
     return 1;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const evenkeel::cli::StandardOutput output;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above the user's limit is then an error that names it
+  return output.finish(run_program(argc, argv));
 }

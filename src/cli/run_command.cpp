@@ -1,5 +1,7 @@
 #include <spdlog/spdlog.h>
 
+#include <fmt/format.h>
+
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
@@ -13,8 +15,12 @@
 
 #include "cli/commands.hpp"
 #include "cli/logging.hpp"
+#include "cli/output_folders.hpp"
 #include "cli/progress.hpp"
+#include "cli/run_on_ranks.hpp"
+#include "cli/standard_output.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
@@ -36,6 +42,7 @@ struct RunOptions {
   std::filesystem::path dump;
   std::filesystem::path report;
   std::filesystem::path results;
+  bool overwrite = false;
   std::vector<std::string> profiles;
   std::int64_t max_steps = 0;
   ProgressStyle progress = ProgressStyle::automatic;
@@ -70,14 +77,21 @@ std::vector<std::string> passes_of(const RunOptions& options, const Config& conf
   return options.profiles;
 }
 
-void make_folder(const std::filesystem::path& folder, const char* option) {
+void make_folder(const std::filesystem::path& folder) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
-  if (failure) {
-    throw IoError(folder.string(),
-                  std::string("cannot make the folder of ") + option + ": " + failure.message(),
-                  "Give a folder that every rank may write to");
-  }
+  if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
+}
+
+OutputRequest output_request(const RunOptions& options, const Config& config) {
+  OutputRequest request;
+  if (!options.dump.empty()) request.folders[RunOutput::dump] = options.dump;
+  if (!options.results.empty()) request.folders[RunOutput::results] = options.results;
+  if (!options.report.empty()) request.folders[RunOutput::report] = options.report;
+  request.overwrite = options.overwrite;
+  request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config)));
+  if (options.profiles.size() > 1) request.profiles.insert(options.profiles.begin(), options.profiles.end());
+  return request;
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
@@ -94,16 +108,15 @@ class Job {
         config_(read_config(world, options)),
         profiles_(passes_of(options, config_)),
         service_(world, config_),
+        folders_(service_.mesh().world(), output_request(options, config_)),
         source_(open_source(service_.mesh().world(), config_.source)),
         schedule_(source_->num_samples(), config_.batch),
         steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
-                                     : schedule_.num_steps()) {
-    make_folders();
-  }
+                                     : schedule_.num_steps()) {}
 
   void run() {
     report_.mesh = service_.mesh().grid().sizes();
-    if (!options_.report.empty()) report_.keeps = RunReport::Steps::each;
+    if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
     const auto start = std::chrono::steady_clock::now();
     if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps_);
     start_prefetching();
@@ -111,7 +124,9 @@ class Job {
     while (std::optional<Step> step = prefetcher_->next()) progress.advance(run_passes(std::move(*step)));
     progress.finish();
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    finish_report();
+    write_report();
+    folders_.complete(steps_);
+    print_report();
   }
 
  private:
@@ -138,10 +153,11 @@ class Job {
   }
 
   void finish_pass(const Step& step) {
-    if (!options_.dump.empty()) {
-      together(world(), [&] { dump_step(folder_of(options_.dump, step), step, service_.mesh().here()); });
+    if (folders_.have(RunOutput::dump)) {
+      together(world(), [&] { dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here()); });
+      folders_.wrote(RunOutput::dump, std::ssize(step.micro_batches));
     }
-    if (!options_.results.empty()) bring_results_home(step);
+    if (folders_.have(RunOutput::results)) bring_results_home(step);
     const PlanSettings settings = service_.plan_settings(step.profile);
     if (const auto figures = gather_figures(service_.mesh(), settings, step)) report_.add(*figures);
   }
@@ -152,33 +168,35 @@ class Job {
         gather_samples(world(), mine, 0, {config_.exchange.path, default_max_message_bytes});
     together(world(), [&] {
       if (!first()) return;
-      const std::filesystem::path folder = folder_of(options_.results, step);
-      make_folder(folder, "--results");
+      const std::filesystem::path folder = folder_of(RunOutput::results, step);
+      make_folder(folder);
       write_results(folder, step.index, all);
+      folders_.wrote(RunOutput::results, 1);
     });
   }
 
   // Several passes over a step write to a folder each.
-  [[nodiscard]] std::filesystem::path folder_of(const std::filesystem::path& folder, const Step& step) const {
+  [[nodiscard]] std::filesystem::path folder_of(RunOutput output, const Step& step) const {
+    const std::filesystem::path& folder = folders_.path_of(output);
     return profiles_.size() > 1 ? folder / step.profile : folder;
   }
 
-  void make_folders() {
+  void write_report() {
+    if (!folders_.have(RunOutput::report)) return;
     together(world(), [&] {
-      if (!options_.dump.empty()) make_folder(options_.dump, "--dump");
-      if (!options_.results.empty() && first()) make_folder(options_.results, "--results");
-      if (!options_.report.empty() && first()) make_folder(options_.report, "--report");
+      if (!first()) return;
+      const std::filesystem::path& folder = folders_.path_of(RunOutput::report);
+      write_text(folder / "report.txt", to_text(report_));
+      write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
+      folders_.wrote(RunOutput::report, 2);
     });
   }
 
-  void finish_report() {
+  void print_report() {
     together(world(), [&] {
       if (!first()) return;
-      const std::string text = to_text(report_);
-      std::cout << text << std::flush;
-      if (options_.report.empty()) return;
-      write_text(options_.report / "report.txt", text);
-      write_text(options_.report / "report.json", to_json(report_).dump(2) + "\n");
+      std::cout << to_text(report_);
+      StandardOutput::flush();
     });
   }
 
@@ -186,6 +204,7 @@ class Job {
   Config config_;
   std::vector<std::string> profiles_;
   DataService service_;
+  OutputFolders folders_;
   std::unique_ptr<SampleSource> source_;
   BatchSchedule schedule_;
   std::int64_t steps_;
@@ -200,22 +219,10 @@ int run(const RunOptions& options) {
   set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
   // Outlives the handlers: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
-  try {
+  return run_on_ranks(world, [&] {
     job.emplace(world, options);
     job->run();
-    return 0;
-  } catch (const MpiError& error) {
-    std::cerr << "evenkeel: error: " << error.what() << " on rank " << world.rank() << std::endl;
-  } catch (const Error& error) {
-    // All ranks threw this together. One tells, the others wait until it has.
-    if (world.rank() == 0) std::cerr << "evenkeel: error: " << error.what() << std::endl;
-    world.barrier();
-    return 1;
-  } catch (const std::exception& error) {
-    std::cerr << "evenkeel: internal error on rank " << world.rank() << ": " << error.what() << std::endl;
-  }
-  boost::mpi::environment::abort(1);
-  return 1;
+  });
 }
 
 const std::map<std::string, ProgressStyle> progress_styles{{"auto", ProgressStyle::automatic},
@@ -235,14 +242,24 @@ void add_run_command(CLI::App& app, Action& chosen) {
       ->add_option("--set", options->overrides,
                    "KEY=VALUE that overrides the file, such as mesh.tp=2; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--dump", options->dump,
-                      "Write what every rank was handed to this folder, as safetensors a micro-batch");
-  command->add_option("--report", options->report,
-                      "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0");
-  command->add_option(
-      "--results", options->results,
-      "Let the demonstration consumer hash every token, bring the hashes home and write them to this\n"
-      "folder in source order, as safetensors a step");
+  const CLI::Validator folder([](const std::string& name) { return name.empty() ? "needs a folder" : ""; },
+                              "");
+  command
+      ->add_option("--dump", options->dump,
+                   "Write what every rank was handed to this folder, as safetensors a micro-batch")
+      ->check(folder);
+  command
+      ->add_option("--report", options->report,
+                   "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0")
+      ->check(folder);
+  command
+      ->add_option(
+          "--results", options->results,
+          "Let the demonstration consumer hash every token, bring the hashes home and write them to this\n"
+          "folder in source order, as safetensors a step")
+      ->check(folder);
+  command->add_flag("--overwrite", options->overwrite,
+                    "Where these folders hold an earlier run's files, remove those, and nothing else");
   command
       ->add_option("--profiles", options->profiles,
                    "Pass over each step's samples once a profile, in this order, such as log_prob,update;\n"

@@ -235,7 +235,7 @@ std::string result_bytes(const std::filesystem::path& results, const char* name)
 TEST_F(Run, shared_prefixes_give_the_same_results_for_every_response) {
   const auto run = [&](int ranks, const std::string& settings) {
     const ProgramResult result =
-        mpirun_evenkeel(ranks, job() + "--dump " + (scratch_ / "dump").string() + " --results " +
+        mpirun_evenkeel(ranks, job() + "--overwrite --dump " + (scratch_ / "dump").string() + " --results " +
                                    (scratch_ / "results").string() + " --report " +
                                    (scratch_ / "report").string() + settings);
     EXPECT_EQ(result.status, 0) << result.err;
