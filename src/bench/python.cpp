@@ -51,6 +51,13 @@ int run(const std::string& program, std::array<std::string, 3> words, const fs::
   return WEXITSTATUS(status);
 }
 
+bool write_file(const fs::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return !file.fail();
+}
+
 std::string last_line(const fs::path& path) {
   std::ifstream file(path);
   std::string last;
@@ -70,8 +77,8 @@ PythonAnswer run_python(const std::string& program, const std::string& script_te
   const fs::path question = folder.path() / "input.json";
   const fs::path answer = folder.path() / "output.json";
   const fs::path log = folder.path() / "log";
-  std::ofstream(script) << script_text;
-  std::ofstream(question) << input.dump();
+  if (!write_file(script, script_text) || !write_file(question, input.dump()))
+    return {nullptr, "a file of " + folder.path().string() + " cannot be written"};
   const int status = run(program, {script.string(), question.string(), answer.string()}, log);
   if (status != 0) {
     const std::string reason = last_line(log);

@@ -105,7 +105,7 @@ bool OutputFolders::all_are_prepared() {
 
 void OutputFolders::prepare_missing() {
   for (const auto& [output, path] : request_.folders) {
-    if (!is_prepared(output)) add(output);
+    if (uses(output) && !answers_.contains(output)) add(output);
   }
   require_apart();
   for (RunFolder& folder : folders_) folder.require_free(request_.overwrite);

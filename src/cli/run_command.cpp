@@ -1,12 +1,10 @@
-#include <spdlog/spdlog.h>
-
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
