@@ -29,8 +29,7 @@ int run(const Options& options) {
   ImportOptions import;
   import.from = foreign_system(options.from);
   import.preset = options.preset;
-  const ImportedConfig imported =
-      import_config(read_config_text(options.file), options.file.string(), import);
+  const ImportedConfig imported = import_config(read_config_text(options.file), options.file.string(), import);
   if (options.output.empty()) {
     std::cout << imported.yaml;
     std::cerr << import_table(imported);
