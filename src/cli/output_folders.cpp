@@ -46,7 +46,7 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
     : world_(world), request_(std::move(request)) {
   if (request_.folders.empty()) return;
   marker_.version = EVENKEEL_VERSION;
-  marker_.by = {random_name(), time_now(), host_name(), ::getpid(), world_.rank()};
+  together(world_, [&] { marker_.by = {random_name(), time_now(), host_name(), ::getpid(), world_.rank()}; });
   boost::mpi::broadcast(world_, marker_.by.run, 0);
   boost::mpi::broadcast(world_, marker_.by.started, 0);
   marker_.configuration = request_.configuration;

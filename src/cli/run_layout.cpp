@@ -66,7 +66,7 @@ class Walk {
       : layout_(layout), visit_(visit) {}
 
   bool over(const fs::path& folder) const {
-    if (!over_steps(folder) || !over_report(folder)) return false;
+    if (!over_steps(folder) || !over_single_files(folder)) return false;
     return std::ranges::all_of(layout_.profiles, [&](const std::string& profile) {
       return over_folder(folder / profile, [&] { return over_steps(folder / profile); });
     });
@@ -96,11 +96,13 @@ class Walk {
     });
   }
 
-  bool over_report(const fs::path& folder) const {
-    if (!has(RunOutput::report)) return true;
+  /// The report, and what interrupted writes of the marker left.
+  bool over_single_files(const fs::path& folder) const {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = without_temporary_ending(name);
-      return (whole != "report.txt" && whole != "report.json") || show_file(folder / name);
+      const bool of_report = has(RunOutput::report) && (whole == "report.txt" || whole == "report.json");
+      const bool of_marker = whole == RunLayout::marker_name && whole != name;
+      return (!of_report && !of_marker) || show_file(folder / name);
     });
   }
 

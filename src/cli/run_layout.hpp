@@ -24,6 +24,9 @@ enum class RunOutput : std::uint8_t { dump, results, report };
 /// with several profiles, the first two in a folder a profile. Beside each may lie what AtomicFile wrote when
 /// it was interrupted.
 struct RunLayout {
+  /// The file that says whose they are.
+  static constexpr const char* marker_name = "evenkeel-run.json";
+
   std::set<RunOutput> outputs;
   std::set<std::string>
       profiles;  ///< names of the profiles that have a folder each; letters, digits, _ and -

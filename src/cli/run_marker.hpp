@@ -21,7 +21,7 @@ struct RunIdentity {
 
 /// What evenkeel-run.json says about the output folder in which it lies.
 struct RunMarker {
-  static constexpr const char* file_name = "evenkeel-run.json";
+  static constexpr const char* file_name = RunLayout::marker_name;
 
   enum class State : std::uint8_t {
     running,   ///< the run has begun; whether it goes on, its lock says

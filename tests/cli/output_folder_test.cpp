@@ -132,6 +132,7 @@ TEST_F(OutputFolder, that_is_overwritten_keeps_nothing_of_the_run_and_all_else) 
     write_text(scratch_ / ("dump/" + file), "mine");
   }
   write_text(scratch_ / "dump/step-000005/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors.tmp-77-0", "half");
+  write_text(scratch_ / "dump/evenkeel-run.json.tmp-77-0", "half");
   expect_success("$run2 --dump dump --results results --report report --overwrite" + smaller);
   std::set<std::string> all = own;
   all.merge(files_in("expected"));
