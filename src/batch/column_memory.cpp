@@ -1,16 +1,40 @@
 #include "evenkeel/batch/column_memory.hpp"
 
 #include <atomic>
+#include <cstddef>
+
+#include "evenkeel/base/memory.hpp"
 
 namespace evenkeel {
 namespace {
 
+class StandardHeap final : public std::pmr::memory_resource {
+  /// Asking whether there is memory takes about as long as writing a MiB.
+  static constexpr std::size_t large = std::size_t{64} << 20;
+
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (bytes >= large) require_memory(bytes);
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* address, std::size_t bytes, std::size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(address, bytes, alignment);
+  }
+  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+};
+
 std::atomic<std::pmr::memory_resource*>& current() noexcept {
-  static std::atomic<std::pmr::memory_resource*> memory = std::pmr::new_delete_resource();
+  static std::atomic<std::pmr::memory_resource*> memory = &standard_heap();
   return memory;
 }
 
 }  // namespace
+
+std::pmr::memory_resource& standard_heap() noexcept {
+  static StandardHeap& heap = *new StandardHeap;  // never destroyed: columns may outlive everything else
+  return heap;
+}
 
 std::pmr::memory_resource* column_memory() noexcept {
   return current().load();

@@ -1,11 +1,17 @@
 #include "evenkeel/exchange/shared_heap.hpp"
 
+#include <fcntl.h>
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
+#include <new>
+
+#include "evenkeel/base/memory.hpp"
+#include "evenkeel/batch/column_memory.hpp"
 
 namespace evenkeel {
 namespace {
@@ -13,13 +19,25 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t first_segment = std::size_t{4} << 20;
 constexpr std::size_t largest_growth = std::size_t{1} << 30;
+constexpr std::size_t least_backing = std::size_t{4} << 20;
+constexpr std::size_t backed_at_once = std::size_t{16} << 20;
 
 constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
-std::pmr::memory_resource& standard_heap() noexcept {
-  return *std::pmr::new_delete_resource();
+/// Makes the system find the pages now, where it can still say no. One that cannot do that finds them when
+/// they are written.
+void allocate_pages(int file, std::size_t offset, std::size_t bytes) {
+  while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return;
+    if (errno != EINTR) throw std::bad_alloc();
+  }
+}
+
+void give_pages_back(int file, std::size_t offset, std::size_t bytes) noexcept {
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
 }
 
 }  // namespace
@@ -57,6 +75,7 @@ void* SharedHeap::do_allocate(std::size_t bytes, std::size_t alignment) {
   if (hole == free_.end() && add_segment(taken)) hole = smallest_that_fits(taken);
   if (hole == free_.end()) return standard_heap().allocate(bytes, alignment);
   const auto [begin, size] = *hole;
+  back(*segment_of(begin), begin + taken);
   free_.erase(hole);
   if (size > taken) free_.emplace(begin + taken, size - taken);
   usage_.in_use += static_cast<std::int64_t>(taken);
@@ -76,10 +95,36 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   }
 }
 
-const SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) const noexcept {
+// Blocks are taken from the front of a hole, so that what was never handed out is the end of a segment.
+void SharedHeap::back(Segment& segment, const std::byte* end) {
+  const auto wanted = static_cast<std::size_t>(end - segment.begin);
+  if (wanted <= segment.backed) return;
+  const std::size_t before = segment.backed;
+  const std::size_t target = std::min(std::max(wanted, before + least_backing), segment.bytes);
+  require_memory(target - before);
+  try {
+    while (segment.backed < target) {
+      // In small pieces, since other processes of the node ask for memory at the same time.
+      const std::size_t bytes = std::min(target - segment.backed, backed_at_once);
+      require_memory(bytes);
+      allocate_pages(segment.file, segment.backed, bytes);
+      segment.backed += bytes;
+    }
+  } catch (...) {
+    give_pages_back(segment.file, before, target - before);
+    segment.backed = before;
+    throw;
+  }
+}
+
+SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) noexcept {
   const auto found =
       std::ranges::find_if(segments_, [&](const Segment& segment) { return segment.holds(address); });
   return found == segments_.end() ? nullptr : &*found;
+}
+
+const SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) const noexcept {
+  return const_cast<SharedHeap*>(this)->segment_of(address);
 }
 
 SharedHeap::Free::iterator SharedHeap::smallest_that_fits(std::size_t bytes) {
@@ -90,12 +135,13 @@ SharedHeap::Free::iterator SharedHeap::smallest_that_fits(std::size_t bytes) {
   return best;
 }
 
-// Each segment is as large as all before it, so that there are few; the system takes memory only for pages in
-// use.
+// Each segment is as large as all before it, so that there are few; memory is taken only for what is handed
+// out.
 bool SharedHeap::add_segment(std::size_t bytes) {
+  require_memory(bytes);
   const std::size_t growth =
       std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
-  Segment segment{nullptr, std::max(bytes, growth), memfd_create("evenkeel", MFD_CLOEXEC)};
+  Segment segment{nullptr, std::max(bytes, growth), 0, memfd_create("evenkeel", MFD_CLOEXEC)};
   if (segment.file < 0) return false;
   void* begin = MAP_FAILED;
   if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0) {

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <string>
 #include <thread>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
 
 namespace evenkeel {
@@ -93,6 +95,47 @@ TEST(SharedHeap, a_block_larger_than_all_before_gets_a_file_of_its_own) {
   EXPECT_NE(heap.find(large, 1)->file, heap.find(first, 1)->file);
   heap.deallocate(first, block);
   heap.deallocate(large, large_bytes);
+}
+
+/// Bytes for which the system has given pages.
+std::size_t bytes_behind(const SharedHeap& heap, const std::byte* address) {
+  struct stat status {};
+  EXPECT_EQ(fstat(static_cast<int>(heap.find(address, 1).value().file), &status), 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+TEST(SharedHeap, takes_pages_for_what_it_hands_out_before_it_is_written) {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  SharedHeap heap;
+  std::byte* const first = take(heap, 32 * mebibyte);
+  EXPECT_GE(bytes_behind(heap, first), 32 * mebibyte);
+  std::byte* const second = take(heap, 10 * mebibyte);  // in a file that has room for more
+  EXPECT_GE(bytes_behind(heap, second), 10 * mebibyte);
+  EXPECT_LT(bytes_behind(heap, second), 20 * mebibyte);
+  const std::size_t before = bytes_behind(heap, second);
+  heap.deallocate(second, 10 * mebibyte);
+  std::byte* const again = take(heap, 9 * mebibyte);
+  EXPECT_EQ(bytes_behind(heap, again), before) << "handed out again";
+  heap.deallocate(again, 9 * mebibyte);
+  heap.deallocate(first, 32 * mebibyte);
+}
+
+TEST(SharedHeap, a_block_for_which_there_is_no_memory_is_an_error_and_others_can_still_be_had) {
+  SharedHeap heap;
+  std::byte* const before = take(heap, block);
+  for (const std::size_t bytes : {std::size_t{1} << 50, std::size_t{1} << 56, std::size_t{1} << 62}) {
+    EXPECT_THROW((void)take(heap, bytes), LimitError);
+  }
+  std::byte* const after = take(heap, 20 * block);
+  std::memset(after, 1, 20 * block);
+  heap.deallocate(after, 20 * block);
+  heap.deallocate(before, block);
+  EXPECT_EQ(heap.usage().in_use, 0);
+}
+
+TEST(StandardHeap, a_block_for_which_there_is_no_memory_is_an_error) {
+  EXPECT_THROW((void)standard_heap().allocate(std::size_t{1} << 50), LimitError);
+  EXPECT_THROW((void)Column({"x", DType::int64, FieldKind::token, {}}, std::int64_t{1} << 47), LimitError);
 }
 
 TEST(SharedHeap, serves_threads_at_the_same_time) {

@@ -9,7 +9,11 @@
 
 namespace evenkeel {
 
-/// Where new columns of this process get their memory from: the standard heap, unless set otherwise.
+/// The standard heap, which grants large blocks only where there is memory for them (require_memory): an
+/// impossible request throws LimitError instead of ending the process when the block is written.
+[[nodiscard]] std::pmr::memory_resource& standard_heap() noexcept;
+
+/// Where new columns of this process get their memory from: standard_heap(), unless set otherwise.
 [[nodiscard]] std::pmr::memory_resource* column_memory() noexcept;
 
 /// Lets new columns of this process get their memory from `memory`, which must outlive all of them; returns

@@ -15,6 +15,9 @@ namespace evenkeel {
 /// the same pages, which are neither cleared nor mapped anew. Blocks below `smallest_block`, and all blocks
 /// where the system gives no memory files, come from the standard heap instead and cannot be read by others.
 ///
+/// Pages are taken from the system when a block is handed out for the first time, not when it is written:
+/// a block for which there is no memory is a LimitError or std::bad_alloc, and nobody is killed.
+///
 /// The files vanish with the last process that has them open. A forked child shares the memory; it must not
 /// write. Safe to use from several threads.
 class SharedHeap final : public std::pmr::memory_resource {
@@ -30,7 +33,7 @@ class SharedHeap final : public std::pmr::memory_resource {
   struct Usage {
     std::int64_t in_use = 0;    ///< bytes handed out now
     std::int64_t peak = 0;      ///< most bytes ever handed out at a time
-    std::int64_t reserved = 0;  ///< bytes of all files; pages that were never touched take no memory
+    std::int64_t reserved = 0;  ///< bytes of all files; what was never handed out takes no memory
   };
 
   SharedHeap() = default;
@@ -51,6 +54,7 @@ class SharedHeap final : public std::pmr::memory_resource {
   struct Segment {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
+    std::size_t backed = 0;  ///< bytes from `begin` for which the system has given pages
     int file = -1;
 
     [[nodiscard]] bool holds(const std::byte* address) const noexcept {
@@ -65,8 +69,12 @@ class SharedHeap final : public std::pmr::memory_resource {
     return this == &other;
   }
 
+  [[nodiscard]] Segment* segment_of(const std::byte* address) noexcept;
   [[nodiscard]] const Segment* segment_of(const std::byte* address) const noexcept;
+  /// Makes sure that the segment has pages up to `end`; else throws and leaves it as it was.
+  void back(Segment& segment, const std::byte* end);
   [[nodiscard]] Free::iterator smallest_that_fits(std::size_t bytes);
+  /// False where the system gives no memory file. Throws where it has no memory.
   bool add_segment(std::size_t bytes);
   void give_back(std::byte* address, std::size_t bytes);
 
