@@ -1,14 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 
 #include "cli/commands.hpp"
 #include "cli/inspect_folder.hpp"
 #include "cli/length_statistics.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/printable.hpp"
 #include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/io/length_table.hpp"
 #include "evenkeel/io/safetensors.hpp"
+#include "service/schema_agreement.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -21,65 +25,99 @@ void inspect_safetensors(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
   for (const std::string& name : file.names()) {
     const TensorView& tensor = file.at(name);
-    std::cout << fmt::format("  {:<24} {:<9} {:<16} {} bytes\n", name, name_of(tensor.dtype),
+    std::cout << fmt::format("  {:<24} {:<9} {:<16} {} bytes\n", printable(name), name_of(tensor.dtype),
                              shape_text(tensor.shape), tensor.bytes.size());
   }
-  for (const auto& [key, value] : file.metadata()) std::cout << fmt::format("  {:<24} = {}\n", key, value);
+  for (const auto& [key, value] : file.metadata())
+    std::cout << fmt::format("  {:<24} = {}\n", printable(key), printable(value));
 }
 
-// Says what fields rollouts carry; a table of lengths has none.
-void inspect_fields(const std::filesystem::path& path) {
-  const LineScan scan = scan_lines(path, {0, bytes_of_file(path)});
-  const JsonlSchema schema = infer_schema(path, scan.lines);
+void show_fields(const JsonlSchema& schema) {
   std::cout << "fields\n";
   for (const FieldSpec& field : schema.fields) {
-    std::cout << fmt::format("  {:<24} {:<9} one row a {} {}\n", field.name, name_of(field.dtype),
+    std::cout << fmt::format("  {:<24} {:<9} one row a {} {}\n", printable(field.name), name_of(field.dtype),
                              name_of(field.kind), field.trailing.empty() ? "" : shape_text(field.trailing));
   }
-  for (const std::string& name : schema.ignored)
-    std::cout << fmt::format("  {:<24} not a number: left out\n", name);
+  for (const auto& [name, reasons] : schema.ignored)
+    std::cout << fmt::format("  {:<24} left out: {}\n", printable(name), words_for(reasons));
 }
 
-bool has_tokens(const std::filesystem::path& path) {
-  const LineScan scan = scan_lines(path, {0, 1});
-  if (scan.lines.empty()) return false;
-  try {
-    (void)infer_schema(path, scan.lines);
-    return true;
-  } catch (const InputError&) {
-    return false;
+/// The lengths of samples, one after the other, in the three ways that are shown.
+class Lengths {
+ public:
+  void add(std::int64_t prompt, std::int64_t response, std::uint64_t group) {
+    prompts_.push_back(prompt);
+    responses_.push_back(response);
+    totals_.push_back(prompt + response);
+    groups_.insert(group);
   }
+
+  void show() && {
+    std::cout << fmt::format("{} samples in {} groups\n", totals_.size(), groups_.size());
+    std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_));
+    std::cout << "response tokens\n" << length_statistics(std::move(responses_));
+    std::cout << "all tokens\n" << length_statistics(std::move(totals_));
+  }
+
+  [[nodiscard]] bool empty() const { return totals_.empty(); }
+
+ private:
+  std::vector<std::int64_t> prompts_;
+  std::vector<std::int64_t> responses_;
+  std::vector<std::int64_t> totals_;
+  std::set<std::uint64_t> groups_;
+};
+
+void require_samples(bool any, const InputFile& file) {
+  if (!any) throw InputError(file.path(), "has no samples");
 }
 
-void inspect_lengths(const std::filesystem::path& path) {
-  std::vector<std::int64_t> prompts;
-  std::vector<std::int64_t> responses;
-  std::vector<std::int64_t> totals;
-  std::set<std::uint64_t> groups;
-  for (const LengthRow& row : read_length_table(path)) {
-    prompts.push_back(row.prompt);
-    responses.push_back(row.response);
-    totals.push_back(row.prompt + row.response);
-    groups.insert(row.group);
+/// Reads every sample, a block at a time, as a job does, so that whatever a job refuses is refused here.
+void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines) {
+  constexpr std::size_t lines_at_once = 256;
+  const JsonlSchema schema = infer_schema(file, lines);
+  require_valid_fields(schema, file.path());
+  Lengths lengths;
+  while (!lines.empty()) {
+    const std::span<const LineRef> block = lines.first(std::min(lines.size(), lines_at_once));
+    const RaggedBatch batch = read_samples(file, block, schema);
+    for (const SampleShape& sample : batch.samples())
+      lengths.add(sample.prompt, sample.response, sample.group);
+    lines = lines.subspan(block.size());
   }
-  std::cout << fmt::format("{} samples in {} groups\n", totals.size(), groups.size());
-  std::cout << "prompt tokens\n" << length_statistics(std::move(prompts));
-  std::cout << "response tokens\n" << length_statistics(std::move(responses));
-  std::cout << "all tokens\n" << length_statistics(std::move(totals));
+  std::move(lengths).show();
+  show_fields(schema);
+}
+
+void inspect_length_table(const InputFile& file) {
+  Lengths lengths;
+  for (const LengthRow& row : read_length_table(file)) lengths.add(row.prompt, row.response, row.group);
+  require_samples(!lengths.empty(), file);
+  std::move(lengths).show();
 }
 
 int inspect(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
-    std::cout << path.string() << '\n' << describe_run_folder(path);
+    std::cout << printable(path.string()) << '\n' << describe_run_folder(path);
     return 0;
   }
-  std::cout << path.string() << '\n';
+  std::cout << printable(path.string()) << '\n';
   if (path.extension() == ".safetensors") {
     inspect_safetensors(path);
     return 0;
   }
-  inspect_lengths(path);
-  if (path.extension() == ".jsonl" && has_tokens(path)) inspect_fields(path);
+  const InputFile file(path);
+  if (path.extension() != ".jsonl") {
+    inspect_length_table(file);
+    return 0;
+  }
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  require_samples(!lines.empty(), file);
+  if (is_rollout(file, lines.front())) {
+    inspect_rollouts(file, lines);
+  } else {
+    inspect_length_table(file);
+  }
   return 0;
 }
 

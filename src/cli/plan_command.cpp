@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/plan_comparison.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/io/length_table.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
@@ -122,7 +123,8 @@ int plan_lengths(const PlanOptions& options) {
   const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
                                                : load_config(options.config, options.overrides);
   const PlanSettings settings = config.plan_settings(grid_of(config, options.ranks).sizes(), options.profile);
-  const LengthTable table = table_of(read_length_table(options.lengths));
+  const LengthTable table = table_of(read_length_table(InputFile(options.lengths)));
+  if (table.size() == 0) throw InputError(options.lengths.string(), "has no samples");
   if (options.compare) {
     const std::vector<ComparedPlan> plans = compare_plans(table, settings);
     std::cout << comparison_table(plans);

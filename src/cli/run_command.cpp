@@ -19,6 +19,7 @@
 #include "cli/standard_output.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/hash.hpp"
+#include "evenkeel/base/printable.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
@@ -107,7 +108,7 @@ class Job {
         profiles_(passes_of(options, config_)),
         service_(world, config_),
         folders_(service_.mesh().world(), output_request(options, config_)),
-        source_(open_source(service_.mesh().world(), config_.source)),
+        source_(open_source(service_.mesh().world(), config_.source, longest_sample(config_))),
         schedule_(source_->num_samples(), config_.batch),
         steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
                                      : schedule_.num_steps()) {}
@@ -117,6 +118,8 @@ class Job {
     if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
     const auto start = std::chrono::steady_clock::now();
     if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps_);
+    if (const std::string left_out = source_->left_out(); first() && !left_out.empty())
+      spdlog::warn("{}: left out: {}", printable(config_.source.path.string()), printable(left_out));
     start_prefetching();
     Progress progress(first() ? options_.progress : ProgressStyle::off, steps_);
     while (std::optional<Step> step = prefetcher_->next()) progress.advance(run_passes(std::move(*step)));

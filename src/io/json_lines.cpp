@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "input_file.hpp"
+#include "non_finite.hpp"
 
 namespace evenkeel {
 namespace {
@@ -31,14 +31,25 @@ std::size_t lines_in_block(std::span<const LineRef> lines) {
   return count;
 }
 
+/// Throws for a line that is no JSON. What Python writes for numbers that are not finite is the commonest
+/// reason.
+[[noreturn]] void refuse(std::string_view text, simdjson::error_code error, const std::string& where) {
+  if (const auto found = find_non_finite(text)) {
+    throw InputError(where,
+                     (found->field.empty() ? "" : "field '" + found->field + "' ") + "holds " + found->word +
+                         " in column " + std::to_string(found->column) + "; JSON has no NaN and no Infinity",
+                     "Write a finite number, or leave the sample out");
+  }
+  throw InputError(where, std::string("is not valid JSON: ") + simdjson::error_message(error),
+                   text.starts_with('[') || text == "{" ? "Write one whole object a line" : "");
+}
+
 simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const std::string& path,
                             const LineRef& line) {
   simdjson::dom::element value;
   // The buffer behind `text` goes on for at least SIMDJSON_PADDING bytes, so the parser need not copy it.
-  if (const auto error = parser.parse(text.data(), text.size(), false).get(value)) {
-    throw InputError(where_of(path, line),
-                     std::string("is not valid JSON: ") + simdjson::error_message(error));
-  }
+  if (const auto error = parser.parse(text.data(), text.size(), false).get(value))
+    refuse(text, error, where_of(path, line));
   simdjson::dom::object object;
   if (value.get(object)) {
     throw InputError(where_of(path, line), "is " + text_of(value) + "; a JSON object is needed");
@@ -56,10 +67,8 @@ void JsonLine::fail(const std::string& message, const std::string& hint) const {
   throw InputError(where(), message, hint);
 }
 
-void for_each_json_line(const std::filesystem::path& path, std::span<const LineRef> lines,
+void for_each_json_line(const InputFile& file, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit) {
-  const InputFile file(path);
-  const std::string name = path.string();
   simdjson::dom::parser parser;
   std::vector<char> buffer;
   while (!lines.empty()) {
@@ -71,7 +80,7 @@ void for_each_json_line(const std::filesystem::path& path, std::span<const LineR
     for (const LineRef& line : block) {
       const std::string_view text(buffer.data() + (line.offset - begin),
                                   static_cast<std::size_t>(line.bytes));
-      visit({name, line, parse(parser, text, name, line)});
+      visit({file.path(), line, parse(parser, text, file.path(), line)});
     }
     lines = lines.subspan(block.size());
   }

@@ -3,11 +3,11 @@
 #include <simdjson.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
 
+#include "evenkeel/io/input_file.hpp"
 #include "evenkeel/io/lines.hpp"
 
 namespace evenkeel {
@@ -26,7 +26,7 @@ struct JsonLine {
 
 /// Parses these lines one after the other and hands each to `visit`. Lines that stand close together in the
 /// file are read together. Throws InputError for a line that is not a JSON object, and IoError.
-void for_each_json_line(const std::filesystem::path& path, std::span<const LineRef> lines,
+void for_each_json_line(const InputFile& file, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit);
 
 /// The value as JSON, cut short, for error messages.

@@ -212,11 +212,19 @@ class BatchBuilder {
 
 }  // namespace
 
-RaggedBatch read_samples(const std::filesystem::path& path, std::span<const LineRef> lines,
-                         const JsonlSchema& schema) {
+RaggedBatch read_samples(const InputFile& file, std::span<const LineRef> lines, const JsonlSchema& schema) {
   BatchBuilder builder(schema, lines);
-  for_each_json_line(path, lines, [&](const JsonLine& line) { builder.add(line); });
+  for_each_json_line(file, lines, [&](const JsonLine& line) { builder.add(line); });
   return builder.finish();
+}
+
+bool is_rollout(const InputFile& file, const LineRef& line) {
+  bool is_one = false;
+  for_each_json_line(file, {&line, 1}, [&](const JsonLine& parsed) {
+    element list;
+    is_one = !parsed.object.at_key(prompt_key).get(list) || !parsed.object.at_key(response_key).get(list);
+  });
+  return is_one;
 }
 
 }  // namespace evenkeel

@@ -4,13 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "json_lines.hpp"
 #include "rollout_line.hpp"
+#include "schema_fields.hpp"
 
 namespace evenkeel {
 namespace {
@@ -19,99 +22,14 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-/// A field and what is open about it: one entry of a schema.
-struct FieldView {
-  FieldSpec spec;
-  bool kind_open = false;
-  bool element_open = false;
-};
-
-/// Adds an entry; names are added in order.
-void append(JsonlSchema& schema, FieldView field) {
-  if (field.kind_open) schema.kind_open.insert(field.spec.name);
-  if (field.element_open) schema.element_open.insert(field.spec.name);
-  schema.fields.push_back(std::move(field.spec));
-}
-
-FieldView view(const JsonlSchema& schema, std::size_t index) {
-  const FieldSpec& spec = schema.fields[index];
-  return {spec, schema.kind_open.contains(spec.name), schema.element_open.contains(spec.name)};
-}
-
-/// The dtype that holds the elements of both; none when booleans meet numbers.
-std::optional<DType> join(DType a, DType b) {
-  if (a == b) return a;
-  if (a == DType::boolean || b == DType::boolean) return std::nullopt;
-  return DType::float32;
-}
-
-std::string text_of(const std::vector<std::int64_t>& dimensions) {
-  std::string text;
-  for (const std::int64_t d : dimensions) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
-}
-
-[[noreturn]] void clash(const std::string& where, const FieldSpec& field, const std::string& what) {
-  throw InputError(where, "field '" + field.name + "' " + what);
-}
-
-/// What two samples say about a field of one name.
-FieldView merge(const FieldView& a, const FieldView& b, const std::string& where) {
-  FieldView merged = a;
-  if (a.kind_open && b.spec.kind != FieldKind::sample) {
-    merged.spec.kind = b.spec.kind;
-    merged.kind_open = b.kind_open;
-  } else if (a.spec.kind != b.spec.kind && !(b.kind_open && a.spec.kind != FieldKind::sample)) {
-    clash(where, a.spec,
-          "is a " + std::string(name_of(std::min(a.spec.kind, b.spec.kind))) +
-              " field in some samples and a " + std::string(name_of(std::max(a.spec.kind, b.spec.kind))) +
-              " field in others");
-  }
-  if (b.element_open) return merged;
-  if (a.element_open) {
-    merged.spec.dtype = b.spec.dtype;
-    merged.spec.trailing = b.spec.trailing;
-    merged.element_open = false;
-    return merged;
-  }
-  if (a.spec.trailing != b.spec.trailing) {
-    const auto [first, second] = std::minmax(a.spec.trailing, b.spec.trailing);
-    clash(where, a.spec,
-          "has rows of shape " + text_of(first) + " in some samples and " + text_of(second) + " in others");
-  }
-  const std::optional<DType> dtype = join(a.spec.dtype, b.spec.dtype);
-  if (!dtype) clash(where, a.spec, "is boolean in some samples and a number in others");
-  merged.spec.dtype = *dtype;
-  return merged;
-}
-
-JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const std::string& where) {
-  if (a.empty) return b;
-  if (b.empty) return a;
-  JsonlSchema merged;
-  merged.empty = false;
-  merged.ignored = a.ignored;
-  merged.ignored.insert(b.ignored.begin(), b.ignored.end());
-  for (std::size_t i = 0; i < std::max(a.fields.size(), b.fields.size()); ++i) {
-    const bool in_a = i < a.fields.size() && (i >= b.fields.size() || a.fields[i].name <= b.fields[i].name);
-    const bool in_b = i < b.fields.size() && (i >= a.fields.size() || b.fields[i].name <= a.fields[i].name);
-    if (!in_a || !in_b) {
-      clash(where, in_a ? a.fields[i] : b.fields[i],
-            "holds numbers in some samples and is missing, empty or not a number in others");
-    }
-    append(merged, merge(view(a, i), view(b, i), where));
-  }
-  return merged;
-}
-
 /// The shape and element type of a value, found by walking it once.
 struct Survey {
   std::vector<std::int64_t> dimensions;  ///< outermost first
   std::optional<std::size_t> leaf_depth;
   std::optional<DType> dtype;
-  bool ragged = false;  ///< lists at one depth differ in length, or leaves differ in depth
-  bool other = false;   ///< a leaf is no number: text, null or an object
-  bool mixed = false;   ///< booleans and numbers
+  bool ragged = false;       ///< lists at one depth differ in length, or leaves differ in depth
+  bool mixed = false;        ///< booleans and numbers
+  std::set<LeftOut> others;  ///< what leaves are that are no numbers
 
   void walk(const element& value, std::size_t depth) {
     array list;
@@ -133,8 +51,14 @@ struct Survey {
         return add(DType::float32);
       case element_type::BOOL:
         return add(DType::boolean);
+      case element_type::STRING:
+        others.insert(LeftOut::text);
+        return;
+      case element_type::NULL_VALUE:
+        others.insert(LeftOut::null);
+        return;
       default:
-        other = true;
+        others.insert(LeftOut::object);
     }
   }
 
@@ -156,15 +80,16 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
   return field;
 }
 
-/// The field that this value makes, or none when it is to be ignored.
-std::optional<FieldView> infer_field(const JsonLine& line, const RolloutLine& rollout,
-                                     const KeyValue& entry) {
+/// What a value makes: a field, or nothing, and then why.
+using Inferred = std::variant<FieldView, std::set<LeftOut>>;
+
+Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const KeyValue& entry) {
   const std::string name(entry.first);
-  if (name == input_ids_field) return std::nullopt;
+  if (name == input_ids_field) return std::set{LeftOut::own_name};
   Survey survey;
   survey.walk(entry.second, 0);
-  if (survey.other && !survey.dtype) return std::nullopt;
-  if (survey.other) line.fail("field '" + name + "' mixes numbers with text, null or objects");
+  if (!survey.others.empty() && !survey.dtype) return survey.others;
+  if (!survey.others.empty()) line.fail("field '" + name + "' mixes numbers with text, null or objects");
   if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
   if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
 
@@ -174,7 +99,7 @@ std::optional<FieldView> infer_field(const JsonLine& line, const RolloutLine& ro
   } else {
     const std::int64_t rows = survey.dimensions.front();
     field = list_field(rollout, rows);
-    if (!field && rows == 0) return std::nullopt;
+    if (!field && rows == 0) return std::set{LeftOut::empty_list};
     if (!field) {
       line.fail("field '" + name + "' has " + std::to_string(rows) + " rows; the sample has " +
                 std::to_string(rollout.prompt_tokens + rollout.response_tokens) + " tokens, " +
@@ -187,17 +112,20 @@ std::optional<FieldView> infer_field(const JsonLine& line, const RolloutLine& ro
   if (survey.dtype && !survey.dimensions.empty()) {
     field->spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
   }
-  return field;
+  field->origin = {line.ref.number, line.ref.number, line.ref.number};
+  return *std::move(field);
 }
 
 JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout) {
   JsonlSchema schema;
   schema.empty = false;
+  schema.first_line = line.ref.number;
   for (const KeyValue& entry : rollout.fields) {
-    if (std::optional<FieldView> field = infer_field(line, rollout, entry)) {
+    Inferred inferred = infer_field(line, rollout, entry);
+    if (auto* field = std::get_if<FieldView>(&inferred)) {
       append(schema, std::move(*field));
     } else {
-      schema.ignored.emplace(entry.first);
+      schema.ignored.emplace(entry.first, std::get<std::set<LeftOut>>(std::move(inferred)));
     }
   }
   return schema;
@@ -205,18 +133,14 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout) {
 
 }  // namespace
 
-JsonlSchema infer_schema(const std::filesystem::path& path, std::span<const LineRef> lines) {
+JsonlSchema infer_schema(const InputFile& file, std::span<const LineRef> lines) {
   JsonlSchema schema;
   RolloutLine rollout;
-  for_each_json_line(path, lines, [&](const JsonLine& line) {
+  for_each_json_line(file, lines, [&](const JsonLine& line) {
     rollout.assign(line);
-    schema = merge(schema, schema_of_line(line, rollout), line.where());
+    schema = merge(schema, schema_of_line(line, rollout), file.path());
   });
   return schema;
-}
-
-JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b) {
-  return merge(a, b, {});
 }
 
 }  // namespace evenkeel

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "evenkeel/base/error.hpp"
-#include "input_file.hpp"
+#include "evenkeel/io/input_file.hpp"
 
 namespace evenkeel {
 namespace {
@@ -73,6 +73,16 @@ class LineCutter {
   char last_ = '\0';
 };
 
+/// Some editors and shells of Windows write text of two bytes a character.
+void refuse_utf_16(const InputFile& file) {
+  std::array<char, 2> start{};
+  if (file.size() < std::ssize(start)) return;
+  file.read(start, 0);
+  const std::string_view mark(start.data(), start.size());
+  if (mark == "\xff\xfe" || mark == "\xfe\xff")
+    throw InputError(file.path(), "is UTF-16 text; UTF-8 is needed", "Save it as UTF-8");
+}
+
 void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
   constexpr auto mark_bytes = static_cast<std::int64_t>(byte_order_mark.size());
   if (lines.empty() || lines.front().offset != 0 || lines.front().bytes < mark_bytes) return;
@@ -85,10 +95,6 @@ void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
 }
 
 }  // namespace
-
-std::int64_t bytes_of_file(const std::filesystem::path& path) {
-  return InputFile(path).size();
-}
 
 std::vector<ByteRange> split_bytes(std::int64_t bytes, int parts) {
   if (parts < 1) throw InputError("parts", "is " + std::to_string(parts) + "; at least 1 is needed");
@@ -104,10 +110,10 @@ std::vector<ByteRange> split_bytes(std::int64_t bytes, int parts) {
   return ranges;
 }
 
-LineScan scan_lines(const std::filesystem::path& path, ByteRange range) {
-  const InputFile file(path);
+LineScan scan_lines(const InputFile& file, ByteRange range) {
   range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, file.size())};
   if (range.begin >= range.end) return {};
+  if (range.begin == 0) refuse_utf_16(file);
 
   LineCutter cutter(range);
   std::vector<char> block;
@@ -124,6 +130,10 @@ LineScan scan_lines(const std::filesystem::path& path, ByteRange range) {
   LineScan scan = cutter.finish(file.size());
   skip_byte_order_mark(file, scan.lines);
   return scan;
+}
+
+LineScan scan_lines(const InputFile& file) {
+  return scan_lines(file, {0, file.size()});
 }
 
 }  // namespace evenkeel

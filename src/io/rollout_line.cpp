@@ -18,14 +18,18 @@ simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
   return list;
 }
 
+void sort_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
+  std::ranges::sort(fields, {}, &KeyValue::first);
+  const auto twice = std::ranges::adjacent_find(fields, {}, &KeyValue::first);
+  if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
+}
+
 /// Fills `fields` with every key but the ones that make a rollout, sorted, and checks that none is there
 /// twice.
 void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   fields.clear();
   for (const auto [key, value] : line.object) fields.emplace_back(key, value);
-  std::ranges::sort(fields, {}, &KeyValue::first);
-  const auto twice = std::ranges::adjacent_find(fields, {}, &KeyValue::first);
-  if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
+  sort_unique(line, fields);
   std::erase_if(fields, [](const KeyValue& field) {
     return field.first == uid_key || field.first == prompt_key || field.first == response_key;
   });
@@ -40,6 +44,12 @@ void RolloutLine::assign(const JsonLine& line) {
   prompt_tokens = count_of(prompt);
   response_tokens = count_of(response);
   group = group_of(line);
+}
+
+void require_unique_keys(const JsonLine& line) {
+  std::vector<KeyValue> fields;
+  for (const auto [key, value] : line.object) fields.emplace_back(key, value);
+  sort_unique(line, fields);
 }
 
 std::uint64_t group_of(const JsonLine& line) {

@@ -33,6 +33,9 @@ struct RolloutLine {
   void assign(const JsonLine& line);
 };
 
+/// Throws InputError at the line when a key is there twice.
+void require_unique_keys(const JsonLine& line);
+
 /// The group that the line's uid stands for; see read_samples().
 [[nodiscard]] std::uint64_t group_of(const JsonLine& line);
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/io/input_file.hpp"
 #include "evenkeel/io/safetensors.hpp"
-#include "input_file.hpp"
 #include "safetensors_header.hpp"
 
 namespace evenkeel {

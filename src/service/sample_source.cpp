@@ -1,5 +1,8 @@
 #include "evenkeel/service/sample_source.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/service/config_file.hpp"
@@ -34,17 +37,32 @@ void require_path(const SourceConfig& config) {
   }
 }
 
+/// Every rank has the same number of samples, and throws or does not.
+std::unique_ptr<SampleSource> with_samples(const SourceConfig& config, std::unique_ptr<SampleSource> source) {
+  if (source->num_samples() > 0) return source;
+  throw InputError(config.path.string(), "has no samples", "Give a source with at least one sample");
+}
+
 }  // namespace
 
-std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config) {
+std::int64_t longest_sample(const Config& config) {
+  std::int64_t longest = config.micro_batch.max_tokens;
+  for (const auto& [name, profile] : config.profiles)
+    longest = std::max(longest, profile.micro_batch.max_tokens);
+  return longest;
+}
+
+std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config,
+                                          std::int64_t max_tokens) {
   require_equal_sources(comm, config);
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
-      return std::make_unique<JsonlSource>(comm, config.path);
+      return with_samples(config, std::make_unique<JsonlSource>(comm, config.path));
     case SourceKind::lengths:
       require_path(config);
-      return std::make_unique<LengthTableSource>(comm, config.path, config.seed);
+      return with_samples(config,
+                          std::make_unique<LengthTableSource>(comm, config.path, config.seed, max_tokens));
     case SourceKind::synthetic:
       return std::make_unique<SyntheticSource>(config.samples, config.seed);
     case SourceKind::embedded:

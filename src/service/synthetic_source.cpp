@@ -1,21 +1,15 @@
 #include "service/synthetic_source.hpp"
 
-#include <boost/mpi/collectives.hpp>
-#include <boost/serialization/vector.hpp>
+#include <mpi.h>
+
+#include <algorithm>
 #include <random>
+#include <type_traits>
 
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/narrow.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-
-namespace boost::serialization {
-
-template <class Archive>
-void serialize(Archive& archive, evenkeel::LengthRow& row, unsigned /*version*/) {
-  archive& row.prompt;
-  archive& row.response;
-  archive& row.group;
-}
-
-}  // namespace boost::serialization
+#include "evenkeel/mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {
@@ -31,6 +25,28 @@ void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_
   std::seed_seq seeds{seed >> 32, seed & 0xffffffff, static_cast<std::uint64_t>(sample)};
   std::mt19937_64 engine(seeds);
   for (std::int64_t& token : tokens) token = static_cast<std::int64_t>(engine() % vocabulary);
+}
+
+void broadcast_rows(const boost::mpi::communicator& comm, std::vector<LengthRow>& rows) {
+  static_assert(std::is_trivially_copyable_v<LengthRow>);
+  constexpr std::int64_t rows_at_once = std::int64_t{1} << 20;
+  std::int64_t count = std::ssize(rows);
+  check_mpi(MPI_Bcast(&count, 1, MPI_INT64_T, 0, MPI_Comm(comm)), "MPI_Bcast");
+  together(comm, [&] { rows.resize(static_cast<std::size_t>(count)); });
+  for (std::int64_t first = 0; first < count; first += rows_at_once) {
+    const std::int64_t bytes = std::min(rows_at_once, count - first) * std::int64_t{sizeof(LengthRow)};
+    check_mpi(MPI_Bcast(rows.data() + first, narrow<int>(bytes, "bytes of a length table"), MPI_BYTE, 0,
+                        MPI_Comm(comm)),
+              "MPI_Bcast");
+  }
+}
+
+[[noreturn]] void refuse_length(const std::string& path, std::int64_t sample, const LengthRow& row,
+                                std::int64_t max_tokens) {
+  throw LimitError(path,
+                   "sample " + std::to_string(sample) + " has " + std::to_string(row.prompt + row.response) +
+                       " tokens, above the cap of " + std::to_string(max_tokens) + " tokens",
+                   "Raise micro_batch.max_tokens, or shorten or drop the sample");
 }
 
 }  // namespace
@@ -50,18 +66,19 @@ RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const
 }
 
 LengthTableSource::LengthTableSource(const boost::mpi::communicator& comm, const std::filesystem::path& path,
-                                     std::uint64_t seed)
-    : seed_(seed) {
+                                     std::uint64_t seed, std::int64_t max_tokens)
+    : path_(path.string()), seed_(seed), max_tokens_(max_tokens) {
   together(comm, [&] {
-    if (comm.rank() == 0) rows_ = read_length_table(path);
+    if (comm.rank() == 0) rows_ = read_length_table(InputFile(path));
   });
-  boost::mpi::broadcast(comm, rows_, 0);
+  broadcast_rows(comm, rows_);
 }
 
 RaggedBatch LengthTableSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   for (const std::int64_t position : positions) {
     const LengthRow& row = rows_[static_cast<std::size_t>(position)];
+    if (row.prompt + row.response > max_tokens_) refuse_length(path_, position, row, max_tokens_);
     shapes.push_back({SampleId{position}, row.group, row.prompt, row.response});
   }
   RaggedBatch batch(std::move(shapes));

@@ -30,8 +30,9 @@ struct Rollout {
 };
 
 std::vector<Rollout> read_rollouts(const std::filesystem::path& path) {
-  const LineScan scan = scan_lines(path, {0, bytes_of_file(path)});
-  const RaggedBatch batch = read_samples(path, scan.lines, infer_schema(path, scan.lines));
+  const InputFile file(path);
+  const LineScan scan = scan_lines(file);
+  const RaggedBatch batch = read_samples(file, scan.lines, infer_schema(file, scan.lines));
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   std::vector<Rollout> rollouts;
   for (std::int64_t i = 0; i < batch.size(); ++i) {

@@ -177,8 +177,9 @@ TEST_F(Run, presets_hand_out_every_rollout_and_the_report_tells_of_broken_caps) 
 
 /// The hash of every token, computed from the rollouts themselves.
 std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts) {
-  const LineScan scan = scan_lines(rollouts, {0, bytes_of_file(rollouts)});
-  const RaggedBatch batch = read_samples(rollouts, scan.lines, infer_schema(rollouts, scan.lines));
+  const InputFile file(rollouts);
+  const LineScan scan = scan_lines(file);
+  const RaggedBatch batch = read_samples(file, scan.lines, infer_schema(file, scan.lines));
   const auto tokens = batch.at("input_ids").values<std::int64_t>();
   std::vector<std::int64_t> hashes;
   for (std::int64_t i = 0; i < batch.size(); ++i) {

@@ -27,7 +27,7 @@ const std::string two_rollouts =
 
 RaggedBatch read_all(const std::filesystem::path& path) {
   const std::vector<LineRef> lines = scan_whole(path).lines;
-  return read_samples(path, lines, infer_schema(path, lines));
+  return read_samples(InputFile(path), lines, infer_schema(InputFile(path), lines));
 }
 
 JsonlSchema schema_of(std::vector<FieldSpec> fields) {
@@ -42,7 +42,7 @@ ErrorReport reading_fails(const std::string& line, const std::vector<FieldSpec>&
   const TemporaryFile file("\n" + line + "\n", ".jsonl");
   const std::vector<LineRef> lines = scan_whole(file.path()).lines;
   ErrorReport report =
-      report_of<InputError>([&] { (void)read_samples(file.path(), lines, schema_of(fields)); });
+      report_of<InputError>([&] { (void)read_samples(InputFile(file.path()), lines, schema_of(fields)); });
   EXPECT_EQ(report.where, file.line(2)) << "the second line of the file";
   return report;
 }
@@ -70,7 +70,7 @@ TEST(ReadSamples, samples_come_in_the_order_that_was_asked_for) {
   std::vector<LineRef> lines = scan_whole(file.path()).lines;
   std::swap(lines[0], lines[1]);
   lines.push_back(lines[0]);
-  const RaggedBatch batch = read_samples(file.path(), lines, schema_of({}));
+  const RaggedBatch batch = read_samples(InputFile(file.path()), lines, schema_of({}));
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), ElementsAre(5, 6, 8, 9, 5, 6, 7, 5, 6, 8, 9));
   EXPECT_EQ(batch.samples()[0].id, SampleId{1});
 }
@@ -78,7 +78,7 @@ TEST(ReadSamples, samples_come_in_the_order_that_was_asked_for) {
 TEST(ReadSamples, no_lines_give_an_empty_batch_with_the_fields) {
   const TemporaryFile file("", ".jsonl");
   const RaggedBatch batch =
-      read_samples(file.path(), {}, schema_of({{"x", DType::int64, FieldKind::sample, {}}}));
+      read_samples(InputFile(file.path()), {}, schema_of({{"x", DType::int64, FieldKind::sample, {}}}));
   EXPECT_EQ(batch.size(), 0);
   EXPECT_EQ(batch.at("x").rows(), 0);
   EXPECT_EQ(batch.at("input_ids").rows(), 0);
@@ -156,6 +156,45 @@ TEST(ReadSamples, a_line_that_is_no_json_object_is_an_error) {
   EXPECT_EQ(reading_fails("3").message, "is 3; a JSON object is needed");
 }
 
+TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_column) {
+  EXPECT_EQ(reading_fails(rollout_with(R"("reward": NaN)")).message,
+            "field 'reward' holds NaN in column 55; JSON has no NaN and no Infinity");
+  EXPECT_EQ(reading_fails(rollout_with(R"("adv": [0.5, -Infinity])")).message,
+            "field 'adv' holds -Infinity in column 58; JSON has no NaN and no Infinity");
+  EXPECT_EQ(reading_fails(R"({"prompt_ids": [NaN], "response_ids": []})").message,
+            "field 'prompt_ids' holds NaN in column 17; JSON has no NaN and no Infinity");
+  EXPECT_EQ(reading_fails(rollout_with(R"("é": "NaN \" Infinity", "top": [[1, 2], [3, Infinity]])")).message,
+            "field 'top' holds Infinity in column 89; JSON has no NaN and no Infinity");
+  EXPECT_EQ(reading_fails("[1, NaN]").message, "holds NaN in column 5; JSON has no NaN and no Infinity");
+}
+
+TEST(ReadSamples, a_number_that_is_not_finite_is_refused_wherever_it_stands) {
+  for (const std::string word : {"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf", "+Infinity", "-nan"}) {
+    for (const std::string& value : {word, "[" + word + "]", R"({"deep": [{"er": )" + word + "}]}"}) {
+      EXPECT_THAT(reading_fails(rollout_with(R"("note": "a", "x": )" + value)).message,
+                  HasSubstr("field 'x' holds " + word + " in column"));
+    }
+  }
+  EXPECT_THAT(reading_fails(rollout_with(R"("x": nano)")).message, HasSubstr("not valid JSON"));
+}
+
+TEST(ReadSamples, words_for_such_numbers_may_be_in_texts_and_names) {
+  const TemporaryFile file(rollout_with(R"("NaN": 1, "note": "Infinity")"), ".jsonl");
+  EXPECT_EQ(read_all(file.path()).at("NaN").rows(), 1);
+}
+
+TEST(ReadSamples, one_list_over_several_lines_is_told_from_objects_a_line) {
+  const TemporaryFile file("[\n  {\"prompt_ids\": [1], \"response_ids\": [2]}\n]\n", ".jsonl");
+  const ErrorReport report = report_of<InputError>([&] { (void)read_all(file.path()); });
+  EXPECT_EQ(report.where, file.line(1));
+  EXPECT_THAT(report.hint, HasSubstr("one whole object a line"));
+}
+
+TEST(ReadSamples, utf_16_is_refused_by_name) {
+  const TemporaryFile file(std::string("\xff\xfe{\0}\0\n\0", 8), ".jsonl");
+  EXPECT_THAT(report_of<InputError>([&] { (void)read_all(file.path()); }).message, HasSubstr("UTF-16"));
+}
+
 TEST(ReadSamples, a_long_value_is_cut_short_in_the_message) {
   EXPECT_LT(reading_fails("\"" + std::string(5000, 'x') + "\"").message.size(), 120U);
 }
@@ -209,17 +248,18 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
 TEST(ReadSamples, a_schema_with_a_dtype_that_json_does_not_give_is_refused) {
   const TemporaryFile file("", ".jsonl");
   const ErrorReport report = report_of<InputError>([&] {
-    (void)read_samples(file.path(), {}, schema_of({{"x", DType::bfloat16, FieldKind::sample, {}}}));
+    (void)read_samples(InputFile(file.path()), {},
+                       schema_of({{"x", DType::bfloat16, FieldKind::sample, {}}}));
   });
   EXPECT_THAT(report.message, HasSubstr("bfloat16"));
 }
 
 TEST(ReadSamples, a_file_that_is_missing_or_has_shrunk_is_an_io_error) {
   const TemporaryFile missing;
-  EXPECT_THROW((void)read_samples(missing.path(), {}, {}), IoError);
+  EXPECT_THROW((void)read_samples(InputFile(missing.path()), {}, {}), IoError);
   const TemporaryFile shrunk("{}\n", ".jsonl");
   const std::vector<LineRef> lines{{0, 100, 0}};
-  EXPECT_THAT(report_of<IoError>([&] { (void)read_samples(shrunk.path(), lines, {}); }).message,
+  EXPECT_THAT(report_of<IoError>([&] { (void)read_samples(InputFile(shrunk.path()), lines, {}); }).message,
               HasSubstr("ends at byte 3"));
 }
 
@@ -262,7 +302,7 @@ RC_GTEST_PROP(ReadSamples, any_choice_of_lines_in_any_order_reads_those_samples,
       *rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, all.size()));
   std::vector<LineRef> lines;
   for (const std::size_t i : chosen) lines.push_back(all[i]);
-  const RaggedBatch batch = read_samples(file.path(), lines, schema_of({}));
+  const RaggedBatch batch = read_samples(InputFile(file.path()), lines, schema_of({}));
   const auto tokens = batch.at("input_ids").values<std::int64_t>();
   RC_ASSERT(std::ranges::equal(tokens, chosen, [](std::int64_t token, std::size_t line) {
     return token == static_cast<std::int64_t>(line);
@@ -273,7 +313,7 @@ RC_GTEST_PROP(ReadSamples, damaged_lines_are_refused_or_read_as_a_whole_batch, (
   std::string text = two_rollouts;
   for (int damage = *rc::gen::inRange(1, 4); damage > 0; --damage) {
     text[*rc::gen::inRange<std::size_t>(0, text.size())] =
-        *rc::gen::elementOf(std::string("\n\xff 019\"-.e,[]{}:tn"));
+        *rc::gen::elementOf(std::string("\n\xff 019\"-.e,[]{}:tnNaI\\"));
   }
   const TemporaryFile file(text, ".jsonl");
   try {

@@ -24,18 +24,23 @@ using Dimensions = std::vector<std::int64_t>;
 
 JsonlSchema infer(const std::string& text) {
   const TemporaryFile file(text, ".jsonl");
-  return infer_schema(file.path(), scan_whole(file.path()).lines);
+  return infer_schema(InputFile(file.path()), scan_whole(file.path()).lines);
 }
 
-/// The schema of one rollout of so many tokens that has this text after its lists, such as `"reward": 1`.
-JsonlSchema infer_fields(int prompt, int response, const std::string& fields) {
+JsonlSchema merged(const JsonlSchema& a, const JsonlSchema& b) {
+  return merge(a, b, "file.jsonl");
+}
+
+/// The schema of one rollout of so many tokens that has this text after its lists, such as `"reward": 1`, and
+/// stands in this line (0-based).
+JsonlSchema infer_fields(int prompt, int response, const std::string& fields, int line = 0) {
   const auto list = [](int count) {
     std::string text;
     for (int i = 0; i < count; ++i) text.append(i == 0 ? "[" : ",").append(std::to_string(i));
     return count == 0 ? "[]" : text + "]";
   };
-  return infer("{\"prompt_ids\": " + list(prompt) + ", \"response_ids\": " + list(response) +
-               (fields.empty() ? "" : ", " + fields) + "}\n");
+  return infer(std::string(static_cast<std::size_t>(line), '\n') + "{\"prompt_ids\": " + list(prompt) +
+               ", \"response_ids\": " + list(response) + (fields.empty() ? "" : ", " + fields) + "}\n");
 }
 
 ErrorReport inferring_fails(const std::string& text) {
@@ -77,10 +82,10 @@ TEST(InferSchema, with_an_empty_prompt_the_kind_stays_open_until_another_line_de
   const JsonlSchema open = infer_fields(0, 2, R"("x": [1, 2])");
   EXPECT_THAT(open.kind_open, ElementsAre("x"));
   EXPECT_EQ(open.fields.at(0).kind, FieldKind::token);
-  const JsonlSchema decided = merge(open, infer_fields(1, 2, R"("x": [1, 2])"));
+  const JsonlSchema decided = merged(open, infer_fields(1, 2, R"("x": [1, 2])"));
   EXPECT_THAT(decided.kind_open, IsEmpty());
   EXPECT_EQ(decided.fields.at(0).kind, FieldKind::response_token);
-  EXPECT_EQ(merge(open, infer_fields(1, 2, R"("x": [1, 2, 3])")).fields.at(0).kind, FieldKind::token);
+  EXPECT_EQ(merged(open, infer_fields(1, 2, R"("x": [1, 2, 3])")).fields.at(0).kind, FieldKind::token);
 }
 
 TEST(InferSchema, with_an_empty_response_the_elements_stay_open_until_another_line_decides) {
@@ -88,7 +93,7 @@ TEST(InferSchema, with_an_empty_response_the_elements_stay_open_until_another_li
   EXPECT_THAT(open.element_open, ElementsAre("x"));
   EXPECT_EQ(open.fields.at(0).kind, FieldKind::response_token);
   EXPECT_EQ(open.fields.at(0).dtype, DType::float32);
-  const JsonlSchema decided = merge(open, infer_fields(0, 1, R"("x": [[true, false]])"));
+  const JsonlSchema decided = merged(open, infer_fields(0, 1, R"("x": [[true, false]])"));
   EXPECT_EQ(decided.fields.at(0), (FieldSpec{"x", DType::boolean, FieldKind::response_token, {2}}));
   EXPECT_THAT(decided.element_open, IsEmpty());
 }
@@ -99,7 +104,13 @@ TEST(InferSchema, values_that_are_no_numbers_are_ignored_by_name) {
                                           R"("tags": ["a"], "chat": [{"role": "user"}], "tools": [], )"
                                           R"("input_ids": [0, 0])");
   EXPECT_THAT(schema.fields, IsEmpty());
-  EXPECT_THAT(schema.ignored, ElementsAre("chat", "extra", "input_ids", "none", "tags", "text", "tools"));
+  EXPECT_EQ(ignored_fields(schema),
+            "'chat' (objects), 'extra' (objects), 'input_ids' (made of prompt_ids and response_ids), "
+            "'none' (null), 'tags' (text), 'text' (text), 'tools' (empty lists)");
+  EXPECT_EQ(ignored_fields(merged(schema, infer_fields(1, 1, R"("text": null)", 1))),
+            "'chat' (objects), 'extra' (objects), 'input_ids' (made of prompt_ids and response_ids), "
+            "'none' (null), 'tags' (text), 'text' (text, null), 'tools' (empty lists)");
+  EXPECT_EQ(ignored_fields(infer_fields(1, 1, R"("x": 1)")), "");
 }
 
 TEST(InferSchema, integers_in_one_line_and_reals_in_the_next_make_float32) {
@@ -111,8 +122,8 @@ TEST(InferSchema, integers_in_one_line_and_reals_in_the_next_make_float32) {
 
 TEST(InferSchema, an_error_names_the_file_and_the_line_counted_from_one) {
   const TemporaryFile file("\n{\"prompt_ids\": [1], \"response_ids\": [2], \"x\": [1, 2, 3]}\n", ".jsonl");
-  const ErrorReport report =
-      report_of<InputError>([&] { (void)infer_schema(file.path(), scan_whole(file.path()).lines); });
+  const ErrorReport report = report_of<InputError>(
+      [&] { (void)infer_schema(InputFile(file.path()), scan_whole(file.path()).lines); });
   EXPECT_EQ(report.where, file.line(2));
   EXPECT_EQ(report.message, "field 'x' has 3 rows; the sample has 2 tokens, 1 of them in the response");
 }
@@ -122,8 +133,8 @@ TEST(InferSchema, a_field_missing_in_a_later_line_is_an_error_there) {
       "{\"prompt_ids\": [1], \"response_ids\": [2], \"reward\": 1}\n"
       "{\"prompt_ids\": [1], \"response_ids\": [2]}\n",
       ".jsonl");
-  const ErrorReport report =
-      report_of<InputError>([&] { (void)infer_schema(file.path(), scan_whole(file.path()).lines); });
+  const ErrorReport report = report_of<InputError>(
+      [&] { (void)infer_schema(InputFile(file.path()), scan_whole(file.path()).lines); });
   EXPECT_EQ(report.where, file.line(2));
   EXPECT_THAT(report.message, HasSubstr("'reward'"));
 }
@@ -140,40 +151,59 @@ TEST(InferSchema, uneven_or_mixed_lists_are_errors) {
   EXPECT_THAT(inferring_fails(line("[true, 1]")).message, HasSubstr("mixes booleans"));
 }
 
-TEST(MergeSchemas, clashes_are_errors_that_name_the_field) {
+TEST(MergeSchemas, clashes_are_errors_that_name_the_field_and_both_lines) {
   const auto clash = [](const JsonlSchema& a, const JsonlSchema& b) {
-    const std::string forward = report_of<InputError>([&] { (void)merge(a, b); }).message;
-    EXPECT_EQ(forward, report_of<InputError>([&] { (void)merge(b, a); }).message);
-    return forward;
+    const ErrorReport forward = report_of<InputError>([&] { (void)merged(a, b); });
+    EXPECT_EQ(forward, report_of<InputError>([&] { (void)merged(b, a); }));
+    EXPECT_EQ(forward.where, "file.jsonl:9") << "the later line";
+    return forward.message;
   };
-  const JsonlSchema scalar = infer_fields(1, 2, R"("x": 1)");
-  const JsonlSchema list = infer_fields(1, 2, R"("x": [1, 2])");
-  const JsonlSchema either = infer_fields(0, 2, R"("x": [1, 2])");
-  const JsonlSchema pairs = infer_fields(1, 2, R"("x": [[1, 2], [3, 4]])");
-  const JsonlSchema text = infer_fields(1, 2, R"("x": "one")");
-  const JsonlSchema flags = infer_fields(1, 2, R"("x": [true, false])");
+  const JsonlSchema scalar = infer_fields(1, 2, R"("x": 1)", 3);
+  const JsonlSchema list = infer_fields(1, 2, R"("x": [1, 2])", 8);
+  const JsonlSchema either = infer_fields(0, 2, R"("x": [1, 2])", 8);
+  const JsonlSchema pairs = infer_fields(1, 2, R"("x": [[1, 2], [3, 4]])", 4);
+  const JsonlSchema text = infer_fields(1, 2, R"("x": "one")", 5);
+  const JsonlSchema flags = infer_fields(1, 2, R"("x": [true, false])", 6);
   EXPECT_EQ(clash(scalar, list),
-            "field 'x' is a response_token field in some samples and a sample field in others");
-  EXPECT_THAT(clash(scalar, either), HasSubstr("sample field"));
-  EXPECT_EQ(clash(pairs, list), "field 'x' has rows of shape [] in some samples and [2] in others");
-  EXPECT_THAT(clash(flags, list), HasSubstr("boolean in some samples"));
-  EXPECT_THAT(clash(text, list), HasSubstr("'x' holds numbers in some samples"));
-  EXPECT_THAT(clash(infer_fields(1, 1, ""), scalar), HasSubstr("'x' holds numbers in some samples"));
+            "field 'x' is a response_token field in line 9 and is a sample field in line 4");
+  EXPECT_EQ(clash(scalar, either), "field 'x' is a token field in line 9 and is a sample field in line 4");
+  EXPECT_EQ(clash(pairs, list),
+            "field 'x' has rows of shape [] in line 9 and has rows of shape [2] in line 5");
+  EXPECT_EQ(clash(flags, list), "field 'x' is boolean in line 7 and is a number in line 9");
+  EXPECT_EQ(clash(text, list),
+            "field 'x' holds numbers in line 9 and is missing, empty or not a number in line 6");
+  EXPECT_EQ(clash(infer_fields(1, 1, "", 8), scalar),
+            "field 'x' holds numbers in line 4 and is missing, empty or not a number in line 9");
+}
+
+TEST(MergeSchemas, a_clash_names_the_lines_that_decided) {
+  // Line 2 leaves the kind open, line 3 decides it; line 4 is the first that is real.
+  JsonlSchema schema = infer_fields(0, 2, R"("x": [1, 2])", 1);
+  schema = merged(infer_fields(1, 2, R"("x": [1, 2])", 2), schema);
+  schema = merged(infer_fields(1, 2, R"("x": [1, 2.5])", 3), schema);
+  schema = merged(infer_fields(1, 2, R"("x": [1.5, 2])", 4), schema);
+  EXPECT_EQ(schema.first_line, 1);
+  EXPECT_THAT(schema.origins, ElementsAre(FieldOrigin{2, 1, 3}));
 }
 
 /// Schemas of single rollouts that differ in field x in every way, and a few that differ elsewhere.
 std::vector<JsonlSchema> all_forms() {
+  int line = 0;
+  const auto next = [&](int prompt, int response, const std::string& fields) {
+    line = (line + 3) % 5;
+    return infer_fields(prompt, response, fields, line);
+  };
   std::vector<JsonlSchema> forms{JsonlSchema{},
-                                 infer_fields(2, 0, R"("x": [])"),
-                                 infer_fields(0, 0, R"("x": [])"),
-                                 infer_fields(1, 2, R"("x": [0.5, 1], "note": "a")"),
-                                 infer_fields(0, 2, R"("x": [1, 2], "tags": [])"),
-                                 infer_fields(1, 2, R"("x": [1, 2], "y": 2)")};
+                                 next(2, 0, R"("x": [])"),
+                                 next(0, 0, R"("x": [])"),
+                                 next(1, 2, R"("x": [0.5, 1], "note": "a")"),
+                                 next(0, 2, R"("x": [1, 2], "tags": [])"),
+                                 next(1, 2, R"("x": [1, 2], "y": 2)")};
   for (const std::string value : {"1", "1.5", "true", "\"text\""})
-    forms.push_back(infer_fields(1, 2, "\"x\": " + value));
+    forms.push_back(next(1, 2, "\"x\": " + value));
   for (const std::string value : {"[1, 2]", "[0.5, 2]", "[true, false]", "[[1], [2]]", "[[], []]"}) {
     for (const auto& [prompt, response] : {std::pair{0, 2}, std::pair{1, 2}, std::pair{1, 1}}) {
-      forms.push_back(infer_fields(prompt, response, "\"x\": " + value));
+      forms.push_back(next(prompt, response, "\"x\": " + value));
     }
   }
   return forms;
@@ -184,7 +214,7 @@ std::optional<JsonlSchema> try_merge(const std::optional<JsonlSchema>& a,
                                      const std::optional<JsonlSchema>& b) {
   if (!a || !b) return std::nullopt;
   try {
-    return merge(*a, *b);
+    return merged(*a, *b);
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -203,9 +233,9 @@ TEST(MergeSchemas, any_order_and_grouping_gives_the_same) {
 
 TEST(MergeSchemas, merging_with_itself_or_nothing_changes_nothing) {
   for (const JsonlSchema& a : all_forms()) {
-    EXPECT_EQ(merge(a, a), a);
-    EXPECT_EQ(merge(a, JsonlSchema{}), a);
-    EXPECT_EQ(merge(JsonlSchema{}, a), a);
+    EXPECT_EQ(merged(a, a), a);
+    EXPECT_EQ(merged(a, JsonlSchema{}), a);
+    EXPECT_EQ(merged(JsonlSchema{}, a), a);
   }
 }
 

@@ -23,7 +23,7 @@ using testing_support::TemporaryFile;
 
 RaggedBatch read_back(const std::filesystem::path& path) {
   const std::vector<LineRef> lines = scan_whole(path).lines;
-  return read_samples(path, lines, infer_schema(path, lines));
+  return read_samples(InputFile(path), lines, infer_schema(InputFile(path), lines));
 }
 
 /// One sample of a prompt token 5 and the response tokens 6 and 7.

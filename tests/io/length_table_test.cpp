@@ -1,5 +1,7 @@
 #include "evenkeel/io/length_table.hpp"
 
+#include <rapidcheck/gtest.h>
+
 #include "evenkeel/base/hash.hpp"
 #include "io/temporary_file.hpp"
 
@@ -14,13 +16,13 @@ using testing_support::TemporaryFile;
 
 std::vector<LengthRow> read(const std::string& text, const std::string& ending) {
   const TemporaryFile file(text, ending);
-  return read_length_table(file.path());
+  return read_length_table(InputFile(file.path()));
 }
 
 /// What reading this file throws; the error must be at this line.
 ErrorReport reading_fails(const std::string& text, const std::string& ending, int line) {
   const TemporaryFile file(text, ending);
-  ErrorReport report = report_of<InputError>([&] { (void)read_length_table(file.path()); });
+  ErrorReport report = report_of<InputError>([&] { (void)read_length_table(InputFile(file.path())); });
   EXPECT_EQ(report.where, file.line(line));
   return report;
 }
@@ -71,9 +73,75 @@ TEST(LengthTable, a_csv_without_the_columns_is_an_error_that_lists_them) {
   EXPECT_THAT(report.hint, HasSubstr("prompt_length and response_length, or length"));
 }
 
+TEST(LengthTable, a_column_or_key_that_is_there_twice_is_an_error) {
+  EXPECT_EQ(reading_fails("length,uid,length\n1,a,2\n", ".csv", 1).message, "has the column 'length' twice");
+  EXPECT_EQ(reading_fails("length,note,note\n1,a,2\n", ".csv", 1).message, "has the column 'note' twice");
+  EXPECT_EQ(reading_fails("{\"length\": 1, \"length\": 2}\n", ".jsonl", 1).message,
+            "has the key 'length' twice");
+  EXPECT_THAT(read("length,,\n1,,\n", ".csv"), ElementsAre(LengthRow{0, 1, mix_64(1)}))
+      << "spreadsheets write columns without any content";
+}
+
+TEST(LengthTable, a_value_that_runs_over_several_lines_is_an_error_on_its_first) {
+  EXPECT_THAT(reading_fails("length,uid\n1,a\n5,\"b\nc\"\n", ".csv", 3).message,
+              HasSubstr("ends inside a quoted value"));
+  EXPECT_THAT(reading_fails("uid,length\n\"b\n\nc\",4\n", ".csv", 2).message,
+              HasSubstr("ends inside a quoted value"));
+  EXPECT_THAT(reading_fails("length,\"a\nb\"\n1,2\n", ".csv", 1).message,
+              HasSubstr("ends inside a quoted value"));
+}
+
+TEST(LengthTable, quotation_marks_enclose_whole_values) {
+  EXPECT_EQ(reading_fails("length\n\"12\"3\n", ".csv", 2).message, "has '3' behind the quoted value '12'");
+  EXPECT_THAT(reading_fails("length\n1\"2\"\n", ".csv", 2).message, HasSubstr("length is '1\"2\"'"));
+  EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(LengthRow{0, 7, mix_64(1)}));
+}
+
+TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
+  for (const std::string header :
+       {"prompt_length;response_length\n1;2\n", "uid\tlength\na\t2\n", "length\r1\r2"}) {
+    EXPECT_THAT(reading_fails(header, ".csv", 1).hint, HasSubstr("by commas"));
+  }
+}
+
+TEST(LengthTable, length_beside_its_parts_must_be_their_sum) {
+  EXPECT_THAT(read("length,prompt_length,response_length\n5,2,3\n", ".csv"),
+              ElementsAre(LengthRow{2, 3, mix_64(1)}));
+  EXPECT_EQ(reading_fails("length,prompt_length,response_length\n5,2,4\n", ".csv", 2).message,
+            "length is 5, but prompt_length and response_length are 2 and 4");
+  EXPECT_EQ(
+      reading_fails("{\"length\": 5, \"prompt_length\": 2, \"response_length\": 4}", ".jsonl", 1).message,
+      "length is 5, but prompt_length and response_length are 2 and 4");
+  EXPECT_THAT(reading_fails("prompt_length,length\n2,5\n", ".csv", 1).message, HasSubstr("has the columns"));
+  EXPECT_EQ(reading_fails("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
+            "has one of prompt_length and response_length");
+}
+
+TEST(LengthTable, lengths_that_cannot_be_added_up_are_an_error) {
+  std::string text = "length\n";
+  for (int i = 0; i < (1 << 22) + 1; ++i) text += "1099511627776\n";
+  const TemporaryFile file(text, ".csv");
+  EXPECT_THAT(report_of<InputError>([&] { (void)read_length_table(InputFile(file.path())); }).message,
+              HasSubstr("2^62"));
+}
+
+TEST(LengthTable, what_pandas_writes_is_read_or_refused_with_its_value) {
+  EXPECT_THAT(read(",prompt_length,response_length\n0,3,4\n1,5,6\n", ".csv"),
+              ElementsAre(LengthRow{3, 4, mix_64(1)}, LengthRow{5, 6, mix_64(2)}))
+      << "to_csv() with its index";
+  EXPECT_EQ(reading_fails("length\n3.0\n\"\"\n", ".csv", 2).message,
+            "length is '3.0'; a length is an integer from 0 to 1099511627776")
+      << "a column with gaps";
+  EXPECT_THAT(read("{\"prompt_length\":3,\"response_length\":4,\"uid\":null}\n", ".jsonl"),
+              ElementsAre(LengthRow{3, 4, mix_64(0)}))
+      << "to_json(lines=True)";
+  EXPECT_THAT(reading_fails("{\"length\": NaN}\n", ".jsonl", 1).message, HasSubstr("'length' holds NaN"));
+}
+
 TEST(LengthTable, an_empty_csv_is_an_error) {
   const TemporaryFile file("\n", ".csv");
-  EXPECT_EQ(report_of<InputError>([&] { (void)read_length_table(file.path()); }).message, "is empty");
+  EXPECT_EQ(report_of<InputError>([&] { (void)read_length_table(InputFile(file.path())); }).message,
+            "is empty");
 }
 
 TEST(LengthTable, a_row_with_other_columns_than_the_header_is_an_error) {
@@ -95,17 +163,30 @@ TEST(LengthTable, a_length_that_is_none_is_an_error_with_its_value) {
 }
 
 TEST(LengthTable, a_jsonl_line_without_lengths_is_an_error) {
-  EXPECT_EQ(reading_fails("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message, "tells no length");
+  EXPECT_EQ(reading_fails("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "tells no length");
+  EXPECT_EQ(reading_fails("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
+            "has one of prompt_length and response_length");
   EXPECT_EQ(reading_fails("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");
   EXPECT_THAT(reading_fails("{\"length\": 1,}\n", ".jsonl", 1).message, HasSubstr("not valid JSON"));
 }
 
+RC_GTEST_PROP(LengthTable, any_text_is_read_or_refused_at_a_place_in_the_file, ()) {
+  const auto text = *rc::gen::container<std::string>(
+      rc::gen::elementOf(std::string("\"\"\",,,,\n\n\n\r\t ;0123456789-x\xef\xff")));
+  const TemporaryFile file("length,uid" + text, ".csv");
+  try {
+    for (const LengthRow& row : read_length_table(InputFile(file.path()))) RC_ASSERT(row.response >= 0);
+  } catch (const InputError& error) {
+    RC_ASSERT(error.report().where.starts_with(file.path().string()));
+  }
+}
+
 TEST(LengthTable, another_ending_or_a_missing_file_is_an_error) {
   const TemporaryFile file("length\n1\n", ".txt");
-  EXPECT_THAT(report_of<InputError>([&] { (void)read_length_table(file.path()); }).message,
+  EXPECT_THAT(report_of<InputError>([&] { (void)read_length_table(InputFile(file.path())); }).message,
               HasSubstr("'.txt'"));
   const TemporaryFile missing(".csv");
-  EXPECT_THROW((void)read_length_table(missing.path()), IoError);
+  EXPECT_THROW((void)read_length_table(InputFile(missing.path())), IoError);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <sys/stat.h>
 
 #include <numeric>
 
@@ -25,7 +24,7 @@ constexpr std::int64_t mebibyte = 1 << 20;
 LineScan scan_ranges(const std::filesystem::path& path, const std::vector<ByteRange>& ranges) {
   LineScan all;
   for (const ByteRange& range : ranges) {
-    const LineScan part = scan_lines(path, range);
+    const LineScan part = scan_lines(InputFile(path), range);
     for (LineRef line : part.lines) {
       line.number += all.newlines;
       all.lines.push_back(line);
@@ -71,25 +70,25 @@ TEST(ScanLines, an_empty_file_has_no_lines) {
 TEST(ScanLines, a_byte_order_mark_belongs_to_no_line) {
   const TemporaryFile file("\xef\xbb\xbf{}\n[]\n", ".txt");
   EXPECT_THAT(scan_whole(file.path()).lines, ElementsAre(LineRef{3, 2, 0}, LineRef{6, 2, 1}));
-  EXPECT_THAT(scan_lines(file.path(), {0, 1}).lines, ElementsAre(LineRef{3, 2, 0}));
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {0, 1}).lines, ElementsAre(LineRef{3, 2, 0}));
   const TemporaryFile only_mark("\xef\xbb\xbf\nx", ".txt");
   EXPECT_THAT(scan_whole(only_mark.path()).lines, ElementsAre(LineRef{4, 1, 1}));
 }
 
 TEST(ScanLines, a_line_belongs_to_the_range_of_its_first_byte) {
   const TemporaryFile file("abc\ndef\n", ".txt");
-  EXPECT_THAT(scan_lines(file.path(), {0, 1}).lines, ElementsAre(LineRef{0, 3, 0}));
-  EXPECT_THAT(scan_lines(file.path(), {1, 4}).lines, IsEmpty());
-  EXPECT_THAT(scan_lines(file.path(), {4, 5}).lines, ElementsAre(LineRef{4, 3, 0}));
-  EXPECT_THAT(scan_lines(file.path(), {3, 8}).lines, ElementsAre(LineRef{4, 3, 0}));
-  EXPECT_THAT(scan_lines(file.path(), {5, 8}).lines, IsEmpty());
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {0, 1}).lines, ElementsAre(LineRef{0, 3, 0}));
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {1, 4}).lines, IsEmpty());
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {4, 5}).lines, ElementsAre(LineRef{4, 3, 0}));
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {3, 8}).lines, ElementsAre(LineRef{4, 3, 0}));
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {5, 8}).lines, IsEmpty());
 }
 
 TEST(ScanLines, a_range_is_cut_to_the_file) {
   const TemporaryFile file("a\nb\n", ".txt");
-  EXPECT_EQ(scan_lines(file.path(), {0, 1000}).newlines, 2);
-  EXPECT_EQ(scan_lines(file.path(), {1000, 2000}).newlines, 0);
-  EXPECT_EQ(scan_lines(file.path(), {2, 2}).newlines, 0);
+  EXPECT_EQ(scan_lines(InputFile(file.path()), {0, 1000}).newlines, 2);
+  EXPECT_EQ(scan_lines(InputFile(file.path()), {1000, 2000}).newlines, 0);
+  EXPECT_EQ(scan_lines(InputFile(file.path()), {2, 2}).newlines, 0);
 }
 
 TEST(ScanLines, a_line_end_may_be_split_between_blocks) {
@@ -103,8 +102,9 @@ TEST(ScanLines, a_line_end_may_be_split_between_blocks) {
 
 TEST(ScanLines, the_last_line_may_run_far_past_the_range) {
   const TemporaryFile file("a\n" + std::string(300000, 'b') + "\nc\n", ".txt");
-  EXPECT_THAT(scan_lines(file.path(), {0, 3}).lines, ElementsAre(LineRef{0, 1, 0}, LineRef{2, 300000, 1}));
-  EXPECT_THAT(scan_lines(file.path(), {3, 200000}).lines, IsEmpty());
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {0, 3}).lines,
+              ElementsAre(LineRef{0, 1, 0}, LineRef{2, 300000, 1}));
+  EXPECT_THAT(scan_lines(InputFile(file.path()), {3, 200000}).lines, IsEmpty());
 }
 
 RC_GTEST_PROP(ScanLines, ranges_together_give_what_the_whole_gives, ()) {
@@ -151,41 +151,10 @@ TEST(ScanLines, ranges_of_a_large_file_give_what_the_whole_gives) {
   const TemporaryFile file(text, ".txt");
   const LineScan whole = scan_whole(file.path());
   for (const int parts : {2, 3, 7, 64}) {
-    const LineScan cut = scan_ranges(file.path(), split_bytes(bytes_of_file(file.path()), parts));
+    const LineScan cut = scan_ranges(file.path(), split_bytes(InputFile(file.path()).size(), parts));
     EXPECT_EQ(cut.lines, whole.lines) << parts << " parts";
     EXPECT_EQ(cut.newlines, whole.newlines) << parts << " parts";
   }
-}
-
-TEST(FileSize, counts_bytes) {
-  EXPECT_EQ(bytes_of_file(TemporaryFile("", ".txt").path()), 0);
-  EXPECT_EQ(bytes_of_file(TemporaryFile("abc\n", ".txt").path()), 4);
-}
-
-TEST(FileSize, a_missing_file_is_an_error_with_its_path_and_the_reason) {
-  const TemporaryFile file;
-  const ErrorReport report = report_of<IoError>([&] { (void)bytes_of_file(file.path()); });
-  EXPECT_EQ(report.where, file.path().string());
-  EXPECT_THAT(report.message, HasSubstr("No such file"));
-}
-
-TEST(FileSize, a_folder_is_an_error) {
-  const ErrorReport report = report_of<IoError>([] { (void)bytes_of_file(testing::TempDir()); });
-  EXPECT_THAT(report.message, HasSubstr("folder"));
-}
-
-TEST(FileSize, a_pipe_is_an_error_and_does_not_block) {
-  const TemporaryFile file;
-  ASSERT_EQ(::mkfifo(file.path().c_str(), 0600), 0);
-  const ErrorReport report = report_of<IoError>([&] { (void)bytes_of_file(file.path()); });
-  EXPECT_THAT(report.message, HasSubstr("regular file"));
-}
-
-TEST(FileSize, an_unreadable_file_is_an_error) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
-  const TemporaryFile file("secret", ".txt");
-  std::filesystem::permissions(file.path(), std::filesystem::perms::none);
-  EXPECT_THROW((void)bytes_of_file(file.path()), IoError);
 }
 
 TEST(SplitBytes, longer_ranges_come_first) {

@@ -168,7 +168,8 @@ TEST(Synthetic, survives_a_trip_through_jsonl) {
   const TemporaryFile file(".jsonl");
   write_jsonl(file.path(), batch);
   const std::vector<LineRef> lines = scan_whole(file.path()).lines;
-  const RaggedBatch read = read_samples(file.path(), lines, infer_schema(file.path(), lines));
+  const RaggedBatch read =
+      read_samples(InputFile(file.path()), lines, infer_schema(InputFile(file.path()), lines));
   EXPECT_TRUE(std::ranges::equal(read.samples(), batch.samples()));
   for (const Column& column : batch.fields())
     EXPECT_EQ(read.at(column.spec().name), column) << column.spec().name;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/io/input_file.hpp"
 #include "evenkeel/io/lines.hpp"
 
 namespace evenkeel::testing_support {
@@ -47,7 +48,7 @@ class TemporaryFile {
 };
 
 inline LineScan scan_whole(const std::filesystem::path& path) {
-  return scan_lines(path, {0, bytes_of_file(path)});
+  return scan_lines(InputFile(path));
 }
 
 /// The report of the error of type E that `act` throws; fails the test when it throws none.

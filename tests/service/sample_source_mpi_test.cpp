@@ -1,9 +1,12 @@
 #include "evenkeel/service/sample_source.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/mpi/collectives.hpp>
 #include <boost/serialization/vector.hpp>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "evenkeel/base/error.hpp"
@@ -91,6 +94,190 @@ TEST(JsonlSource, lines_whose_fields_clash_are_everybodys_error_wherever_they_ar
     config.path = file.path();
     EXPECT_THROW((void)open_source(world, config), InputError);
   }
+}
+
+/// What opening a JSONL file throws, the same on every rank: the path may be another on each.
+template <typename E>
+ErrorReport opening_fails(const std::filesystem::path& path, std::int64_t max_tokens = any_length,
+                          SourceKind kind = SourceKind::jsonl) {
+  SourceConfig config;
+  config.kind = kind;
+  config.path = path;
+  try {
+    (void)open_source(boost::mpi::communicator(), config, max_tokens);
+  } catch (const E& error) {
+    return error.report();
+  }
+  ADD_FAILURE() << "an error was expected";
+  return {};
+}
+
+std::string rollouts(std::int64_t count) {
+  std::string text;
+  for (std::int64_t i = 0; i < count; ++i) text += rollout(i);
+  return text;
+}
+
+/// The ranks that tests single out.
+std::vector<int> first_middle_and_last() {
+  const int last = boost::mpi::communicator().size() - 1;
+  return {0, last / 2, last};
+}
+
+/// A copy of a file for every rank, with what this rank's own is to hold.
+class CopyOfEachRank {
+ public:
+  explicit CopyOfEachRank(const std::string& text) : path_(scratch_ / "rollouts.jsonl") {
+    write_text(path_, text);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  ScratchFolder scratch_;
+  std::filesystem::path path_;
+};
+
+TEST(JsonlSource, copies_with_equal_bytes_are_one_source) {
+  const boost::mpi::communicator world;
+  // Larger than what is sampled, so that the whole is compared in several blocks.
+  const CopyOfEachRank copy(rollouts(40) + std::string(3 << 20, '\n') + rollouts(1));
+  SourceConfig config;
+  config.kind = SourceKind::jsonl;
+  config.path = copy.path();
+  const auto source = open_source(world, config);
+  EXPECT_EQ(source->num_samples(), 41);
+  EXPECT_EQ(source->read(all_positions(*source)).samples()[40].id, SampleId{40 + (3 << 20)});
+}
+
+TEST(JsonlSource, a_copy_of_another_size_is_refused_with_both_sizes) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;
+  for (const int stale : first_middle_and_last()) {
+    const CopyOfEachRank copy(rollouts(world.rank() == stale ? 200 : 300));
+    const ErrorReport report = opening_fails<IoError>(copy.path());
+    EXPECT_EQ(report.where, copy.path());
+    const auto bytes = [&](int rank) {
+      return std::to_string(rollouts(rank == stale ? 200 : 300).size()) + " bytes on rank " +
+             std::to_string(rank);
+    };
+    EXPECT_EQ(report.message, "has " + bytes(0) + " and " + bytes(std::max(stale, 1)));
+  }
+}
+
+TEST(JsonlSource, a_copy_of_equal_size_with_other_content_is_refused_wherever_it_differs) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;
+  for (const int stale : first_middle_and_last()) {
+    // The second byte of the file, and one in the midst of a large file that no sample shows.
+    for (const std::string& blank : {std::string(), std::string(static_cast<std::size_t>(8) << 20, ' ')}) {
+      std::string text = rollout(0) + blank + rollout(1) + blank;
+      if (world.rank() == stale) text.replace(text.rfind("[10,11]"), 7, "[10,12]");
+      const CopyOfEachRank copy(text);
+      const ErrorReport report = opening_fails<IoError>(copy.path());
+      EXPECT_EQ(report.message, "has other content on rank " + std::to_string(std::max(stale, 1)) +
+                                    " than on rank 0, in as many bytes (" + std::to_string(text.size()) +
+                                    ")");
+    }
+  }
+}
+
+TEST(JsonlSource, a_file_that_takes_the_name_in_mid_run_is_not_read) {
+  const boost::mpi::communicator world;
+  const SharedFile file("rollouts.jsonl", rollouts(12));
+  const SharedFile newer("newer.jsonl", rollouts(9) + rollouts(9));
+  SourceConfig config;
+  config.kind = SourceKind::jsonl;
+  config.path = file.path();
+  const auto source = open_source(world, config);
+  const RaggedBatch before = source->read(all_positions(*source));
+  world.barrier();
+  if (world.rank() == 0) std::filesystem::rename(newer.path(), file.path());
+  world.barrier();
+  const RaggedBatch after = source->read(all_positions(*source));
+  EXPECT_EQ(after.at("input_ids"), before.at("input_ids"));
+}
+
+TEST(JsonlSource, a_file_that_grows_in_mid_run_is_an_error_at_the_next_read) {
+  const boost::mpi::communicator world;
+  const SharedFile file("rollouts.jsonl", rollouts(12));
+  SourceConfig config;
+  config.kind = SourceKind::jsonl;
+  config.path = file.path();
+  const auto source = open_source(world, config);
+  world.barrier();
+  if (world.rank() == 0) std::ofstream(file.path(), std::ios::app) << rollout(12);
+  world.barrier();
+  EXPECT_THROW((void)source->read(all_positions(*source)), IoError);
+}
+
+TEST(JsonlSource, a_clash_of_fields_names_the_file_and_a_line_of_either_side) {
+  std::string text = rollouts(22) + R"({"prompt_ids":[1],"response_ids":[2]})" + "\n";
+  const SharedFile file("rollouts.jsonl", text);
+  const ErrorReport report = opening_fails<InputError>(file.path());
+  EXPECT_EQ(report.where, file.path().string() + ":23");
+  EXPECT_THAT(report.message,
+              testing::ContainsRegex("'reward' holds numbers in line [0-9]+ and is missing, empty or not a "
+                                     "number in line 23"));
+}
+
+TEST(JsonlSource, an_empty_file_is_refused_by_name) {
+  for (const std::string text : {"", "\n \n"}) {
+    const SharedFile file("rollouts.jsonl", text);
+    const ErrorReport report = opening_fails<InputError>(file.path());
+    EXPECT_EQ(report.where, file.path());
+    EXPECT_EQ(report.message, "has no samples");
+  }
+  const SharedFile table("lengths.csv", "length\n");
+  EXPECT_EQ(opening_fails<InputError>(table.path(), any_length, SourceKind::lengths).where, table.path());
+}
+
+TEST(JsonlSource, says_which_fields_it_leaves_out_whichever_rank_sees_them) {
+  const boost::mpi::communicator world;
+  std::string text = rollouts(9);
+  text += R"({"prompt_ids":[1],"response_ids":[2],"reward":1,"note":"a","chat":null})"
+          "\n";
+  const SharedFile file("rollouts.jsonl", text);
+  SourceConfig config;
+  config.kind = SourceKind::jsonl;
+  config.path = file.path();
+  EXPECT_EQ(open_source(world, config)->left_out(), "'chat' (null), 'note' (text)");
+}
+
+TEST(LengthTableSource, an_absurd_length_is_refused_before_a_token_is_made) {
+  const boost::mpi::communicator world;
+  const SharedFile file("lengths.csv", "length\n5\n2000000000\n7\n");
+  SourceConfig config;
+  config.kind = SourceKind::lengths;
+  config.path = file.path();
+  const auto source = open_source(world, config, 8192);
+  const std::vector<std::int64_t> good{0, 2};
+  EXPECT_EQ(source->read(good).num_tokens(), 12);
+  try {
+    (void)source->read(all_positions(*source));
+    FAIL() << "an error was expected";
+  } catch (const LimitError& error) {
+    EXPECT_EQ(error.report().where, file.path());
+    EXPECT_EQ(error.report().message, "sample 1 has 2000000000 tokens, above the cap of 8192 tokens");
+  }
+}
+
+TEST(LengthTableSource, a_length_that_no_memory_holds_is_an_error_without_a_cap_too) {
+  const boost::mpi::communicator world;
+  const SharedFile file("lengths.csv", "length\n1099511627776\n");
+  SourceConfig config;
+  config.kind = SourceKind::lengths;
+  config.path = file.path();
+  const auto source = open_source(world, config);
+  EXPECT_THROW((void)source->read(all_positions(*source)), LimitError);
+}
+
+TEST(LongestSample, is_the_largest_cap_of_any_profile) {
+  Config config;
+  config.micro_batch.max_tokens = 100;
+  EXPECT_EQ(longest_sample(config), 100);
+  config.profiles["update"].micro_batch.max_tokens = 50;
+  config.profiles["log_prob"].micro_batch.max_tokens = 300;
+  EXPECT_EQ(longest_sample(config), 300);
 }
 
 TEST(LengthTableSource, has_samples_of_the_lengths_listed_and_the_same_tokens_on_every_rank) {

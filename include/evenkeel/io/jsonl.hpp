@@ -1,9 +1,9 @@
 #pragma once
 
-#include <filesystem>
 #include <span>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/io/input_file.hpp"
 #include "evenkeel/io/jsonl_schema.hpp"
 #include "evenkeel/io/jsonl_writer.hpp"
 #include "evenkeel/io/lines.hpp"
@@ -24,7 +24,11 @@ namespace evenkeel {
 /// there twice, missing prompt_ids or response_ids, a token that is not an integer of 0 .. 2^63-1, and a
 /// field of the schema that is missing, has other rows than its kind asks for, or has elements that its dtype
 /// cannot hold. Throws IoError. O(bytes of the lines); adjacent lines are read together.
-[[nodiscard]] RaggedBatch read_samples(const std::filesystem::path& path, std::span<const LineRef> lines,
+[[nodiscard]] RaggedBatch read_samples(const InputFile& file, std::span<const LineRef> lines,
                                        const JsonlSchema& schema);
+
+/// Whether the line is a rollout, or means to be one: an object with prompt_ids or response_ids. A line that
+/// is no JSON object is an InputError at "PATH:LINE".
+[[nodiscard]] bool is_rollout(const InputFile& file, const LineRef& line);
 
 }  // namespace evenkeel

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <vector>
 
 namespace evenkeel {
+
+class InputFile;
 
 /// Half-open range of bytes of a file.
 struct ByteRange {
@@ -14,9 +15,6 @@ struct ByteRange {
   [[nodiscard]] constexpr std::int64_t size() const noexcept { return end - begin; }
   friend constexpr bool operator==(ByteRange, ByteRange) = default;
 };
-
-/// The bytes of a regular file. Throws IoError when it is missing, cannot be read, or is a folder or a pipe.
-[[nodiscard]] std::int64_t bytes_of_file(const std::filesystem::path& path);
 
 /// [0, bytes) as `parts` contiguous ranges in order whose sizes differ by at most one byte; the longer ones
 /// come first. Throws InputError when `parts` < 1 or `bytes` < 0.
@@ -43,7 +41,10 @@ struct LineScan {
 /// A line of white space only is blank: counted, not returned. The last line needs no newline. A UTF-8 byte
 /// order mark at the start of the file belongs to no line. A range past the end of the file is cut to it.
 ///
-/// Reads the range, the byte before it and the rest of its last line. O(bytes read). Throws IoError.
-[[nodiscard]] LineScan scan_lines(const std::filesystem::path& path, ByteRange range);
+/// Reads the range, the byte before it and the rest of its last line. O(bytes read). Throws IoError as
+/// reading does, and InputError for a file that starts as UTF-16 does.
+[[nodiscard]] LineScan scan_lines(const InputFile& file, ByteRange range);
+/// The same of the whole file.
+[[nodiscard]] LineScan scan_lines(const InputFile& file);
 
 }  // namespace evenkeel

@@ -2,8 +2,10 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/service/config.hpp"
@@ -24,13 +26,27 @@ class SampleSource {
   /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
   /// nothing else. Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
+
+  /// What the source holds beside the fields of its samples, and why it is left out, such as "'note' (text)";
+  /// empty when all is read.
+  [[nodiscard]] virtual std::string left_out() const { return {}; }
 };
 
+inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::max();
+
+/// No sample longer than this, in tokens, can be planned under any profile of `config`: the largest cap.
+[[nodiscard]] std::int64_t longest_sample(const Config& config);
+
 /// Collective over `comm`: opens the source a configuration names. A JSONL file is scanned in byte ranges,
-/// one a rank, which finds its lines, its fields and any malformed line before the first step. Throws the
-/// same error on every rank: ConfigError too when the kind is not set, `embedded`, or ranks give different
-/// sources.
+/// one a rank, which finds its lines, its fields and any malformed line before the first step. Each rank
+/// opens it once; all must have the same bytes open, and keep them: whatever takes the file's name later is
+/// not read, and a file that is written to is an IoError at the next read. A length table is read by rank 0
+/// alone. Made-up tokens are not made for a sample of more than `max_tokens`: reading it throws LimitError.
+///
+/// Throws the same error on every rank: InputError that names the file when it holds no samples, ConfigError
+/// when the kind is not set, `embedded`, or ranks give different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm,
-                                                        const SourceConfig& config);
+                                                        const SourceConfig& config,
+                                                        std::int64_t max_tokens = any_length);
 
 }  // namespace evenkeel

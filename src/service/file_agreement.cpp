@@ -1,0 +1,115 @@
+#include "service/file_agreement.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// What a rank tells the others of the file that it has open.
+struct Sight {
+  FileVersion version;
+  std::uint64_t digest = 0;  ///< of samples
+
+  [[nodiscard]] bool same_copy(const Sight& other) const {
+    return std::tuple(version.inode, version.modified) ==
+           std::tuple(other.version.inode, other.version.modified);
+  }
+};
+
+/// One word or struct of each rank. `all` has room for them.
+template <typename T>
+void gather(const boost::mpi::communicator& comm, const T& mine, std::vector<T>& all) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  check_mpi(MPI_Allgather(&mine, sizeof(T), MPI_BYTE, all.data(), sizeof(T), MPI_BYTE, MPI_Comm(comm)),
+            "MPI_Allgather");
+}
+
+std::string on_rank(std::size_t rank) {
+  return " on rank " + std::to_string(rank);
+}
+
+[[noreturn]] void refuse(const InputFile& file, const std::string& what) {
+  throw IoError(file.path(), what,
+                "Let all ranks read one finished file, or the same copy of it on every node, to which nobody "
+                "writes");
+}
+
+void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights) {
+  const auto bytes = [&](std::size_t rank) {
+    return std::to_string(sights[rank].version.bytes) + " bytes" + on_rank(rank);
+  };
+  for (std::size_t rank = 1; rank < sights.size(); ++rank) {
+    if (sights[rank].version.bytes == sights[0].version.bytes) continue;
+    refuse(file, "has " + bytes(0) + " and " + bytes(rank));
+  }
+}
+
+[[noreturn]] void refuse_content(const InputFile& file, std::size_t rank) {
+  refuse(file, "has other content" + on_rank(rank) + " than" + on_rank(0) + ", in as many bytes (" +
+                   std::to_string(file.size()) + ")");
+}
+
+/// This rank's part of the digest of the whole: the ranks that have one copy open share its blocks.
+std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& sights, std::size_t rank) {
+  std::int64_t sharers = 0;
+  std::int64_t before = 0;
+  for (std::size_t other = 0; other < sights.size(); ++other) {
+    if (!sights[other].same_copy(sights[rank])) continue;
+    ++sharers;
+    if (other < rank) ++before;
+  }
+  const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
+  const auto begin_of = [&](std::int64_t part) {
+    return (blocks / sharers * part + std::min(part, blocks % sharers)) * InputFile::digest_block;
+  };
+  return file.digest({begin_of(before), begin_of(before + 1)});
+}
+
+std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector<std::uint64_t>& parts,
+                             std::size_t rank) {
+  std::uint64_t sum = 0;
+  for (std::size_t other = 0; other < sights.size(); ++other) {
+    if (sights[other].same_copy(sights[rank])) sum += parts[other];
+  }
+  return sum;
+}
+
+}  // namespace
+
+void require_same_content(const boost::mpi::communicator& comm, const InputFile& file) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  std::vector<Sight> sights;
+  std::vector<std::uint64_t> parts;
+  const auto mine = together(comm, [&] {
+    sights.resize(ranks);
+    parts.resize(ranks);
+    return Sight{file.version(), file.sampled_digest()};
+  });
+  gather(comm, mine, sights);
+  require_equal_sizes(file, sights);
+  const auto other =
+      std::ranges::find_if(sights, [&](const Sight& s) { return s.digest != sights[0].digest; });
+  if (other != sights.end()) refuse_content(file, static_cast<std::size_t>(other - sights.begin()));
+  if (std::ranges::all_of(sights, [&](const Sight& s) { return s.same_copy(sights[0]); })) return;
+
+  gather(comm, together(comm, [&] { return share_of_digest(file, sights, rank); }), parts);
+  const std::uint64_t first = digest_of_copy(sights, parts, 0);
+  for (std::size_t r = 1; r < ranks; ++r) {
+    const bool seen = sights[r].same_copy(sights[r - 1]);
+    if (!seen && digest_of_copy(sights, parts, r) != first) refuse_content(file, r);
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+
+#include "evenkeel/io/input_file.hpp"
+
+namespace evenkeel {
+
+/// Collective over `comm`: throws the same IoError on every rank unless all have the same bytes open. It
+/// names the file, two ranks that see it differently, and in what they do: sizes, or content of one size.
+///
+/// Sizes and digests of 64 places are compared first, in one gather of a few words a rank. Where all ranks
+/// have the same inode of the same time open, that is it. Where they have not (every node has a copy of its
+/// own, or the file was put in place anew while ranks opened it), the ranks of each copy read all of it
+/// between them, and digests of the whole are compared.
+void require_same_content(const boost::mpi::communicator& comm, const InputFile& file);
+
+}  // namespace evenkeel
