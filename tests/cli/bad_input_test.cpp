@@ -93,7 +93,23 @@ TEST_F(BadInput, a_sample_above_the_cap_is_named_with_its_length_and_the_cap) {
 TEST_F(BadInput, a_field_that_one_line_lacks_is_named) {
   for (std::string& line : lines_) line = R"({"prompt_ids":[1],"response_ids":[2],"reward":1.0})";
   lines_.back() = R"({"prompt_ids":[1],"response_ids":[2]})";
-  expect_one_message(run_on_rollouts(), {"reward"});
+  expect_one_message(run_on_rollouts(), {rollouts() + ":30", "'reward' holds numbers in line", "in line 30"});
+}
+
+TEST_F(BadInput, nan_and_infinity_are_named_by_field_line_and_column_whichever_rank_reads_them) {
+  for (const std::size_t bad : first_middle_last) {
+    const std::string good =
+        std::exchange(lines_[bad], R"({"prompt_ids":[1,2],"response_ids":[3],"reward": NaN})");
+    expect_one_message(run_on_rollouts(),
+                       {rollouts() + ":" + std::to_string(bad + 1), "'reward' holds NaN in column 50"});
+    lines_[bad] = good;
+  }
+}
+
+TEST_F(BadInput, an_absurd_length_in_a_table_is_named_before_tokens_are_made) {
+  write_text(scratch_ / "lengths.csv", "length\n5\n2000000000\n7\n");
+  const std::string yaml = "source: {kind: lengths, path: " + (scratch_ / "lengths.csv").string() + "}\n";
+  expect_one_message(run(yaml), {"lengths.csv", "sample 1 has 2000000000 tokens", "the cap of 8192"});
 }
 
 TEST_F(BadInput, a_missing_source_is_an_error) {
@@ -103,7 +119,7 @@ TEST_F(BadInput, a_missing_source_is_an_error) {
 
 TEST_F(BadInput, an_empty_source_is_an_error) {
   lines_.clear();
-  expect_one_message(run_on_rollouts(), {"has no samples"});
+  expect_one_message(run_on_rollouts(), {rollouts() + ": has no samples"});
 }
 
 TEST_F(BadInput, a_missing_configuration_is_an_error) {

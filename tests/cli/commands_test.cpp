@@ -146,6 +146,9 @@ TEST(PlanCommand, names_what_is_wrong_with_a_length_table) {
   const ProgramResult result = run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string());
   EXPECT_NE(result.status, 0);
   EXPECT_THAT(result.err, HasSubstr("lengths.csv:3"));
+  write_text(scratch / "lengths.csv", "length\n");
+  EXPECT_THAT(run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string()).err,
+              HasSubstr("lengths.csv: has no samples"));
 }
 
 TEST(SynthCommand, equal_seeds_give_equal_files_that_inspect_can_read) {
@@ -160,6 +163,45 @@ TEST(SynthCommand, equal_seeds_give_equal_files_that_inspect_can_read) {
   ASSERT_EQ(inspect.status, 0) << inspect.err;
   EXPECT_THAT(inspect.out, HasSubstr("40 samples in 5 groups"));
   EXPECT_THAT(inspect.out, HasSubstr("reward"));
+}
+
+TEST(InspectCommand, names_fields_that_are_left_out_and_lets_a_terminal_obey_nothing) {
+  const ScratchFolder scratch;
+  write_text(scratch / "rollouts.jsonl",
+             R"({"prompt_ids":[1],"response_ids":[2],"note":"a","a\u001b[31mred":1,"c\u001b[0m":null})"
+             "\n");
+  const ProgramResult result = run_evenkeel("inspect " + (scratch / "rollouts.jsonl").string());
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("note                     left out: text"));
+  EXPECT_THAT(result.out, HasSubstr("c\\x1b[0m                 left out: null"));
+  EXPECT_THAT(result.out, HasSubstr("a\\x1b[31mred"));
+  EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
+}
+
+TEST(InspectCommand, refuses_what_a_job_refuses) {
+  const ScratchFolder scratch;
+  const auto refusal = [&](const std::string& name, const std::string& text) {
+    write_text(scratch / name, text);
+    const ProgramResult result = run_evenkeel("inspect " + (scratch / name).string());
+    EXPECT_NE(result.status, 0) << text;
+    return result.err;
+  };
+  const std::string good = R"({"prompt_ids":[1],"response_ids":[2]})"
+                           "\n";
+  EXPECT_THAT(refusal("a.jsonl", good + R"({"prompt_ids":[1],"response_ids":[-2]})"
+                                        "\n"),
+              HasSubstr("a.jsonl:2: response_ids[0] is -2"));
+  EXPECT_THAT(refusal("a.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"x":[1,2,3]})"
+                                 "\n"),
+              HasSubstr("a.jsonl:1: field 'x' has 3 rows"));
+  EXPECT_THAT(refusal("a.jsonl", good + R"({"length":3})"
+                                        "\n"),
+              HasSubstr("a.jsonl:2: has no prompt_ids"));
+  EXPECT_THAT(refusal("a.jsonl", good + R"({"prompt_ids":[1],"response_ids":[2],"x":1e39})"
+                                        "\n"),
+              HasSubstr("line 2"));
+  EXPECT_THAT(refusal("empty.jsonl", "\n"), HasSubstr("empty.jsonl: has no samples"));
+  EXPECT_THAT(refusal("empty.csv", "length\n"), HasSubstr("empty.csv: has no samples"));
 }
 
 TEST(ConfigCommand, prints_the_schema_and_checks_a_file) {
