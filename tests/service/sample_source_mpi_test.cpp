@@ -220,6 +220,28 @@ TEST(JsonlSource, a_clash_of_fields_names_the_file_and_a_line_of_either_side) {
                                      "number in line 23"));
 }
 
+TEST(JsonlSource, labels_that_are_no_integers_are_refused_where_the_first_one_stands) {
+  std::string text;
+  for (int i = 0; i < 12; ++i) {
+    text +=
+        R"({"prompt_ids":[1],"response_ids":[2],"labels":[2,)" + std::string(i < 7 ? "3" : "3.5") + "]}\n";
+  }
+  const SharedFile file("rollouts.jsonl", text);
+  const ErrorReport report = opening_fails<InputError>(file.path());
+  EXPECT_EQ(report.where, file.path().string() + ":8");
+  EXPECT_THAT(report.message, testing::HasSubstr("field 'labels' is a float32 token field"));
+}
+
+TEST(JsonlSource, a_field_with_a_derived_name_is_refused_where_it_first_stands) {
+  const SharedFile file("rollouts.jsonl",
+                        "\n"
+                        R"({"prompt_ids":[1],"response_ids":[2],"cu_seqlens":1})"
+                        "\n");
+  const ErrorReport report = opening_fails<InputError>(file.path());
+  EXPECT_EQ(report.where, file.path().string() + ":2");
+  EXPECT_THAT(report.message, testing::HasSubstr("'cu_seqlens'"));
+}
+
 TEST(JsonlSource, an_empty_file_is_refused_by_name) {
   for (const std::string text : {"", "\n \n"}) {
     const SharedFile file("rollouts.jsonl", text);
