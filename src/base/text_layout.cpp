@@ -1,6 +1,8 @@
 #include "evenkeel/base/text_layout.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <numeric>
 
 namespace evenkeel {
@@ -8,6 +10,7 @@ namespace {
 
 constexpr std::size_t gap = 2;  // between columns
 constexpr std::size_t least_width = 1;
+constexpr std::string_view no_break = "\u00a0";
 
 using Row = std::vector<std::string>;
 
@@ -20,6 +23,10 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
   pieces.push_back(text);
   return pieces;
+}
+
+std::string without_trailing_spaces(const std::string& line) {
+  return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
 std::string with_plain_spaces(std::string text) {
@@ -35,7 +42,7 @@ void wrap_line(std::string_view text, std::size_t width, std::vector<std::string
   bool has_word = false;
   for (const std::string_view word : split(text.substr(first_word), ' ')) {
     if (has_word && text_width(line) + 1 + text_width(word) > width) {
-      lines.push_back(with_plain_spaces(std::move(line)));
+      lines.push_back(with_plain_spaces(without_trailing_spaces(line)));
       line = std::string(text.substr(0, first_word));
       has_word = false;
     }
@@ -43,7 +50,7 @@ void wrap_line(std::string_view text, std::size_t width, std::vector<std::string
     line += word;
     has_word = true;
   }
-  lines.push_back(with_plain_spaces(std::move(line)));
+  lines.push_back(with_plain_spaces(without_trailing_spaces(line)));
 }
 
 std::size_t longest_word(std::string_view text) {
@@ -58,10 +65,6 @@ std::size_t longest_line(std::string_view text) {
   std::size_t longest = 0;
   for (const std::string_view line : split(text, '\n')) longest = std::max(longest, text_width(line));
   return longest;
-}
-
-std::string without_trailing_spaces(const std::string& line) {
-  return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
 std::size_t total(const std::vector<std::size_t>& widths) {
@@ -123,11 +126,42 @@ std::string row_as_list(const Row& row, const std::vector<TextTable::Column>& co
   return text;
 }
 
+/// A space and the word for so many.
+std::string named(std::int64_t number, std::string_view thing, std::string_view things) {
+  std::string text = " ";
+  if (number == 1 || things.empty()) text += thing;
+  if (number != 1) text += things.empty() ? "s" : things;
+  return text;
+}
+
 }  // namespace
 
+std::string in_alarm(const std::string& text, const TextStyle& style) {
+  return style.colour ? "\033[1;31m" + text + "\033[0m" : text;
+}
+
+std::string kept_together(std::string_view text) {
+  std::string kept;
+  for (const char c : text) {
+    if (c == ' ') {
+      kept += no_break;
+    } else {
+      kept += c;
+    }
+  }
+  return kept;
+}
+
 std::size_t text_width(std::string_view text) noexcept {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  std::size_t width = 0;
+  bool in_escape = false;
+  for (const char c : text) {
+    if (c == '\033') in_escape = true;
+    const bool begins_character = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    if (!in_escape && begins_character) ++width;
+    if (c == 'm') in_escape = false;
+  }
+  return width;
 }
 
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
@@ -146,7 +180,7 @@ std::string indented(std::string_view text, std::size_t indent, std::size_t widt
 std::string labelled(std::string_view label, std::string_view text, std::size_t column, std::size_t width) {
   constexpr std::size_t below = 6;
   const std::size_t left = width > column ? width - column : 0;
-  if (3 * left < width && column + longest_line(text) > width)
+  if (3 * left < width)
     return without_trailing_spaces(std::string(label)) + "\n" +
            indented(text, std::min(below, column), width);
   const std::string behind = indented(text, column, width);
@@ -164,11 +198,26 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-std::string counted(std::int64_t number, std::string_view thing) {
-  std::string text = grouped(number) + " ";
-  text += thing;
-  if (number != 1) text += 's';
-  return text;
+std::string counted(std::int64_t number, std::string_view thing, std::string_view things) {
+  return grouped(number) + named(number, thing, things);
+}
+
+std::string number_of(std::int64_t number, std::string_view thing, std::string_view things) {
+  return std::to_string(number) + named(number, thing, things);
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr double kib = 1024;
+  const auto value = static_cast<double>(bytes);
+  std::array<char, 32> text{};
+  if (bytes >= std::int64_t{1} << 30) {
+    std::snprintf(text.data(), text.size(), "%.2f GiB", value / (kib * kib * kib));
+  } else if (bytes >= 1 << 20) {
+    std::snprintf(text.data(), text.size(), "%.1f MiB", value / (kib * kib));
+  } else {
+    std::snprintf(text.data(), text.size(), "%.1f KiB", value / kib);
+  }
+  return text.data();
 }
 
 std::string TextTable::to_text(std::size_t width) const {

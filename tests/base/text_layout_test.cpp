@@ -22,7 +22,8 @@ TEST(Wrapped, keeps_line_ends_and_indents_the_rest_of_an_indented_line) {
 
 TEST(Wrapped, counts_characters_not_bytes_and_keeps_what_belongs_together) {
   EXPECT_THAT(wrapped("äöü äöü x", 7), ElementsAre("äöü äöü", "x"));
-  EXPECT_THAT(wrapped("plan\u00a00.1, pack\u00a00.2", 10), ElementsAre("plan 0.1,", "pack 0.2"));
+  EXPECT_THAT(wrapped(kept_together("plan 0.1,") + " " + kept_together("pack 0.2"), 10),
+              ElementsAre("plan 0.1,", "pack 0.2"));
 }
 
 TEST(Labelled, puts_long_texts_beside_their_label_or_below_it_where_there_is_no_room) {
@@ -30,15 +31,31 @@ TEST(Labelled, puts_long_texts_beside_their_label_or_below_it_where_there_is_no_
   EXPECT_EQ(labelled("  steps", "one two three", 10, 20), "  steps   one two\n          three\n");
   EXPECT_EQ(labelled("  a longer label", "x", 10, 30), "  a longer label\n          x\n");
   EXPECT_EQ(labelled("  label", "one two three", 30, 16), "  label\n      one two\n      three\n");
-  EXPECT_EQ(labelled("  label", "", 10, 20), "  label   \n");
+  EXPECT_EQ(labelled("  label", "1", 30, 31), "  label\n      1\n");  // as its neighbours that need more
 }
 
 TEST(Counted, tells_one_from_many) {
   EXPECT_EQ(counted(0, "sample"), "0 samples");
   EXPECT_EQ(counted(1, "sample"), "1 sample");
   EXPECT_EQ(counted(1234567, "sample"), "1,234,567 samples");
+  EXPECT_EQ(counted(2, "micro-batch", "micro-batches"), "2 micro-batches");
+  EXPECT_EQ(number_of(1, "rank"), "1 rank");
+  EXPECT_EQ(number_of(1234, "rank"), "1234 ranks");
   EXPECT_EQ(grouped(-1234), "-1,234");
   EXPECT_EQ(grouped(-123), "-123");
+}
+
+TEST(Bytes, are_told_in_the_unit_that_suits_them) {
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(std::int64_t{3} << 20), "3.0 MiB");
+  EXPECT_EQ(bytes_text(std::int64_t{5} << 29), "2.50 GiB");
+}
+
+TEST(Alarm, colours_only_where_there_are_colours_and_takes_no_room) {
+  EXPECT_EQ(in_alarm("broken", {}), "broken");
+  const std::string red = in_alarm("broken", {.colour = true});
+  EXPECT_NE(red, "broken");
+  EXPECT_EQ(text_width(red), 6U);
 }
 
 TextTable ways() {

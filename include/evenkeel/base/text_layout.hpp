@@ -14,10 +14,13 @@ struct TextStyle {
   bool colour = false;
 };
 
-/// A space at which wrapped() breaks no line; it comes out as a plain space.
-inline constexpr std::string_view no_break = "\u00a0";
+/// The text with spaces at which wrapped() breaks no line (U+00A0); they come out as plain spaces.
+[[nodiscard]] std::string kept_together(std::string_view text);
 
-/// The characters of a UTF-8 text: its code points.
+/// `text` in a colour for what must not be overlooked, where there are colours.
+[[nodiscard]] std::string in_alarm(const std::string& text, const TextStyle& style);
+
+/// The characters of a UTF-8 text: its code points, without escape sequences that colour it.
 [[nodiscard]] std::size_t text_width(std::string_view text) noexcept;
 
 /// The text in lines of at most `width` characters, broken at spaces; line ends in the text stay. A word that
@@ -37,8 +40,15 @@ inline constexpr std::string_view no_break = "\u00a0";
 /// 1234567 as "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);
 
-/// "1 sample", "2,048 samples": the plural is `thing` and an s.
-[[nodiscard]] std::string counted(std::int64_t number, std::string_view thing);
+/// "1 sample", "2,048 samples": the plural is `thing` and an s, unless it is named.
+[[nodiscard]] std::string counted(std::int64_t number, std::string_view thing, std::string_view things = {});
+
+/// The same without commas, for errors: a number that one may look for or copy.
+[[nodiscard]] std::string number_of(std::int64_t number, std::string_view thing,
+                                    std::string_view things = {});
+
+/// 1536 as "1.5 KiB", in KiB, MiB or GiB.
+[[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
 /// Cells in columns that are as wide as they need to be; where `width` does not hold them the widest are
 /// wrapped, but no word is broken: where not even words have room, each row becomes lines of "heading: cell".
