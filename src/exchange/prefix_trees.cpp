@@ -10,18 +10,6 @@ namespace {
 
 using Tokens = std::span<const std::int64_t>;
 
-/// Table entries of each uid, in the order of their first entries.
-std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table) {
-  std::unordered_map<std::uint64_t, std::size_t> numbers;
-  std::vector<std::vector<std::int64_t>> groups;
-  for (std::int64_t e = 0; e < table.size(); ++e) {
-    const auto [found, is_new] = numbers.try_emplace(table[e].shape.group, groups.size());
-    if (is_new) groups.emplace_back();
-    groups[found->second].push_back(e);
-  }
-  return groups;
-}
-
 /// The groups that a rank builds trees for, with their samples' tokens: its own, and those it is sent.
 class TreeBuilder {
  public:

@@ -202,8 +202,10 @@ void require_fitting(const LengthTable& table, const PlanSettings& settings) {
 DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
                     std::span<const SharedGroup> trees) {
   require_fitting(table, settings);
-  if (settings.sharing == PrefixSharing::trees)
+  if (settings.sharing == PrefixSharing::trees) {
+    require_cover(table, trees);
     return deal_atoms(table, settings, step, {trees.begin(), trees.end()});
+  }
   if (settings.sharing == PrefixSharing::prompts) {
     std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
     std::iota(entries.begin(), entries.end(), std::int64_t{0});

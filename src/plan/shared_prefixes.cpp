@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "checks.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix_tree_split.hpp"
 
 namespace evenkeel {
@@ -120,6 +123,47 @@ std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::span<const
     groups.push_back({std::move(group), std::move(tree)});
   }
   return groups;
+}
+
+std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table) {
+  std::unordered_map<std::uint64_t, std::size_t> numbers;
+  std::vector<Entries> groups;
+  for (std::int64_t e = 0; e < table.size(); ++e) {
+    const auto [found, is_new] = numbers.try_emplace(table[e].shape.group, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(e);
+  }
+  return groups;
+}
+
+std::vector<SharedGroup> prefix_trees(const LengthTable& table,
+                                      std::span<const std::span<const std::int64_t>> tokens) {
+  std::vector<SharedGroup> trees;
+  for (Entries& group : entries_by_uid(table)) {
+    std::vector<std::span<const std::int64_t>> samples;
+    for (const std::int64_t entry : group) samples.push_back(tokens[static_cast<std::size_t>(entry)]);
+    PrefixTree tree = PrefixTree::of_tokens(samples);
+    trees.push_back({std::move(group), std::move(tree)});
+  }
+  return trees;
+}
+
+void require_cover(const LengthTable& table, std::span<const SharedGroup> groups) {
+  std::vector<bool> seen(static_cast<std::size_t>(table.size()), false);
+  std::int64_t count = 0;
+  for (const SharedGroup& group : groups) {
+    for (const std::int64_t entry : group.entries) {
+      if (entry < 0 || entry >= table.size() || seen[static_cast<std::size_t>(entry)])
+        throw InputError("prefix trees", "entry " + std::to_string(entry) + " is in two or not in the table");
+      seen[static_cast<std::size_t>(entry)] = true;
+      ++count;
+    }
+  }
+  if (count == table.size()) return;
+  throw InputError(
+      "prefix trees",
+      "are given for " + std::to_string(count) + " of " + std::to_string(table.size()) + " samples",
+      "prefix.share: tree plans from the trees that the samples' tokens make");
 }
 
 Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 
 #include "evenkeel/plan/fastest_count.hpp"
 
@@ -26,6 +28,17 @@ std::vector<Cost> slowest_times(const LengthTable& table, const DealtStep& dealt
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
   }
   return slowest;
+}
+
+/// A plan that leaves samples out is a bug that nobody would see in its balance.
+void require_all_planned(const LengthTable& table, const StepPlan& plan) {
+  std::int64_t planned = 0;
+  for (const DpRankPlan& rank : plan.ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches) planned += std::ssize(m.entries);
+  }
+  if (planned == table.size()) return;
+  throw std::logic_error("planned " + std::to_string(planned) + " of " + std::to_string(table.size()) +
+                         " samples");
 }
 
 }  // namespace
@@ -79,6 +92,7 @@ StepPlan plan_step(const LengthTable& table, const PlanSettings& settings, std::
     plan.ranks.push_back(
         plan_dp_rank(table, dealt, DpRank{r}, counts[static_cast<std::size_t>(r)], agreed, settings));
   }
+  require_all_planned(table, plan);
   return plan;
 }
 

@@ -49,6 +49,30 @@ std::vector<Entries> entries_of(std::span<const Atom> atoms) {
   return entries;
 }
 
+TEST(PrefixTrees, are_made_of_the_tokens_of_each_uid_wherever_its_samples_stand) {
+  const LengthTable table = table_of({{7, 2, 1}, {8, 2, 1}, {7, 2, 2}});
+  const std::vector<std::vector<std::int64_t>> tokens{{1, 2, 3}, {1, 2, 3}, {1, 2, 4, 5}};
+  const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
+  const std::vector<SharedGroup> trees = prefix_trees(table, sequences);
+  ASSERT_EQ(trees.size(), 2U);
+  EXPECT_THAT(trees[0].entries, ElementsAre(0, 2));
+  EXPECT_EQ(trees[0].tree.num_rows(), 2 + 1 + 2);
+  EXPECT_THAT(trees[1].entries, ElementsAre(1));
+}
+
+TEST(PrefixTrees, that_leave_samples_out_or_hold_them_twice_are_refused_and_never_planned) {
+  const LengthTable table = table_of({{7, 2, 1}, {8, 2, 1}});
+  PlanSettings settings = sharing(100);
+  settings.sharing = PrefixSharing::trees;
+  const std::vector<std::vector<std::int64_t>> tokens{{1, 2, 3}, {1, 2, 3}};
+  const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
+  const std::vector<SharedGroup> both = prefix_trees(table, sequences);
+  EXPECT_EQ(plan_step(table, settings, 0, both).num_micro_batches, 1);
+  EXPECT_THROW((void)plan_step(table, settings), InputError);
+  EXPECT_THROW((void)plan_step(table, settings, 0, std::vector{both[0]}), InputError);
+  EXPECT_THROW((void)plan_step(table, settings, 0, std::vector{both[0], both[0]}), InputError);
+}
+
 TEST(PromptGroups, gather_samples_of_one_uid_wherever_they_stand) {
   const LengthTable table = table_of({{7, 3, 2}, {8, 2, 1}, {7, 3, 4}, {8, 2, 2}, {7, 3, 0}});
   const std::vector<SharedGroup> groups = prompt_groups(table, all_entries(table));

@@ -43,7 +43,8 @@ struct DealtStep {
 /// Deals step number `step`. `trees` are the groups of samples that share prefixes, every entry in one of
 /// them; asked for with PrefixSharing::trees only, since lengths alone cannot tell. With shared prefixes
 /// mini-batches are cut between groups, so that none is torn. Throws ConfigError for settings that do not
-/// fit, LimitError for a sample above the cap, and as split_into_mini_batches does. Pure, deterministic.
+/// fit, LimitError for a sample above the cap, InputError for trees that do not hold every entry once, and as
+/// split_into_mini_batches does. Pure, deterministic.
 [[nodiscard]] DealtStep deal_step(const LengthTable& table, const PlanSettings& settings, std::int64_t step,
                                   std::span<const SharedGroup> trees = {});
 

@@ -35,6 +35,17 @@ struct Atom {
 [[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table,
                                                      std::span<const std::int64_t> entries);
 
+/// The entries of each uid, in the order of their first entries. O(size of the table).
+[[nodiscard]] std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table);
+
+/// The trees that the samples of each uid make, in the order of their first entries. `tokens` are those of
+/// every entry. Time in the order of the samples' total length.
+[[nodiscard]] std::vector<SharedGroup> prefix_trees(const LengthTable& table,
+                                                    std::span<const std::span<const std::int64_t>> tokens);
+
+/// Throws InputError unless every entry is a sample of exactly one group. O(size of the table).
+void require_cover(const LengthTable& table, std::span<const SharedGroup> groups);
+
 /// The work of a tree: every segment attends to what is in front of it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
 
