@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/text_layout.hpp"
 
 namespace evenkeel {
 namespace {
@@ -94,7 +95,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
     throw MeshError("mesh",
                     "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
                         std::to_string(sizes.pp) + " = " + std::to_string(rest) + " does not divide the " +
-                        std::to_string(world_size) + " ranks of the world",
+                        number_of(world_size, "rank") + " of the world",
                     "Start a multiple of " + std::to_string(rest) + " ranks or change the mesh");
   }
   sizes.dp = world_size / rest;
@@ -104,7 +105,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
 GridPoint Grid::point_of(WorldRank rank) const {
   if (rank.value() < 0 || rank.value() >= num_ranks_) {
     throw MeshError("mesh", "rank " + std::to_string(rank.value()) + " is outside a grid of " +
-                                std::to_string(num_ranks_) + " ranks");
+                                number_of(num_ranks_, "rank"));
   }
   GridPoint point;
   int rest = rank.value();
@@ -138,9 +139,9 @@ std::vector<WorldRank> Grid::line_through(const GridPoint& point, Axis axis) con
 void Grid::require_world(int world_size) const {
   if (num_ranks_ == world_size) return;
   throw MeshError("mesh",
-                  describe(sizes_) + " = " + std::to_string(num_ranks_) + " ranks, but the world has " +
+                  describe(sizes_) + " = " + number_of(num_ranks_, "rank") + ", but the world has " +
                       std::to_string(world_size),
-                  "Start " + std::to_string(num_ranks_) + " ranks, or set mesh.dp: auto");
+                  "Start " + number_of(num_ranks_, "rank") + ", or set mesh.dp: auto");
 }
 
 }  // namespace evenkeel

@@ -7,6 +7,7 @@
 
 #include "checks.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/text_layout.hpp"
 #include "seeded_order.hpp"
 
 namespace evenkeel {
@@ -20,7 +21,7 @@ BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& s
   if (num_samples < 1) throw InputError("source", "has no samples", "Give a source with at least one sample");
   if (steps_per_epoch() == 0) {
     throw InputError("source",
-                     "has " + std::to_string(num_samples) + " samples, fewer than batch.global_batch " +
+                     "has " + number_of(num_samples, "sample") + ", fewer than batch.global_batch " +
                          std::to_string(settings.global_batch) + ", and batch.drop_last leaves nothing",
                      "Lower batch.global_batch or set batch.drop_last: false");
   }

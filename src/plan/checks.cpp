@@ -5,6 +5,7 @@
 
 #include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/text_layout.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 
 namespace evenkeel::plan_checks {
@@ -30,9 +31,9 @@ void throw_above_cap(std::int64_t sample, const AboveCap& lengths) {
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
   throw LimitError("sample " + std::to_string(sample),
-                   "has " + std::to_string(lengths.length) + " tokens, " + std::to_string(lengths.aligned) +
+                   "has " + number_of(lengths.length, "token") + ", " + std::to_string(lengths.aligned) +
                        " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
-                       std::to_string(lengths.cap) + " tokens",
+                       number_of(lengths.cap, "token"),
                    fits_any ? "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
                                   ", or shorten or drop the sample"
                             : "Shorten or drop the sample: micro_batch.max_tokens can be " +

@@ -8,6 +8,7 @@
 
 #include "checks.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/text_layout.hpp"
 
 namespace evenkeel {
 
@@ -44,10 +45,10 @@ void require_fits_grid(const PlanSettings& settings) {
 void require_speeds_fit(const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
   if (std::ssize(balance.speeds) != settings.dp) {
-    throw ConfigError("balance.speeds",
-                      "has " + std::to_string(balance.speeds.size()) + " speeds for " +
-                          std::to_string(settings.dp) + " DP ranks",
-                      "Give one speed a DP rank");
+    throw ConfigError(
+        "balance.speeds",
+        "has " + number_of(std::ssize(balance.speeds), "speed") + " for " + number_of(settings.dp, "DP rank"),
+        "Give one speed a DP rank");
   }
   for (const std::int64_t speed : balance.speeds) require_size(speed, "balance.speeds");
   const auto refuse = [](const std::string& needed, const std::string& key) {
