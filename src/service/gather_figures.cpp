@@ -6,8 +6,10 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <span>
 
 #include "evenkeel/exchange/shared_heap.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/service/step_figures.hpp"
 
@@ -31,14 +33,26 @@ std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
   return most;
 }
 
-// The slowest rank's seconds on rank 0.
+constexpr std::size_t num_phases = 6;
+
+PhaseSeconds phases_of(std::span<const double> s) {
+  return {s[0], s[1], s[2], s[3], s[4], s[5]};
+}
+
+// On rank 0: means over ranks, and of each phase what the slowest rank took.
 void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
   const PhaseSeconds& s = mine.seconds;
-  const std::array<double, 7> values{s.read, s.gather, s.plan, s.agree, s.exchange, s.pack, mine.waited};
-  std::array<double, 7> slowest{};
-  boost::mpi::reduce(world, values.data(), 7, slowest.data(), boost::mpi::maximum<double>(), 0);
-  figures.seconds = {slowest[0], slowest[1], slowest[2], slowest[3], slowest[4], slowest[5]};
-  figures.waited = slowest[6];
+  const std::array<double, num_phases + 1> values{s.read,     s.gather, s.plan,     s.agree,
+                                                  s.exchange, s.pack,   mine.waited};
+  constexpr auto count = static_cast<int>(num_phases + 1);
+  std::array<double, num_phases + 1> sums{};
+  std::array<double, num_phases + 1> slowest{};
+  boost::mpi::reduce(world, values.data(), count, sums.data(), std::plus<>(), 0);
+  boost::mpi::reduce(world, values.data(), count, slowest.data(), boost::mpi::maximum<double>(), 0);
+  for (double& sum : sums) sum /= world.size();
+  figures.seconds = phases_of(sums);
+  figures.slowest_seconds = phases_of(slowest);
+  figures.waited = sums[num_phases];
 }
 
 // The plans of all DP ranks, on world rank 0, from the ranks of the grid's line through it.
@@ -89,6 +103,9 @@ void add_sharing(const Step& step, StepFigures& figures) {
   std::vector<std::int64_t> entries(static_cast<std::size_t>(step.table.size()));
   std::iota(entries.begin(), entries.end(), std::int64_t{0});
   const std::vector<SharedGroup> whole = step.trees.empty() ? prompt_groups(step.table, entries) : step.trees;
+  const std::int64_t alignment = figures.alignment;
+  for (const LengthEntry& entry : step.table.entries())
+    figures.unshared_rows += align_up(entry.shape.length(), alignment);
   figures.sharing.emplace();
   for (const DealtMiniBatch& mini_batch : step.dealt.mini_batches)
     *figures.sharing += savings_of(mini_batch.atoms);
@@ -133,6 +150,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.profile = step.profile;
   figures.cap = settings.micro_batch.max_tokens;
   figures.alignment = settings.alignment();
+  figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
   add_lengths(step, figures);
   add_plans(plans, settings.balance.speeds, figures);
   add_sharing(step, figures);

@@ -1,8 +1,10 @@
 #include "evenkeel/service/run_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace evenkeel {
@@ -12,100 +14,123 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string grouped(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
-  return text;
-}
+/// Labels and values, in as many lines of text as they need.
+class Table {
+ public:
+  explicit Table(const TextStyle& style) : style_(style) {}
 
-std::string bytes_text(std::int64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes >= std::int64_t{1} << 30) return fmt::format("{:.2f} GiB", value / (1 << 30));
-  if (bytes >= 1 << 20) return fmt::format("{:.1f} MiB", value / (1 << 20));
-  return fmt::format("{:.1f} KiB", value / (1 << 10));
-}
+  void line(std::string_view text) { text_ += indented(text, 0, style_.width); }
+  void row(std::string_view label, std::string_view value) {
+    constexpr std::size_t value_column = 38;
+    text_ += labelled("  " + std::string(label), value, value_column, style_.width);
+  }
+  [[nodiscard]] std::string alarm(const std::string& text) const { return in_alarm(text, style_); }
+  [[nodiscard]] std::string text() && { return std::move(text_); }
 
-std::string row(const char* name, const std::string& value) {
-  return fmt::format("  {:<36}{}\n", name, value);
-}
+ private:
+  TextStyle style_;
+  std::string text_;
+};
 
 std::string ratio_text(const RunTotals::Ratio& ratio) {
   return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean(), ratio.worst());
 }
 
-std::string token_rows(const RunTotals& t) {
-  const std::int64_t removed = t.padded_tokens - t.aligned_tokens;
-  return row("samples", grouped(t.samples) + " in " + grouped(t.steps) + " steps") +
-         row("tokens", grouped(t.tokens)) + row("rows in a padded batch", grouped(t.padded_tokens)) +
-         row("rows handed out", fmt::format("{} ({:.1f} % alignment)", grouped(t.aligned_tokens),
-                                            percent_of(t.aligned_tokens - t.tokens, t.aligned_tokens))) +
-         row("padding removed", fmt::format("{} rows, {:.1f} % of the padded batch", grouped(removed),
-                                            percent_of(removed, t.padded_tokens)));
+/// Rows that hold a token, each shared one once.
+std::int64_t filled_rows(const RunTotals& t) {
+  return t.sharing ? t.sharing->tokens : t.tokens;
 }
 
-std::string balance_rows(const RunTotals& t) {
-  return "  work, max over mean (1 is even)\n" + row("  DP ranks, source order", ratio_text(t.dp_before)) +
-         row("  DP ranks, balanced", ratio_text(t.dp)) +
-         row("  single micro-batches", ratio_text(t.micro_batch)) +
-         row("  ranks meeting at each micro-batch", ratio_text(t.step));
+void add_token_rows(const RunTotals& t, Table& table) {
+  // Sharing removes rows of its own, which no padding was.
+  const std::int64_t removed = t.padded_tokens - (t.sharing ? t.unshared_rows : t.aligned_tokens);
+  table.row("samples", grouped(t.samples) + " in " + counted(t.steps, "step"));
+  table.row("tokens", grouped(t.tokens));
+  table.row("rows in a padded batch", grouped(t.padded_tokens));
+  table.row("rows handed out",
+            fmt::format("{} ({:.1f} % {})", grouped(t.aligned_tokens),
+                        percent_of(t.aligned_tokens - filled_rows(t), t.aligned_tokens),
+                        t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
+  table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", counted(removed, "row"),
+                                           percent_of(removed, t.padded_tokens)));
+}
+
+void add_balance_rows(const RunTotals& t, Table& table) {
+  table.line("  work, max over mean (1 is even)");
+  table.row("  DP ranks, source order", ratio_text(t.dp_before));
+  table.row("  DP ranks, balanced", ratio_text(t.dp));
+  table.row("  single micro-batches", ratio_text(t.micro_batch));
+  table.row("  ranks meeting at each micro-batch", ratio_text(t.step));
 }
 
 /// What the last step was balanced by, where that is measured.
-std::string cost_rows(const StepFigures& last) {
-  if (!last.cost_is_measured) return "";
+void add_cost_rows(const StepFigures& last, Table& table) {
+  if (!last.cost_is_measured) return;
   const CostInUse& cost = last.cost;
-  const std::string from = fmt::format("{} times", grouped(cost.observations));
+  const std::string from = counted(cost.observations, "time");
   const std::string kept =
       cost.kept ? fmt::format(", kept since {} cannot tell tokens from squares", from) : ", from " + from;
   if (!cost.times)
-    return row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
-  return row("cost, measured",
-             fmt::format("{:.3g} s + {:.3g} s a token + {:.3g} s a squared length{}", cost.times->overhead,
-                         cost.times->linear, cost.times->quadratic, kept));
+    return table.row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
+  table.row("cost, measured",
+            fmt::format("{:.3g} s + {:.3g} s a token + {:.3g} s a squared length{}", cost.times->overhead,
+                        cost.times->linear, cost.times->quadratic, kept));
 }
 
-std::string micro_batch_rows(const RunTotals& t) {
+void add_micro_batch_rows(const RunTotals& t, Table& table) {
   const std::string above =
-      t.above_cap == 0 ? "" : fmt::format("; {} MICRO-BATCHES ABOVE THE CAP", grouped(t.above_cap));
-  return row("micro-batches a DP rank",
-             fmt::format("{} over all steps (lower bound {}), {} empty", grouped(t.micro_batches),
-                         grouped(t.lower_bound), grouped(t.empty))) +
-         row("widest micro-batch", fmt::format("{} of {} tokens, aligned to {}{}", grouped(t.widest),
-                                               grouped(t.latest.cap), t.latest.alignment, above));
+      t.above_cap == 0 ? ""
+                       : "; " + table.alarm(kept_together(
+                                    counted(t.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP"));
+  table.row("micro-batches a DP rank", fmt::format("{} over all steps ({}), {}", grouped(t.micro_batches),
+                                                   kept_together("lower bound " + grouped(t.lower_bound)),
+                                                   kept_together(grouped(t.empty) + " empty")));
+  table.row("widest micro-batch", fmt::format("{} of {}, aligned to {}{}", grouped(t.widest),
+                                              counted(t.latest.cap, "token"), t.latest.alignment, above));
 }
 
-std::string sharing_rows(const RunTotals& t) {
-  if (!t.sharing) return "";
+void add_sharing_rows(const RunTotals& t, Table& table) {
+  if (!t.sharing) return;
   const SharingSavings& s = *t.sharing;
-  return row("tokens with shared prefixes once",
-             fmt::format("{} of {} ({:.1f} % saved)", grouped(s.tokens), grouped(s.repeated_tokens),
-                         percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens))) +
-         row("attention scores",
-             fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries),
-                         grouped(s.repeated_score_entries),
-                         percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries))) +
-         row("tokens repeated to keep the cap", grouped(t.tokens_repeated_by_cap));
+  table.row(
+      "rows saved by sharing",
+      fmt::format("{} of {} ({:.1f} %)", grouped(t.unshared_rows - t.aligned_tokens),
+                  grouped(t.unshared_rows), percent_of(t.unshared_rows - t.aligned_tokens, t.unshared_rows)));
+  table.row("tokens with shared prefixes once",
+            fmt::format("{} of {} ({:.1f} % saved)", grouped(s.tokens), grouped(s.repeated_tokens),
+                        percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
+  table.row(
+      "attention scores",
+      fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries), grouped(s.repeated_score_entries),
+                  percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
+  table.row("tokens repeated to keep the cap", grouped(t.tokens_repeated_by_cap));
 }
 
 /// Nothing to tell where all ranks are on one node.
-std::string node_rows(const RunTotals& t) {
-  if (t.volume.messages == 0) return "";
-  return row("bytes between nodes", fmt::format("{} in {} messages", bytes_text(t.volume.between_nodes),
-                                                grouped(t.volume.messages))) +
-         row("bytes passed on by leaders", bytes_text(t.volume.passed_on));
+void add_node_rows(const RunTotals& t, Table& table) {
+  if (t.volume.messages == 0) return;
+  table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(t.volume.between_nodes),
+                                               counted(t.volume.messages, "message")));
+  table.row("bytes passed on by leaders", bytes_text(t.volume.passed_on));
 }
 
-std::string traffic_rows(const RunTotals& t) {
-  return row("bytes between ranks", bytes_text(t.volume.sent)) + node_rows(t) +
-         row("bytes a rank kept", bytes_text(t.volume.kept)) +
-         row("bytes of model-parallel copies", bytes_text(t.volume.copied)) +
-         row("most memory of tensors on a rank", bytes_text(t.column_bytes)) +
-         row("seconds", fmt::format("{:.3f} (read {:.3f}, gather {:.3f}, plan {:.3f}, agree {:.3f}, exchange "
-                                    "{:.3f}, pack {:.3f})",
-                                    t.seconds.total(), t.seconds.read, t.seconds.gather, t.seconds.plan,
-                                    t.seconds.agree, t.seconds.exchange, t.seconds.pack)) +
-         row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
+void add_traffic_rows(const RunTotals& t, Table& table) {
+  table.row("bytes between ranks", bytes_text(t.volume.sent));
+  add_node_rows(t, table);
+  table.row("bytes a rank kept", bytes_text(t.volume.kept));
+  table.row("bytes of model-parallel copies", bytes_text(t.volume.copied));
+  table.row("most memory of tensors on a rank", bytes_text(t.column_bytes));
+}
+
+void add_time_rows(const RunTotals& t, Table& table) {
+  const auto phase = [](const char* name, double seconds) {
+    return kept_together(fmt::format("{} {:.3f}", name, seconds));
+  };
+  const PhaseSeconds& s = t.seconds;
+  const std::array phases{phase("read", s.read),   phase("gather", s.gather),     phase("plan", s.plan),
+                          phase("agree", s.agree), phase("exchange", s.exchange), phase("pack", s.pack)};
+  table.row("seconds", fmt::format("{:.3f} ({})", s.total(), fmt::join(phases, ", ")));
+  table.row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
 }
 
 nlohmann::json json_of(const StepBalance& balance) {
@@ -131,17 +156,24 @@ nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
 }
 
 nlohmann::json json_of(const PhaseSeconds& s) {
-  return {{"read", s.read},         {"gather", s.gather}, {"plan", s.plan},    {"agree", s.agree},
-          {"exchange", s.exchange}, {"pack", s.pack},     {"total", s.total()}};
+  return {{"read", s.read},   {"gather", s.gather},     {"plan", s.plan},
+          {"agree", s.agree}, {"exchange", s.exchange}, {"pack", s.pack}};
 }
 
-nlohmann::json json_of(const std::optional<SharingSavings>& sharing, std::int64_t repeated_by_cap) {
-  if (!sharing) return nullptr;
-  return {{"tokens", sharing->tokens},
-          {"tokens_without", sharing->repeated_tokens},
-          {"score_entries", sharing->score_entries},
-          {"score_entries_without", sharing->repeated_score_entries},
-          {"tokens_repeated_by_cap", repeated_by_cap}};
+nlohmann::json sharing_json(const StepFigures& f) {
+  if (!f.sharing) return nullptr;
+  return {{"tokens", f.sharing->tokens},
+          {"tokens_without", f.sharing->repeated_tokens},
+          {"aligned_tokens_without", f.unshared_rows},
+          {"score_entries", f.sharing->score_entries},
+          {"score_entries_without", f.sharing->repeated_score_entries},
+          {"tokens_repeated_by_cap", f.tokens_repeated_by_cap}};
+}
+
+nlohmann::json with_total(const PhaseSeconds& seconds) {
+  nlohmann::json json = json_of(seconds);
+  json["total"] = seconds.total();
+  return json;
 }
 
 nlohmann::json json_of(const StepFigures& f) {
@@ -171,9 +203,10 @@ nlohmann::json json_of(const StepFigures& f) {
             {"passed_on", f.volume.passed_on}}},
           {"messages_between_nodes", f.volume.messages},
           {"column_bytes", f.column_bytes},
-          {"seconds", json_of(f.seconds)},
+          {"seconds", with_total(f.seconds)},
+          {"slowest_seconds", json_of(f.slowest_seconds)},
           {"waited_seconds", f.waited},
-          {"sharing", json_of(f.sharing, f.tokens_repeated_by_cap)},
+          {"sharing", sharing_json(f)},
           {"metrics", std::move(metrics)}};
 }
 
@@ -187,16 +220,21 @@ void RunReport::add(const StepFigures& figures) {
   if (keeps == Steps::each) steps.push_back(figures);
 }
 
-std::string to_text(const RunReport& report) {
-  std::string text =
-      fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds\n", report.mesh.tp,
-                  report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds);
+std::string to_text(const RunReport& report, const TextStyle& style) {
+  Table table(style);
+  table.line(fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds", report.mesh.tp,
+                         report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds));
   for (const RunTotals& t : report.profiles) {
-    if (!t.latest.profile.empty()) text += "profile " + t.latest.profile + "\n";
-    text += token_rows(t) + sharing_rows(t) + balance_rows(t) + cost_rows(t.latest) + micro_batch_rows(t) +
-            traffic_rows(t);
+    if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
+    add_token_rows(t, table);
+    add_sharing_rows(t, table);
+    add_balance_rows(t, table);
+    add_cost_rows(t.latest, table);
+    add_micro_batch_rows(t, table);
+    add_traffic_rows(t, table);
+    add_time_rows(t, table);
   }
-  return text;
+  return std::move(table).text();
 }
 
 nlohmann::json to_json(const RunReport& report) {

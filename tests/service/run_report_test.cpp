@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace evenkeel {
 namespace {
@@ -71,6 +72,56 @@ TEST(RunReport, keeps_single_steps_only_when_asked_to) {
   EXPECT_EQ(to_json(each).at("steps").size(), 100u);
   EXPECT_EQ(to_json(each).at("steps").at(7).at("samples"), 70);
   EXPECT_EQ(to_text(totals), to_text(each));
+}
+
+TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_shared) {
+  StepFigures figures = step_of(1);
+  figures.tokens = 1000;
+  figures.padded_tokens = 2000;
+  figures.aligned_tokens = 500;  // once
+  figures.unshared_rows = 1100;
+  figures.sharing = SharingSavings{480, 1000, 10, 30};
+  RunReport report;
+  report.add(figures);
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("rows handed out                     500 (4.0 % alignment)"));
+  EXPECT_THAT(text, HasSubstr("padding removed                     900 rows, 45.0 % of the padded batch"));
+  EXPECT_THAT(text, HasSubstr("rows saved by sharing               600 of 1,100 (54.5 %)"));
+}
+
+TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
+  StepFigures figures = step_of(1);
+  figures.tokens = 75;
+  figures.aligned_tokens = 100;
+  figures.pads_micro_batches = true;
+  RunReport report;
+  report.add(figures);
+  EXPECT_THAT(to_text(report), HasSubstr("100 (25.0 % padding and alignment)"));
+}
+
+TEST(RunReport, knows_one_from_many) {
+  StepFigures figures = step_of(1);
+  figures.cap = 1;
+  figures.micro_batches_above_cap = 1;
+  RunReport report;
+  report.add(figures);
+  EXPECT_THAT(to_text(report), HasSubstr("in 1 step\n"));
+  EXPECT_THAT(to_text(report), HasSubstr("of 1 token, aligned to 1;"));
+  EXPECT_THAT(to_text(report), HasSubstr("1 MICRO-BATCH ABOVE THE CAP"));
+}
+
+TEST(RunReport, fits_the_line_and_colours_broken_caps_where_there_are_colours) {
+  StepFigures figures = step_of(1);
+  figures.micro_batches_above_cap = 3;
+  RunReport report;
+  report.add(figures);
+  for (const std::size_t width : {40U, 60U, 80U, 200U}) {
+    std::istringstream lines(to_text(report, {.width = width}));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+  }
+  EXPECT_THAT(to_text(report), Not(HasSubstr("\033")));
+  EXPECT_THAT(to_text(report, {.width = 200, .colour = true}),
+              HasSubstr("\033[1;31m3 MICRO-BATCHES ABOVE THE CAP\033[0m"));
 }
 
 TEST(RunReport, of_no_steps_is_a_heading) {

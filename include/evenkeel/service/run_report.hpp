@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/text_layout.hpp"
 #include "evenkeel/mesh/grid.hpp"
 #include "evenkeel/service/run_totals.hpp"
 #include "evenkeel/service/step_figures.hpp"
@@ -18,16 +19,16 @@ struct RunReport {
 
   GridPoint mesh{};
   Steps keeps = Steps::totals;
-  double seconds = 0;                 ///< wall clock of the whole run
+  double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest
   std::vector<RunTotals> profiles{};  ///< in the order in which they first ran
   std::vector<StepFigures> steps{};   ///< in the order in which they ran, where each is kept
 
   void add(const StepFigures& figures);
 };
 
-/// The report as a table for people, one a profile.
-[[nodiscard]] std::string to_text(const RunReport& report);
-/// The report as JSON: run figures and one object a step that was kept.
+/// The report as a table for people, one a profile. docs/report.md explains every line.
+[[nodiscard]] std::string to_text(const RunReport& report, const TextStyle& style = {});
+/// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);
 
 }  // namespace evenkeel

@@ -35,7 +35,7 @@ class RunTotals {
   ExchangeVolume volume;
   std::int64_t column_bytes = 0;  ///< the most
   std::optional<SharingSavings> sharing;
-  std::int64_t tokens_repeated_by_cap = 0;
+  std::int64_t tokens_repeated_by_cap = 0, unshared_rows = 0;
   Ratio dp_before, dp, micro_batch, step;  ///< of work, max over mean: as in StepFigures and StepBalance
   PhaseSeconds seconds;
   double waited = 0;

@@ -21,6 +21,8 @@ struct StepFigures {
   std::int64_t tokens = 0;          ///< true tokens
   std::int64_t aligned_tokens = 0;  ///< rows of all micro-batches, filler left out
   std::int64_t padded_tokens = 0;   ///< rows of one padded batch: samples x the longest aligned length
+  bool pads_micro_batches =
+      false;  ///< whether aligned_tokens are of samples padded to their micro-batch's width
 
   std::int64_t micro_batches = 0;              ///< K, of each DP rank
   std::int64_t micro_batches_lower_bound = 0;  ///< the most any DP rank needs at the least
@@ -35,11 +37,14 @@ struct StepFigures {
 
   ExchangeVolume volume;          ///< over all ranks
   std::int64_t column_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
-  PhaseSeconds seconds;           ///< the slowest rank's, phase by phase
-  double waited = 0;              ///< seconds that the slowest rank's trainer waited for the step
+  // Means over ranks add up: over phases and over steps, and they stay below the wall clock.
+  PhaseSeconds seconds;          ///< mean over ranks
+  PhaseSeconds slowest_seconds;  ///< of each phase by itself, the rank's that took longest
+  double waited = 0;             ///< of `seconds`, those that the trainer waited; mean over ranks
 
   std::optional<SharingSavings> sharing;    ///< with shared prefixes
   std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat
+  std::int64_t unshared_rows = 0;           ///< what aligned_tokens would be without sharing
 
   NamedMetrics metrics;  ///< the same under ROLL's and verl's names
 };
