@@ -2,10 +2,12 @@
 
 #include <boost/mpi/environment.hpp>
 #include <iostream>
+#include <limits>
 
 #include "bench/benchmarks.hpp"
 #include "cli/commands.hpp"
-#include "cli/run_on_ranks.hpp"
+#include "cli/failures.hpp"
+#include "cli/option_values.hpp"
 #include "cli/standard_output.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
@@ -31,15 +33,22 @@ struct BenchCommand {
 
 template <class Options>
 void add_common_options(CLI::App& command, BenchCommand<Options>& words) {
-  command.add_option("--json", words.json, "Write all figures, the machine and the sizes to this file");
+  command.add_option("--json", words.json, "Write all figures, the machine and the sizes to this file")
+      ->type_name("FILE");
   command.add_option("--repeat", words.options.rounds, "Rounds; medians are reported")
-      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT")
+      ->check(whole_number(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
 }
 
 template <class Number>
 void add_count(CLI::App& command, const char* name, Number& number, const char* about) {
-  command.add_option(name, number, about)->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option(name, number, about)
+      ->type_name("COUNT")
+      ->check(
+          whole_number(1, static_cast<std::int64_t>(std::min<std::uint64_t>(
+                              std::numeric_limits<Number>::max(), std::numeric_limits<std::int64_t>::max()))))
+      ->capture_default_str();
 }
 
 void add_pack(CLI::App& bench, Action& chosen) {
@@ -52,9 +61,14 @@ void add_pack(CLI::App& bench, Action& chosen) {
   add_count(*command, "--cp", options.cp, "Context-parallel ranks of the zigzag cut");
   command->add_flag("--warm", options.warm,
                     "Use the same buffers in every call; only what is compared with PyTorch");
-  command->add_option("--seed", options.seed, "Seed of the lengths")->capture_default_str();
-  command->add_option("--python", options.python, "Python that has torch, to compare with")
+  command->add_option("--seed", options.seed, "Seed of the lengths")
+      ->type_name("NUMBER")
+      ->check(seed_number())
       ->capture_default_str();
+  command->add_option("--python", options.python, "Python that has torch, to compare with")
+      ->type_name("PROGRAM")
+      ->capture_default_str();
+  command->footer("Example:\n  evenkeel bench pack --cp 2 --json pack.json");
   command->callback([words, &chosen] {
     chosen = [words] {
       publish(bench::bench_pack(words->options), words->json);
@@ -69,12 +83,15 @@ void add_plan(CLI::App& bench, Action& chosen) {
   auto words = std::make_shared<BenchCommand<bench::PlanOptions>>();
   bench::PlanOptions& options = words->options;
   add_common_options(*command, *words);
-  command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from");
+  command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from")
+      ->type_name("FILE");
   add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
   add_count(*command, "--draws", options.draws, "Batches packed under the cap");
-  command->add_option("--max-items", options.max_items, "Leave out cases of more samples")
+  add_count(*command, "--max-items", options.max_items, "Leave out cases of more samples");
+  command->add_option("--python", options.python, "Python to compare with")
+      ->type_name("PROGRAM")
       ->capture_default_str();
-  command->add_option("--python", options.python, "Python to compare with")->capture_default_str();
+  command->footer("Example:\n  evenkeel bench plan --lengths lengths.csv --draws 50");
   command->callback([words, &chosen] {
     chosen = [words] {
       publish(bench::bench_plan(words->options), words->json);
@@ -100,12 +117,15 @@ template <class Options>
 int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<Options>& words) {
   const boost::mpi::environment environment(threads_for(words.options));
   const boost::mpi::communicator world;
-  return run_on_ranks(world, [&] {
+  try {
     const bench::Report report = benchmark(world, words.options);
     together(world, [&] {
       if (world.rank() == 0) publish(report, words.json);
     });
-  });
+    return 0;
+  } catch (...) {
+    return tell_failure(world);
+  }
 }
 
 /// Returns the command's options, to add to.
@@ -117,9 +137,10 @@ bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char
   add_common_options(*command, *words);
   add_count(*command, "--bytes", options.bytes, "Bytes of samples each rank holds, roughly");
   command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank when left out")
-      ->check(CLI::PositiveNumber);
+      ->type_name("COUNT")
+      ->check(whole_number(1));
   add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
-  command->footer(std::string("Start it under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
+  command->footer(std::string("Example, under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
   command->callback([words, benchmark, &chosen] {
     chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
   });
@@ -133,10 +154,11 @@ void add_prefix(CLI::App& bench, Action& chosen) {
   add_common_options(*command, *words);
   add_count(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
   command->add_option("--response", options.response, "Tokens of a response")
-      ->check(CLI::Range(4, 1 << 20))
+      ->type_name("COUNT")
+      ->check(whole_number(4, 1 << 20))
       ->capture_default_str();
   add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
-  command->footer("Start it under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
+  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
   command->callback(
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
 }
@@ -156,10 +178,13 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   command->get_subcommand("step")
       ->add_option(
           "--prefetch", step.prefetch,
-          "Also make so many steps ahead, and measure how long a trainer waits whose compute takes 1.2\n"
-          "times as long as the data work")
-      ->check(CLI::Range(1, 16));
+          "Also make so many steps ahead, and measure how long a trainer waits whose compute takes 1.2 times "
+          "as long as the data work")
+      ->type_name("STEPS")
+      ->check(whole_number(1, 16));
   add_prefix(*command, chosen);
+  command->footer(
+      "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");
 }
 
 }  // namespace evenkeel::cli

@@ -1,6 +1,8 @@
 #include <iostream>
 
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/service/config_file.hpp"
 #include "evenkeel/service/config_schema.hpp"
 
@@ -12,17 +14,31 @@ struct ShowOptions {
   std::vector<std::string> overrides;
 };
 
+struct SchemaOptions {
+  std::string key;
+  bool markdown = false;
+};
+
+int print_schema(const SchemaOptions& options) {
+  if (options.markdown && !options.key.empty())
+    throw ConfigError("--markdown", "writes all keys", "Leave out " + options.key + ", or --markdown");
+  std::cout << (options.markdown ? config_reference_markdown()
+                                 : config_schema_text(options.key, style_of(Stream::out).width));
+  return 0;
+}
+
 void add_schema_command(CLI::App& config, Action& chosen) {
   auto* command =
-      config.add_subcommand("schema", "Print every key with its type, default, values and meaning");
-  auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "As the reference page docs/configuration.md");
-  command->callback([markdown, &chosen] {
-    chosen = [markdown] {
-      std::cout << (*markdown ? config_reference_markdown() : config_schema_text());
-      return 0;
-    };
-  });
+      config.add_subcommand("schema", "Print keys with their types, defaults, values and meanings");
+  auto options = std::make_shared<SchemaOptions>();
+  command->add_option("KEY", options->key, "A key or a section, such as micro_batch; all keys when left out");
+  command->add_flag("--markdown", options->markdown, "As the reference page docs/configuration.md, all keys");
+  command->footer(
+      "Examples:\n"
+      "  evenkeel config schema\n"
+      "  evenkeel config schema micro_batch\n"
+      "  evenkeel config schema micro_batch.max_tokens");
+  command->callback([options, &chosen] { chosen = [options] { return print_schema(*options); }; });
 }
 
 void add_show_command(CLI::App& config, Action& chosen) {
@@ -30,8 +46,12 @@ void add_show_command(CLI::App& config, Action& chosen) {
       config.add_subcommand("show", "Check a configuration and print it with all defaults filled in");
   auto options = std::make_shared<ShowOptions>();
   command->add_option("CONFIG", options->config, "The job's configuration")->required();
-  command->add_option("--set", options->overrides, "KEY=VALUE that overrides the file; repeatable")
+  command->add_option("--set", options->overrides, "Override a key of the file; repeatable")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command->footer(
+      "Example:\n"
+      "  evenkeel config show configs/long-context.yaml --set mesh.cp=8 > job.yaml");
   command->callback([options, &chosen] {
     chosen = [options] {
       std::cout << to_yaml(load_config(options->config, options->overrides));
@@ -49,6 +69,11 @@ void add_config_command(CLI::App& app, Action& chosen) {
   add_schema_command(*config, chosen);
   add_show_command(*config, chosen);
   add_config_import_command(*config, chosen);
+  config->footer(
+      "Examples:\n"
+      "  evenkeel config schema micro_batch.max_tokens\n"
+      "  evenkeel config show job.yaml\n"
+      "  evenkeel config import ppo_trainer.yaml --from verl --output job.yaml");
 }
 
 }  // namespace evenkeel::cli

@@ -7,6 +7,8 @@
 #include "cli/commands.hpp"
 #include "cli/inspect_folder.hpp"
 #include "cli/length_statistics.hpp"
+#include "cli/slow_work.hpp"
+#include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/printable.hpp"
 #include "evenkeel/io/jsonl.hpp"
@@ -53,10 +55,12 @@ class Lengths {
   }
 
   void show() && {
-    std::cout << fmt::format("{} samples in {} groups\n", totals_.size(), groups_.size());
-    std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_));
-    std::cout << "response tokens\n" << length_statistics(std::move(responses_));
-    std::cout << "all tokens\n" << length_statistics(std::move(totals_));
+    const std::size_t width = style_of(Stream::out).width;
+    std::cout << counted(std::ssize(totals_), "sample") << " in " << counted(std::ssize(groups_), "group")
+              << '\n';
+    std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_), width);
+    std::cout << "response tokens\n" << length_statistics(std::move(responses_), width);
+    std::cout << "all tokens\n" << length_statistics(std::move(totals_), width);
   }
 
   [[nodiscard]] bool empty() const { return totals_.empty(); }
@@ -106,6 +110,7 @@ int inspect(const std::filesystem::path& path) {
     inspect_safetensors(path);
     return 0;
   }
+  const SlowWork slow(reading(path.string()), tell_note);
   const InputFile file(path);
   if (path.extension() != ".jsonl") {
     inspect_length_table(file);
@@ -126,10 +131,15 @@ int inspect(const std::filesystem::path& path) {
 void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
-      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl) or a dump (.safetensors);\n"
+      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl) or a dump (.safetensors); "
       "of an output folder of `run`, whether its run is over and its files are all there");
   auto path = std::make_shared<std::filesystem::path>();
   command->add_option("FILE", *path, "The file or output folder to look into")->required();
+  command->footer(
+      "Examples:\n"
+      "  evenkeel inspect rollouts.jsonl\n"
+      "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
+      "  evenkeel inspect dump");
   command->callback([path, &chosen] { chosen = [path] { return inspect(*path); }; });
 }
 

@@ -1,14 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/option_values.hpp"
 #include "cli/plan_comparison.hpp"
+#include "cli/plan_input.hpp"
+#include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/io/atomic_file.hpp"
-#include "evenkeel/io/length_table.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -16,6 +19,9 @@
 
 namespace evenkeel::cli {
 namespace {
+
+/// As many as mesh.dp allows.
+constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
 
 struct PlanOptions {
   std::filesystem::path lengths;
@@ -27,24 +33,12 @@ struct PlanOptions {
   bool compare = false;
 };
 
-LengthTable table_of(const std::vector<LengthRow>& rows) {
-  std::vector<LengthEntry> entries;
-  entries.reserve(rows.size());
-  for (const LengthRow& row : rows) {
-    const auto line = static_cast<std::int64_t>(entries.size());
-    entries.push_back({{SampleId{line}, row.group, row.prompt, row.response},
-                       WorldRank{0},
-                       static_cast<std::int32_t>(line)});
-  }
-  return LengthTable(std::move(entries));
-}
-
 // Without MPI there is no world for `dp: auto` to take the rest of, unless the user says how large it would
 // be.
 Grid grid_of(const Config& config, int ranks) {
   if (ranks > 0) return config.grid(ranks);
   const MeshConfig& mesh = config.mesh;
-  if (!mesh.dp) std::cerr << "evenkeel: mesh.dp is auto and --ranks is not given; planning for dp 1\n";
+  if (!mesh.dp) tell_warning("mesh.dp is auto and --ranks is not given; planning for dp 1");
   return {{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
 }
 
@@ -79,6 +73,15 @@ std::int64_t micro_batch_lower_bound(const StepPlan& plan) {
   return bound;
 }
 
+/// No plan's costliest DP rank costs less. A group that shares prefixes counts what it costs as planned.
+Cost dp_cost_lower_bound(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
+  if (settings.sharing == PrefixSharing::none)
+    return max_sum_lower_bound(costs_of(table, settings), settings.dp);
+  Cost sum = 0;
+  for (const DpRankPlan& rank : plan.ranks) sum += rank.cost();
+  return (sum + settings.dp - 1) / settings.dp;
+}
+
 nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
                        double seconds) {
   const StepBalance balance = step_balance(plan, settings.balance.speeds);
@@ -86,7 +89,7 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
           {"num_micro_batches", plan.num_micro_batches},
           {"lower_bound",
            {{"num_micro_batches", micro_batch_lower_bound(plan)},
-            {"dp_max_cost", max_sum_lower_bound(costs_of(table, settings), settings.dp)}}},
+            {"dp_max_cost", dp_cost_lower_bound(table, settings, plan)}}},
           {"ranks", json_of(table, plan, settings.balance.speeds)},
           {"balance",
            {{"dp_max_over_mean", balance.dp_max_over_mean},
@@ -95,21 +98,44 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
           {"plan_seconds", seconds}};
 }
 
-std::string summary(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
+std::string heading(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
                     double seconds) {
+  std::string text = fmt::format(
+      "{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s", counted(table.size(), "sample"),
+      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"),
+      counted(plan.num_micro_batches, "micro-batch", "micro-batches"), micro_batch_lower_bound(plan),
+      counted(settings.micro_batch.max_tokens, "token"), seconds);
+  if (settings.sharing == PrefixSharing::none) return text;
+  std::int64_t once = 0;
+  for (const DpRankPlan& rank : plan.ranks) once += rank.tokens();
+  return text + fmt::format("; {} with shared prefixes once", counted(once, "token"));
+}
+
+/// Micro-batches that break the cap, as presets of other systems may.
+std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, const TextStyle& style) {
+  std::int64_t above = 0;
+  for (const DpRankPlan& rank : plan.ranks)
+    above += std::ranges::count_if(rank.micro_batches, [&](const MicroBatchPlan& m) {
+      return m.aligned_tokens > settings.micro_batch.max_tokens;
+    });
+  if (above == 0) return "";
+  return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", style) + "\n";
+}
+
+std::string summary(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
+                    double seconds, const TextStyle& style) {
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
   const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
-  return fmt::format(
-      "{} samples, {} tokens on {} DP ranks: {} micro-batches each (lower bound {}), cap {} tokens, planned "
-      "in {:.4f} s\n"
-      "  {}, max over mean      source order  planned\n"
-      "  DP ranks                 {:<12.4f}  {:.4f}\n"
-      "  single micro-batches                   {:.4f}\n"
-      "  ranks meeting at each                  {:.4f}\n",
-      table.size(), table.num_tokens(), settings.dp, plan.num_micro_batches, micro_batch_lower_bound(plan),
-      settings.micro_batch.max_tokens, seconds, speeds.empty() ? "work" : "time", before,
-      balance.dp_max_over_mean, balance.micro_batch_max_over_mean, balance.step_max_over_mean);
+  const auto ratio = [](double value) { return fmt::format("{:.4f}", value); };
+  TextTable ratios({{std::string(speeds.empty() ? "work" : "time") + ", max over mean (1 is even)"},
+                    {"source order", TextTable::Align::right},
+                    {"planned", TextTable::Align::right}});
+  ratios.add({"DP ranks", ratio(before), ratio(balance.dp_max_over_mean)});
+  ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
+  ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
+  return indented(heading(table, settings, plan, seconds), 0, style.width) +
+         broken_caps(settings, plan, style) + ratios.to_text(style.width);
 }
 
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
@@ -119,48 +145,70 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   file.commit();
 }
 
+/// The ways compared are those that all systems have.
+void warn_of_what_is_not_compared(const PlanSettings& settings) {
+  if (settings.sharing != PrefixSharing::none)
+    tell_warning("prefix.share does not count here: --compare plans every sample on its own");
+  if (settings.micro_batch.mode != MicroBatchMode::packed)
+    tell_warning("micro_batch.mode does not count here: --compare plans packed micro-batches");
+}
+
 int plan_lengths(const PlanOptions& options) {
   const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
                                                : load_config(options.config, options.overrides);
   const PlanSettings settings = config.plan_settings(grid_of(config, options.ranks).sizes(), options.profile);
-  const LengthTable table = table_of(read_length_table(InputFile(options.lengths)));
-  if (table.size() == 0) throw InputError(options.lengths.string(), "has no samples");
+  const PlanInput input =
+      read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
+  const TextStyle style = style_of(Stream::out);
   if (options.compare) {
-    const std::vector<ComparedPlan> plans = compare_plans(table, settings);
-    std::cout << comparison_table(plans);
+    warn_of_what_is_not_compared(settings);
+    const std::vector<ComparedPlan> plans = compare_plans(input.table, settings);
+    std::cout << comparison_table(plans, style);
     if (!options.json.empty()) write_json(options.json, comparison_json(plans));
     return 0;
   }
   const auto start = std::chrono::steady_clock::now();
-  const StepPlan plan = plan_step(table, settings);
+  const StepPlan plan = plan_step(input.table, settings, 0, input.trees);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::cout << summary(table, settings, plan, seconds);
-  if (!options.json.empty()) write_json(options.json, json_of(table, settings, plan, seconds));
+  std::cout << summary(input.table, settings, plan, seconds, style);
+  if (!options.json.empty()) write_json(options.json, json_of(input.table, settings, plan, seconds));
   return 0;
 }
 
 }  // namespace
 
 void add_plan_command(CLI::App& app, Action& chosen) {
-  auto* command = app.add_subcommand("plan", "Plan one step from a length table, for any mesh, without MPI");
+  auto* command =
+      app.add_subcommand("plan", "Plan one step from a table of lengths, for any mesh, without MPI");
   auto options = std::make_shared<PlanOptions>();
   command
-      ->add_option("--lengths", options->lengths,
-                   "Length table: .csv with prompt_length,response_length (or length), or .jsonl")
+      ->add_option(
+          "--lengths", options->lengths,
+          "The lengths: .csv with the columns prompt_length and response_length (or length), or .jsonl")
+      ->type_name("FILE")
       ->required();
-  command->add_option("--config", options->config, "The job's configuration; the defaults when left out");
-  command->add_option("--set", options->overrides, "KEY=VALUE that overrides the file; repeatable")
+  command->add_option("--config", options->config, "The job's configuration; the defaults when left out")
+      ->type_name("FILE");
+  command->add_option("--set", options->overrides, "Override a key of the file; repeatable")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--profile", options->profile, "Plan with the settings of this profile");
+  command->add_option("--profile", options->profile, "Plan with the settings of this profile")
+      ->type_name("NAME");
   command->add_option("--ranks", options->ranks, "Ranks of the world to plan for, when mesh.dp is auto")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--json", options->json, "Write the whole plan to this file");
+      ->type_name("COUNT")
+      ->check(whole_number(1, most_ranks));
+  command->add_option("--json", options->json, "Write the whole plan to this file")->type_name("FILE");
   command->add_flag("--compare", options->compare,
                     "Plan in several ways, those of other systems among them, and show them side by side; "
                     "--json writes the same as an array");
   command->footer(
-      "The whole table is one step. Example:\n"
-      "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768");
+      "The whole table is one step. A .jsonl file of rollouts will do for a table; with prefix.share it must "
+      "be one, unless the table has uids and prompt lengths.\n"
+      "\n"
+      "Examples:\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768\n"
+      "  evenkeel plan --lengths rollouts.jsonl --config job.yaml --ranks 64 --json plan.json\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare");
   command->callback([options, &chosen] { chosen = [options] { return plan_lengths(*options); }; });
 }
 

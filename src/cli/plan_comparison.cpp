@@ -78,18 +78,29 @@ std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSett
   return plans;
 }
 
-std::string comparison_table(std::span<const ComparedPlan> plans) {
-  std::string text =
-      fmt::format("{:<22}{:>14}{:>11}{:>14}{:>16}{:>15}{:>23}{:>11}\n", "way", "micro-batches", "above cap",
-                  "DP max/mean", "step max/mean", "waiting, once", "at every micro-batch", "seconds");
+std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyle& style) {
+  using enum TextTable::Align;
+  TextTable table({{"way"},
+                   {"micro-\nbatches", right},
+                   {"above cap", right},
+                   {"DP max / mean", right},
+                   {"step max / mean", right},
+                   {"waiting once", right},
+                   {"waiting at each", right},
+                   {"seconds", right}});
   for (const ComparedPlan& plan : plans) {
     const StepWaiting waiting = step_waiting(plan.balance);
-    text += fmt::format("{:<22}{:>14}{:>11}{:>14.4f}{:>16.4f}{:>14.2f}%{:>22.2f}%{:>11.4f}\n", plan.name,
-                        plan.num_micro_batches, plan.above_cap, plan.balance.dp_max_over_mean,
-                        plan.balance.step_max_over_mean, 100 * waiting.once, 100 * waiting.every_micro_batch,
-                        plan.seconds);
+    const std::string above = grouped(plan.above_cap);
+    table.add(
+        {plan.name, grouped(plan.num_micro_batches), plan.above_cap == 0 ? above : in_alarm(above, style),
+         fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
+         fmt::format("{:.4f}", plan.balance.step_max_over_mean), fmt::format("{:.2f}%", 100 * waiting.once),
+         fmt::format("{:.2f}%", 100 * waiting.every_micro_batch), fmt::format("{:.4f}", plan.seconds)});
   }
-  return text;
+  return table.to_text(style.width) + indented(
+                                          "waiting: the part of their time that DP ranks wait, which meet "
+                                          "once a step or at each micro-batch",
+                                          0, style.width);
 }
 
 nlohmann::json comparison_json(std::span<const ComparedPlan> plans) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/text_layout.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 
 namespace evenkeel::cli {
@@ -25,8 +26,8 @@ struct ComparedPlan {
 /// settings have them, and waiting is in time where they have speeds. Throws as plan_step does.
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
-/// A table for people.
-[[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans);
+/// A table for people, which shows caps that are broken in an alarming colour.
+[[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyle& style);
 /// An array of the same for programs.
 [[nodiscard]] nlohmann::json comparison_json(std::span<const ComparedPlan> plans);
 

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+
+#include "cli/terminal.hpp"
 
 namespace evenkeel::cli {
 namespace {
 
-constexpr int bar_width = 30;
+constexpr std::size_t bar_width = 33;
+constexpr std::size_t least_bar = 5;
+constexpr std::size_t frame = 3;  // brackets and a space
 constexpr std::chrono::seconds between_lines{2};
 
 std::string duration_text(double seconds) {
@@ -23,7 +27,7 @@ std::string duration_text(double seconds) {
 
 Progress::Progress(ProgressStyle style, std::int64_t steps) : style_(style), steps_(steps) {
   if (style_ == ProgressStyle::automatic)
-    style_ = isatty(STDERR_FILENO) != 0 ? ProgressStyle::bar : ProgressStyle::lines;
+    style_ = can_redraw(Stream::err) ? ProgressStyle::bar : ProgressStyle::lines;
 }
 
 void Progress::advance(std::int64_t tokens) {
@@ -33,8 +37,9 @@ void Progress::advance(std::int64_t tokens) {
   if (style_ == ProgressStyle::lines) log_line();
 }
 
-void Progress::finish() const {
-  if (style_ == ProgressStyle::bar) std::fputc('\n', stderr);
+void Progress::finish() noexcept {
+  if (has_open_line_) std::fputc('\n', stderr);
+  has_open_line_ = false;
 }
 
 std::string Progress::state() const {
@@ -45,12 +50,21 @@ std::string Progress::state() const {
                      duration_text(left));
 }
 
-void Progress::draw_bar() const {
-  const auto filled = static_cast<int>(bar_width * done_ / steps_);
-  const std::string line =
-      fmt::format("\r[{:=<{}}{: <{}}] {}\033[K", "", filled, "", bar_width - filled, state());
+void Progress::draw_bar() {
+  // A line that wraps cannot be drawn again: the bar has what room the words leave.
+  const std::size_t width = style_of(Stream::err).width - 1;
+  const std::string words = state().substr(0, width);
+  const std::size_t room = std::min(bar_width, width - words.size());
+  std::string bar;
+  if (room > least_bar + frame) {
+    const std::size_t cells = room - frame;
+    const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(cells) * done_ / steps_);
+    bar = "[" + std::string(filled, '=') + std::string(cells - filled, ' ') + "] ";
+  }
+  const std::string line = "\r" + bar + words + "\033[K";
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
+  has_open_line_ = true;
 }
 
 void Progress::log_line() {

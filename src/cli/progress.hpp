@@ -7,7 +7,7 @@
 namespace evenkeel::cli {
 
 enum class ProgressStyle : std::uint8_t {
-  automatic,  ///< a bar when stderr is a terminal, lines elsewhere
+  automatic,  ///< a bar when stderr is a terminal that can draw it, lines elsewhere
   bar,        ///< one line that is drawn again and again
   lines,      ///< a log line now and then
   off,
@@ -17,15 +17,19 @@ enum class ProgressStyle : std::uint8_t {
 class Progress {
  public:
   Progress(ProgressStyle style, std::int64_t steps);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// As finish(), so that an error has a line of its own.
+  ~Progress() { finish(); }
 
   /// After each step, with the step's true tokens.
   void advance(std::int64_t tokens);
   /// Ends the bar's line.
-  void finish() const;
+  void finish() noexcept;
 
  private:
   [[nodiscard]] std::string state() const;
-  void draw_bar() const;
+  void draw_bar();
   void log_line();
 
   using Clock = std::chrono::steady_clock;
@@ -33,6 +37,7 @@ class Progress {
   std::int64_t steps_;
   std::int64_t done_ = 0;
   std::int64_t tokens_ = 0;
+  bool has_open_line_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_line_ = start_;
 };

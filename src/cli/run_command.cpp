@@ -4,19 +4,22 @@
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
+#include <boost/mpi/operations.hpp>
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "cli/commands.hpp"
+#include "cli/failures.hpp"
 #include "cli/logging.hpp"
+#include "cli/option_values.hpp"
 #include "cli/output_folders.hpp"
 #include "cli/progress.hpp"
-#include "cli/run_on_ranks.hpp"
+#include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
+#include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/base/printable.hpp"
@@ -99,6 +102,14 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   file.commit();
 }
 
+// Ranks scan a file together, and rank 0 says so when that takes long.
+std::unique_ptr<SampleSource> open_slowly(const boost::mpi::communicator& world, const Config& config) {
+  std::optional<SlowWork> slow;
+  if (world.rank() == 0 && !config.source.path.empty())
+    slow.emplace(reading(config.source.path), [](const std::string& text) { spdlog::info("{}", text); });
+  return open_source(world, config.source, longest_sample(config));
+}
+
 /// One run of the main job.
 class Job {
  public:
@@ -108,7 +119,7 @@ class Job {
         profiles_(passes_of(options, config_)),
         service_(world, config_),
         folders_(service_.mesh().world(), output_request(options, config_)),
-        source_(open_source(service_.mesh().world(), config_.source, longest_sample(config_))),
+        source_(open_slowly(service_.mesh().world(), config_)),
         schedule_(source_->num_samples(), config_.batch),
         steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
                                      : schedule_.num_steps()) {}
@@ -117,14 +128,15 @@ class Job {
     report_.mesh = service_.mesh().grid().sizes();
     if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
     const auto start = std::chrono::steady_clock::now();
-    if (first()) spdlog::info("{} samples, {} steps", source_->num_samples(), steps_);
+    if (first()) spdlog::info("{}, {}", counted(source_->num_samples(), "sample"), counted(steps_, "step"));
     if (const std::string left_out = source_->left_out(); first() && !left_out.empty())
       spdlog::warn("{}: left out: {}", printable(config_.source.path.string()), printable(left_out));
     start_prefetching();
     Progress progress(first() ? options_.progress : ProgressStyle::off, steps_);
     while (std::optional<Step> step = prefetcher_->next()) progress.advance(run_passes(std::move(*step)));
     progress.finish();
-    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
+    boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
     write_report();
     folders_.complete(steps_);
     print_report();
@@ -196,7 +208,7 @@ class Job {
   void print_report() {
     together(world(), [&] {
       if (!first()) return;
-      std::cout << to_text(report_);
+      std::cout << to_text(report_, style_of(Stream::out));
       StandardOutput::flush();
     });
   }
@@ -218,18 +230,22 @@ int run(const RunOptions& options) {
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   const boost::mpi::communicator world;
   set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
-  // Outlives the handlers: its end waits for the other ranks, which a rank that fails alone aborts instead.
+  // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
-  return run_on_ranks(world, [&] {
+  try {
     job.emplace(world, options);
     job->run();
-  });
+    return 0;
+  } catch (...) {
+    return tell_failure(world);
+  }
 }
 
-const std::map<std::string, ProgressStyle> progress_styles{{"auto", ProgressStyle::automatic},
-                                                           {"bar", ProgressStyle::bar},
-                                                           {"lines", ProgressStyle::lines},
-                                                           {"off", ProgressStyle::off}};
+ProgressStyle progress_style(const std::string& word) {
+  if (word == "bar") return ProgressStyle::bar;
+  if (word == "lines") return ProgressStyle::lines;
+  return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
+}
 
 }  // namespace
 
@@ -240,45 +256,59 @@ void add_run_command(CLI::App& app, Action& chosen) {
   command->add_option("CONFIG", options->config, "The job's configuration (see: evenkeel config schema)")
       ->required();
   command
-      ->add_option("--set", options->overrides,
-                   "KEY=VALUE that overrides the file, such as mesh.tp=2; repeatable")
+      ->add_option("--set", options->overrides, "Override a key of the file, such as mesh.tp=2; repeatable")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   const CLI::Validator folder([](const std::string& name) { return name.empty() ? "needs a folder" : ""; },
                               "");
   command
       ->add_option("--dump", options->dump,
                    "Write what every rank was handed to this folder, as safetensors a micro-batch")
+      ->type_name("FOLDER")
       ->check(folder);
   command
       ->add_option("--report", options->report,
                    "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0")
+      ->type_name("FOLDER")
       ->check(folder);
   command
-      ->add_option(
-          "--results", options->results,
-          "Let the demonstration consumer hash every token, bring the hashes home and write them to this\n"
-          "folder in source order, as safetensors a step")
+      ->add_option("--results", options->results,
+                   "Let the demonstration consumer hash every token, bring the hashes home and write them to "
+                   "this folder in source order, as safetensors a step")
+      ->type_name("FOLDER")
       ->check(folder);
   command->add_flag("--overwrite", options->overwrite,
                     "Where these folders hold an earlier run's files, remove those, and nothing else");
   command
-      ->add_option("--profiles", options->profiles,
-                   "Pass over each step's samples once a profile, in this order, such as log_prob,update;\n"
-                   "with several, --dump and --results get a folder each")
+      ->add_option(
+          "--profiles", options->profiles,
+          "Pass over each step's samples once a profile, in this order, such as log_prob,update; with "
+          "several, --dump and --results get a folder each")
+      ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_option("--steps", options->max_steps, "Stop after this many steps")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--progress", options->progress, "auto, bar, lines or off")
-      ->transform(CLI::CheckedTransformer(progress_styles, CLI::ignore_case));
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+  command
+      ->add_option_function<std::string>(
+          "--progress", [options](const std::string& word) { options->progress = progress_style(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
   command->add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+      ->type_name("LEVEL")
+      ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));
   command->add_flag("--log-all-ranks", options->log_all_ranks,
                     "Log lines from every rank, not from rank 0 only");
   command->footer(
-      "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains):\n"
-      "  mpirun -n 8 evenkeel run configs/quickstart.yaml --set source.kind=jsonl --set "
-      "source.path=rollouts.jsonl");
+      "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains).\n"
+      "\n"
+      "Examples:\n"
+      "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n"
+      "  mpirun -n 8 evenkeel run configs/jsonl-rollouts.yaml --set source.path=rollouts.jsonl --report "
+      "report\n"
+      "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

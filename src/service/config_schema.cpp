@@ -1,10 +1,14 @@
 #include "evenkeel/service/config_schema.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "config_keys.hpp"
+#include "config_suggest.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/text_layout.hpp"
 
 namespace evenkeel {
 namespace {
@@ -35,6 +39,25 @@ constexpr std::string_view table_head = R"(
 |---|---|---|---|---|
 )";
 
+/// The keys that are `chosen`, of a section that is, or all where nothing is. Throws ConfigError where there
+/// are none.
+std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
+  std::vector<ConfigKey> keys;
+  std::vector<std::string> names;
+  for (const ConfigKey& key : config_keys()) {
+    const std::string section(section_of(key.path));
+    if (chosen.empty() || chosen == key.path || chosen == section) keys.push_back(key);
+    if (std::ranges::find(names, section) == names.end()) names.push_back(section);
+  }
+  if (!keys.empty()) return keys;
+  const std::vector<std::string> sections = names;
+  for (const ConfigKey& key : config_keys()) names.push_back(key.path);
+  const auto nearest = config_detail::nearest_key(chosen, names);
+  throw ConfigError(
+      std::string(chosen), "is no key and no section",
+      nearest ? "Did you mean " + *nearest + "?" : "Sections: " + config_detail::join(sections));
+}
+
 }  // namespace
 
 std::span<const ConfigKey> config_keys() {
@@ -46,20 +69,20 @@ std::span<const ConfigKey> config_keys() {
   return keys;
 }
 
-std::string config_schema_text() {
-  std::ostringstream text;
+std::string config_schema_text(std::string_view chosen, std::size_t width) {
+  const std::vector<ConfigKey> keys = chosen_keys(chosen);
+  std::string text;
   std::string_view section;
-  for (const ConfigKey& key : config_keys()) {
+  for (const ConfigKey& key : keys) {
     if (section_of(key.path) != section) {
-      text << (section.empty() ? "" : "\n");
+      text += section.empty() ? "" : "\n";
       section = section_of(key.path);
-      text << section << ": " << section_meaning(section) << '\n';
+      text += indented(std::string(section) + ": " + std::string(section_meaning(section)), 0, width);
     }
-    text << "\n  " << key.path << ": " << key.default_value << '\n';
-    text << "      " << key.type << "; values: " << key.values << '\n';
-    text << "      " << key.meaning << '\n';
+    text += "\n" + indented(key.path + ": " + key.default_value, 2, width) +
+            indented(key.type + "; values: " + key.values, 6, width) + indented(key.meaning, 6, width);
   }
-  return text.str();
+  return text;
 }
 
 std::string config_reference_markdown() {

@@ -136,7 +136,7 @@ TEST(PlanCommand, dp_auto_takes_what_remains_of_the_ranks_given) {
   EXPECT_THAT(run_evenkeel(plan + "--ranks 8").out, HasSubstr("on 4 DP ranks"));
   EXPECT_NE(run_evenkeel(plan + "--ranks 7").status, 0);
   const ProgramResult unsaid = run_evenkeel(plan);
-  EXPECT_THAT(unsaid.out, HasSubstr("on 1 DP ranks"));
+  EXPECT_THAT(unsaid.out, HasSubstr("on 1 DP rank:"));
   EXPECT_THAT(unsaid.err, HasSubstr("--ranks"));
 }
 

@@ -156,7 +156,7 @@ TEST_F(Run, several_profiles_pass_over_each_step_and_write_to_a_folder_each) {
 TEST_F(Run, a_profile_that_is_not_there_is_an_error_with_the_names_there_are) {
   const ProgramResult result =
       mpirun_evenkeel(2, job() + "--profiles updat --set profiles.update.micro_batch.max_tokens=1024");
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. Profiles: update"));
 }
 

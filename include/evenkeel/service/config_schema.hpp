@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace evenkeel {
 
@@ -18,8 +20,10 @@ struct ConfigKey {
 /// Every key, section by section, in the order of the reference page. Lives as long as the program.
 [[nodiscard]] std::span<const ConfigKey> config_keys();
 
-/// The keys as plain text for a terminal: what `evenkeel config schema` prints.
-[[nodiscard]] std::string config_schema_text();
+/// The keys as plain text in lines of `width` characters: what `evenkeel config schema` prints. Those of a
+/// section, or one key, where `chosen` names it. Throws ConfigError that suggests the nearest name where there
+/// is none such.
+[[nodiscard]] std::string config_schema_text(std::string_view chosen = {}, std::size_t width = 80);
 
 /// The keys as a Markdown page: docs/configuration.md, byte for byte.
 [[nodiscard]] std::string config_reference_markdown();

@@ -1,0 +1,104 @@
+#include "cli/option_values.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "evenkeel/base/printable.hpp"
+#include "service/config_suggest.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+template <typename Number>
+bool reads_as(const std::string& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+std::string out_of_range(const std::string& text, const std::string& allowed) {
+  return fmt::format("'{}' is out of range; allowed: {}", printable(text), allowed);
+}
+
+bool is_whole(const std::string& text) {
+  const std::size_t digits = text.starts_with('-') ? 1 : 0;
+  return text.size() > digits && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(digits), text.end(),
+                                             [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+std::string no_number(const std::string& text, const std::string& allowed) {
+  return fmt::format("'{}' is no whole number; allowed: {}", printable(text), allowed);
+}
+
+template <typename Number>
+CLI::Validator whole_number_in(Number least, Number most, const std::string& allowed) {
+  return {[=](const std::string& text) -> std::string {
+            if (!is_whole(text)) return no_number(text, allowed);
+            Number number{};
+            if (reads_as(text, number) && number >= least && number <= most) return {};
+            return out_of_range(text, allowed);
+          },
+          ""};
+}
+
+std::string one_of_words(std::string& text, const std::vector<std::string>& words) {
+  std::string small = text;
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (std::ranges::find(words, small) != words.end()) {
+    text = small;
+    return {};
+  }
+  const auto nearest = config_detail::nearest_word(small, words);
+  return fmt::format("'{}' is none of {}{}", printable(text), fmt::join(words, ", "),
+                     nearest ? "; did you mean " + *nearest + "?" : "");
+}
+
+std::string not_an_option(const std::string& text) {
+  if (!text.starts_with("--")) return {};
+  return fmt::format("needs a value; '{}' looks like an option", printable(text));
+}
+
+}  // namespace
+
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  const bool is_open = most == std::numeric_limits<std::int64_t>::max();
+  return whole_number_in(least, most,
+                         is_open ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most));
+}
+
+CLI::Validator seed_number() {
+  return whole_number_in<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max(), "0 to 2^64 - 1");
+}
+
+CLI::Validator decimal_number() {
+  return {[](const std::string& text) -> std::string {
+            double number = 0;
+            if (reads_as(text, number) && std::isfinite(number)) return {};
+            return fmt::format("'{}' is no number", printable(text));
+          },
+          ""};
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  CLI::Validator validator("");
+  validator.operation([words = std::move(words)](std::string& text) { return one_of_words(text, words); });
+  return validator;
+}
+
+void refuse_options_as_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return !o->get_positional(); })) {
+    if (option->get_items_expected_max() == 0) {
+      option->disable_flag_override();
+    } else {
+      option->transform(CLI::Validator([](const std::string& text) { return not_an_option(text); }, ""));
+    }
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    refuse_options_as_values(*command);
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace evenkeel::cli {
+
+/// Checks of an option's value, which say in a sentence what is wrong and what is allowed.
+
+/// Decimal digits of a number in [least, most].
+[[nodiscard]] CLI::Validator whole_number(std::int64_t least,
+                                          std::int64_t most = std::numeric_limits<std::int64_t>::max());
+/// Decimal digits of a number below 2^64.
+[[nodiscard]] CLI::Validator seed_number();
+/// A decimal number, with or without a fraction and an exponent.
+[[nodiscard]] CLI::Validator decimal_number();
+/// One of these words, in small or capital letters; small ones come out.
+[[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);
+
+/// For every option of `app` and its subcommands: what looks like an option is not taken for a value, a flag
+/// takes none.
+void refuse_options_as_values(CLI::App& app);
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,110 @@
+#include "cli/plan_input.hpp"
+
+#include <span>
+
+#include "cli/slow_work.hpp"
+#include "cli/terminal.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/exchange/length_gather.hpp"
+#include "evenkeel/io/jsonl.hpp"
+#include "evenkeel/io/length_table.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+/// Every sample in a table, owned by rank 0.
+class TableBuilder {
+ public:
+  void add(SampleShape shape, std::uint64_t prompt_hash = 0) {
+    const std::int64_t number = std::ssize(entries_);
+    shape.id = SampleId{number};
+    LengthEntry& entry = entries_.emplace_back();
+    entry.shape = shape;
+    entry.owner_index = static_cast<std::int32_t>(number);
+    entry.prompt_hash = prompt_hash;
+  }
+  [[nodiscard]] LengthTable table() && { return LengthTable(std::move(entries_)); }
+
+ private:
+  std::vector<LengthEntry> entries_;
+};
+
+LengthTable table_of_lengths(const std::filesystem::path& path) {
+  TableBuilder builder;
+  for (const LengthRow& row : read_length_table(path))
+    builder.add({SampleId{0}, row.group, row.prompt, row.response});
+  return std::move(builder).table();
+}
+
+bool has_tokens(const std::filesystem::path& path) {
+  if (path.extension() != ".jsonl") return false;
+  const LineScan scan = scan_lines(path, {0, 1});
+  if (scan.lines.empty()) return false;
+  try {
+    (void)infer_schema(path, scan.lines);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+std::vector<SharedGroup> trees_of(const LengthTable& table, const RaggedBatch& samples) {
+  const auto tokens = samples.at(input_ids_field).values<std::int64_t>();
+  std::vector<std::span<const std::int64_t>> sequences;
+  for (std::int64_t i = 0; i < samples.size(); ++i) {
+    const RowRange rows = samples.rows_of(FieldKind::token, i);
+    sequences.push_back(
+        tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+  }
+  return prefix_trees(table, sequences);
+}
+
+PlanInput input_with_tokens(const std::filesystem::path& path, PrefixSharing sharing) {
+  const LineScan scan = scan_lines(path, {0, bytes_of_file(path)});
+  const RaggedBatch samples = read_samples(path, scan.lines, {});
+  TableBuilder builder;
+  for (const SampleLengths& sample : lengths_for_sharing(samples))
+    builder.add(sample.shape, sample.prompt_hash);
+  PlanInput input{std::move(builder).table(), {}};
+  if (sharing == PrefixSharing::trees) input.trees = trees_of(input.table, samples);
+  return input;
+}
+
+/// Lengths tell a shared prompt by its uid and its length.
+void require_shared_prompts(const std::filesystem::path& path, const LengthTable& table) {
+  std::vector<std::int64_t> entries;
+  for (std::int64_t e = 0; e < table.size(); ++e) entries.push_back(e);
+  for (const SharedGroup& group : prompt_groups(table, entries)) {
+    if (group.entries.size() > 1 && table[group.entries.front()].shape.prompt > 0) return;
+  }
+  throw InputError(
+      path.string(),
+      "tells of no prompt that samples share, as prefix.share: true asks for: no two have a uid "
+      "and a prompt_length in common",
+      "Give the table the columns uid, prompt_length and response_length, or rollouts with their "
+      "tokens (.jsonl), or set prefix.share: false");
+}
+
+}  // namespace
+
+PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing) {
+  const SlowWork slow(reading(path.string()), tell_note);
+  PlanInput input;
+  if (sharing != PrefixSharing::none && has_tokens(path)) {
+    input = input_with_tokens(path, sharing);
+  } else if (sharing == PrefixSharing::trees) {
+    throw InputError(
+        path.string(),
+        "has lengths and no tokens, which alone tell the trees that prefix.share: tree asks for",
+        "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, which "
+        "goes by uid and prompt_length");
+  } else {
+    input.table = table_of_lengths(path);
+  }
+  if (input.table.size() == 0)
+    throw InputError(path.string(), "has no samples", "A plan needs one at the least");
+  if (sharing == PrefixSharing::prompts && !has_tokens(path)) require_shared_prompts(path, input.table);
+  return input;
+}
+
+}  // namespace evenkeel::cli

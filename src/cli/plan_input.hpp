@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/shared_prefixes.hpp"
+
+namespace evenkeel::cli {
+
+/// One step's samples as a plan needs them, numbered in the order of the file.
+struct PlanInput {
+  LengthTable table;
+  std::vector<SharedGroup> trees;  ///< with PrefixSharing::trees
+};
+
+/// Reads `path` for a plan that shares prefixes in this way: lengths alone suffice without sharing, and for
+/// sharing by prompt where they name uids and prompt lengths; else rollouts are read with their tokens.
+/// Throws InputError for a file without samples, and where the file cannot tell what is shared; else as
+/// read_length_table and read_samples do. Says when reading takes long.
+[[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing);
+
+}  // namespace evenkeel::cli

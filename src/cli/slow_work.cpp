@@ -1,0 +1,35 @@
+#include "cli/slow_work.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "evenkeel/base/printable.hpp"
+#include "evenkeel/base/text_layout.hpp"
+
+namespace evenkeel::cli {
+
+SlowWork::SlowWork(std::string what, Say say, std::chrono::milliseconds patience)
+    : thread_([what = std::move(what), say = std::move(say), patience](const std::stop_token& stop) {
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any woken;
+        for (auto wait = patience; !woken.wait_for(lock, stop, wait, [&] { return stop.stop_requested(); });
+             wait *= 9) {
+          if (stop.stop_requested()) return;
+          say(what + " ...");
+        }
+      }) {}
+
+std::string reading(const std::string& path) {
+  std::error_code unknown;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  std::string text = "reading " + printable(path);
+  if (!unknown) text += " (" + bytes_text(static_cast<std::int64_t>(bytes)) + ")";
+  return text;
+}
+
+}  // namespace evenkeel::cli

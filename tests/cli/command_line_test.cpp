@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::run_command;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+constexpr const char* commands[] = {
+    "",           "run",           "plan",           "synth",         "inspect",
+    "config",     "config schema", "config show",    "config import", "bench",
+    "bench pack", "bench plan",    "bench exchange", "bench step",    "bench prefix"};
+
+/// Words that are wrong, and the one line that says so.
+struct WrongWords {
+  const char* words;
+  const char* line;
+};
+
+class CommandLine : public testing::TestWithParam<WrongWords> {};
+
+TEST_P(CommandLine, that_is_wrong_is_told_in_one_line_of_our_own_with_status_2) {
+  const ProgramResult result = run_evenkeel(GetParam().words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err, std::string("evenkeel: error: ") + GetParam().line + "\n");
+  EXPECT_EQ(result.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Wrong, CommandLine,
+    testing::Values(
+        WrongWords{"", "name a command: run, plan, synth, inspect, config, bench. See: evenkeel --help"},
+        WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
+        WrongWords{"fly", "unknown command 'fly'; there are run, plan, synth, inspect, config, bench"},
+        WrongWords{"bench",
+                   "name a command of bench: pack, plan, exchange, step, prefix. "
+                   "See: evenkeel bench --help"},
+        WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
+        WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
+        WrongWords{"plan", "plan needs --lengths FILE. See: evenkeel plan --help"},
+        WrongWords{"run job.yaml --stpes 4", "unknown option --stpes of run; did you mean --steps?"},
+        WrongWords{"run job.yaml --stpes=4", "unknown option --stpes of run; did you mean --steps?"},
+        WrongWords{"run job.yaml -q", "unknown option -q of run. See: evenkeel run --help"},
+        WrongWords{"--set a=b run job.yaml", "--set is an option of run: write it behind that word"},
+        WrongWords{"run job.yaml more", "unexpected argument 'more' of run. See: evenkeel run --help"},
+        WrongWords{"run job.yaml --steps 0", "--steps: '0' is out of range; allowed: 1 or more"},
+        WrongWords{"run job.yaml --steps -3", "--steps: '-3' is out of range; allowed: 1 or more"},
+        WrongWords{"run job.yaml --steps 99999999999999999999",
+                   "--steps: '99999999999999999999' is out of range; allowed: 1 or more"},
+        WrongWords{"run job.yaml --steps 1.5", "--steps: '1.5' is no whole number; allowed: 1 or more"},
+        WrongWords{"run job.yaml --steps", "--steps needs a value: --steps COUNT"},
+        WrongWords{"run job.yaml --dump --report r",
+                   "--dump: needs a value; '--report' looks like an option"},
+        WrongWords{"run job.yaml --dump --report", "--dump: needs a value; '--report' looks like an option"},
+        WrongWords{"run job.yaml --dump a --dump b", "--dump is given 2 times; give it once"},
+        WrongWords{"run job.yaml --progress fast", "--progress: 'fast' is none of auto, bar, lines, off"},
+        WrongWords{"run job.yaml --log-level inf",
+                   "--log-level: 'inf' is none of trace, debug, info, warning, "
+                   "error, off; did you mean info?"},
+        WrongWords{"run job.yaml --log-all-ranks=3", "--log-all-ranks takes no value"},
+        WrongWords{"plan --lengths x --ranks 2147483647",
+                   "--ranks: '2147483647' is out of range; allowed: 1 to 1048576"},
+        WrongWords{"synth --out x --seed -1", "--seed: '-1' is out of range; allowed: 0 to 2^64 - 1"},
+        WrongWords{"synth --out x --group-size 0",
+                   "--group-size: '0' is out of range; allowed: 1 to 1048576"},
+        WrongWords{"synth --out x --prompt-sigma nan", "--prompt-sigma: 'nan' is no number"},
+        WrongWords{"bench pack --repeat x", "--repeat: 'x' is no whole number; allowed: 1 to 2147483647"},
+        WrongWords{"config import x --from slime", "--from: 'slime' is none of mindspeed-rl, roll, verl"},
+        WrongWords{"config schema micro_batch.max_token",
+                   "micro_batch.max_token: is no key and no section. Did you mean micro_batch.max_tokens?"},
+        WrongWords{"config schema mesh --markdown",
+                   "--markdown: writes all keys. Leave out mesh, or --markdown"},
+        WrongWords{"run job.yaml \"$(printf '\\033[31mx')\"",
+                   "unexpected argument '\\x1b[31mx' of run. See: evenkeel run --help"}));
+
+TEST(CommandLineUnderALauncher, is_told_by_the_first_rank_alone_and_nobody_hangs) {
+  for (const char* words : {"run job.yaml --stpes 4", "bench exchange --bytes none", "pln"}) {
+    const ProgramResult result = mpirun_evenkeel(3, words);
+    EXPECT_EQ(result.status, 2) << words;
+    const std::size_t first = result.err.find("evenkeel: error");
+    ASSERT_NE(first, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("evenkeel: error", first + 1), std::string::npos) << result.err;
+  }
+}
+
+TEST(CommandLineUnderALauncher, that_asks_for_help_or_the_version_is_answered_once) {
+  for (const char* words : {"--version", "run --help"}) {
+    const ProgramResult result = mpirun_evenkeel(3, words);
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.out, run_evenkeel(words).out);
+  }
+}
+
+TEST(CommandLineUnderALauncher, that_another_rank_alone_has_wrong_is_told_too) {
+  const ProgramResult result =
+      run_command(EVENKEEL_MPIRUN " -np 1 sleep 30 : -np 1 " EVENKEEL_PROGRAM " fly");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("unknown command 'fly'"));
+}
+
+TEST(ExitStatus, tells_a_wrong_configuration_from_work_that_failed) {
+  const ScratchFolder scratch;
+  write_text(scratch / "job.yaml", "mesh: {tpp: 2}\n");
+  EXPECT_EQ(run_evenkeel("config show " + (scratch / "job.yaml").string()).status, 2);
+  EXPECT_EQ(mpirun_evenkeel(2, "run " + (scratch / "job.yaml").string()).status, 2);
+  EXPECT_EQ(run_evenkeel("inspect " + (scratch / "absent.jsonl").string()).status, 1);
+}
+
+/// Every line of `text` is at most `width` characters, or has no space to be broken at.
+void expect_fits(const std::string& text, std::size_t width) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t word = line.find_first_not_of(' ');
+    const bool breakable = word != std::string::npos && line.find(' ', word) != std::string::npos;
+    EXPECT_TRUE(line.size() <= width || !breakable) << width << ": " << line;
+  }
+}
+
+TEST(Help, of_every_command_fits_the_line_and_has_examples_and_no_control_characters) {
+  for (const char* command : commands) {
+    for (const std::size_t width : {40U, 80U, 200U}) {
+      const ProgramResult help = run_command("COLUMNS=" + std::to_string(width) + " " + EVENKEEL_PROGRAM +
+                                             " " + command + " --help");
+      EXPECT_EQ(help.status, 0) << command;
+      EXPECT_EQ(help.err, "") << command;
+      expect_fits(help.out, width);
+      EXPECT_THAT(help.out, HasSubstr("xample"));
+      for (const char c : help.out) EXPECT_TRUE(c == '\n' || c >= ' ' || c < 0) << command;
+    }
+  }
+}
+
+TEST(Help, is_as_wide_as_80_characters_where_nothing_else_is_known) {
+  EXPECT_EQ(run_evenkeel("run --help").out,
+            run_command("COLUMNS=80 TERM=dumb " EVENKEEL_PROGRAM " run --help").out);
+  EXPECT_EQ(run_evenkeel("run --help").out, run_command("COLUMNS=many " EVENKEEL_PROGRAM " run --help").out);
+}
+
+TEST(Help, breaks_commands_so_that_they_can_be_copied) {
+  const std::string help = run_command("COLUMNS=60 " EVENKEEL_PROGRAM " synth --help").out;
+  EXPECT_THAT(help, HasSubstr(" \\\n    --"));
+}
+
+TEST(Help, tells_exit_statuses) {
+  EXPECT_THAT(run_evenkeel("--help").out, AllOf(HasSubstr("Exit status"), HasSubstr("2 the command line")));
+}
+
+TEST(Colour, is_for_terminals_and_those_who_force_it) {
+  EXPECT_THAT(run_evenkeel("fly").err, Not(HasSubstr("\033")));
+  EXPECT_THAT(run_command("CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM " fly").err,
+              HasSubstr("evenkeel: \033[1;31merror:\033[0m unknown"));
+  EXPECT_THAT(run_command("NO_COLOR=1 CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM " fly").err,
+              Not(HasSubstr("\033")));
+}
+
+TEST(ConfigSchema, prints_all_keys_those_of_a_section_or_one) {
+  const std::string all = run_evenkeel("config schema").out;
+  EXPECT_THAT(all, AllOf(HasSubstr("mesh.tp:"), HasSubstr("exchange.prefetch:")));
+  const std::string section = run_evenkeel("config schema micro_batch").out;
+  EXPECT_THAT(section, AllOf(HasSubstr("micro_batch.mode:"), HasSubstr("micro_batch.max_tokens:"),
+                             Not(HasSubstr("mesh.tp:"))));
+  const std::string key = run_evenkeel("config schema micro_batch.max_tokens").out;
+  EXPECT_THAT(key, AllOf(HasSubstr("micro_batch.max_tokens: 8192"), Not(HasSubstr("micro_batch.mode:"))));
+  for (const std::size_t width : {40U, 80U, 200U})
+    expect_fits(run_command("COLUMNS=" + std::to_string(width) + " " EVENKEEL_PROGRAM " config schema").out,
+                width);
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,202 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_command;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+/// Plans that are asked to share prefixes.
+class PlanWithSharedPrefixes : public testing::Test {
+ protected:
+  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
+    write_text(scratch_ / name, text);
+    return (scratch_ / name).string();
+  }
+  [[nodiscard]] ProgramResult plan(const std::string& lengths, const std::string& settings) const {
+    return run_evenkeel("plan --lengths " + lengths + " --json " + (scratch_ / "plan.json").string() +
+                        " --set mesh.dp=2 " + settings);
+  }
+  [[nodiscard]] nlohmann::json written() const {
+    return nlohmann::json::parse(read_text(scratch_ / "plan.json"));
+  }
+
+  ScratchFolder scratch_;
+};
+
+/// Four samples of two uids; three of them have more in common than their prompt.
+constexpr const char* rollouts =
+    R"({"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 6]}
+{"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 7, 8]}
+{"uid": "b", "prompt_ids": [1, 2], "response_ids": [9]}
+{"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4]}
+)";
+
+std::int64_t planned_tokens(const nlohmann::json& plan) {
+  std::int64_t tokens = 0;
+  for (const auto& rank : plan.at("ranks")) tokens += rank.at("tokens").get<std::int64_t>();
+  return tokens;
+}
+
+std::multiset<int> planned_samples(const nlohmann::json& plan) {
+  std::multiset<int> samples;
+  for (const auto& rank : plan.at("ranks")) {
+    for (const auto& micro_batch : rank.at("micro_batches")) {
+      for (const auto& sample : micro_batch.at("samples")) samples.insert(sample.get<int>());
+    }
+  }
+  return samples;
+}
+
+TEST_F(PlanWithSharedPrefixes, plans_every_sample_of_rollouts_with_what_their_tokens_share) {
+  const std::string lengths = file("rollouts.jsonl", rollouts);
+  const std::multiset<int> all{0, 1, 2, 3};
+  for (const auto& [share, tokens] : {std::pair{"false", 20}, {"true", 3 + 3 + 4 + 1 + 3}, {"tree", 8 + 3}}) {
+    const ProgramResult result = plan(lengths, std::string("--set prefix.share=") + share);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json plan_of_all = written();
+    EXPECT_EQ(planned_tokens(plan_of_all), tokens) << share;
+    EXPECT_EQ(planned_samples(plan_of_all), all) << share;
+    EXPECT_GE(plan_of_all.at("num_micro_batches"), 1) << share;
+    std::int64_t most = 0;
+    for (const auto& rank : plan_of_all.at("ranks"))
+      most = std::max(most, rank.at("cost").get<std::int64_t>());
+    EXPECT_LE(plan_of_all.at("lower_bound").at("dp_max_cost"), most) << share;
+  }
+  EXPECT_THAT(plan(lengths, "--set prefix.share=tree").out, HasSubstr("11 tokens with shared prefixes once"));
+}
+
+TEST_F(PlanWithSharedPrefixes, counts_micro_batches_as_a_run_does) {
+  ASSERT_EQ(
+      run_evenkeel("synth --samples 64 --prompt-median 200 --response-median 60 --response-max 400 --out " +
+                   (scratch_ / "made-up.jsonl").string())
+          .status,
+      0);
+  const std::string made_up = (scratch_ / "made-up.jsonl").string();
+  write_text(scratch_ / "job.yaml", "source: {kind: jsonl}\n");
+  for (const char* share : {"true", "tree"}) {
+    const std::string settings =
+        std::string("--set micro_batch.max_tokens=3000 --set prefix.share=") + share + " ";
+    ASSERT_EQ(plan(made_up, settings).status, 0);
+    const ProgramResult run =
+        mpirun_evenkeel(2, "run " + (scratch_ / "job.yaml").string() +
+                               " --set source.kind=jsonl --set source.path=" + made_up + " " + settings +
+                               "--report " + (scratch_ / share).string());
+    ASSERT_EQ(run.status, 0) << run.err;
+    const auto step = nlohmann::json::parse(read_text(scratch_ / share / "report.json")).at("steps").at(0);
+    EXPECT_EQ(written().at("num_micro_batches"), step.at("num_micro_batches")) << share;
+    EXPECT_EQ(planned_tokens(written()), step.at("sharing").at("tokens")) << share;
+  }
+}
+
+TEST_F(PlanWithSharedPrefixes, refuses_trees_where_there_are_no_tokens) {
+  for (const std::string& lengths :
+       {file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\n"),
+        file("lengths.jsonl", "{\"prompt_length\": 3, \"response_length\": 1}\n")}) {
+    const ProgramResult result = plan(lengths, "--set prefix.share=tree");
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, AllOf(HasSubstr(lengths), HasSubstr("prefix.share: tree"),
+                                  HasSubstr("prompt_ids"), HasSubstr("prefix.share: true")));
+  }
+}
+
+TEST_F(PlanWithSharedPrefixes, goes_by_uid_and_prompt_length_where_there_are_no_tokens) {
+  const ProgramResult result =
+      plan(file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\nb,3,1\n"),
+           "--set prefix.share=true");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(planned_tokens(written()), 3 + 1 + 2 + 3 + 1);
+}
+
+TEST_F(PlanWithSharedPrefixes, refuses_lengths_that_tell_of_no_shared_prompt) {
+  for (const char* table : {"length\n5\n6\n", "prompt_length,response_length\n3,1\n3,2\n",
+                            "uid,length\na,4\na,5\n", "uid,prompt_length,response_length\na,3,1\na,4,2\n"}) {
+    const ProgramResult result = plan(file("lengths.csv", table), "--set prefix.share=true");
+    EXPECT_EQ(result.status, 1) << table;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("lengths.csv"), HasSubstr("uid"), HasSubstr("prefix.share")));
+  }
+}
+
+TEST_F(PlanWithSharedPrefixes, are_not_compared_and_that_is_said) {
+  const std::string lengths = file("rollouts.jsonl", rollouts);
+  EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree").err, HasSubstr("warning: prefix.share"));
+  EXPECT_THAT(plan(lengths, "--compare --set micro_batch.mode=padded").err,
+              HasSubstr("warning: micro_batch.mode"));
+  EXPECT_THAT(plan(lengths, "--compare").err, Not(HasSubstr("warning")));
+}
+
+TEST_F(PlanWithSharedPrefixes, of_an_empty_table_is_an_error_as_every_plan_of_one) {
+  for (const std::string& lengths : {file("empty.csv", "length\n"), file("empty.jsonl", "\n")}) {
+    for (const char* share : {"false", "true", "tree"}) {
+      if (share == std::string("tree") && lengths.ends_with("csv")) continue;  // refused for its lengths
+      const ProgramResult result = plan(lengths, std::string("--set prefix.share=") + share);
+      EXPECT_EQ(result.status, 1) << lengths << share;
+      EXPECT_THAT(result.err, HasSubstr(lengths)) << share;
+    }
+    EXPECT_EQ(plan(lengths, "--compare").status, 1);
+  }
+  EXPECT_THAT(plan(file("empty.csv", "length\n"), "").err, HasSubstr("has no samples"));
+}
+
+#ifndef __SANITIZE_ADDRESS__  // which takes more address space than any limit leaves
+TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n6\n");
+  // Less address space than a plan for so many ranks takes.
+  const ProgramResult result =
+      run_command("ulimit -v 200000; " EVENKEEL_PROGRAM " plan --ranks 1048576 --lengths " +
+                  (scratch / "lengths.csv").string());
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("evenkeel: error: out of memory"), Not(HasSubstr("bad_alloc"))));
+}
+#endif
+
+TEST(PlanTables, fit_the_line) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
+  for (const std::size_t width : {40U, 80U, 200U}) {
+    for (const char* compare : {"", " --compare"}) {
+      const ProgramResult result =
+          run_command("COLUMNS=" + std::to_string(width) + " " EVENKEEL_PROGRAM " plan --ranks 2 --lengths " +
+                      (scratch / "lengths.csv").string() + compare);
+      ASSERT_EQ(result.status, 0) << result.err;
+      std::istringstream lines(result.out);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+    }
+  }
+}
+
+TEST(PlanTables, alarm_where_a_cap_is_broken) {
+  const ScratchFolder scratch;
+  const std::filesystem::path scratch_file = scratch / "lengths.csv";
+  std::string lengths = "length\n";
+  for (int i = 0; i < 64; ++i) lengths += i % 3 == 0 ? "407\n" : "101\n";
+  write_text(scratch_file, lengths);
+  const std::string plan =
+      " plan --ranks 8 --set balance.preset=verl --set mesh.cp=4 --set micro_batch.max_tokens=600 "
+      "--lengths " +
+      scratch_file.string();
+  const ProgramResult plain = run_evenkeel(plan);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  EXPECT_THAT(plain.out, HasSubstr("ABOVE THE CAP"));
+  EXPECT_THAT(plain.out, Not(HasSubstr("\033")));
+  EXPECT_THAT(run_command("CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM + plan).out, HasSubstr("\033[1;31m"));
+}
+
+}  // namespace
+}  // namespace evenkeel

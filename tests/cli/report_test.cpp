@@ -1,0 +1,151 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_command;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+/// Reports of real runs.
+class ReportOfARun : public testing::Test {
+ protected:
+  ReportOfARun() {
+    const ProgramResult synth = run_evenkeel(
+        "synth --samples 96 --prompt-median 300 --response-median 60 "
+        "--response-max 800 --out " +
+        (scratch_ / "rollouts.jsonl").string());
+    EXPECT_EQ(synth.status, 0) << synth.err;
+    write_text(scratch_ / "job.yaml",
+               "source: {kind: jsonl, path: " + (scratch_ / "rollouts.jsonl").string() +
+                   "}\nbatch: {global_batch: 24}\n");
+  }
+
+  [[nodiscard]] ProgramResult run(int ranks, const std::string& settings) const {
+    std::filesystem::remove_all(scratch_ / "report");
+    return mpirun_evenkeel(ranks, "run " + (scratch_ / "job.yaml").string() + " --report " +
+                                      (scratch_ / "report").string() + " " + settings);
+  }
+  [[nodiscard]] nlohmann::json report() const {
+    return nlohmann::json::parse(read_text(scratch_ / "report/report.json"));
+  }
+
+  ScratchFolder scratch_;
+};
+
+/// Settings whose reports have every line and key between them.
+const std::vector<std::string> kinds{"",
+                                     "--set prefix.share=tree",
+                                     "--set balance.cost=measured",
+                                     "--set micro_batch.mode=padded",
+                                     "--set balance.preset=verl",
+                                     "--set exchange.prefetch=0"};
+
+double sum_of(const nlohmann::json& phases) {
+  double sum = 0;
+  for (const char* phase : {"read", "gather", "plan", "agree", "exchange", "pack"})
+    sum += phases.at(phase).get<double>();
+  return sum;
+}
+
+TEST_F(ReportOfARun, has_phases_that_add_up_and_waits_that_stay_below_them_and_both_below_the_clock) {
+  for (const std::string& kind : kinds) {
+    ASSERT_EQ(run(3, kind).status, 0) << kind;
+    const nlohmann::json whole = report();
+    double total = 0;
+    for (const auto& step : whole.at("steps")) {
+      const auto& seconds = step.at("seconds");
+      EXPECT_NEAR(sum_of(seconds), seconds.at("total").get<double>(), 1e-9);
+      EXPECT_LE(step.at("waited_seconds"), seconds.at("total").get<double>() * (1 + 1e-9));
+      EXPECT_GE(sum_of(step.at("slowest_seconds")), sum_of(seconds) * (1 - 1e-9));
+      total += seconds.at("total").get<double>();
+    }
+    EXPECT_LE(total, whole.at("seconds")) << kind;
+  }
+}
+
+TEST_F(ReportOfARun, never_tells_of_less_than_no_alignment) {
+  for (const std::string& kind : kinds) {
+    ASSERT_EQ(run(2, kind + " --set mesh.cp=2").status, 0) << kind;
+    EXPECT_EQ(read_text(scratch_ / "report/report.txt").find("(-"), std::string::npos) << kind;
+    for (const auto& step : report().at("steps")) {
+      const auto& sharing = step.at("sharing");
+      const auto& filled = sharing.is_null() ? step.at("tokens") : sharing.at("tokens");
+      EXPECT_GE(step.at("aligned_tokens"), filled) << kind;
+      if (!sharing.is_null()) {
+        EXPECT_GE(sharing.at("aligned_tokens_without"), step.at("tokens"));
+      }
+    }
+  }
+}
+
+TEST_F(ReportOfARun, is_written_for_80_characters_and_shown_as_wide_as_the_line) {
+  ASSERT_EQ(run(1, "").status, 0);
+  for (const std::size_t width : {40U, 80U, 200U}) {
+    const ProgramResult shown = run_command("COLUMNS=" + std::to_string(width) +
+                                            " " EVENKEEL_PROGRAM " run " + (scratch_ / "job.yaml").string() +
+                                            " --report " + (scratch_ / std::to_string(width)).string());
+    ASSERT_EQ(shown.status, 0) << shown.err;
+    std::istringstream lines(shown.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+    std::istringstream kept(read_text(scratch_ / std::to_string(width) / "report.txt"));
+    for (std::string line; std::getline(kept, line);) EXPECT_LE(line.size(), 80U) << line;
+    EXPECT_EQ(width == 80, shown.out == read_text(scratch_ / std::to_string(width) / "report.txt"));
+  }
+}
+
+/// The labels of a table: what stands before its values, those of continued lines left out.
+std::set<std::string> labels_of(const std::string& table) {
+  std::set<std::string> labels;
+  std::istringstream lines(table);
+  std::string line;
+  std::getline(lines, line);  // the heading
+  while (std::getline(lines, line)) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin > 4) continue;
+    const std::size_t end = line.find("  ", begin);
+    std::string label = line.substr(begin, std::min(end, std::size_t{38}) - begin);
+    label.erase(label.find_last_not_of(' ') + 1);
+    labels.insert(label);
+  }
+  return labels;
+}
+
+/// The keys of a report, those of objects inside as "outer.inner".
+void add_keys(const nlohmann::json& json, const std::string& outer, std::set<std::string>& keys) {
+  for (const auto& [name, value] : json.items()) {
+    const std::string key = outer.empty() ? name : outer + "." + name;
+    keys.insert(key);
+    if (value.is_object()) add_keys(value, key, keys);
+  }
+}
+
+TEST_F(ReportOfARun, is_explained_line_by_line_and_key_by_key_in_the_documentation) {
+  const std::string page = read_text(EVENKEEL_SOURCE_DIR "/docs/report.md");
+  for (const std::string& kind : kinds) {
+    ASSERT_EQ(run(2, kind).status, 0) << kind;
+    for (const std::string& label : labels_of(read_text(scratch_ / "report/report.txt")))
+      EXPECT_THAT(page, HasSubstr("| " + label + " |")) << kind;
+    std::set<std::string> keys;
+    nlohmann::json whole = report();
+    for (const auto& step : whole.at("steps")) add_keys(step, "", keys);
+    whole.erase("steps");
+    add_keys(whole, "", keys);
+    for (const std::string& key : keys) EXPECT_THAT(page, HasSubstr("| `" + key + "` |")) << kind;
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
