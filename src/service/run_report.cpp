@@ -79,14 +79,15 @@ void add_cost_rows(const StepFigures& last, Table& table) {
 
 void add_micro_batch_rows(const RunTotals& t, Table& table) {
   const std::string above =
-      t.above_cap == 0 ? ""
-                       : "; " + table.alarm(kept_together(
-                                    counted(t.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP"));
+      t.above_cap == 0
+          ? ""
+          : "; " + table.alarm(counted(t.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
   table.row("micro-batches a DP rank", fmt::format("{} over all steps ({}), {}", grouped(t.micro_batches),
                                                    kept_together("lower bound " + grouped(t.lower_bound)),
                                                    kept_together(grouped(t.empty) + " empty")));
-  table.row("widest micro-batch", fmt::format("{} of {}, aligned to {}{}", grouped(t.widest),
-                                              counted(t.latest.cap, "token"), t.latest.alignment, above));
+  table.row("widest micro-batch",
+            fmt::format("{} of {}, {}{}", grouped(t.widest), counted(t.latest.cap, "token"),
+                        kept_together(fmt::format("aligned to {}", t.latest.alignment)), above));
 }
 
 void add_sharing_rows(const RunTotals& t, Table& table) {

@@ -106,8 +106,8 @@ TEST(RunReport, knows_one_from_many) {
   RunReport report;
   report.add(figures);
   EXPECT_THAT(to_text(report), HasSubstr("in 1 step\n"));
-  EXPECT_THAT(to_text(report), HasSubstr("of 1 token, aligned to 1;"));
-  EXPECT_THAT(to_text(report), HasSubstr("1 MICRO-BATCH ABOVE THE CAP"));
+  EXPECT_THAT(to_text(report, {.width = 200}),
+              HasSubstr("of 1 token, aligned to 1; 1 MICRO-BATCH ABOVE THE CAP\n"));
 }
 
 TEST(RunReport, fits_the_line_and_colours_broken_caps_where_there_are_colours) {
