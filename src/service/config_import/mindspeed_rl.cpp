@@ -1,4 +1,4 @@
-#include "config_import_tables.hpp"
+#include "facts.hpp"
 
 namespace evenkeel::config_import {
 namespace {
@@ -8,6 +8,8 @@ std::vector<KeyRule> mesh_rules() {
   for (const std::string section : {"megatron_training.", "actor_config."}) {
     for (const auto& [key, fact] : megatron_axes()) rules.push_back({section + key, {fact}});
     rules.push_back({section + "context_parallel_algo", {"cp_algo"}});
+    rules.push_back({section + "num_layers_per_virtual_pipeline_stage", {"vpp_layers"}});
+    rules.push_back({section + "num_layers", {"layers"}});
   }
   return rules;
 }
@@ -22,9 +24,8 @@ std::vector<KeyRule> batch_rules() {
       {"megatron_training.seed", {"seed"}},
       {"megatron_training.no_shuffle", {"no_shuffle"}, "shuffles samples, not prompts"},
       {"rl_config.use_dp_batch_balance", {"balance"}},
-      {"rl_config.token_level_loss",
-       {"loss"},
-       "over the whole step, whatever the split; their own rule is loss.aggregation: mindspeed-rl"},
+      {"rl_config.token_level_loss", {"loss"}, "their own rule is loss.aggregation: mindspeed-rl"},
+      {"megatron_training.stage", {"stage"}},
   };
 }
 
@@ -33,7 +34,7 @@ std::vector<KeyRule> stage_rules() {
   const std::string cap = "counted after alignment, and it always holds";
   std::vector<KeyRule> rules{
       {"rl_config.use_remove_padding", {"packing"}},
-      {"rl_config.use_dynamic_bsz", {"update.packed", "actor.packed", "ref.packed"}},
+      {"rl_config.use_dynamic_bsz", {"update.packed", "actor.packed", "ref.packed", "critic.packed"}},
       {"rl_config.max_packing_token_size", {"update.cap", "actor.cap", "ref.cap"}, cap},
       {"rl_config.dynamic_max_batch_size",
        {"update.max_samples", "actor.max_samples", "ref.max_samples"},
@@ -41,6 +42,7 @@ std::vector<KeyRule> stage_rules() {
       {"megatron_training.micro_batch_size", {"update.size", "actor.size", "ref.size"}},
       {"actor_config.micro_batch_size", {"update.size", "actor.size"}},
       {"ref_config.micro_batch_size", {"ref.size"}},
+      {"critic_config.micro_batch_size", {"critic.size"}},
       {"rl_config.update_micro_batch_size", {"update.size"}},
       {"rl_config.shuffle_mini_batch", {"update.shuffle"}},
   };
@@ -64,19 +66,17 @@ std::vector<SameRule> same_rules() {
 
 std::vector<OutsideRule> outside_rules() {
   std::vector<OutsideRule> rules{
-      {"*.num_layers_per_virtual_pipeline_stage",
-       "mesh.vpp counts virtual stages: the layers of a pipeline stage divided by this"},
       {"*.expert_model_parallel_size", "experts are spread over dp: no axis of its own"},
       {"*.sequence_parallel", "the alignment always allows for it"},
       {"*.seq_length", "real lengths decide, not a padded width"},
+      {"megatron_training.stage", "it tells which passes there are"},
       {"rl_config.epochs", "passes over a step are the trainer's: iterate its micro-batches again"},
       {"generate_config", "generation"},
-      {"defaults", "files joined by Hydra: import the joined one"},
       {"megatron_training", "the model and its training"},
       {"actor_config", "the model and its training"},
       {"ref_config", "the model and its training"},
       {"reward_config", "the reward model"},
-      {"critic_config", "the critic model: import it as a job of its own"},
+      {"critic_config", "the critic model and its training"},
       {"model", "the model and its training"},
       {"rl_config.integrated_mode_config", "where the workers run"},
   };
@@ -122,37 +122,117 @@ std::vector<OutsideRule> outside_rules() {
   return rules;
 }
 
-SystemTable make_table() {
-  SystemTable table;
-  table.system = ForeignSystem::mindspeed_rl;
-  table.title = "MindSpeed-RL";
-  table.signs = {"rl_config", "megatron_training", "actor_config", "generate_config", "ref_config"};
-  table.stages = {"update", "actor", "ref"};
-  append(table.keys, mesh_rules());
-  append(table.keys, batch_rules());
-  append(table.keys, stage_rules());
-  table.always = {
+std::vector<AlwaysRule> always_rules() {
+  return {
       {"megatron_training.variable_seq_lengths", "true", "lengths always vary"},
       {"megatron_training.no_pad_to_seq_lengths", "true", "nothing is padded to a fixed length"},
       {"megatron_training.reset_position_ids", "true", "positions start at 0 in every sequence"},
       {"megatron_training.reset_attention_mask", "true", "cu_seqlens keep sequences apart"},
   };
-  table.same = same_rules();
+}
+
+/// DAPO has no KL term.
+std::string why_no_reference(Facts& facts) {
+  return facts.word("stage") == "ray_dapo" ? "DAPO has no KL term: the reference model does not run" : "";
+}
+
+std::string why_no_critic(Facts& facts) {
+  const auto stage = facts.word("stage");
+  const bool is_off = stage ? *stage != "ray_ppo" : !facts.has("critic.size");
+  return is_off ? "only PPO has a critic" : "";
+}
+
+SystemTable common_table() {
+  SystemTable table;
+  table.system = ForeignSystem::mindspeed_rl;
+  table.title = "MindSpeed-RL";
+  table.always = always_rules();
   table.outside = outside_rules();
   table.implied = {{"cp_algo", "ulysses_cp_algo", "MindSpeed-RL's default"},
                    {"trainer", "megatron", "MindSpeed-RL trains with Megatron"}};
-  table.loss_words = {{"true", "token-mean"}, {"false", "seq-mean-token-mean"}};
-  table.trainers = {{"megatron", "mean"}};
+  table.trainers = {{"megatron", "mean", true}};
+  table.harmless = {"model"};
   table.balanced_by_default = false;
   table.packing_algorithm = "load_balance";
   return table;
 }
 
+SystemTable rl_table() {
+  SystemTable table = common_table();
+  table.stages = {{"update", true},
+                  {"actor", true},
+                  {"ref", true, why_no_reference, "ref_config."},
+                  {"critic", false, why_no_critic, "critic_config."}};
+  append(table.keys, mesh_rules());
+  append(table.keys, batch_rules());
+  append(table.keys, stage_rules());
+  table.same = same_rules();
+  table.loss_words = {{"true", "token-mean"}, {"false", "seq-mean-token-mean"}};
+  return table;
+}
+
+/// GRPO and PPO take the mean over the tokens of each micro-batch; DAPO is told.
+SystemTable token_mean_table(const std::string& stage) {
+  SystemTable table = rl_table();
+  table.marks = {"megatron_training.stage=" + stage};
+  for (KeyRule& rule : table.keys) {
+    if (rule.path == "rl_config.token_level_loss") rule.facts = {"loss_of_dapo"};
+  }
+  append(table.outside, std::vector<OutsideRule>{{"rl_config.token_level_loss", "only DAPO reads it"}});
+  table.implied.push_back({"loss", "true", "GRPO and PPO take means over tokens"});
+  return table;
+}
+
+/// SFT and DPO stand in one section, as Megatron's own arguments.
+SystemTable tuning_table(const std::string& section) {
+  SystemTable table = common_table();
+  const std::string in = section + ".";
+  for (const auto& [key, fact] : megatron_axes()) table.keys.push_back({in + key, {fact}});
+  append(table.keys, std::vector<KeyRule>{{in + "context_parallel_algo", {"cp_algo"}},
+                                          {in + "num_layers_per_virtual_pipeline_stage", {"vpp_layers"}},
+                                          {in + "num_layers", {"layers"}},
+                                          {in + "global_batch_size", {"prompts"}},
+                                          {in + "micro_batch_size", {"train.size"}},
+                                          {in + "seed", {"seed"}},
+                                          {in + "no_shuffle", {"no_shuffle"}}});
+  append(table.outside, std::vector<OutsideRule>{{section, "the model and its training"}});
+  for (AlwaysRule& rule : table.always) rule.path = in + rule.path.substr(rule.path.find('.') + 1);
+  table.stages = {{"train", true}};
+  table.batch = BatchKind::samples;
+  return table;
+}
+
+SystemTable sft_table() {
+  SystemTable table = tuning_table("sft");
+  table.marks = {"sft"};
+  table.not_marks = {"rl_config"};
+  table.implied.push_back({"loss", "tokens", "SFT takes means over tokens"});
+  table.loss_words = {{"tokens", "token-mean"}};
+  return table;
+}
+
+SystemTable dpo_table() {
+  SystemTable table = tuning_table("megatron_training");
+  table.marks = {"megatron_training.is_pairwise_dataset", "megatron_training.dpo_loss_type"};
+  table.not_marks = {"rl_config"};
+  for (KeyRule& rule : table.keys) {
+    if (rule.path.ends_with("batch_size"))
+      rule.note = "counts pairs: a sample is a pair, chosen and rejected in one sequence";
+  }
+  table.implied.push_back({"loss", "pairs", "DPO takes the mean over pairs; a pair is one sample"});
+  table.loss_words = {{"pairs", "seq-mean-token-sum"}};
+  return table;
+}
+
 }  // namespace
 
-const SystemTable& mindspeed_rl_table() {
-  static const SystemTable table = make_table();
-  return table;
+std::vector<const SystemTable*> mindspeed_rl_tables() {
+  static const SystemTable sft = sft_table();
+  static const SystemTable dpo = dpo_table();
+  static const SystemTable grpo = token_mean_table("ray_grpo");
+  static const SystemTable ppo = token_mean_table("ray_ppo");
+  static const SystemTable rl = rl_table();
+  return {&sft, &dpo, &grpo, &ppo, &rl};
 }
 
 const std::vector<std::pair<std::string, std::string>>& megatron_axes() {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "config_import_settings.hpp"
 #include "evenkeel/service/config_schema.hpp"
+#include "settings.hpp"
 
 namespace evenkeel::config_import {
 namespace {
@@ -18,7 +18,7 @@ struct StageSetting {
 /// Reads what a file says of one stage.
 class Stage {
  public:
-  Stage(Facts& facts, std::string name) : facts_(facts), name_(std::move(name)) {}
+  Stage(Facts& facts, const StageRule& rule) : facts_(facts), rule_(rule), name_(rule.name) {}
 
   [[nodiscard]] std::vector<StageSetting> settings() {
     read_mode();
@@ -32,7 +32,7 @@ class Stage {
       add_integer("length_round", "length_round");
     }
     if (mode_ == "fixed") {
-      add_integer("size", "size");
+      add_size();
       lift_cap();
     }
     read_shuffle();
@@ -40,22 +40,52 @@ class Stage {
     return std::move(settings_);
   }
 
+  /// After the settings are set: what is missing for them.
+  void want_the_rest() {
+    if (mode_.empty()) {
+      if (rule_.is_required || facts_.mentions_stage(name_)) {
+        want("mode", {"packed", "padded", "size", "global_size"},
+             "the keys do not say how this pass cuts its micro-batches");
+      }
+    } else if (mode_ == "fixed") {
+      want("size", {"size", "global_size"}, "its micro-batches have a fixed size, and no key says it");
+    } else {
+      want("max_tokens", {mode_ == "padded" ? "padded_cap" : "cap", "gpu_cap"},
+           "its micro-batches have a cap, and no key says it");
+    }
+  }
+
  private:
-  [[nodiscard]] std::string fact(const char* name) const { return name_ + "." + name; }
-  [[nodiscard]] bool is_packed() const { return facts_.flag(fact("packed")).value_or(false); }
+  [[nodiscard]] std::string fact(const std::string& name) const { return name_ + "." + name; }
+  [[nodiscard]] bool is_packed() { return facts_.flag(fact("packed")).value_or(false); }
+  [[nodiscard]] bool is_training() const { return name_ == facts_.table().stages.front().name; }
+
+  void want(const std::string& key, const std::vector<std::string>& names, const std::string& why) {
+    const std::string section = is_training() ? "" : "profiles." + name_ + ".";
+    std::vector<std::string> facts;
+    for (const std::string& name : names) facts.push_back(fact(name));
+    facts_.want(section + "micro_batch." + key, facts, why);
+  }
 
   void read_mode() {
     if (is_packed()) {
-      mode_ = mode_of(facts_.word(fact("algorithm")).value_or(facts_.table().packing_algorithm));
+      const auto algorithm = facts_.word(fact("algorithm"));
+      if (facts_.is_lost(fact("algorithm"))) return;
+      mode_ = mode_of(algorithm.value_or(facts_.table().packing_algorithm));
       settings_.push_back({"mode", mode_, {fact("packed"), fact("algorithm")}});
+    } else if (facts_.is_lost(fact("packed"))) {
+      return;
     } else if (facts_.flag(fact("padded")).value_or(false)) {
       mode_ = "padded";
       settings_.push_back({"mode", mode_, {fact("padded")}});
-    } else if (facts_.has(fact("size"))) {
+    } else if (!facts_.is_lost(fact("padded")) && has_size()) {
       mode_ = "fixed";
-      settings_.push_back({"mode", mode_, {fact("packed"), fact("padded"), fact("size")}});
+      settings_.push_back(
+          {"mode", mode_, {fact("packed"), fact("padded"), fact("size"), fact("global_size")}});
     }
   }
+
+  [[nodiscard]] bool has_size() const { return facts_.has(fact("size")) || facts_.has(fact("global_size")); }
 
   [[nodiscard]] std::string mode_of(const std::string& algorithm) const {
     if (algorithm == "load_balance") return "packed";
@@ -67,6 +97,11 @@ class Stage {
     add_integer("max_tokens", "cap");
     const auto of_gpu = facts_.integer(fact("gpu_cap"));
     if (!of_gpu) return;
+    for (const char* axis : {"cp", "ulysses", "engine_ulysses"}) {
+      if (facts_.is_lost(axis))
+        return facts_.miss(cap_path(), fact("gpu_cap"),
+                           "is of one GPU, and how many share a sequence is not found");
+    }
     const std::int64_t gpus = facts_.mesh_size("cp");
     const std::string times = std::to_string(gpus);
     if (*of_gpu * gpus > largest_count) facts_.refuse(fact("gpu_cap"), "too large, times " + times + " GPUs");
@@ -74,6 +109,25 @@ class Stage {
                          std::to_string(*of_gpu * gpus),
                          {fact("gpu_cap")},
                          gpus == 1 ? "" : "of one GPU there, of the CP group here: times " + times});
+  }
+
+  [[nodiscard]] std::string cap_path() const {
+    return (is_training() ? "" : "profiles." + name_ + ".") + std::string("micro_batch.max_tokens");
+  }
+
+  void add_size() {
+    if (facts_.has(fact("size"))) return add_integer("size", "size");
+    const auto over_all = facts_.integer(fact("global_size"));
+    const auto nodes = facts_.integer("nodes");
+    const auto gpus = facts_.integer("gpus");
+    if (!over_all || !nodes || !gpus) return;
+    const std::int64_t of_model = facts_.mesh_size("tp") * facts_.mesh_size("cp") * facts_.mesh_size("pp");
+    const std::int64_t ranks = *nodes * *gpus / std::max<std::int64_t>(1, of_model);
+    if (ranks < 1 || *over_all < ranks) facts_.refuse(fact("global_size"), "fewer than the DP ranks");
+    settings_.push_back({"size",
+                         std::to_string(*over_all / ranks),
+                         {fact("global_size")},
+                         "over all GPUs there, of one DP rank here"});
   }
 
   /// The plain split counts samples only; Evenkeel's own cap would cut its micro-batches smaller.
@@ -93,7 +147,7 @@ class Stage {
     const std::string why = mode_.empty() ? "how micro-batches are cut is not in this file"
                                           : "has no effect when micro_batch.mode is " + mode_;
     for (const char* name : {"packed", "padded", "algorithm", "cap", "gpu_cap", "padded_cap", "max_samples",
-                             "min_count", "size", "length_round", "shuffle"}) {
+                             "min_count", "size", "global_size", "length_round", "shuffle"}) {
       facts_.leave(fact(name), why);
     }
   }
@@ -104,6 +158,7 @@ class Stage {
   }
 
   Facts& facts_;
+  const StageRule& rule_;
   std::string name_;
   std::string mode_;  ///< empty while the file does not say
   std::vector<StageSetting> settings_;
@@ -123,17 +178,20 @@ bool sets(const std::vector<StageSetting>& settings, const std::string& key) {
   return std::ranges::find(settings, key, &StageSetting::key) != settings.end();
 }
 
-/// What a profile would take over from the job's own settings although its stage does not say it.
+/// What a profile would take over from the job's own settings although its stage does not say it. A cap and a
+/// size that a stage needs and does not say are missing, and told so.
 void keep_defaults(Facts& facts, const std::string& section, const std::vector<StageSetting>& settings,
                    const std::vector<StageSetting>& of_job) {
-  const std::string& mode = settings.front().value;
+  if (!sets(settings, "mode")) return;
+  const std::string mode = std::ranges::find(settings, "mode", &StageSetting::key)->value;
   std::vector<std::string> keys{"max_tokens", "max_samples", "min_count", "shuffle"};
   if (mode == "padded") keys.emplace_back("length_round");
   if (mode == "fixed") keys.emplace_back("size");
   for (const std::string& key : keys) {
     if (!sets(of_job, key) || sets(settings, key)) continue;
-    const auto known = std::ranges::find(config_keys(), "micro_batch." + key, &ConfigKey::path);
-    facts.set_because(section + key, known->default_value, "not set for this stage");
+    const bool is_needed = key == "max_tokens" || key == "size";
+    facts.set_because(section + key, default_of_setting("micro_batch." + key),
+                      is_needed ? "not found: Evenkeel's default" : "this pass has no such limit");
   }
 }
 
@@ -150,16 +208,21 @@ void import_packing(Facts& facts) {
 
 void import_stages(Facts& facts) {
   std::vector<StageSetting> of_job;
-  for (const std::string& name : facts.table().stages) {
-    const bool trains = name == facts.table().stages.front();
-    const std::vector<StageSetting> settings = Stage(facts, name).settings();
-    if (settings.empty()) continue;
-    const std::string section = "profiles." + name + ".micro_batch.";
+  for (const StageRule& rule : facts.table().stages) {
+    if (const std::string why = rule.idle ? rule.idle(facts) : ""; !why.empty()) {
+      facts.leave_section(rule.section, why);
+      continue;
+    }
+    const bool trains = rule.name == facts.table().stages.front().name;
+    Stage stage(facts, rule);
+    const std::vector<StageSetting> settings = stage.settings();
+    const std::string section = "profiles." + rule.name + ".micro_batch.";
     if (trains) {
       of_job = settings;
       set_all(facts, "micro_batch.", settings);
     }
     set_all(facts, section, settings);
+    stage.want_the_rest();
     if (!trains) keep_defaults(facts, section, settings, of_job);
   }
   import_packing(facts);

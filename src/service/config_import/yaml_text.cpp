@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "config_import_settings.hpp"
 #include "evenkeel/service/config_schema.hpp"
+#include "settings.hpp"
 
 namespace evenkeel::config_import {
 namespace {
@@ -53,7 +53,8 @@ std::string settings_yaml(const SystemTable& table, const std::vector<Setting>& 
   std::size_t width = 0;
   for (const Line& line : lines) width = std::max(width, line.comment.empty() ? 0 : line.text.size());
   std::string yaml = "# Imported from a " + table.title +
-                     " configuration. Where samples come from is not in it: set source.\n";
+                     " configuration. Where samples come from is not in it and has to be set:\n"
+                     "# source: {kind: jsonl, path: rollouts.jsonl}\n";
   for (const Line& line : lines) {
     yaml += line.text;
     if (!line.comment.empty()) yaml += std::string(width - line.text.size(), ' ') + "  # " + line.comment;
