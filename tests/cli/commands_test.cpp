@@ -220,7 +220,7 @@ TEST(ConfigCommand, prints_the_schema_and_checks_a_file) {
 TEST(ConfigImportCommand, writes_the_configuration_and_tells_what_became_of_each_key) {
   const ScratchFolder scratch;
   write_text(scratch / "grpo.yaml", "rl_config: {use_dp_batch_balance: true, gamma: 1.0}\n");
-  const std::string import = "config import " + (scratch / "grpo.yaml").string();
+  const std::string import = "config import " + (scratch / "grpo.yaml").string() + " --allow-missing";
   const ProgramResult printed = run_evenkeel(import);
   EXPECT_EQ(printed.status, 0) << printed.err;
   EXPECT_THAT(printed.out, HasSubstr("algorithm: auto"));
@@ -232,6 +232,40 @@ TEST(ConfigImportCommand, writes_the_configuration_and_tells_what_became_of_each
   EXPECT_EQ(written.status, 0) << written.err;
   EXPECT_EQ(written.out, printed.err);
   EXPECT_THAT(read_text(output), HasSubstr("preset: mindspeed-rl"));
+}
+
+TEST(ConfigImportCommand, writes_nothing_while_something_that_matters_is_not_found) {
+  const ScratchFolder scratch;
+  write_text(scratch / "grpo.yaml", "rl_config: {use_dp_batch_balance: true, use_dynamic_bsz: true}\n");
+  const std::string output = (scratch / "evenkeel.yaml").string();
+  const ProgramResult refused =
+      run_evenkeel("config import " + (scratch / "grpo.yaml").string() + " --output " + output);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_FALSE(std::filesystem::exists(output));
+  EXPECT_THAT(refused.err, HasSubstr("not found"));
+  EXPECT_THAT(refused.err, HasSubstr("micro_batch.max_tokens: 8192"));
+  EXPECT_THAT(refused.err, HasSubstr("--allow-missing"));
+}
+
+TEST(ConfigImportCommand, follows_defaults_lists_overrides_and_the_environment) {
+  const ScratchFolder scratch;
+  std::filesystem::create_directory(scratch / "actor");
+  write_text(scratch / "actor" / "dp.yaml", "strategy: fsdp\nuse_dynamic_bsz: true\nppo_mini_batch_size: 8\n"
+                                            "ppo_max_token_len_per_gpu: 1\nloss_agg_mode: token-mean\n");
+  write_text(scratch / "job.yaml",
+             "defaults: [{actor@actor_rollout_ref.actor: dp}]\n"
+             "data: {train_batch_size: \"${oc.env:PATH_OF_NOBODY,16}\"}\n"
+             "actor_rollout_ref: {rollout: {n: 2, log_prob_micro_batch_size_per_gpu: 1}}\n");
+  const ProgramResult imported =
+      run_evenkeel("config import " + (scratch / "job.yaml").string() +
+                   " --override actor_rollout_ref.actor.ppo_max_token_len_per_gpu=24576 +trainer.total_epochs=3");
+  EXPECT_EQ(imported.status, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("max_tokens: 24576"));
+  EXPECT_THAT(imported.out, HasSubstr("global_batch: 32"));
+  EXPECT_THAT(imported.out, HasSubstr("epochs: 3"));
+  EXPECT_THAT(imported.err, HasSubstr("read " + (scratch / "actor" / "dp.yaml").string()));
+  EXPECT_THAT(imported.err, HasSubstr("PATH_OF_NOBODY is not set in the environment"));
 }
 
 TEST(ConfigImportCommand, names_what_it_cannot_import) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "evenkeel/service/config_file.hpp"
 #include "evenkeel/service/config_import.hpp"
@@ -60,6 +61,15 @@ inline std::string note_of(const ImportedConfig& config, const std::string& key)
     }
   }
   return "no such key";
+}
+
+/// What is missing, one "foreign key -> what Evenkeel would use" each.
+inline std::vector<std::string> missing(const ImportedConfig& config) {
+  std::vector<std::string> all;
+  for (const MissingSetting& it : config.missing) {
+    for (const std::string& setting : it.evenkeel) all.push_back(it.foreign + " -> " + setting);
+  }
+  return all;
 }
 
 }  // namespace evenkeel::test

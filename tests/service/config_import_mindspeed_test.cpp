@@ -33,14 +33,15 @@ rl_config:
   EXPECT_EQ(outcomes(config), (Outcomes{{"megatron_training.variable_seq_lengths", "-"},
                                         {"megatron_training.reset_position_ids", "-"},
                                         {"rl_config.use_remove_padding", "micro_batch.mode: packed"}}));
-  EXPECT_EQ(
-      config.yaml,
-      "# Imported from a MindSpeed-RL configuration. Where samples come from is not in it: set source.\n"
-      "micro_batch:\n"
-      "  mode: packed         # rl_config.use_remove_padding\n"
-      "loss:\n"
-      "  micro_batches: mean  # MindSpeed-RL trains with Megatron\n"
-      "  dp_ranks: mean       # MindSpeed-RL trains with Megatron\n");
+  EXPECT_EQ(config.yaml,
+            "# Imported from a MindSpeed-RL configuration. Where samples come from is not in it and has to "
+            "be set:\n"
+            "# source: {kind: jsonl, path: rollouts.jsonl}\n"
+            "micro_batch:\n"
+            "  mode: packed         # rl_config.use_remove_padding\n"
+            "loss:\n"
+            "  micro_batches: mean  # MindSpeed-RL trains with Megatron\n"
+            "  dp_ranks: mean       # MindSpeed-RL trains with Megatron\n");
 }
 
 TEST(ImportMindSpeed, dynamic_batch_size_becomes_a_profile_a_stage) {
@@ -88,13 +89,16 @@ rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096, ref_max_
   EXPECT_EQ(config.profile("ref").loss.micro_batches, Reduction::mean);
 }
 
-TEST(ImportMindSpeed, a_stage_without_a_cap_has_the_default_one_whatever_another_has) {
+TEST(ImportMindSpeed, a_stage_without_a_cap_is_told_of_and_does_not_take_that_of_another) {
   const ImportedConfig config = imported(R"(
 actor_config: {micro_batch_size: 2}
 rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096}
 )");
   EXPECT_EQ(setting(config, "profiles.update.micro_batch.max_tokens"), "4096");
   EXPECT_EQ(setting(config, "profiles.ref.micro_batch.max_tokens"), "8192");
+  EXPECT_THAT(test::missing(config), testing::Contains("rl_config.max_packing_token_size -> "
+                                                       "profiles.ref.micro_batch.max_tokens: 8192"));
+  EXPECT_THAT(config.yaml, HasSubstr("# not found: Evenkeel's default"));
 }
 
 TEST(ImportMindSpeed, dp_batch_balance_is_balanced_or_left_in_source_order) {
@@ -210,6 +214,28 @@ rl_config: {use_remove_padding: false}
             "unused: always so: positions start at 0 in every sequence");
   EXPECT_EQ(outcome(config, "rl_config.use_remove_padding"),
             "unused: Evenkeel packs: padding is never computed on");
+}
+
+TEST(ImportMindSpeed, the_kind_of_job_says_how_losses_are_summed_up) {
+  const auto loss_of = [](const std::string& stage, const std::string& rest) {
+    return setting(imported("megatron_training: {stage: " + stage + ", global_batch_size: 8}\n" + rest),
+                   "loss.aggregation");
+  };
+  EXPECT_EQ(loss_of("ray_grpo", "rl_config: {mini_batch_size: 8}"), "token-mean");
+  EXPECT_EQ(loss_of("ray_ppo", "rl_config: {token_level_loss: false}"), "token-mean") << "only DAPO reads it";
+  EXPECT_EQ(loss_of("ray_dapo", "rl_config: {token_level_loss: false}"), "seq-mean-token-mean");
+  EXPECT_EQ(loss_of("ray_dapo", "rl_config: {mini_batch_size: 8}"), "(not set)");
+}
+
+TEST(ImportMindSpeed, virtual_stages_follow_from_the_layers_of_the_model) {
+  const std::string actor =
+      "actor_config: {model: small, pipeline_model_parallel_size: 4, num_layers_per_virtual_pipeline_stage: "
+      "2}\n";
+  const ImportedConfig config = imported(actor + "model: {small: {num_layers: 32}, large: {num_layers: 64}}");
+  EXPECT_EQ(setting(config, "mesh.vpp"), "4");
+  EXPECT_EQ(outcome(config, "model.small.num_layers"), "mesh.vpp: 4");
+  EXPECT_THAT(test::missing(imported(actor)),
+              testing::Contains("actor_config.num_layers_per_virtual_pipeline_stage -> mesh.vpp: 1"));
 }
 
 }  // namespace

@@ -176,27 +176,30 @@ TEST(ImportRoll, dynamic_batching_becomes_padded_profiles_and_every_other_key_is
 TEST(ImportRoll, sequence_packing_becomes_packed_profiles) {
   const ImportedConfig config = imported(sequence_packing);
   EXPECT_EQ(config.yaml,
-            R"(# Imported from a ROLL configuration. Where samples come from is not in it: set source.
+            R"(# Imported from a ROLL configuration. Where samples come from is not in it and has to be set:
+# source: {kind: jsonl, path: rollouts.jsonl}
 balance:
-  cost: flops-7b        # ROLL balances work, not tokens
+  cost: flops-7b                    # ROLL balances work, not tokens
 micro_batch:
-  mode: packed          # actor_train.use_sequence_packing, actor_train.sequence_packing_args.algorithm
-  max_tokens: 8192      # actor_train.sequence_packing_args.max_packed_sequence_length_train
-  min_count: 1          # actor_train.sequence_packing_args.min_num_micro_batches_train
+  mode: packed                      # actor_train.use_sequence_packing, actor_train.sequence_packing_args.algorithm
+  max_tokens: 8192                  # actor_train.sequence_packing_args.max_packed_sequence_length_train
+  min_count: 1                      # actor_train.sequence_packing_args.min_num_micro_batches_train
 loss:
-  micro_batches: mean   # actor_train.strategy_args.strategy_name
-  dp_ranks: mean        # actor_train.strategy_args.strategy_name
+  aggregation: seq-mean-token-mean  # ROLL's default
+  fully_masked: skip                # ROLL counts samples that have loss tokens
+  micro_batches: mean               # actor_train.strategy_args.strategy_name
+  dp_ranks: mean                    # actor_train.strategy_args.strategy_name
 profiles:
   train:
     micro_batch:
-      mode: packed      # actor_train.use_sequence_packing, actor_train.sequence_packing_args.algorithm
-      max_tokens: 8192  # actor_train.sequence_packing_args.max_packed_sequence_length_train
-      min_count: 1      # actor_train.sequence_packing_args.min_num_micro_batches_train
+      mode: packed                  # actor_train.use_sequence_packing, actor_train.sequence_packing_args.algorithm
+      max_tokens: 8192              # actor_train.sequence_packing_args.max_packed_sequence_length_train
+      min_count: 1                  # actor_train.sequence_packing_args.min_num_micro_batches_train
   forward:
     micro_batch:
-      mode: packed      # actor_train.use_sequence_packing, actor_train.sequence_packing_args.algorithm
-      max_tokens: 8192  # actor_train.sequence_packing_args.max_packed_sequence_length_forward
-      min_count: 1      # actor_train.sequence_packing_args.min_num_micro_batches_forward
+      mode: packed                  # actor_train.use_sequence_packing, actor_train.sequence_packing_args.algorithm
+      max_tokens: 8192              # actor_train.sequence_packing_args.max_packed_sequence_length_forward
+      min_count: 1                  # actor_train.sequence_packing_args.min_num_micro_batches_forward
 )");
   EXPECT_TRUE(config.unused.empty());
 }
@@ -246,7 +249,8 @@ actor_train:
   EXPECT_THAT(outcome(config, "actor_train.sequence_packing_args.max_packed_sequence_length_train"),
               HasSubstr("no effect when micro_batch.mode is padded"));
   EXPECT_EQ(outcome(config, "actor_train.max_tokens_per_microbatch_in_infer"),
-            "unused: how micro-batches are cut is not in this file");
+            "unused: has no effect when micro_batch.mode is fixed")
+      << "ROLL's default is infer_batch_size: 16";
 }
 
 TEST(ImportRoll, every_model_has_its_own_profiles) {
@@ -261,7 +265,7 @@ critic:
   EXPECT_EQ(setting(config, "profiles.train.micro_batch.max_tokens"), "4096");
   EXPECT_EQ(setting(config, "profiles.critic_train.micro_batch.max_tokens"), "2048");
   EXPECT_EQ(setting(config, "profiles.critic_forward.micro_batch.max_tokens"), "8192");
-  EXPECT_EQ(setting(config, "profiles.forward"), "(not set)");
+  EXPECT_EQ(setting(config, "profiles.forward.micro_batch.size"), "16") << "ROLL's default";
 }
 
 TEST(ImportRoll, mini_batches_follow_from_the_accumulation_steps) {
@@ -273,7 +277,7 @@ loss_agg_mode: seq-mean-token-mean
 actor_train:
   training_args: {per_device_train_batch_size: 2, gradient_accumulation_steps: 32}
   strategy_args:
-    strategy_name: deepspeed_train
+    strategy_name: megatron_train
     strategy_config: {tensor_model_parallel_size: 2, context_parallel_size: 2}
   device_mapping: list(range(0,16))
 )");

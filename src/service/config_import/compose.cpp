@@ -16,6 +16,7 @@ constexpr std::size_t most_files = 1000;
 struct Entry {
   bool is_override = false;
   bool is_optional = false;
+  std::string key;                   ///< as it stands there: "actor@actor_rollout_ref.actor"
   std::string group;                 ///< "../optim", "/model"; empty for a file of its own
   std::optional<std::string> where;  ///< the package behind "@"
   std::vector<std::string> options;  ///< file names in the group; none for null
@@ -82,6 +83,7 @@ Entry parse_entry(const Value& value) {
   }
   entry.is_override = take_word(key, "override");
   entry.is_optional = take_word(key, "optional");
+  if (value.is_map()) entry.key = key;
   const std::size_t at = key.find('@');
   if (at != std::string::npos) entry.where = key.substr(at + 1);
   key.resize(std::min(at, key.size()));
@@ -106,8 +108,6 @@ class Composer {
     const std::optional<std::string> directive = package_directive(yaml);
     made_.root.kind = Value::Kind::map;
     made_.root.place = name;
-    const bool is_composed = list_of(primary) != nullptr;
-    if (is_composed) choose(primary);
     visit(std::move(primary), "", package_named(directive.value_or("_global_"), {}, ""), 0);
     for (const Override& change : overrides_) {
       if (used_.contains(change.place)) continue;
@@ -142,46 +142,36 @@ class Composer {
     }
   }
 
-  /// Which option of each group is asked for: by the first file, and by overrides of it.
-  void choose(Value& primary) {
-    Value& list = *primary.find("defaults");
-    for (const Override& change : overrides_) {
-      const auto entry = std::ranges::find_if(list.items, [&](const Value& item) {
-        return item.is_map() && item.entries.size() == 1 && group_of(item) == change.key;
-      });
-      if (entry != list.items.end()) {
-        use_choice(list, entry, change);
-      } else if (change.kind == Override::Kind::add && names_file(change)) {
-        Value added;
-        added.kind = Value::Kind::map;
-        added.place = change.place;
-        added.entries.emplace_back(change.key, change.value);
-        const auto self =
-            std::ranges::find_if(list.items, [](const Value& it) { return it.text == "_self_"; });
-        list.items.insert(self, std::move(added));
+  /// Which option of each group is asked for: by an override, else by the outermost file that says it.
+  void choose(std::vector<Entry>& entries) {
+    for (Entry& entry : entries) {
+      for (const Override& change : overrides_) {
+        if (entry.key.empty() || entry.key != change.key) continue;
+        entry.options.clear();
+        if (change.value.is_scalar()) entry.options.push_back(change.value.text);
+        for (const Value& item : change.value.items) entry.options.push_back(item.text);
         used_.insert(change.place);
       }
-    }
-    for (const Value& item : list.items) {
-      if (!item.is_map() || item.entries.size() != 1) continue;
-      choices_[group_of(item)] = item.entries.front().second.text;
+      if (!entry.key.empty() && !entry.options.empty())
+        choices_.try_emplace(entry.key, entry.options.front());
     }
   }
 
-  void use_choice(Value& list, std::vector<Value>::iterator entry, const Override& change) {
-    if (change.kind == Override::Kind::remove) {
-      list.items.erase(entry);
-    } else {
-      entry->entries.front().second = change.value;
+  /// What "+group=option" adds to the first file's list.
+  void add_groups(std::vector<Entry>& entries) {
+    for (const Override& change : overrides_) {
+      const bool is_there = std::ranges::find(entries, change.key, &Entry::key) != entries.end();
+      if (change.kind != Override::Kind::add || is_there || !names_file(change)) continue;
+      Value added;
+      added.kind = Value::Kind::map;
+      added.place = change.place;
+      added.entries.emplace_back(change.key, change.value);
+      entries.insert(std::ranges::find_if(entries, is_self), parse_entry(added));
     }
-    used_.insert(change.place);
   }
 
-  static std::string group_of(const Value& entry) {
-    std::string key = entry.entries.front().first;
-    take_word(key, "override");
-    take_word(key, "optional");
-    return key;
+  static bool is_self(const Entry& entry) {
+    return entry.group.empty() && entry.options == std::vector<std::string>{"_self_"};
   }
 
   [[nodiscard]] bool names_file(const Override& change) const {
@@ -223,15 +213,16 @@ class Composer {
       std::erase_if(content.entries, [](const auto& it) { return it.first == "defaults"; });
     std::vector<Entry> entries;
     for (const Value& item : list) entries.push_back(parse_entry(item));
+    if (depth == 0) add_groups(entries);
+    choose(entries);
     for (const Entry& entry : entries) {
       if (entry.is_override) overridden_.insert({key_of(entry, group, package), entry.options});
     }
     bool has_self = false;
     for (Entry& entry : entries) {
       if (entry.is_override) continue;
-      const bool is_self = entry.group.empty() && entry.options == std::vector<std::string>{"_self_"};
-      has_self = has_self || is_self;
-      if (is_self) {
+      if (is_self(entry)) {
+        has_self = true;
         merge_at(made_.root, package, content);
       } else {
         include(entry, group, package, depth);
@@ -313,7 +304,7 @@ class Composer {
   const std::vector<Override>& overrides_;
   const ReadFile& read_file_;
   std::set<std::string> used_;                  ///< overrides that chose an option
-  std::map<std::string, std::string> choices_;  ///< of the first file: group -> option
+  std::map<std::string, std::string> choices_;  ///< group -> option
   std::map<std::string, std::vector<std::string>> overridden_;
   Composition made_;
 };

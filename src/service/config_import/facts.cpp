@@ -71,9 +71,18 @@ Facts::Facts(const SystemTable& table, Document document)
   apply_always_rules();
 }
 
+std::string Facts::path_of(const KeyRule& rule) const {
+  const std::size_t begin = rule.path.find('{');
+  if (begin == std::string::npos) return rule.path;
+  const std::size_t end = rule.path.find('}', begin);
+  const auto named = find_key(rule.path.substr(begin + 1, end - begin - 1));
+  return named ? rule.path.substr(0, begin) + keys_[*named].text + rule.path.substr(end + 1) : rule.path;
+}
+
 void Facts::state(const KeyRule& rule) {
-  const auto key = find_key(rule.path);
-  const std::string lost = key ? keys_[*key].value.missing : why_lost(rule.path);
+  const std::string path = path_of(rule);
+  const auto key = find_key(path);
+  const std::string lost = key ? keys_[*key].value.missing : why_lost(path);
   if (!key && lost.empty()) return;
   if (lost.empty() && keys_[*key].value.is_null()) {
     outcomes_[*key].understood = true;
@@ -83,9 +92,9 @@ void Facts::state(const KeyRule& rule) {
   if (key) add_once(outcomes_[*key].notes, rule.note);
   for (const std::string& fact : rule.facts) {
     if (const auto earlier = facts_.find(fact); earlier != facts_.end() && earlier->second.key && key) {
-      add_once(outcomes_[*earlier->second.key].reasons, rule.path + " says it too, and comes first");
+      add_once(outcomes_[*earlier->second.key].reasons, path + " says it too, and comes first");
     }
-    facts_[fact] = {.key = key, .path = rule.path, .lost = lost};
+    facts_[fact] = {.key = key, .path = path, .lost = lost};
   }
 }
 

@@ -90,12 +90,16 @@ class Facts {
   };
 
   void state(const KeyRule& rule);
+  /// A rule's path with "{a.b}" replaced by the value of that key.
+  [[nodiscard]] std::string path_of(const KeyRule& rule) const;
   [[nodiscard]] std::string why_lost(std::string_view path) const;
   [[nodiscard]] bool is_harmless(const LostPart& part) const;
   /// The fact's value; null when no key states it. A lost one is remembered as asked for.
   [[nodiscard]] const Value* ask(const std::string& fact);
   void apply_always_rules();
   void apply_same_rules();
+  void miss_as(const SameRule& rule, const std::string& why);
+  [[nodiscard]] bool has_section_of(std::string_view path) const;
   void apply_refuse_rules();
   void report_lost_facts();
   void add_missing(const std::string& foreign, const std::string& path, const std::string& why);

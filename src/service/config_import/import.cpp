@@ -65,8 +65,8 @@ std::ptrdiff_t count_signs(const Document& document, ForeignSystem system) {
     return std::ranges::any_of(signs, [&](const std::string& sign) { return is_at_or_below(path, sign); });
   };
   return std::ranges::count_if(document.keys, is_sign, &ForeignKey::path) +
-         std::ranges::count_if(document.lost,
-                               [&](const auto& part) { return is_sign(config_import::dotted(part.package)); });
+         std::ranges::count_if(
+             document.lost, [&](const auto& part) { return is_sign(config_import::dotted(part.package)); });
 }
 
 ForeignSystem recognise(const Document& document, std::string_view name) {

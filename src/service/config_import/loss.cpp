@@ -35,8 +35,7 @@ struct Width {
 
 /// verl pads responses alone. ROLL's mask is of the whole sequence, less the token that nothing predicts.
 Width padded_width(Facts& facts) {
-  if (facts.has("width") && !facts.has("sequence_width") && !facts.has("prompt_width"))
-    return {facts.integer("width"), {"width"}};
+  if (facts.table().system != ForeignSystem::roll) return {facts.integer("width"), {"width"}};
   if (const auto sequence = facts.integer("sequence_width")) return {*sequence - 1, {"sequence_width"}};
   const auto prompt = facts.integer("prompt_width");
   const auto response = facts.integer("width");

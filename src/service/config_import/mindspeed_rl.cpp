@@ -3,8 +3,14 @@
 namespace evenkeel::config_import {
 namespace {
 
+/// A section takes over what the model's own file says: "model: NAME" means model.NAME.
+std::vector<KeyRule> model_rules(const std::string& section) {
+  return {{"model.{" + section + ".model}.num_layers", {"layers"}}};
+}
+
 std::vector<KeyRule> mesh_rules() {
-  std::vector<KeyRule> rules;
+  std::vector<KeyRule> rules = model_rules("megatron_training");
+  append(rules, model_rules("actor_config"));
   for (const std::string section : {"megatron_training.", "actor_config."}) {
     for (const auto& [key, fact] : megatron_axes()) rules.push_back({section + key, {fact}});
     rules.push_back({section + "context_parallel_algo", {"cp_algo"}});
@@ -187,6 +193,7 @@ SystemTable token_mean_table(const std::string& stage) {
 SystemTable tuning_table(const std::string& section) {
   SystemTable table = common_table();
   const std::string in = section + ".";
+  append(table.keys, model_rules(section));
   for (const auto& [key, fact] : megatron_axes()) table.keys.push_back({in + key, {fact}});
   append(table.keys, std::vector<KeyRule>{{in + "context_parallel_algo", {"cp_algo"}},
                                           {in + "num_layers_per_virtual_pipeline_stage", {"vpp_layers"}},

@@ -42,6 +42,13 @@ std::optional<Path> path_of(std::string_view key, const Path& at) {
   return path;
 }
 
+std::size_t size_of(const Value& value) {
+  std::size_t size = 1;
+  for (const auto& [key, entry] : value.entries) size += size_of(entry);
+  for (const Value& item : value.items) size += size_of(item);
+  return size;
+}
+
 const Value* child(const Value& value, const std::string& part) {
   if (value.is_map()) return value.find(part);
   std::size_t index = 0;
@@ -192,8 +199,10 @@ Value References::follow_all() {
   return follow(root_, {});
 }
 
-void References::count_work() {
-  if (++work_ > most_work)
+/// A section that several keys take over is copied for each: what is counted is what is copied.
+void References::count_work(std::size_t values) {
+  work_ += values;
+  if (work_ > most_work)
     throw ConfigError(root_.place, "its references make the file too large to be a configuration");
 }
 
@@ -216,7 +225,10 @@ Value References::follow(const Value& value, const Path& at) {
 
 Value References::evaluate(const Value& value, const Path& at) {
   count_work();
-  if (const auto known = followed_.find(at); known != followed_.end()) return known->second;
+  if (const auto known = followed_.find(at); known != followed_.end()) {
+    count_work(size_of(known->second));
+    return known->second;
+  }
   Value result;
   if (std::ranges::find(open_, at) != open_.end() || open_.size() > std::size_t{deepest}) {
     result = lost("refers to itself, by way of " + dotted(open_.back()));
@@ -232,6 +244,7 @@ Value References::evaluate(const Value& value, const Path& at) {
   }
   result.written = value.text;
   result.place = value.place;
+  count_work(size_of(result));
   followed_[at] = result;
   return result;
 }

@@ -51,7 +51,7 @@ class References {
   Value from_environment(const std::vector<Value>& arguments);
   Value decode(const Value& argument, const Path& at);
   [[nodiscard]] std::string why_absent(const Path& path) const;
-  void count_work();
+  void count_work(std::size_t values = 1);
 
   const Value& root_;
   const std::map<std::string, std::string>& environment_;

@@ -115,7 +115,12 @@ void Facts::want(const std::string& path, const std::vector<std::string>& facts,
   for (const std::string& fact : facts) {
     if (is_lost(fact)) asked_lost_.insert(fact);
   }
-  if (std::ranges::any_of(facts, [&](const std::string& fact) { return is_lost(fact); })) return;
+  const auto tells_of = [&](const MissingSetting& it) {
+    return std::ranges::any_of(it.evenkeel,
+                               [&](const std::string& used) { return used.starts_with(path + ":"); });
+  };
+  const bool is_told = std::ranges::any_of(missing_, tells_of);
+  if (is_told || std::ranges::any_of(facts, [&](const std::string& fact) { return is_lost(fact); })) return;
   std::string foreign;
   for (const bool is_stated : {false, true}) {
     for (const std::string& fact : facts) {
@@ -165,22 +170,36 @@ void Facts::apply_always_rules() {
 void Facts::apply_same_rules() {
   for (const SameRule& rule : table_.same) {
     const auto key = find_key(rule.path);
-    if (!key || outcomes_[*key].understood || left_section(rule.path)) continue;
-    const std::string& lost = keys_[*key].value.missing;
-    if (lost.empty() && value_of(rule.path, rule.fallback) == value_of(rule.as, rule.fallback)) {
-      outcomes_[*key].understood = true;
-      add_once(outcomes_[*key].notes, "as " + rule.as);
+    if (left_section(rule.path) || (key && outcomes_[*key].understood)) continue;
+    if (!key && !(rule.counts_when_absent && has_section_of(rule.path))) continue;
+    const std::string lost = key ? keys_[*key].value.missing : "";
+    const bool agrees = value_of(rule.path, rule.fallback) == value_of(rule.as, rule.fallback);
+    if (agrees && lost.empty()) {
+      if (key) {
+        outcomes_[*key].understood = true;
+        add_once(outcomes_[*key].notes, "as " + rule.as);
+      }
       continue;
     }
     const std::string why = lost.empty() ? "one job has one value, that of " + rule.as : lost;
-    add_once(outcomes_[*key].reasons, why);
-    const auto known = std::ranges::find(table_.keys, rule.as, &KeyRule::path);
-    if (known == table_.keys.end()) continue;
-    for (const std::string& fact : known->facts) {
-      const std::string path = setting_of_fact(table_, fact);
-      if (!path.empty()) add_missing(rule.path, path, why);
-    }
+    if (key) add_once(outcomes_[*key].reasons, why);
+    miss_as(rule, key ? why : why + "; this one is " + rule.fallback + " there");
   }
+}
+
+/// What the key that it is compared with decides is not as this key says it.
+void Facts::miss_as(const SameRule& rule, const std::string& why) {
+  const auto known = std::ranges::find(table_.keys, rule.as, &KeyRule::path);
+  if (known == table_.keys.end()) return;
+  for (const std::string& fact : known->facts) {
+    const std::string path = setting_of_fact(table_, fact);
+    if (!path.empty()) add_missing(rule.path, path, why);
+  }
+}
+
+bool Facts::has_section_of(std::string_view path) const {
+  const std::string_view section = path.substr(0, path.rfind('.'));
+  return std::ranges::any_of(keys_, [&](const ForeignKey& key) { return is_at_or_below(key.path, section); });
 }
 
 void Facts::apply_refuse_rules() {

@@ -65,7 +65,7 @@ std::vector<SameRule> same_rules(const std::string& actor, const std::vector<std
   for (const std::string& section : others) {
     for (const auto& [key, fact] : megatron_axes()) {
       const std::string path = ".strategy_args.strategy_config." + key;
-      rules.push_back({section + path, actor + path, "1"});
+      rules.push_back({section + path, actor + path, "1", true});
     }
     rules.push_back({section + ".model_args.ulysses_size", actor + ".model_args.ulysses_size", "1"});
   }

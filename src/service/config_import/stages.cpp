@@ -60,11 +60,15 @@ class Stage {
   [[nodiscard]] bool is_packed() { return facts_.flag(fact("packed")).value_or(false); }
   [[nodiscard]] bool is_training() const { return name_ == facts_.table().stages.front().name; }
 
+  [[nodiscard]] std::string path_of(const std::string& key) const {
+    const std::string profile = is_training() ? "" : "profiles." + name_ + ".";
+    return profile + "micro_batch." + key;
+  }
+
   void want(const std::string& key, const std::vector<std::string>& names, const std::string& why) {
-    const std::string section = is_training() ? "" : "profiles." + name_ + ".";
     std::vector<std::string> facts;
     for (const std::string& name : names) facts.push_back(fact(name));
-    facts_.want(section + "micro_batch." + key, facts, why);
+    facts_.want(path_of(key), facts, why);
   }
 
   void read_mode() {
@@ -99,7 +103,7 @@ class Stage {
     if (!of_gpu) return;
     for (const char* axis : {"cp", "ulysses", "engine_ulysses"}) {
       if (facts_.is_lost(axis))
-        return facts_.miss(cap_path(), fact("gpu_cap"),
+        return facts_.miss(path_of("max_tokens"), fact("gpu_cap"),
                            "is of one GPU, and how many share a sequence is not found");
     }
     const std::int64_t gpus = facts_.mesh_size("cp");
@@ -111,15 +115,14 @@ class Stage {
                          gpus == 1 ? "" : "of one GPU there, of the CP group here: times " + times});
   }
 
-  [[nodiscard]] std::string cap_path() const {
-    return (is_training() ? "" : "profiles." + name_ + ".") + std::string("micro_batch.max_tokens");
-  }
-
   void add_size() {
     if (facts_.has(fact("size"))) return add_integer("size", "size");
     const auto over_all = facts_.integer(fact("global_size"));
     const auto nodes = facts_.integer("nodes");
     const auto gpus = facts_.integer("gpus");
+    if (over_all && (!nodes || !gpus)) {
+      facts_.miss(path_of("size"), fact("global_size"), "is over all GPUs, and their number is not found");
+    }
     if (!over_all || !nodes || !gpus) return;
     const std::int64_t of_model = facts_.mesh_size("tp") * facts_.mesh_size("cp") * facts_.mesh_size("pp");
     const std::int64_t ranks = *nodes * *gpus / std::max<std::int64_t>(1, of_model);
@@ -191,7 +194,7 @@ void keep_defaults(Facts& facts, const std::string& section, const std::vector<S
     if (!sets(of_job, key) || sets(settings, key)) continue;
     const bool is_needed = key == "max_tokens" || key == "size";
     facts.set_because(section + key, default_of_setting("micro_batch." + key),
-                      is_needed ? "not found: Evenkeel's default" : "this pass has no such limit");
+                      is_needed ? "not found: Evenkeel's default" : "only training sets it");
   }
 }
 

@@ -24,7 +24,7 @@ namespace evenkeel::config_import {
 class Facts;
 
 struct KeyRule {
-  std::string path;
+  std::string path;                ///< "{a.b}" in it stands for the value of that key
   std::vector<std::string> facts;  ///< of two keys that state the same fact, the later rule's wins
   std::string note = {};
 };
@@ -40,7 +40,9 @@ struct AlwaysRule {
 struct SameRule {
   std::string path;
   std::string as;        ///< the key it is compared with
-  std::string fallback;  ///< its value when that key is absent
+  std::string fallback;  ///< the value of either when it is absent
+  /// Its section, if it is there, means the fallback when it leaves the key out.
+  bool counts_when_absent = false;
 };
 
 /// A switch that Evenkeel has nothing for: with this value the import is not faithful.

@@ -79,7 +79,7 @@ std::vector<SameRule> same_rules() {
   const std::string ulysses = "ulysses_sequence_parallel_size";
   for (const std::string& section : {ref, std::string("critic.")}) {
     for (const auto& [key, fact] : megatron_axes()) {
-      rules.push_back({section + "megatron." + key, actor + "megatron." + key, "1"});
+      rules.push_back({section + "megatron." + key, actor + "megatron." + key, "1", true});
     }
     for (const std::string& place :
          {ulysses, "fsdp_config." + ulysses, "fsdp." + ulysses, "model.fsdp_config." + ulysses})
@@ -222,7 +222,6 @@ std::vector<KeyRule> tuning_rules() {
       {"engine.ulysses_sequence_parallel_size", {"engine_ulysses"}},
       {"use_remove_padding", {"packing"}},
       {"model.use_remove_padding", {"packing"}},
-      {"model.strategy", {"trainer"}},
       {"engine._target_", {"trainer"}},
       {"engine.strategy", {"trainer"}},
   };

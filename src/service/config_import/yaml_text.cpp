@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "evenkeel/service/config_schema.hpp"
 #include "settings.hpp"
@@ -29,8 +30,31 @@ std::ptrdiff_t section_rank(const std::string& path) {
          config_keys().begin();
 }
 
+/// The map around a setting: "profiles.ref.micro_batch".
+std::string section_of(const Setting& setting) {
+  return setting.path.substr(0, setting.path.rfind('.'));
+}
+/// The profile, or else the section: "profiles.ref", "mesh".
+std::string group_of(const Setting& setting) {
+  const std::size_t dot = setting.path.find('.');
+  return setting.path.substr(0,
+                             setting.path.starts_with("profiles.") ? setting.path.find('.', dot + 1) : dot);
+}
+
+/// Sections in the order of the reference page, profiles and their sections as they first appear: each map is
+/// written once.
+void order(std::vector<Setting>& settings) {
+  const std::vector<Setting> as_set = settings;
+  const auto first = [&](auto of, const Setting& setting) {
+    return std::ranges::find(as_set, of(setting), of) - as_set.begin();
+  };
+  std::ranges::stable_sort(settings, {}, [&](const Setting& setting) {
+    return std::tuple(section_rank(setting.path), first(group_of, setting), first(section_of, setting));
+  });
+}
+
 std::vector<Line> lines_of(std::vector<Setting> settings) {
-  std::ranges::stable_sort(settings, {}, [](const Setting& setting) { return section_rank(setting.path); });
+  order(settings);
   std::vector<Line> lines;
   std::vector<std::string> open;  // the maps around the line before
   for (const Setting& setting : settings) {
