@@ -227,6 +227,7 @@ TEST(ImportMissing, what_a_file_that_is_not_found_may_say) {
               Contains("actor_rollout_ref.actor.loss_agg_mode -> loss.aggregation: token-mean"));
   EXPECT_THAT(config.missing[0].why, HasSubstr("actor/dp_actor.yaml may say it, and that file is not found"));
   for (const MissingSetting& it : config.missing) EXPECT_THAT(it.foreign, Not(HasSubstr("optim")));
+  EXPECT_THAT(import_table(config), HasSubstr("not found: optim/adam.yaml (optim@optim: adam)\n"));
 }
 
 TEST(ImportMissing, a_section_that_leads_nowhere_hides_its_mesh) {

@@ -47,6 +47,7 @@ struct ImportedConfig {
   std::vector<ImportedKey> unused;  ///< the others, in the file's order: together all keys of the file
   std::vector<MissingSetting> missing;  ///< not empty: `yaml` would train differently
   std::vector<std::string> files;       ///< read besides the first, as defaults lists name them
+  std::vector<std::string> lost_files;  ///< that they name and that are not found, each with its entry
 
   friend bool operator==(const ImportedConfig&, const ImportedConfig&) = default;
 };

@@ -128,6 +128,7 @@ ImportedConfig import_config(const std::string& yaml, std::string_view name, con
   ImportedConfig imported;
   imported.system = options.from ? *options.from : recognise(document, name);
   imported.files = document.files;
+  for (const auto& part : document.lost) imported.lost_files.push_back(part.file + " (" + part.entry + ")");
   const SystemTable& table = table_of(imported.system, document);
   Facts facts(table, std::move(document));
   config_import::import_mesh(facts);
@@ -138,7 +139,7 @@ ImportedConfig import_config(const std::string& yaml, std::string_view name, con
   if (options.preset) config_import::import_preset(facts);
   imported.yaml = config_import::settings_yaml(table, facts.settings());
   facts.report(imported);
-  if (imported.keys.empty() && imported.files.empty()) {
+  if (imported.keys.empty() && imported.files.empty() && imported.lost_files.empty()) {
     const std::string first =
         imported.unused.empty() ? "" : "The first is " + imported.unused.front().foreign;
     throw ConfigError(std::string(name),

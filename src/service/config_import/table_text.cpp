@@ -56,6 +56,7 @@ std::string import_table(const ImportedConfig& imported) {
   std::string text;
   const auto add = [&](const std::vector<Row>& rows) { text += (text.empty() ? "" : "\n") + text_of(rows); };
   for (const std::string& file : imported.files) text += "read " + printable(file) + "\n";
+  for (const std::string& file : imported.lost_files) text += "not found: " + printable(file) + "\n";
   if (!imported.keys.empty()) {
     std::vector<Row> rows{{std::string(to_string(imported.system)), "value", "became", "note"}};
     for (const ImportedKey& key : imported.keys) add_rows(rows, key);
