@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "evenkeel/base/error.hpp"
 #include "service/config_import/document.hpp"
@@ -162,6 +164,11 @@ TEST(References, what_leads_nowhere_says_why) {
         << broken;
 }
 
+TEST(References, that_decode_themselves_lead_nowhere) {
+  const ImportOptions options = with_environment({{"X", "${oc.decode:${oc.env:X}}"}});
+  EXPECT_THAT(value_of("b: ${oc.decode:${oc.env:X}}", "b", options), HasSubstr("nested too deeply"));
+}
+
 TEST(References, that_grow_without_bound_are_refused) {
   std::string bomb = "a0: {x: 1, y: 1}\n";
   for (int i = 1; i < 40; ++i) {
@@ -170,6 +177,24 @@ TEST(References, that_grow_without_bound_are_refused) {
   }
   EXPECT_THAT(message_of([&] { static_cast<void>(read_document(bomb, "job.yaml", {})); }),
               HasSubstr("job.yaml"));
+}
+
+RC_GTEST_PROP(References, any_text_is_followed_or_says_why, ()) {
+  const std::vector<std::string> parts{
+      "${", "}", "a", ".",   "..",         "b",       ":",          ",",    "'",     "\"", "[", "]", "{",
+      "\\", " ", "0", "1e9", "oc.select:", "oc.env:", "oc.decode:", "mul:", "eval:", "-",  "(", ")", "*"};
+  const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(parts));
+  Value root;
+  root.kind = Value::Kind::map;
+  root.entries.emplace_back("a", scalar("8192"));
+  root.entries.emplace_back("b", scalar(std::accumulate(pieces.begin(), pieces.end(), std::string())));
+  const std::map<std::string, std::string> environment{{"a", "${b}"}, {"b", "3"}};
+  try {
+    const Value followed = References(root, environment, {}).follow_all();
+    RC_ASSERT(followed.entries.size() == 2U);
+  } catch (const ConfigError& error) {
+    RC_ASSERT(!error.report().message.empty());
+  }
 }
 
 TEST(ForeignValues, integers_are_read_as_yaml_1_1_and_python_read_them) {

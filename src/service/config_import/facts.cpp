@@ -31,24 +31,39 @@ std::string comment_of(std::vector<std::string> origins) {
   return joined(origins, ", ");
 }
 
+/// The entries of "[0, 1, 2]"; nothing for any other text.
+std::optional<std::int64_t> count_of_list(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  const std::size_t end = text.find_last_not_of(' ');
+  if (begin == std::string_view::npos || text[begin] != '[' || text[end] != ']' || end < begin + 2)
+    return std::nullopt;
+  const std::string_view body = text.substr(begin + 1, end - begin - 1);
+  const bool is_plain = body.find_first_not_of("0123456789, ") == std::string_view::npos &&
+                        body.find_first_of("0123456789") != std::string_view::npos;
+  const bool ends_with_comma = is_plain && body[body.find_last_not_of(' ')] == ',';
+  return is_plain ? std::optional(std::ranges::count(body, ',') + (ends_with_comma ? 0 : 1)) : std::nullopt;
+}
+
+/// The entries of "list(range(0, 8))"; nothing for any other text.
+std::optional<std::int64_t> count_of_range(const std::string& text) {
+  constexpr std::size_t longest = 100;
+  static const std::regex range(R"(\s*list\(\s*range\(\s*(?:(\d{1,9})\s*,\s*)?(\d{1,9})\s*\)\s*\)\s*)");
+  std::smatch match;
+  if (text.size() > longest || !std::regex_match(text, match, range)) return std::nullopt;
+  const std::int64_t first = match[1].matched ? std::stoll(match[1].str()) : 0;
+  return std::max<std::int64_t>(0, std::stoll(match[2].str()) - first);
+}
+
 /// How many entries a Python expression of lists has: "list(range(0, 8)) + [9, 10]"; nothing for any other.
 std::optional<std::int64_t> count_of_python(const std::string& text) {
-  static const std::regex range(R"(\s*list\(\s*range\(\s*(?:(\d{1,9})\s*,\s*)?(\d{1,9})\s*\)\s*\)\s*)");
-  static const std::regex list(R"(\s*\[\s*\d+(?:\s*,\s*\d+)*\s*,?\s*\]\s*)");
   std::int64_t count = 0;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('+', begin), text.size());
     const std::string term = text.substr(begin, end - begin);
-    std::smatch match;
-    if (std::regex_match(term, match, range)) {
-      const std::int64_t first = match[1].matched ? std::stoll(match[1].str()) : 0;
-      count += std::max<std::int64_t>(0, std::stoll(match[2].str()) - first);
-    } else if (term.size() < 100'000 && std::regex_match(term, list)) {
-      const std::string body = term.substr(0, term.find_last_of("0123456789"));
-      count += 1 + std::ranges::count(body, ',');
-    } else {
-      return std::nullopt;
-    }
+    const auto of_range = count_of_range(term);
+    const auto of_term = of_range ? of_range : count_of_list(term);
+    if (!of_term) return std::nullopt;
+    count += *of_term;
     begin = end + 1;
   }
   return count > 0 ? std::optional(count) : std::nullopt;

@@ -335,7 +335,10 @@ Value References::decode(const Value& argument, const Path& at) {
   const std::string_view text = trimmed(argument.text);
   Value value = scalar(std::string(text));
   if (has_reference(value)) {
+    if (decoding_ > deepest) return lost("its references are nested too deeply");
+    ++decoding_;
     value = TextReader(*this, at, 1).read(text);
+    --decoding_;
   } else if (text == "null") {
     value = {};
   } else if (text.starts_with('[') || text.starts_with('{')) {

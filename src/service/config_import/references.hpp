@@ -58,6 +58,7 @@ class References {
   const std::vector<LostPart>& lost_;
   std::map<Path, Value> followed_;  ///< by place, so that each text is read once
   std::vector<Path> open_;          ///< the places that are being read, outermost first
+  int decoding_ = 0;                ///< texts that oc.decode is reading, each inside the one before
   std::size_t work_ = 0;
 };
 
