@@ -1,5 +1,8 @@
 include(GoogleTest)
 
+# Tests are compiled with little optimization where the libraries under test have much: that takes half the time.
+set(EVENKEEL_TEST_COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+
 # evenkeel_add_test(NAME SOURCES ... [LINKS ...] [PROCESSORS n])
 #
 # One serial test program; every gtest case becomes a CTest named NAME.Suite.Case. PROCESSORS is for tests that launch
@@ -13,6 +16,7 @@ function(evenkeel_add_test name)
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest_main
                                         rapidcheck)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
   gtest_discover_tests(${name} TEST_PREFIX ${name}. PROPERTIES TIMEOUT 120 LABELS serial PROCESSORS
                        ${TEST_PROCESSORS})
 endfunction()
@@ -41,6 +45,7 @@ function(evenkeel_add_mpi_test name)
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck
                                         Boost::mpi MPI::MPI_CXX)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
   foreach(ranks ${TEST_RANKS})
     evenkeel_register_mpi_run(${name}.r${ranks} ${ranks} $<TARGET_FILE:${name}>)
     if(TEST_THREADS)
