@@ -141,8 +141,21 @@ Unit unit_of(const TimeModel& times) {
   constexpr double fine = 1024;
   const double ratio = times.linear / times.quadratic;
   const std::int64_t quadratic = ratio < fine ? 16 : 1;
-  const double seconds = times.quadratic / static_cast<double>(quadratic);
-  return {seconds, {std::llround(times.linear / seconds), quadratic}};
+  const auto units = static_cast<double>(quadratic);
+  return {times.quadratic / units, {std::llround(ratio * units), quadratic}};
+}
+
+// A coefficient with the seconds and terms that it was fitted to, not divided by their largest values.
+double coefficient(double fitted, double largest_seconds, double largest_term) {
+  return fitted / largest_term * largest_seconds;
+}
+
+// Whether integers can stand for it: no coefficient is beyond what a double holds, nor so small that its
+// digits are gone.
+bool is_usable(const TimeModel& times) {
+  const auto is_ordinary = [](double c) { return c == 0 || (std::isnormal(c) && c > 0); };
+  return is_ordinary(times.overhead) && is_ordinary(times.linear) && is_ordinary(times.quadratic) &&
+         (times.linear > 0 || times.quadratic > 0) && std::isnormal(unit_of(times).seconds);
 }
 
 }  // namespace
@@ -150,21 +163,29 @@ Unit unit_of(const TimeModel& times) {
 std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations) {
   std::vector<Row> rows;
   Terms largest{};
+  double largest_seconds = 0;
   for (const CostObservation& each : observations) {
     if (!is_sound(each)) continue;
+    largest_seconds = std::max(largest_seconds, each.seconds);
     rows.push_back({{1, static_cast<double>(each.tokens), each.squares}, each.seconds});
     for (std::size_t i = 0; i < num_terms; ++i) largest[i] = std::max(largest[i], rows.back().terms[i]);
   }
   constexpr std::size_t fewest = 16;
   if (rows.size() < fewest || std::ranges::min(largest) <= 0) return std::nullopt;
+  // Nothing is above 1 from here on, so that no sum overflows.
   for (Row& row : rows) {
     for (std::size_t i = 0; i < num_terms; ++i) row.terms[i] /= largest[i];
+    row.seconds /= largest_seconds;
   }
   std::optional<Terms> fit = solve_not_negative(rows);
   constexpr int rounds = 30;
   for (int round = 0; fit && round < rounds && reweight(rows, *fit); ++round) fit = solve_not_negative(rows);
-  if (!fit || ((*fit)[1] <= 0 && (*fit)[2] <= 0)) return std::nullopt;
-  return TimeModel{(*fit)[0] / largest[0], (*fit)[1] / largest[1], (*fit)[2] / largest[2]};
+  if (!fit) return std::nullopt;
+  const TimeModel times{coefficient((*fit)[0], largest_seconds, largest[0]),
+                        coefficient((*fit)[1], largest_seconds, largest[1]),
+                        coefficient((*fit)[2], largest_seconds, largest[2])};
+  if (!is_usable(times)) return std::nullopt;
+  return times;
 }
 
 CostModel cost_model_of(const TimeModel& times) {
@@ -172,7 +193,7 @@ CostModel cost_model_of(const TimeModel& times) {
 }
 
 Cost overhead_cost_of(const TimeModel& times) {
-  constexpr double most = 1e18;
+  constexpr double most = 1e14;  // so that the sum over the micro-batches of a step stays within 64 bits
   return std::llround(std::min(times.overhead / unit_of(times).seconds, most));
 }
 
@@ -194,8 +215,9 @@ std::vector<std::int64_t> estimate_speeds(std::span<const CostObservation> obser
   const double usual = median(medians);
   for (std::size_t rank = 0; rank < ratios.size(); ++rank) {
     if (ratios[rank].size() < fewest || !(usual > 0)) continue;
-    const double speed = nominal * median(ratios[rank]) / usual;
-    if (std::abs(speed - nominal) <= 0.02 * nominal) continue;
+    const double speed = nominal * (median(ratios[rank]) / usual);
+    // Not a number where both are too large to tell.
+    if (std::isnan(speed) || std::abs(speed - nominal) <= 0.02 * nominal) continue;
     speeds[rank] = std::llround(std::clamp(speed, nominal / 10, nominal * 10));
   }
   return speeds;

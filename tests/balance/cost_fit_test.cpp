@@ -153,6 +153,48 @@ TEST(EstimateSpeeds, stays_within_a_tenth_and_ten_times_the_usual) {
   EXPECT_THAT(estimate_speeds(observations, machine, 3), ElementsAre(100, 1000, 10000));
 }
 
+/// The machine's times, in units of other lengths.
+Observations scaled(double factor) {
+  Observations observations = measured(machine, 40);
+  for (CostObservation& each : observations) each.seconds *= factor;
+  return observations;
+}
+
+TEST(FitTimeModel, seconds_of_any_size_make_the_same_integers) {
+  for (const double factor : {1e-290, 1e-100, 1e100, 1e306}) {
+    const std::optional<TimeModel> fit = fit_time_model(scaled(factor));
+    ASSERT_TRUE(fit) << factor;
+    EXPECT_EQ(cost_model_of(*fit), (CostModel{3000, 1})) << factor;
+    EXPECT_EQ(overhead_cost_of(*fit), 20'000'000) << factor;
+  }
+}
+
+TEST(FitTimeModel, seconds_at_the_ends_of_what_a_double_holds_make_a_usable_model_or_none) {
+  constexpr double least = std::numeric_limits<double>::denorm_min();
+  constexpr double most = std::numeric_limits<double>::max();
+  for (const double other : {least, 1e-310, 1e-300, 1.0, 1e300, most}) {
+    for (const double one : {least, 1e-310, 1.0, most}) {
+      Observations observations = measured(machine, 40);
+      for (std::size_t i = 0; i < observations.size(); ++i)
+        observations[i].seconds = i % 2 == 0 ? one : other;
+      const std::optional<TimeModel> fit = fit_time_model(observations);
+      if (!fit) continue;
+      for (const double c : {fit->overhead, fit->linear, fit->quadratic})
+        EXPECT_TRUE(std::isfinite(c) && c >= 0) << one << " " << other;
+      const CostModel model = cost_model_of(*fit);
+      EXPECT_GE(model.linear, 0);
+      EXPECT_GE(model.quadratic, 0);
+      EXPECT_GT(model.linear + model.quadratic, 0);
+      EXPECT_GE(overhead_cost_of(*fit), 0);
+      for (const std::int64_t speed : estimate_speeds(observations, *fit, 1)) EXPECT_GT(speed, 0);
+    }
+  }
+}
+
+TEST(FitTimeModel, an_overhead_beside_which_the_work_is_nothing_still_adds_up_within_64_bits) {
+  EXPECT_LE(overhead_cost_of({1e300, 1e-300, 0}), std::numeric_limits<std::int64_t>::max() / 50'000);
+}
+
 RC_GTEST_PROP(FitTimeModel, finds_any_machine_from_exact_times, ()) {
   const auto times = [](double unit) { return unit * *rc::gen::inRange(0, 1000); };
   const TimeModel any{times(1e-4), times(1e-8), times(1e-11)};

@@ -33,9 +33,9 @@ struct TimeModel {
 /// far off, for the median of all, counts by its distance and not by its square. Nothing, so that the caller
 /// keeps the model it has, when fewer than 16 observations are sound (finite, above 0 seconds), when they
 /// cannot tell tokens from squares (all of one shape, or all samples of one length), or when nothing explains
-/// the times. Where they only cannot tell the overhead (micro-batches filled to within 1 % of each other), it
-/// is 0, and its time is the tokens' and squares'. Deterministic; the order of observations may change the
-/// last digits. O(n log n).
+/// the times, or only with coefficients that no ordinary double holds. Where they only cannot tell the
+/// overhead (micro-batches filled to within 1 % of each other), it is 0, and its time is the tokens' and
+/// squares'. Deterministic; the order of observations may change the last digits. O(n log n).
 [[nodiscard]] std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations);
 
 /// The same proportions in integers, which is what partitions balance: linear is rounded to a sixteenth of
