@@ -82,7 +82,8 @@ void Column::resize(std::int64_t rows) {
 
 std::shared_ptr<const std::byte> Column::lend() {
   if (!borrowed_) {
-    const auto lent = std::make_shared<const decltype(own_)>(std::exchange(own_, {}));
+    const auto lent = std::make_shared<decltype(own_)>();
+    *lent = std::exchange(own_, {});  // takes no memory
     borrowed_ = {lent, lent->data()};
   }
   return borrowed_;

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <new>
 
+#include <utility>
 #include "evenkeel/base/memory.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 
@@ -74,10 +75,9 @@ void* SharedHeap::do_allocate(std::size_t bytes, std::size_t alignment) {
   auto hole = smallest_that_fits(taken);
   if (hole == free_.end() && add_segment(taken)) hole = smallest_that_fits(taken);
   if (hole == free_.end()) return standard_heap().allocate(bytes, alignment);
-  const auto [begin, size] = *hole;
+  std::byte* const begin = hole->first;
   back(*segment_of(begin), begin + taken);
-  free_.erase(hole);
-  if (size > taken) free_.emplace(begin + taken, size - taken);
+  take(hole, taken);
   usage_.in_use += static_cast<std::int64_t>(taken);
   usage_.peak = std::max(usage_.peak, usage_.in_use);
   ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
@@ -90,7 +90,7 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   if (segment_of(begin) == nullptr) {
     standard_heap().deallocate(address, bytes, alignment);
   } else {
-    give_back(begin, whole_pages(bytes));
+    give_back(used_.extract(begin));
     usage_.in_use -= static_cast<std::int64_t>(whole_pages(bytes));
   }
 }
@@ -141,6 +141,11 @@ bool SharedHeap::add_segment(std::size_t bytes) {
   require_memory(bytes);
   const std::size_t growth =
       std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
+  // What takes memory of the standard heap comes first.
+  segments_.reserve(segments_.size() + 1);
+  Free spare;
+  spare.emplace(nullptr, 0);
+  Free::node_type block = spare.extract(spare.begin());
   Segment segment{nullptr, std::max(bytes, growth), 0, memfd_create("evenkeel", MFD_CLOEXEC)};
   if (segment.file < 0) return false;
   void* begin = MAP_FAILED;
@@ -153,28 +158,42 @@ bool SharedHeap::add_segment(std::size_t bytes) {
   }
   madvise(begin, segment.bytes, MADV_HUGEPAGE);  // refused where the system has none for shared memory
   segment.begin = static_cast<std::byte*>(begin);
-  segments_.push_back(segment);
+  segments_.push_back(segment);  // reserved
   usage_.reserved += static_cast<std::int64_t>(segment.bytes);
-  give_back(segment.begin, segment.bytes);
+  block.key() = segment.begin;
+  block.mapped() = segment.bytes;
+  give_back(std::move(block));
   return true;
 }
 
-void SharedHeap::give_back(std::byte* address, std::size_t bytes) {
-  ASAN_POISON_MEMORY_REGION(address, bytes);
-  const Segment* segment = segment_of(address);
-  auto after = free_.lower_bound(address);
-  if (after != free_.end() && after->first == address + bytes && segment->holds(after->first)) {
-    bytes += after->second;
-    after = free_.erase(after);
+// Takes the first bytes of a hole. The hole's node becomes the block's, or that of what is left.
+void SharedHeap::take(Free::iterator hole, std::size_t bytes) {
+  if (hole->second == bytes) {
+    used_.insert(free_.extract(hole));
+    return;
   }
-  if (after != free_.begin()) {
-    const auto before = std::prev(after);
-    if (before->first + before->second == address && segment->holds(before->first)) {
-      before->second += bytes;
-      return;
-    }
+  used_.emplace(hole->first, bytes);
+  Free::node_type rest = free_.extract(hole);
+  rest.key() += bytes;
+  rest.mapped() -= bytes;
+  free_.insert(std::move(rest));
+}
+
+void SharedHeap::give_back(Free::node_type block) noexcept {
+  ASAN_POISON_MEMORY_REGION(block.key(), block.mapped());
+  const Segment* segment = segment_of(block.key());
+  const auto after = free_.lower_bound(block.key());
+  const auto before = after == free_.begin() ? free_.end() : std::prev(after);
+  if (after != free_.end() && after->first == block.key() + block.mapped() && segment->holds(after->first)) {
+    block.mapped() += after->second;
+    free_.erase(after);
   }
-  free_.emplace_hint(after, address, bytes);
+  if (before != free_.end() && before->first + before->second == block.key() &&
+      segment->holds(before->first)) {
+    before->second += block.mapped();
+  } else {
+    free_.insert(std::move(block));
+  }
 }
 
 }  // namespace evenkeel

@@ -76,11 +76,13 @@ class SharedHeap final : public std::pmr::memory_resource {
   [[nodiscard]] Free::iterator smallest_that_fits(std::size_t bytes);
   /// False where the system gives no memory file. Throws where it has no memory.
   bool add_segment(std::size_t bytes);
-  void give_back(std::byte* address, std::size_t bytes);
+  void take(Free::iterator hole, std::size_t bytes);
+  void give_back(Free::node_type block) noexcept;
 
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
   Free free_;  // no two touch inside one segment
+  Free used_;  // so that to give a block back takes no memory
   Usage usage_;
 };
 
