@@ -107,7 +107,10 @@ double TransferJob::seconds_to_plan() {
   world_.barrier();
   return seconds_of([&] {
     const auto [table, fields] = gather_lengths(world_, lengths_of(mine_), fields_of(mine_), std::nullopt);
-    const DealtStep dealt = deal_on_node(node_, table, settings, 0);
+    GuardedWork work;
+    DealtStep dealt;
+    deal_on_node(node_, table, settings, 0, {}, dealt, work);
+    work.agree(node_);
     const std::vector<GroupCount> own = count_micro_batches(table, dealt, rank, settings);
     const std::int64_t largest =
         boost::mpi::all_reduce(world_, own.front().needed, boost::mpi::maximum<std::int64_t>());

@@ -1,51 +1,62 @@
 #include "exchange/announcement.hpp"
 
+#include <mpi.h>
+
 #include <algorithm>
-#include <boost/mpi/collectives.hpp>
-#include <boost/serialization/string.hpp>
+#include <memory>
 #include <string>
 
-#include "evenkeel/base/hash.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+#include "exchange/gather_lists.hpp"
+#include "mesh/kept_with.hpp"
 
 namespace evenkeel {
 namespace {
 
 constexpr std::int64_t failed = -1;
 
-// `other` is the first rank that says something else than rank 0.
-[[noreturn]] void throw_different_calls(const boost::mpi::communicator& comm, std::string_view call,
-                                        std::size_t other) {
-  std::vector<std::string> calls;
-  boost::mpi::all_gather(comm, std::string(call), calls);
-  throw InputError("collective call",
-                   "ranks do not make the same one: rank 0 makes " + calls[0] + ", rank " +
-                       std::to_string(other) + " makes " + calls[other],
-                   "Make the same calls in the same order on every rank");
+Announcements& kept_announcements(const boost::mpi::communicator& comm) {
+  return kept_with<Announcements>(
+      comm, [&] { return together(comm, [&] { return std::make_unique<Announcements>(comm.size()); }); });
+}
+
+[[noreturn]] void throw_different_calls(const boost::mpi::communicator& comm, const CallKey& mine,
+                                        std::span<const Announcement> announced) {
+  const auto texts = all_gather_lists<char>(comm, mine.text, {}, "bytes of step names");
+  GuardedWork work;
+  work.on_replicated_data([&] {
+    std::string told;
+    for (std::size_t rank = 0; rank < announced.size(); ++rank) {
+      const auto same = [&](const Announcement& other) { return other.call == announced[rank].call; };
+      const auto first = std::ranges::find_if(announced, same) - announced.begin();
+      if (static_cast<std::size_t>(first) != rank) continue;
+      const auto text = [&](std::size_t of) { return std::string(texts.of(of).begin(), texts.of(of).end()); };
+      told += (told.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
+      if (rank != 0 && text(rank) == text(0)) told += ", another one of the same name";
+    }
+    throw InputError("step", "ranks do not do the same: " + told,
+                     "Make each call on all ranks, with the same step, in the same order");
+  });
+  fail_with_report_of(comm, 0, work.error());
 }
 
 }  // namespace
 
-std::vector<Announcement> announce(const boost::mpi::communicator& comm, std::int64_t count,
-                                   const FieldDigest& fields, std::string_view call,
-                                   const std::optional<ErrorReport>& my_error) {
-  const Announcement mine{my_error ? failed : count, fields, static_cast<std::int64_t>(fnv1a_64(call))};
-  std::vector<Announcement> announced;
-  boost::mpi::all_gather(comm, mine, announced);
-  const auto different =
-      std::ranges::find_if(announced, [&](const Announcement& a) { return a.call != announced[0].call; });
-  if (different != announced.end())
-    throw_different_calls(comm, call, static_cast<std::size_t>(different - announced.begin()));
-  if (std::ranges::find(announced, failed, &Announcement::count) != announced.end())
-    fail_together(comm, my_error);
-  return announced;
-}
-
-std::vector<FieldDigest> digests_of(const std::vector<Announcement>& announced) {
-  std::vector<FieldDigest> digests;
-  digests.reserve(announced.size());
-  for (const Announcement& of_rank : announced) digests.push_back(of_rank.fields);
-  return digests;
+const Announcements& announce(const boost::mpi::communicator& comm, Announcement mine, const CallKey& call,
+                              const std::optional<ErrorReport>& error) {
+  Announcements& all = kept_announcements(comm);
+  if (error) mine.count = failed;
+  mine.call = call.words;
+  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.of_ranks.data(), sizeof mine, MPI_BYTE, comm),
+            "MPI_Allgather");
+  const auto first = std::ranges::find(all.of_ranks, failed, &Announcement::count);
+  if (first != all.of_ranks.end())
+    fail_with_report_of(comm, static_cast<int>(first - all.of_ranks.begin()), error);
+  const auto differs = [&](const Announcement& other) { return other.call != all.of_ranks.front().call; };
+  if (std::ranges::any_of(all.of_ranks, differs)) throw_different_calls(comm, call, all.of_ranks);
+  std::ranges::transform(all.of_ranks, all.digests.begin(), &Announcement::fields);
+  return all;
 }
 
 }  // namespace evenkeel

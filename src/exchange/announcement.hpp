@@ -1,41 +1,39 @@
 #pragma once
 
+#include <array>
 #include <boost/mpi/communicator.hpp>
-#include <boost/mpi/datatype.hpp>
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/exchange/call_key.hpp"
 #include "exchange/field_digest.hpp"
 
 namespace evenkeel {
 
-/// What a rank tells the others before anything else of a collective call: four words.
+/// What a rank tells the others before anything else of a collective call. Travels as it lies in memory.
 struct Announcement {
   std::int64_t count = 0;  ///< of what it will send, or -1 where it brings an error instead
+  std::int64_t room = 0;   ///< of what all ranks will send: what it has memory for already
   FieldDigest fields;
-  std::int64_t call = 0;  ///< hash of the call's words
-
-  template <class Archive>
-  void serialize(Archive& archive, unsigned /*version*/) {
-    archive& count;
-    archive& fields;
-    archive& call;
-  }
+  std::array<std::uint64_t, 3> call{};  ///< of the call's key
 };
 
-/// Collective over `comm`, one all-gather: every rank's announcement, by rank. `call` says in words what this
-/// rank is about to do. Where these differ, every rank throws the same InputError with rank 0's words and
-/// those of the first rank that differs; else, where ranks bring errors, all throw the lowest such rank's.
-[[nodiscard]] std::vector<Announcement> announce(const boost::mpi::communicator& comm, std::int64_t count,
-                                                 const FieldDigest& fields, std::string_view call,
-                                                 const std::optional<ErrorReport>& my_error);
+/// What all ranks announced, by rank.
+struct Announcements {
+  explicit Announcements(int ranks)
+      : of_ranks(static_cast<std::size_t>(ranks)), digests(static_cast<std::size_t>(ranks)) {}
 
-/// The fields' part of announcements, by rank.
-[[nodiscard]] std::vector<FieldDigest> digests_of(const std::vector<Announcement>& announced);
+  std::vector<Announcement> of_ranks;
+  std::vector<FieldDigest> digests;
+};
+
+/// Collective over `comm`, one all-gather: every rank's announcement, `mine` with `call` filled in. Where
+/// ranks bring errors, all throw the lowest such rank's; else, where ranks mean different calls, an
+/// InputError that tells what each means. The answer is kept with `comm`, and stands until the next call.
+const Announcements& announce(const boost::mpi::communicator& comm, Announcement mine, const CallKey& call,
+                              const std::optional<ErrorReport>& error);
 
 }  // namespace evenkeel
-
-BOOST_IS_MPI_DATATYPE(evenkeel::Announcement)

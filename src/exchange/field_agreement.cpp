@@ -1,14 +1,17 @@
 #include "evenkeel/exchange/field_agreement.hpp"
 
 #include <algorithm>
-#include <boost/mpi/collectives.hpp>
 #include <string>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/hash.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
 #include "exchange/announcement.hpp"
+#include "exchange/archive_bytes.hpp"
+#include "exchange/gather_lists.hpp"
+#include "mesh/broadcast_bytes.hpp"
 
 namespace evenkeel {
 namespace {
@@ -53,23 +56,40 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 [[noreturn]] void throw_first_difference(const boost::mpi::communicator& comm,
                                          const std::vector<FieldSpec>& mine,
                                          std::span<const FieldDigest> digests, std::size_t reference) {
-  std::vector<std::vector<FieldSpec>> all;
-  boost::mpi::all_gather(comm, mine, all);
-  for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
-    if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
-  }
-  throw InputError("fields", "have equal descriptions but different hashes on some ranks");
+  std::string bytes;
+  GuardedWork work;
+  work([&] { bytes = to_archive(mine); });
+  const auto gathered = all_gather_lists<char>(comm, bytes, work.error(), "bytes of field names");
+  work.on_replicated_data([&] {
+    std::vector<std::vector<FieldSpec>> all(digests.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const std::span<const char> of_rank = gathered.of(rank);
+      from_archive(std::string(of_rank.begin(), of_rank.end()), all[rank]);
+    }
+    for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
+      if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
+    }
+    throw InputError("fields", "have equal descriptions but different hashes on some ranks");
+  });
+  fail_with_report_of(comm, 0, work.error());
+}
+
+/// Takes rank `root`'s fields.
+void receive_fields(const boost::mpi::communicator& comm, std::vector<FieldSpec>& fields, int root) {
+  std::string bytes;
+  GuardedWork work;
+  if (comm.rank() == root) work([&] { bytes = to_archive(fields); });
+  broadcast_bytes(comm, bytes, root, work);
+  if (comm.rank() != root && !bytes.empty()) work([&] { from_archive(std::move(bytes), fields); });
+  work.agree(comm);
 }
 
 }  // namespace
 
 OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine)
-    : have_data_(mine.has_value()), fields_(std::move(mine).value_or(std::vector<FieldSpec>{})) {
+    : fields_(std::move(mine).value_or(std::vector<FieldSpec>{})) {
   std::ranges::sort(fields_, {}, &FieldSpec::name);
-}
-
-FieldDigest OwnFields::digest() const {
-  return {have_data_ ? 1 : 0, hash_of(fields_)};
+  digest_ = {mine.has_value() ? 1 : 0, hash_of(fields_)};
 }
 
 std::vector<FieldSpec> OwnFields::agree(const boost::mpi::communicator& comm,
@@ -82,8 +102,7 @@ std::vector<FieldSpec> OwnFields::agree(const boost::mpi::communicator& comm,
     return has_data(digest) && digest.hash != first->hash;
   };
   if (std::ranges::any_of(digests, differs)) throw_first_difference(comm, fields_, digests, reference);
-  if (!std::ranges::all_of(digests, has_data))
-    boost::mpi::broadcast(comm, fields_, static_cast<int>(reference));
+  if (!std::ranges::all_of(digests, has_data)) receive_fields(comm, fields_, static_cast<int>(reference));
   return std::move(fields_);
 }
 
@@ -94,11 +113,14 @@ std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch) {
   return fields;
 }
 
-std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm,
-                                       std::optional<std::vector<FieldSpec>> mine,
-                                       const std::optional<ErrorReport>& my_error, std::string_view call) {
-  OwnFields own(std::move(mine));
-  return std::move(own).agree(comm, digests_of(announce(comm, 0, own.digest(), call, my_error)));
+std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, FieldsBrought mine,
+                                       const std::optional<ErrorReport>& error) {
+  GuardedWork work(error);
+  OwnFields own;
+  work([&] { own = OwnFields(std::move(mine.fields)); });
+  Announcement announced;
+  announced.fields = own.digest();
+  return std::move(own).agree(comm, announce(comm, announced, mine.call, work.error()).digests);
 }
 
 }  // namespace evenkeel

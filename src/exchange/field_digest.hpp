@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/mpi/communicator.hpp>
-#include <boost/mpi/datatype.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,30 +14,23 @@ namespace evenkeel {
 struct FieldDigest {
   std::int64_t has_data = 0;  ///< 0 or 1
   std::int64_t hash = 0;
-
-  template <class Archive>
-  void serialize(Archive& archive, unsigned /*version*/) {
-    archive& has_data;
-    archive& hash;
-  }
 };
 
 /// A rank's fields on the way to those of all ranks.
 class OwnFields {
  public:
+  OwnFields() = default;
   /// Nothing when the rank has no data.
   explicit OwnFields(std::optional<std::vector<FieldSpec>> mine);
 
-  [[nodiscard]] FieldDigest digest() const;
+  [[nodiscard]] FieldDigest digest() const noexcept { return digest_; }
   /// agree_on_fields() once every rank has every rank's digest: as a rule nothing is sent then. Collective.
   [[nodiscard]] std::vector<FieldSpec> agree(const boost::mpi::communicator& comm,
                                              std::span<const FieldDigest> digests) &&;
 
  private:
-  bool have_data_;
   std::vector<FieldSpec> fields_;  // by name
+  FieldDigest digest_;
 };
 
 }  // namespace evenkeel
-
-BOOST_IS_MPI_DATATYPE(evenkeel::FieldDigest)

@@ -1,12 +1,15 @@
 #include "exchange/leader_rounds.hpp"
 
+#include <mpi.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/mesh/nodes.hpp"
-#include "exchange/kept_with.hpp"
+#include "mesh/kept_with.hpp"
 
 namespace evenkeel {
 namespace {
@@ -29,11 +32,15 @@ NodeSizes split_rows(const std::vector<std::int64_t>& rows, std::size_t ranks) {
 }  // namespace
 
 NodeGroup& NodeGroup::of(const boost::mpi::communicator& comm) {
-  return kept_with<NodeGroup>(comm, [&] { return std::make_unique<NodeGroup>(comm); });
+  return kept_with<NodeGroup>(comm, [&] {
+    boost::mpi::communicator node = ranks_of_node(comm);
+    const std::vector<int> nodes = nodes_of_ranks(comm);
+    return together(comm, [&] { return std::make_unique<NodeGroup>(comm.rank(), std::move(node), nodes); });
+  });
 }
 
-NodeGroup::NodeGroup(const boost::mpi::communicator& comm)
-    : rank_(comm.rank()), node_(ranks_of_node(comm)), leaders_(nodes_of_ranks(comm)) {}
+NodeGroup::NodeGroup(int rank, boost::mpi::communicator node, std::span<const int> nodes)
+    : rank_(rank), node_(std::move(node)), leaders_(nodes) {}
 
 bool NodeGroup::leads() const noexcept {
   const int node = leaders_.node_of(rank_);
@@ -46,6 +53,9 @@ bool NodeGroup::leads() const noexcept {
 void NodeGroup::reserve(const boost::mpi::communicator& comm) {
   if (reserved_ || !leaders_.any_pair_shares_messages()) return;
   together(comm, [&] {
+    const auto ranks = static_cast<std::size_t>(narrow<int>(2 * comm.size(), "ranks of one exchange"));
+    row_.resize(ranks);
+    rows_.resize(ranks * static_cast<std::size_t>(node_.size()));
     if (!leads()) return;
     outgoing_ = heap_bytes(leader_staging_bytes);
     incoming_ = heap_bytes(leader_staging_bytes);
@@ -53,18 +63,22 @@ void NodeGroup::reserve(const boost::mpi::communicator& comm) {
   reserved_ = true;
 }
 
-LeaderPlan NodeGroup::plan(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
-                           NodeAggregation mode) const {
-  if (mode == NodeAggregation::never || !leaders_.any_pair_shares_messages())
-    return plan_leaders(leaders_, rank_, {}, NodeAggregation::never);
-  std::vector<std::int64_t> mine;
-  for (const BlockList& list : sends) mine.push_back(list.bytes());
-  for (const BlockList& list : receives) mine.push_back(list.bytes());
-  std::vector<std::int64_t> rows(mine.size() * static_cast<std::size_t>(node_.size()));
-  const int count = narrow<int>(mine.size(), "ranks of one exchange");
-  check_mpi(MPI_Allgather(mine.data(), count, MPI_INT64_T, rows.data(), count, MPI_INT64_T, node_),
+void NodeGroup::compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                              NodeAggregation mode) {
+  if (!may_lead(mode)) return;
+  const std::size_t ranks = row_.size() / 2;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    row_[rank] = rank < sends.size() ? sends[rank].bytes() : 0;
+    row_[ranks + rank] = rank < receives.size() ? receives[rank].bytes() : 0;
+  }
+  const auto count = static_cast<int>(row_.size());
+  check_mpi(MPI_Allgather(row_.data(), count, MPI_INT64_T, rows_.data(), count, MPI_INT64_T, node_),
             "MPI_Allgather");
-  return plan_leaders(leaders_, rank_, split_rows(rows, sends.size()), mode);
+}
+
+LeaderPlan NodeGroup::plan(NodeAggregation mode) const {
+  if (!may_lead(mode)) return plan_leaders(leaders_, rank_, {}, NodeAggregation::never);
+  return plan_leaders(leaders_, rank_, split_rows(rows_, row_.size() / 2), mode);
 }
 
 LeaderRounds::LeaderRounds(const LeaderPlan& plan, const NodeGroup& group,

@@ -2,6 +2,7 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "evenkeel/exchange/block_list.hpp"
@@ -15,8 +16,8 @@ class NodeGroup {
  public:
   /// Collective over `comm` the first time; kept with the communicator.
   [[nodiscard]] static NodeGroup& of(const boost::mpi::communicator& comm);
-  /// Collective over `comm`.
-  explicit NodeGroup(const boost::mpi::communicator& comm);
+  /// `nodes[r]` is the lowest rank on rank r's node, `node` are the ranks of this one's. Local.
+  NodeGroup(int rank, boost::mpi::communicator node, std::span<const int> nodes);
 
   [[nodiscard]] const NodeLeaders& leaders() const noexcept { return leaders_; }
   [[nodiscard]] bool on_this_node(int rank) const noexcept {
@@ -27,9 +28,12 @@ class NodeGroup {
   /// error on every rank when one has too little.
   void reserve(const boost::mpi::communicator& comm);
 
-  /// Collective over the node: the plan for these lists. Precondition: reserve() was called.
-  [[nodiscard]] LeaderPlan plan(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
-                                NodeAggregation mode) const;
+  /// Collective over the node: tells its ranks how many bytes each sends and receives. Takes no memory, and
+  /// takes lists that a rank could not make for empty ones. Precondition: reserve() was called.
+  void compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                     NodeAggregation mode);
+  /// The plan for the lists of compare_sizes(). Local.
+  [[nodiscard]] LeaderPlan plan(NodeAggregation mode) const;
 
   /// leader_staging_bytes each, on leaders. In the shared heap, so that members copy straight out of it.
   [[nodiscard]] std::byte* outgoing() const noexcept { return outgoing_.get(); }
@@ -37,12 +41,17 @@ class NodeGroup {
 
  private:
   [[nodiscard]] bool leads() const noexcept;
+  [[nodiscard]] bool may_lead(NodeAggregation mode) const noexcept {
+    return mode != NodeAggregation::never && leaders_.any_pair_shares_messages();
+  }
 
   int rank_;
   boost::mpi::communicator node_;
   NodeLeaders leaders_;
   HeapBytes outgoing_;
   HeapBytes incoming_;
+  std::vector<std::int64_t> row_;   // what this rank sends every rank, then what it receives
+  std::vector<std::int64_t> rows_;  // of all members
   bool reserved_ = false;
 };
 

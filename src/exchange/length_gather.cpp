@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/mpi/collectives.hpp>
-#include <boost/mpi/collectives/all_gatherv.hpp>
-#include <boost/mpi/datatype.hpp>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -13,16 +10,10 @@
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/base/narrow.hpp"
 #include "evenkeel/batch/mask.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/plan_serialization.hpp"
 #include "exchange/announcement.hpp"
-
-// A sample's shape is fixed-size, so it travels as an MPI datatype built from its serialize function, not as
-// an archive.
-BOOST_IS_MPI_DATATYPE(evenkeel::LengthEntry)
-BOOST_IS_MPI_DATATYPE(evenkeel::SampleShape)
-BOOST_IS_MPI_DATATYPE(evenkeel::SampleId)
-BOOST_IS_MPI_DATATYPE(evenkeel::WorldRank)
+#include "exchange/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -35,14 +26,15 @@ constexpr bool copies_received_entries = true;
 constexpr bool copies_received_entries = false;
 #endif
 
-// MPI would send entries piece by piece around a gap.
-static_assert(std::has_unique_object_representations_v<LengthEntry>);
+// Entries travel as they lie in memory.
+static_assert(std::is_trivially_copyable_v<LengthEntry> &&
+              std::has_unique_object_representations_v<LengthEntry>);
 
-std::vector<int> sizes_of(std::span<const Announcement> announced) {
-  std::vector<int> sizes;
-  for (const Announcement& of_rank : announced)
-    sizes.push_back(narrow<int>(of_rank.count, "samples of one rank in a step"));
-  return sizes;
+// Samples of all ranks that a rank with `own` makes room for before it knows their number: as a rule enough,
+// and pages that are never touched take no memory.
+std::int64_t likely_total(std::int64_t own, int ranks) {
+  constexpr std::int64_t least = 1024;
+  return std::max(least, 2 * own * ranks);
 }
 
 // Precondition: there are no more samples than an int counts.
@@ -126,21 +118,33 @@ std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
 
 GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleLengths> mine,
                                std::optional<std::vector<FieldSpec>> fields,
-                               const std::optional<ErrorReport>& my_error, std::string_view call) {
-  OwnFields own(std::move(fields));
-  const std::vector<Announcement> announced =
-      announce(comm, static_cast<std::int64_t>(mine.size()), own.digest(), call, my_error);
-  GatheredLengths gathered;
-  gathered.fields = std::move(own).agree(comm, digests_of(announced));
-
-  const std::vector<int> sizes = sizes_of(announced);
-  const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  (void)narrow<int>(total, "samples of one step");
+                               const std::optional<ErrorReport>& my_error, const CallKey& call) {
+  GuardedWork work(my_error);
+  OwnFields own;
+  std::vector<LengthEntry> my_entries;
   // Received where the table keeps them: every rank pays for a copy.
-  const std::vector<LengthEntry> my_entries = entries_of(mine, WorldRank{comm.rank()});
-  const LengthEntry none;
-  std::vector<LengthEntry> entries(static_cast<std::size_t>(total));
-  boost::mpi::all_gatherv(comm, my_entries.empty() ? &none : my_entries.data(), entries.data(), sizes);
+  std::vector<LengthEntry> entries;
+  const std::int64_t room = likely_total(std::ssize(mine), comm.size());
+  work([&] {
+    (void)narrow<std::int32_t>(mine.size(), "samples of one rank in a step");
+    own = OwnFields(std::move(fields));
+    my_entries = entries_of(mine, WorldRank{comm.rank()});
+    entries.reserve(static_cast<std::size_t>(room));
+  });
+  const Announcements& all = announce(comm, {std::ssize(mine), room, own.digest(), {}}, call, work.error());
+  GatheredLengths gathered;
+  gathered.fields = std::move(own).agree(comm, all.digests);
+
+  RankLists& lists = RankLists::of(comm);
+  std::ranges::transform(all.of_ranks, lists.words().begin(), &Announcement::count);
+  const std::int64_t total = lists.take_words_as_sizes("samples of one step");
+  const auto resize = [&] { entries.resize(static_cast<std::size_t>(total)); };
+  if (total <= std::ranges::min(all.of_ranks, {}, &Announcement::room).room) {
+    resize();
+  } else {
+    together(comm, resize);
+  }
+  gather_values(comm, lists, my_entries.data(), entries.data(), sizeof(LengthEntry));
   if constexpr (copies_received_entries) entries = std::vector<LengthEntry>(entries);
   gathered.table = LengthTable(std::move(entries));
   return gathered;

@@ -2,15 +2,17 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
-#include <boost/mpi/collectives.hpp>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <utility>
 
-#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
+#include "exchange/archive_bytes.hpp"
 #include "exchange/shared_offer.hpp"
 
 namespace evenkeel {
@@ -60,12 +62,13 @@ class OpenLoans {
 /// The borrower's side of one loan: gives it back when the last column has gone.
 class Lease {
  public:
-  Lease(std::shared_ptr<std::uint64_t> words, std::uint64_t number)
+  Lease(std::shared_ptr<std::uint64_t> words, std::uint64_t number) noexcept
       : words_(std::move(words)), number_(number) {}
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
+  Lease(Lease&& other) noexcept : words_(std::move(other.words_)), number_(other.number_) {}
+  Lease& operator=(Lease&&) = delete;
   ~Lease() {
-    std::atomic_ref(words_.get()[1 + number_ % num_marks]).store(number_ + 1, std::memory_order_release);
+    if (words_)
+      std::atomic_ref(words_.get()[1 + number_ % num_marks]).store(number_ + 1, std::memory_order_release);
   }
 
  private:
@@ -73,10 +76,31 @@ class Lease {
   std::uint64_t number_;
 };
 
+constexpr std::size_t padded(std::size_t bytes) noexcept {
+  constexpr std::size_t unit = alignof(std::max_align_t);
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// What the fields of lent columns are, before the columns: their size, then an archive, then zeros up to
+// where a column may begin.
+std::string describe(const std::vector<FieldSpec>& fields) {
+  const std::string archive = to_archive(fields);
+  const auto size = static_cast<std::int64_t>(archive.size());
+  std::string text(sizeof size, '\0');
+  std::memcpy(text.data(), &size, sizeof size);
+  text += archive;
+  text.resize(padded(text.size()));
+  return text;
+}
+
 Announcement lend(const boost::mpi::communicator& comm, NodeMemory& memory, std::uint64_t number,
                   std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
+  std::vector<FieldSpec> fields;
+  for (const Column& column : micro_batches.front().fields) fields.push_back(column.spec());
+  const std::string description = describe(fields);
   BlockList blocks;
+  blocks.add(std::as_bytes(std::span(description)).data(), description.size());
   for (PackedMicroBatch& m : micro_batches) {
     for (Column& column : m.fields) {
       const std::size_t bytes = std::as_const(column).bytes().size();
@@ -84,6 +108,7 @@ Announcement lend(const boost::mpi::communicator& comm, NodeMemory& memory, std:
     }
   }
   loan.offer = SharedOffer(std::vector<const BlockList*>{&blocks});
+  loan.offer.fill();
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (memory.is_neighbour(rank)) loan.words.push_back(memory.words_of(rank));
   }
@@ -100,6 +125,18 @@ class LentBytes {
         lender_(lender),
         extents_(read_extents(memory, lender, told)),
         lease_(std::move(lease)) {}
+
+  /// What comes first.
+  [[nodiscard]] std::vector<FieldSpec> fields() {
+    std::int64_t size = 0;
+    std::memcpy(&size, take(sizeof size).get(), sizeof size);
+    const std::shared_ptr<const std::byte> bytes =
+        take(padded(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
+    std::vector<FieldSpec> fields;
+    from_archive(std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size)),
+                 fields);
+    return fields;
+  }
 
   void skip(const FieldSpec& spec, std::int64_t rows) {
     const std::size_t bytes = static_cast<std::size_t>(rows) * spec.row_bytes();
@@ -145,9 +182,9 @@ class LentBytes {
   std::size_t left_ = 0;
 };
 
-void borrow(LentBytes lent, std::span<const FieldSpec> fields,
-            const std::function<bool(const FieldSpec&)>& wanted,
+void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
             std::vector<PackedMicroBatch>& micro_batches) {
+  const std::vector<FieldSpec> fields = lent.fields();
   for (PackedMicroBatch& m : micro_batches) {
     m.fields.clear();
     for (const FieldSpec& spec : fields) {
@@ -161,40 +198,45 @@ void borrow(LentBytes lent, std::span<const FieldSpec> fields,
   }
 }
 
-std::shared_ptr<Lease> take_lease(NodeMemory& memory, std::uint64_t number) {
-  const std::shared_ptr<std::uint64_t> words = memory.my_words();
-  if (number >= num_marks && read_mark(words.get(), number) <= number - num_marks) {
-    throw LimitError("shared tensors",
-                     "this rank still holds those of " + std::to_string(num_marks) +
-                         " steps ago; more steps at a time cannot be told apart",
-                     "Let go of old steps, or set exchange.tp_copies: own");
+bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
+  return number < num_marks || read_mark(words, number) > number - num_marks;
+}
+
+[[noreturn]] void throw_all_leases_held() {
+  throw LimitError("shared tensors",
+                   "this rank still holds those of " + std::to_string(num_marks) +
+                       " steps ago; more steps at a time cannot be told apart",
+                   "Let go of old steps, or set exchange.tp_copies: own");
+}
+
+void borrow_from(NodeMemory& memory, int lender, const Announcement& told, std::uint64_t number,
+                 const std::function<bool(const FieldSpec&)>& wanted,
+                 std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
+  std::shared_ptr<std::uint64_t> words = memory.my_words();
+  if (!lease_is_free(words.get(), number)) {
+    work(throw_all_leases_held);
+    return;
   }
-  return std::make_shared<Lease>(words, number);
+  Lease lease(std::move(words), number);  // given back here, where nothing comes of it
+  work([&] {
+    auto shared = std::make_shared<Lease>(std::move(lease));
+    borrow({memory, lender, told, std::move(shared)}, wanted, micro_batches);
+  });
 }
 
 }  // namespace
 
-std::optional<ErrorReport> share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int lender,
-                                         const std::function<bool(const FieldSpec&)>& wanted,
-                                         std::vector<PackedMicroBatch>& micro_batches) {
-  if (micro_batches.empty()) return std::nullopt;
+void share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int lender,
+                   const std::function<bool(const FieldSpec&)>& wanted,
+                   std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
+  if (micro_batches.empty()) return;
   const std::uint64_t number = memory.count_loan();
-  std::vector<FieldSpec> fields;
   Announcement told;
-  std::optional<ErrorReport> error;
-  if (comm.rank() == lender) {
-    for (const Column& column : micro_batches.front().fields) fields.push_back(column.spec());
-    error = try_locally([&] { told = lend(comm, memory, number, micro_batches); });
-  }
-  boost::mpi::broadcast(comm, fields, lender);
+  if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, micro_batches); });
   check_mpi(MPI_Bcast(&told, sizeof told, MPI_BYTE, lender, comm), "MPI_Bcast");
   // A lender that failed says so itself when errors are compared.
-  if (comm.rank() != lender && told.num_extents >= 0) {
-    error = try_locally([&] {
-      borrow({memory, lender, told, take_lease(memory, number)}, fields, wanted, micro_batches);
-    });
-  }
-  return error;
+  if (comm.rank() != lender && told.num_extents >= 0)
+    borrow_from(memory, lender, told, number, wanted, micro_batches, work);
 }
 
 void end_returned_loans() {

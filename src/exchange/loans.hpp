@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "exchange/node_memory.hpp"
 
@@ -17,12 +18,11 @@ namespace evenkeel {
 /// Collective over `comm`, whose ranks are all on one node with `memory`: columns of rank `lender`'s
 /// micro-batches become those of the others too, which have the same micro-batches without columns: all that
 /// `wanted` accepts. Large columns are borrowed, small ones copied; the lender's own are lent (see
-/// Column::lend). Throws nothing on one rank alone but for failed MPI calls: returns what went wrong on this
-/// rank.
-[[nodiscard]] std::optional<ErrorReport> share_columns(const boost::mpi::communicator& comm,
-                                                       NodeMemory& memory, int lender,
-                                                       const std::function<bool(const FieldSpec&)>& wanted,
-                                                       std::vector<PackedMicroBatch>& micro_batches);
+/// Column::lend). Throws only when MPI fails: what goes wrong on this rank goes to `work`. A rank whose work
+/// has failed before lends or borrows nothing.
+void share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int lender,
+                   const std::function<bool(const FieldSpec&)>& wanted,
+                   std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work);
 
 /// Lets go of everything that this process lent and all borrowers have given back. Local.
 void end_returned_loans();

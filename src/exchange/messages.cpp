@@ -14,21 +14,35 @@ std::vector<Chunks> chunks_of(const std::vector<BlockList>& lists, std::int64_t 
   return chunks;
 }
 
-Messages::Messages(MPI_Comm comm, const std::vector<BlockList>& sends, const WantedRanks& to,
+Messages::Messages(const std::vector<BlockList>& sends, const WantedRanks& to,
                    const std::vector<BlockList>& receives, const WantedRanks& from, std::int64_t max_bytes)
-    : outgoing_(chunks_of(sends, max_bytes, to)), incoming_(chunks_of(receives, max_bytes, from)) {
+    : outgoing_(chunks_of(sends, max_bytes, to)),
+      incoming_(chunks_of(receives, max_bytes, from)),
+      num_sent_(count(outgoing_)) {
+  requests_.reserve(
+      static_cast<std::size_t>(narrow<int>(num_sent_ + count(incoming_), "messages of one exchange")));
+}
+
+std::int64_t Messages::count(const std::vector<Chunks>& sides) {
+  std::int64_t messages = 0;
+  for (const Chunks& chunks : sides) {
+    (void)narrow<int>(chunks.size(), "chunks of one message");
+    messages += std::ssize(chunks);
+  }
+  return messages;
+}
+
+void Messages::begin(MPI_Comm comm) {
   post(incoming_, [&](MPI_Datatype type, int rank, int tag, MPI_Request* request) {
     check_mpi(MPI_Irecv(MPI_BOTTOM, 1, type, rank, tag, comm, request), "MPI_Irecv");
   });
   post(outgoing_, [&](MPI_Datatype type, int rank, int tag, MPI_Request* request) {
     check_mpi(MPI_Isend(MPI_BOTTOM, 1, type, rank, tag, comm, request), "MPI_Isend");
-    ++num_sent_;
   });
 }
 
 void Messages::wait() {
-  check_mpi(MPI_Waitall(narrow<int>(requests_.size(), "messages of one exchange"), requests_.data(),
-                        MPI_STATUSES_IGNORE),
+  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");
 }
 
@@ -36,8 +50,8 @@ template <typename Start>
 void Messages::post(const std::vector<Chunks>& sides, Start&& start) {
   for (std::size_t rank = 0; rank < sides.size(); ++rank) {
     for (std::size_t chunk = 0; chunk < sides[rank].size(); ++chunk) {
-      start(sides[rank][chunk].get(), static_cast<int>(rank), narrow<int>(chunk, "chunks of one message"),
-            &requests_.emplace_back(MPI_REQUEST_NULL));
+      start(sides[rank][chunk].get(), static_cast<int>(rank), static_cast<int>(chunk),
+            &requests_.emplace_back(MPI_REQUEST_NULL));  // reserved
     }
   }
 }

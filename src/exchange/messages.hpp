@@ -17,13 +17,16 @@ using WantedRanks = std::function<bool(int rank)>;
 [[nodiscard]] std::vector<Chunks> chunks_of(const std::vector<BlockList>& lists, std::int64_t max_bytes,
                                             const WantedRanks& wanted);
 
-/// One round of messages under way: what is sent and received is fixed from construction to wait().
+/// One round of messages. Made ready first, which takes memory and is local; then it is begun and waited for,
+/// which throws only when MPI fails.
 class Messages {
  public:
-  /// Sends `sends[r]` to those ranks that `to` wants and receives from those that `from` wants.
-  Messages(MPI_Comm comm, const std::vector<BlockList>& sends, const WantedRanks& to,
-           const std::vector<BlockList>& receives, const WantedRanks& from, std::int64_t max_bytes);
+  /// For `sends[r]` to those ranks that `to` wants and `receives[r]` from those that `from` wants.
+  Messages(const std::vector<BlockList>& sends, const WantedRanks& to, const std::vector<BlockList>& receives,
+           const WantedRanks& from, std::int64_t max_bytes);
 
+  /// What is sent must stand as it is from here to the end of wait().
+  void begin(MPI_Comm comm);
   void wait();
 
   /// Messages that this rank sends.
@@ -32,6 +35,7 @@ class Messages {
  private:
   template <typename Start>
   void post(const std::vector<Chunks>& sides, Start&& start);
+  static std::int64_t count(const std::vector<Chunks>& sides);
 
   std::vector<Chunks> outgoing_;
   std::vector<Chunks> incoming_;

@@ -1,20 +1,26 @@
 #include "evenkeel/exchange/node_dealing.hpp"
 
+#include <mpi.h>
+
 #include <algorithm>
-#include <boost/mpi/collectives.hpp>
+#include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {
 
-// Fewer samples are dealt in less time than a broadcast takes.
-constexpr std::int64_t worth_telling = 512;
+// The same on every rank.
+bool is_worth_telling(const LengthTable& table, const PlanSettings& settings) {
+  constexpr std::int64_t fewest = 512;  // fewer samples are dealt in less time than a broadcast takes
+  return settings.dp >= 1 && table.size() >= fewest && follows_from_shares(settings) &&
+         settings.mini_batches.count <= table.size() / settings.dp;
+}
 
-constexpr std::int32_t dealt = 1;
+constexpr std::int32_t told = 1;
 
 /// The shares of all mini-batches as one message: whether they could be dealt, how many entries each has,
 /// then the entries.
@@ -23,14 +29,19 @@ class SharesMessage {
   SharesMessage(std::int64_t num_entries, const PlanSettings& settings)
       : dp_(static_cast<std::size_t>(settings.dp)),
         num_shares_(dp_ * static_cast<std::size_t>(settings.mini_batches.count)),
-        words_(1 + num_shares_ + static_cast<std::size_t>(num_entries)) {}
+        words_(size(num_entries, settings)) {}
+
+  /// In words.
+  [[nodiscard]] static std::size_t size(std::int64_t num_entries, const PlanSettings& settings) noexcept {
+    return 1 + static_cast<std::size_t>(settings.dp) * static_cast<std::size_t>(settings.mini_batches.count) +
+           static_cast<std::size_t>(num_entries);
+  }
 
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
-  [[nodiscard]] bool is_dealt() const noexcept { return words_.front() == dealt; }
 
   // Entries are places in a table, and those fit an int: see gather_lengths.
   void write(std::span<const Partition> mini_batches) {
-    words_.front() = dealt;
+    words_.front() = told;
     auto size = words_.begin() + 1;
     auto entry = size + static_cast<std::ptrdiff_t>(num_shares_);
     for (const Partition& shares : mini_batches) {
@@ -61,22 +72,55 @@ class SharesMessage {
   std::vector<std::int32_t> words_;
 };
 
+// The first rank's message of `size` words for all. A rank that has no memory for it takes part all the same.
+// Returns whether it was told.
+bool broadcast_words(const boost::mpi::communicator& node, std::span<std::int32_t> words, std::size_t size) {
+  std::array<std::int32_t, 16384> scrap;
+  scrap.front() = 0;
+  std::int32_t first_word = 0;
+  for (std::size_t done = 0; done < size;) {
+    const std::size_t count = std::min(size - done, scrap.size());
+    std::int32_t* const piece = words.empty() ? scrap.data() : words.data() + done;
+    check_mpi(MPI_Bcast(piece, static_cast<int>(count), MPI_INT32_T, 0, node), "MPI_Bcast");
+    if (done == 0) first_word = *piece;
+    done += count;
+  }
+  return first_word == told;
+}
+
 }  // namespace
 
-DealtStep deal_on_node(const boost::mpi::communicator& node, const LengthTable& table,
-                       const PlanSettings& settings, std::int64_t step, std::span<const SharedGroup> trees) {
-  settings.validate();
-  if (node.size() == 1 || table.size() < worth_telling || !follows_from_shares(settings))
-    return deal_step(table, settings, step, trees);
-  SharesMessage message(table.size(), settings);
+void deal_on_node(const boost::mpi::communicator& node, const LengthTable& table,
+                  const PlanSettings& settings, std::int64_t step, std::span<const SharedGroup> trees,
+                  DealtStep& dealt, GuardedWork& work) {
+  work.on_replicated_data([&] { settings.validate(); });
+  if (node.size() == 1 || !is_worth_telling(table, settings)) {
+    work.on_replicated_data([&] { dealt = deal_step(table, settings, step, trees); });
+    return;
+  }
+  std::optional<SharesMessage> message;
+  work([&] { message.emplace(table.size(), settings); });
   std::vector<Partition> shares;
   const bool first = node.rank() == 0;
-  if (first && !try_locally([&] { shares = deal_shares(table, settings, step); })) message.write(shares);
-  boost::mpi::broadcast(node, message.words().data(), narrow<int>(std::ssize(message.words()), "samples"), 0);
-  // What fails on the first rank fails on every rank: the input is equal.
-  if (!message.is_dealt()) return deal_step(table, settings, step, trees);
-  if (!first) shares = message.read();
-  return deal_step_by_shares(table, settings, step, std::move(shares));
+  if (first && message) {
+    const auto error = try_locally([&] {
+      shares = deal_shares(table, settings, step);
+      message->write(shares);
+    });
+    if (error) message->words().front() = 0;
+  }
+  const bool is_dealt =
+      broadcast_words(node, message ? std::span(message->words()) : std::span<std::int32_t>(),
+                      SharesMessage::size(table.size(), settings));
+  work.on_replicated_data([&] {
+    // What fails on the first rank fails on every rank: the input is equal.
+    if (!is_dealt) {
+      dealt = deal_step(table, settings, step, trees);
+      return;
+    }
+    if (!first) shares = message->read();
+    dealt = deal_step_by_shares(table, settings, step, std::move(shares));
+  });
 }
 
 }  // namespace evenkeel

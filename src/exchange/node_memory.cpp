@@ -7,42 +7,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/mpi/collectives.hpp>
-#include <boost/mpi/operations.hpp>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <string>
 
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/mesh/nodes.hpp"
-#include "exchange/kept_with.hpp"
+#include "mesh/kept_with.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// What a rank tells its neighbours: where in its heap they find a number that they cannot know otherwise.
-/// Process numbers alone prove nothing: in another container the same number is another process.
-struct Introduction {
-  std::int64_t rank = 0;
-  std::int64_t process = 0;
-  SharedHeap::Place place;
-  std::uint64_t secret = 0;
-};
-
 std::uint64_t secret_number() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
-}
-
-std::vector<Introduction> gather(const boost::mpi::communicator& node, const Introduction& mine) {
-  std::vector<Introduction> all(static_cast<std::size_t>(node.size()));
-  check_mpi(
-      MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof(Introduction), MPI_BYTE, MPI_Comm(node)),
-      "MPI_Allgather");
-  return all;
 }
 
 [[noreturn]] void throw_unreadable(pid_t process, const std::string& what) {
@@ -87,43 +67,53 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
 }
 
 NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
-  return kept_with<NodeMemory>(comm, [&] { return std::unique_ptr<NodeMemory>(new NodeMemory(comm)); });
-}
-
-NodeMemory::NodeMemory(const boost::mpi::communicator& comm)
-    : processes_(static_cast<std::size_t>(comm.size()), 0) {
-  const boost::mpi::communicator node = ranks_of_node(comm);
-  any_neighbours_ = boost::mpi::all_reduce(comm, node.size() > 1, std::logical_or<>());
-  meet_neighbours(node, comm.rank());
-  try {
-    fail_together(comm, obstacle_);
-  } catch (const Error& first) {
-    obstacle_ = first.report();
-  }
-}
-
-void NodeMemory::meet_neighbours(const boost::mpi::communicator& node, int rank) {
-  if (node.size() == 1) return;
-  Introduction mine{rank, getpid(), {}, 0};
-  obstacle_ = try_locally([&] {
-    mine.secret = secret_number();
-    words_ = std::make_shared<SharedBuffer>(num_words * sizeof mine.secret);
-    std::memset(words_->data(), 0, num_words * sizeof mine.secret);
-    std::memcpy(words_->data(), &mine.secret, sizeof mine.secret);
-    mine.place = words_->place();
-  });
-  for (const Introduction& other : gather(node, mine)) {
-    const auto at = static_cast<int>(other.rank);
-    if (at == rank) continue;
-    processes_[static_cast<std::size_t>(at)] = static_cast<pid_t>(other.process);
-    words_of_neighbours_[at] = other.place;
-    if (obstacle_ || other.place.file < 0) continue;
-    obstacle_ = try_locally([&] {
-      const auto seen = view(at, other.place, sizeof other.secret);
-      if (std::memcmp(seen.data(), &other.secret, seen.size()) != 0)
-        throw_unreadable(process_of(at), "found other bytes than expected in the memory");
+  return kept_with<NodeMemory>(comm, [&] {
+    const boost::mpi::communicator node = ranks_of_node(comm);
+    auto memory = together(comm, [&] {
+      return std::unique_ptr<NodeMemory>(
+          new NodeMemory(static_cast<std::size_t>(comm.size()), static_cast<std::size_t>(node.size())));
     });
+    memory->meet(comm, node);
+    return memory;
+  });
+}
+
+void NodeMemory::meet(const boost::mpi::communicator& comm, const boost::mpi::communicator& node) {
+  const int mine = node.size();
+  int most = 0;
+  check_mpi(MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, comm), "MPI_Allreduce");
+  any_neighbours_ = most > 1;
+  GuardedWork work;
+  Introduction own;
+  if (node.size() > 1) work([&] { own = introduce(comm.rank()); });
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, introductions_.data(), sizeof own, MPI_BYTE, node),
+            "MPI_Allgather");
+  for (const Introduction& other : introductions_) {
+    if (other.place.file >= 0 && other.rank != comm.rank()) work([&] { meet_neighbour(other); });
   }
+  try {
+    work.agree(comm);
+  } catch (const Error&) {
+    obstacle_ = report_current_exception();
+  }
+}
+
+NodeMemory::Introduction NodeMemory::introduce(int rank) {
+  Introduction mine{rank, getpid(), {}, secret_number()};
+  words_ = std::make_shared<SharedBuffer>(num_words * sizeof mine.secret);
+  std::memset(words_->data(), 0, num_words * sizeof mine.secret);
+  std::memcpy(words_->data(), &mine.secret, sizeof mine.secret);
+  mine.place = words_->place();
+  return mine;
+}
+
+void NodeMemory::meet_neighbour(const Introduction& other) {
+  const auto rank = static_cast<int>(other.rank);
+  processes_[static_cast<std::size_t>(rank)] = static_cast<pid_t>(other.process);
+  words_of_neighbours_[rank] = other.place;
+  const auto seen = view(rank, other.place, sizeof other.secret);
+  if (std::memcmp(seen.data(), &other.secret, seen.size()) != 0)
+    throw_unreadable(process_of(rank), "found other bytes than expected in the memory");
 }
 
 std::span<const std::byte> NodeMemory::view(int rank, const SharedHeap::Place& place, std::size_t bytes) {

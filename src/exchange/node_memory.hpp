@@ -87,13 +87,26 @@ class NodeMemory {
   [[nodiscard]] std::uint64_t count_loan() noexcept { return num_loans_++; }
 
  private:
-  explicit NodeMemory(const boost::mpi::communicator& comm);
-  void meet_neighbours(const boost::mpi::communicator& node, int rank);
+  /// What a rank tells its neighbours: where in its heap they find a number that they cannot know otherwise.
+  /// Process numbers alone prove nothing: in another container the same number is another process.
+  struct Introduction {
+    std::int64_t rank = 0;
+    std::int64_t process = 0;
+    SharedHeap::Place place;
+    std::uint64_t secret = 0;
+  };
+
+  NodeMemory(std::size_t ranks, std::size_t ranks_of_node)
+      : processes_(ranks, 0), introductions_(ranks_of_node) {}
+  void meet(const boost::mpi::communicator& comm, const boost::mpi::communicator& node);
+  [[nodiscard]] Introduction introduce(int rank);
+  void meet_neighbour(const Introduction& other);
   [[nodiscard]] pid_t process_of(int rank) const noexcept {
     return processes_[static_cast<std::size_t>(rank)];
   }
 
   std::vector<pid_t> processes_;  // by rank; 0 for this rank and those of other nodes
+  std::vector<Introduction> introductions_;
   std::map<std::pair<int, std::int64_t>, std::shared_ptr<MappedFile>> files_;  // by rank and file
   std::shared_ptr<SharedBuffer> words_;
   std::map<int, SharedHeap::Place> words_of_neighbours_;

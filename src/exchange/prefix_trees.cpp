@@ -1,9 +1,11 @@
 #include "evenkeel/exchange/prefix_trees.hpp"
 
-#include <boost/mpi/collectives.hpp>
-#include <boost/serialization/vector.hpp>
+#include <optional>
 #include <unordered_map>
 #include <utility>
+
+#include "evenkeel/mesh/fail_together.hpp"
+#include "exchange/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -17,25 +19,27 @@ class TreeBuilder {
               std::span<const std::vector<std::int64_t>> groups)
       : comm_(comm), table_(table), mine_(mine), groups_(groups) {}
 
-  /// Brings in the tokens of samples that live elsewhere.
-  void collect(const ExchangeOptions& options) {
-    std::vector<BlockList> sends(static_cast<std::size_t>(comm_.size()));
-    std::vector<BlockList> receives(sends.size());
+  /// Makes room for the tokens of samples that live elsewhere. Local.
+  void prepare() {
+    sends_.resize(static_cast<std::size_t>(comm_.size()));
+    receives_.resize(sends_.size());
     for (const std::vector<std::int64_t>& group : groups_) {
       const WorldRank builder = builder_of(group);
       for (const std::int64_t entry : group) {
         const WorldRank owner = table_[entry].owner;
         if (owner == builder) continue;
-        if (owner == me()) add(own_tokens(entry), sends[builder.index()]);
+        if (owner == me()) add(own_tokens(entry), sends_[builder.index()]);
         if (builder == me()) {
           std::vector<std::int64_t>& tokens = received_[entry];
           tokens.resize(static_cast<std::size_t>(table_[entry].shape.length()));
-          add(tokens, receives[owner.index()]);
+          add(tokens, receives_[owner.index()]);
         }
       }
     }
-    exchange_messages(comm_, sends, receives, options);
   }
+
+  [[nodiscard]] const std::vector<BlockList>& sends() const noexcept { return sends_; }
+  [[nodiscard]] const std::vector<BlockList>& receives() const noexcept { return receives_; }
 
   /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
   [[nodiscard]] std::vector<std::int64_t> structures() const {
@@ -77,6 +81,8 @@ class TreeBuilder {
   const RaggedBatch& mine_;
   std::span<const std::vector<std::int64_t>> groups_;
   std::unordered_map<std::int64_t, std::vector<std::int64_t>> received_;  // by table entry
+  std::vector<BlockList> sends_;
+  std::vector<BlockList> receives_;
 };
 
 /// Reads one tree of `samples` samples off the front.
@@ -96,18 +102,31 @@ PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples
 
 std::vector<SharedGroup> agree_on_trees(const boost::mpi::communicator& comm, const LengthTable& table,
                                         const RaggedBatch& mine, const ExchangeOptions& options) {
-  std::vector<std::vector<std::int64_t>> groups = entries_by_uid(table);
-  TreeBuilder builder(comm, table, mine, groups);
-  builder.collect(options);
-  std::vector<std::vector<std::int64_t>> structures;
-  boost::mpi::all_gather(comm, builder.structures(), structures);
+  GuardedWork work;
+  std::vector<std::vector<std::int64_t>> groups;
+  std::optional<TreeBuilder> builder;
+  work([&] {
+    groups = entries_by_uid(table);
+    builder.emplace(comm, table, mine, groups).prepare();
+  });
+  // Without a builder there is an error, and nothing is exchanged.
+  static const std::vector<BlockList> nothing;
+  exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
+                    options, work.error());
+  std::vector<std::int64_t> structures;
+  work([&] { structures = builder->structures(); });
+  const auto all = all_gather_lists<std::int64_t>(comm, structures, work.error(), "words of prefix trees");
 
-  std::vector<std::span<const std::int64_t>> rest(structures.begin(), structures.end());
   std::vector<SharedGroup> trees;
-  for (std::vector<std::int64_t>& group : groups) {
-    PrefixTree tree = next_tree(rest[builder.builder_of(group).index()], group.size());
-    trees.push_back({std::move(group), std::move(tree)});
-  }
+  work([&] {
+    std::vector<std::span<const std::int64_t>> rest;
+    for (std::size_t rank = 0; rank + 1 < all.offsets.size(); ++rank) rest.push_back(all.of(rank));
+    for (std::vector<std::int64_t>& group : groups) {
+      PrefixTree tree = next_tree(rest[builder->builder_of(group).index()], group.size());
+      trees.push_back({std::move(group), std::move(tree)});
+    }
+  });
+  work.agree(comm);
   return trees;
 }
 

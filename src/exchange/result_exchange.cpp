@@ -158,21 +158,30 @@ bool reports_results(const Mesh& mesh) noexcept {
 }
 
 RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
-                           std::span<const MicroBatchResults> results, const ExchangeOptions& options) {
-  const bool reports = reports_results(mesh);
-  together(mesh.world(), [&] {
-    if (reports) require_results(step, results, CpRank{mesh.here().cp});
+                           std::span<const MicroBatchResults> results, const ExchangeOptions& options,
+                           CallKey call, const std::optional<ErrorReport>& error) {
+  GuardedWork work(error);
+  FieldsBrought brought{{}, std::move(call)};
+  work([&] {
+    if (!reports_results(mesh)) return;
+    require_results(step, results, CpRank{mesh.here().cp});
+    brought.fields = specs_of(results);
   });
-  const std::vector<FieldSpec> fields =
-      agree_on_fields(mesh.world(), reports ? std::optional(specs_of(results)) : std::nullopt);
+  const std::vector<FieldSpec> fields = agree_on_fields(mesh.world(), std::move(brought), work.error());
 
-  RaggedBatch mine = owned_samples(step.table, mesh.rank(), fields);
-  const TransferFrame frame{step.table, step.dealt, step.cp};
-  const TransferPlan transfers = plan_transfers(step.table, step.dealt.shares, mesh.rank(),
-                                                DpRank{mesh.here().dp}, mesh.grid().num_ranks());
-  exchange_messages(mesh.world(), outgoing(mesh, step, frame, transfers, fields, results),
-                    incoming(mesh, frame, mine, transfers, fields), options);
-  return mine;
+  std::optional<RaggedBatch> mine;
+  std::vector<BlockList> sends;
+  std::vector<BlockList> receives;
+  work([&] {
+    mine = owned_samples(step.table, mesh.rank(), fields);
+    const TransferFrame frame{step.table, step.dealt, step.cp};
+    const TransferPlan transfers = plan_transfers(step.table, step.dealt.shares, mesh.rank(),
+                                                  DpRank{mesh.here().dp}, mesh.grid().num_ranks());
+    sends = outgoing(mesh, step, frame, transfers, fields, results);
+    receives = incoming(mesh, frame, *mine, transfers, fields);
+  });
+  exchange_messages(mesh.world(), sends, receives, options, work.error());
+  return *std::move(mine);
 }
 
 }  // namespace evenkeel

@@ -8,6 +8,7 @@
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
 #include "exchange/loans.hpp"
+#include "exchange/prepared_exchange.hpp"
 #include "exchange/sample_layout.hpp"
 #include "exchange/transfer_sides.hpp"
 
@@ -179,30 +180,32 @@ struct Twins {
   bool receives;                  // this rank is it
 };
 
-/// The memory in which twins have their tensors in common; nullptr when each has its own. The same on all of
-/// them.
-NodeMemory* memory_in_common(const Twins& twins, const ExchangeOptions& options) {
-  if (options.tp_copies == TensorParallelCopies::own || twins.ranks.size() == 1) return nullptr;
-  NodeMemory& memory = NodeMemory::of(twins.ranks);
+/// The memory in which model-parallel ranks have their tensors in common; nullptr when each has its own. The
+/// same on all of them. Collective over `ranks` the first time.
+NodeMemory* memory_in_common(const boost::mpi::communicator& ranks, const ExchangeOptions& options) {
+  if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
+  NodeMemory& memory = NodeMemory::of(ranks);
   return memory.obstacle() ? nullptr : &memory;
 }
 
-/// Gives the recipient's twins what it has received; returns the bytes that this rank got so.
-std::int64_t copy_to_twins(const Twins& twins, const Consumer& consumer, const GridPoint& sizes,
-                           const ExchangeOptions& options) {
-  std::vector<BlockList> sends(twins.places.size());
-  std::vector<BlockList> receives(twins.places.size());
-  if (!twins.receives) {
-    const auto self = static_cast<std::size_t>(twins.ranks.rank());
-    receives[static_cast<std::size_t>(twins.recipient)] = consumer.needed_at(twins.places[self], sizes);
+/// What the recipient's twins get of what it has received.
+struct CopiesForTwins {
+  std::vector<BlockList> sends;
+  std::vector<BlockList> receives;
+
+  void add(const Twins& twins, const Consumer& consumer, const GridPoint& sizes) {
+    sends.resize(twins.places.size());
+    receives.resize(twins.places.size());
+    if (!twins.receives) {
+      const auto self = static_cast<std::size_t>(twins.ranks.rank());
+      receives[static_cast<std::size_t>(twins.recipient)] = consumer.needed_at(twins.places[self], sizes);
+    }
+    for (std::size_t other = 0; twins.receives && other < sends.size(); ++other) {
+      if (static_cast<int>(other) != twins.recipient)
+        sends[other] = consumer.needed_at(twins.places[other], sizes);
+    }
   }
-  for (std::size_t other = 0; twins.receives && other < sends.size(); ++other) {
-    if (static_cast<int>(other) != twins.recipient)
-      sends[other] = consumer.needed_at(twins.places[other], sizes);
-  }
-  exchange_messages(twins.ranks, sends, receives, options);
-  return total_bytes(receives);
-}
+};
 
 /// The columns that a place has, of those its recipient has, derived ones included.
 bool stands_at(const StepTransfer& step, std::span<const MovedField> fields, const FieldSpec& column) {
@@ -214,6 +217,98 @@ bool stands_at(const StepTransfer& step, std::span<const MovedField> fields, con
   const bool is_derived = std::ranges::find(step.fields, column.name, &FieldSpec::name) == step.fields.end();
   return is_derived && brought(input_ids_field);
 }
+
+/// One rank's part of an exchange of samples: first all that takes memory, then all that communicates.
+class SampleExchange {
+ public:
+  /// Collective, and throws only what all ranks throw.
+  SampleExchange(const Mesh& mesh, const StepTransfer& step, const ExchangeOptions& options,
+                 std::vector<PackedMicroBatch>& packed, const GuardedWork& before)
+      : mesh_(mesh), step_(step), packed_(packed), frame_{step.table, step.dealt, step.cp}, work_(before) {
+    const boost::mpi::communicator& twins = mesh.model_parallel_on_node();
+    work_.in_any_case([&] { in_common_ = memory_in_common(twins, options); });
+    work_([&] { prepare(); });
+    // Among twins first, so that what fails there is told to all ranks.
+    if (copies_to_twins()) {
+      work_.in_any_case([&] {
+        to_twins_.emplace(twins, copies_.sends, copies_.receives, options, work_.failed());
+        to_twins_->agree(work_.error());
+      });
+    }
+    to_all_.emplace(mesh.world(), sends_, receives_, options, work_.failed());
+    to_all_->agree(work_.error());
+  }
+
+  /// Collective. What goes wrong is thrown by end().
+  ExchangeVolume run(const DerivedFieldOptions& derived) {
+    const MessageTraffic traffic = to_all_->run();
+    work_.add(to_all_->error());
+    if (to_twins_) {
+      to_twins_->run();
+      work_.add(to_twins_->error());
+    }
+    work_([&] {
+      if (consumer_) consumer_->complete(derived);
+    });
+    if (in_common_ != nullptr) {
+      const auto wanted = [this](const FieldSpec& column) { return stands_at(step_, fields_, column); };
+      share_columns(mesh_.model_parallel_on_node(), *in_common_, twins_->recipient, wanted, packed_, work_);
+    }
+    volume_.passed_on = traffic.passed_on;
+    volume_.messages = traffic.between_nodes;
+    return volume_;
+  }
+
+  /// Collective: the last agreement. Also tells every owner that its neighbours have fetched what they need.
+  void end(const std::function<void()>& finish) {
+    work_([&] {
+      if (finish) finish();
+    });
+    work_.agree(mesh_.world());
+  }
+
+ private:
+  [[nodiscard]] bool copies_to_twins() const {
+    return in_common_ == nullptr && mesh_.model_parallel_on_node().size() > 1;
+  }
+
+  void prepare() {
+    const GridPoint& sizes = mesh_.grid().sizes();
+    const std::vector<int> recipients = recipients_of(mesh_.grid(), mesh_.nodes());
+    twins_.emplace(mesh_, recipients);
+    const bool borrows = in_common_ != nullptr && !twins_->receives;
+    const Parcels parcels(mesh_, step_);
+    packed_.clear();
+    for (const MicroBatchPlan& plan : step_.micro_batches)
+      packed_.push_back(borrows ? lay_out_rows(mesh_, step_, plan) : lay_out_micro_batch(mesh_, step_, plan));
+    if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
+    sends_ = outgoing(mesh_, step_, frame_, recipients, parcels);
+    receives_.resize(sends_.size());
+    if (twins_->receives) receives_ = incoming(mesh_, parcels, *consumer_);
+    volume_ = volume_of(mesh_, sends_);
+    if (copies_to_twins()) {
+      copies_.add(*twins_, *consumer_, sizes);
+      volume_.copied = total_bytes(copies_.receives);
+    }
+    if (in_common_ != nullptr) fields_ = fields_sent_to(step_, mesh_.here(), sizes);
+  }
+
+  const Mesh& mesh_;
+  const StepTransfer& step_;
+  std::vector<PackedMicroBatch>& packed_;
+  TransferFrame frame_;
+  GuardedWork work_;
+  NodeMemory* in_common_ = nullptr;
+  std::optional<Twins> twins_;
+  std::optional<Consumer> consumer_;
+  std::vector<MovedField> fields_;  // where tensors are in common: what this rank's place is sent
+  std::vector<BlockList> sends_;
+  std::vector<BlockList> receives_;
+  CopiesForTwins copies_;
+  ExchangeVolume volume_;
+  std::optional<PreparedExchange> to_twins_;
+  std::optional<PreparedExchange> to_all_;
+};
 
 }  // namespace
 
@@ -229,43 +324,12 @@ ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept
 
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
-                                std::vector<PackedMicroBatch>& packed) {
+                                std::vector<PackedMicroBatch>& packed, const GuardedWork& before,
+                                const std::function<void()>& finish) {
   end_returned_loans();
-  const GridPoint& sizes = mesh.grid().sizes();
-  const std::vector<int> recipients = recipients_of(mesh.grid(), mesh.nodes());
-  const Twins twins(mesh, recipients);
-  NodeMemory* const in_common = memory_in_common(twins, options);
-  const bool borrows = in_common != nullptr && !twins.receives;
-  const TransferFrame frame{step.table, step.dealt, step.cp};
-  const Parcels parcels(mesh, step);
-
-  packed.clear();
-  for (const MicroBatchPlan& plan : step.micro_batches) {
-    packed.push_back(borrows ? lay_out_rows(mesh, step, plan) : lay_out_micro_batch(mesh, step, plan));
-  }
-  std::optional<Consumer> consumer;
-  if (!borrows) consumer.emplace(mesh, step, frame, packed);
-  const std::vector<BlockList> sends = outgoing(mesh, step, frame, recipients, parcels);
-  std::vector<BlockList> receives(sends.size());
-  if (twins.receives) receives = incoming(mesh, parcels, *consumer);
-  const MessageTraffic traffic = exchange_messages(mesh.world(), sends, receives, options);
-
-  ExchangeVolume volume = volume_of(mesh, sends);
-  volume.passed_on = traffic.passed_on;
-  volume.messages = traffic.between_nodes;
-  std::optional<ErrorReport> error;
-  if (in_common == nullptr) {
-    error = try_locally([&] { volume.copied = copy_to_twins(twins, *consumer, sizes, options); });
-  }
-  if (consumer) consumer->complete(derived);
-  if (in_common != nullptr) {
-    const std::vector<MovedField> fields = fields_sent_to(step, mesh.here(), sizes);
-    error = share_columns(
-        twins.ranks, *in_common, twins.recipient,
-        [&](const FieldSpec& column) { return stands_at(step, fields, column); }, packed);
-  }
-  // Ranks of other places do not see what fails among twins.
-  if (sizes.tp * sizes.pp > 1) fail_together(mesh.world(), error);
+  SampleExchange exchange(mesh, step, options, packed, before);
+  const ExchangeVolume volume = exchange.run(derived);
+  exchange.end(finish);
   return volume;
 }
 

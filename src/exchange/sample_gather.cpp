@@ -1,6 +1,8 @@
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/result_exchange.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mesh.hpp"
 
 namespace evenkeel {
 namespace {
@@ -26,23 +28,32 @@ std::vector<std::vector<std::int64_t>> entries_by_owner(const LengthTable& table
   return entries;
 }
 
-}  // namespace
-
-RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine, int root,
-                           const ExchangeOptions& options) {
-  const auto [table, fields] = gather_lengths(comm, lengths_of(mine), fields_of(mine), std::nullopt);
-  std::vector<BlockList> sends(static_cast<std::size_t>(comm.size()));
-  std::vector<BlockList> receives(sends.size());
-  sends[static_cast<std::size_t>(root)] = whole_columns(mine, fields);
-
-  std::vector<SampleShape> shapes;
-  if (comm.rank() == root) {
-    for (const LengthEntry& entry : table.entries()) shapes.push_back(entry.shape);
+/// What is sent and received to have all samples on the root.
+struct Gathering {
+  Gathering(const boost::mpi::communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
+            const RaggedBatch& mine, int root)
+      : all(comm.rank() == root ? shapes_of(table) : std::vector<SampleShape>{}),
+        sends(static_cast<std::size_t>(comm.size())),
+        receives(sends.size()) {
+    sends[static_cast<std::size_t>(root)] = whole_columns(mine, fields);
+    for (const FieldSpec& field : fields) all.add_field(field);
+    if (comm.rank() == root) receive(table);
   }
-  RaggedBatch all(std::move(shapes));
-  for (const FieldSpec& field : fields) all.add_field(field);
-  if (comm.rank() == root) {
-    const std::vector<std::vector<std::int64_t>> entries = entries_by_owner(table, comm.size());
+
+  RaggedBatch all;
+  std::vector<BlockList> sends;
+  std::vector<BlockList> receives;
+
+ private:
+  static std::vector<SampleShape> shapes_of(const LengthTable& table) {
+    std::vector<SampleShape> shapes;
+    for (const LengthEntry& entry : table.entries()) shapes.push_back(entry.shape);
+    return shapes;
+  }
+
+  void receive(const LengthTable& table) {
+    const std::vector<std::vector<std::int64_t>> entries =
+        entries_by_owner(table, static_cast<int>(receives.size()));
     for (std::size_t owner = 0; owner < entries.size(); ++owner) {
       for (const Column& column : all.fields()) {
         for (const std::int64_t entry : entries[owner]) {
@@ -53,8 +64,27 @@ RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBat
       }
     }
   }
-  exchange_messages(comm, sends, receives, options);
-  return all;
+};
+
+}  // namespace
+
+RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine, int root,
+                           const ExchangeOptions& options) {
+  require_ranks_of_one_group(comm);
+  GuardedWork work;
+  std::vector<SampleLengths> lengths;
+  std::optional<std::vector<FieldSpec>> fields;
+  work([&] {
+    lengths = lengths_of(mine);
+    fields = fields_of(mine);
+  });
+  const GatheredLengths gathered = gather_lengths(comm, lengths, std::move(fields), work.error());
+  std::optional<Gathering> gathering;
+  work([&] { gathering.emplace(comm, gathered.table, gathered.fields, mine, root); });
+  static const std::vector<BlockList> nothing;
+  exchange_messages(comm, gathering ? gathering->sends : nothing, gathering ? gathering->receives : nothing,
+                    options, work.error());
+  return std::move(gathering->all);
 }
 
 }  // namespace evenkeel

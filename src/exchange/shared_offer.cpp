@@ -7,7 +7,6 @@ namespace evenkeel {
 SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
   const SharedHeap& heap = SharedHeap::of_process();
   std::vector<Extent> extents;
-  std::vector<BlockList::Block> elsewhere;
   std::size_t staged = 0;  // bytes of the blocks elsewhere
   for (const BlockList* list : lists) {
     const auto first = extents.size();
@@ -20,7 +19,7 @@ SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
       } else {
         if (!follows_staged) extents.push_back({{-1, static_cast<std::int64_t>(staged)}, 0});
         extents.back().bytes += bytes;
-        elsewhere.push_back(block);
+        elsewhere_.push_back(block);
         staged += block.bytes;
       }
       follows_staged = !place;
@@ -30,17 +29,20 @@ SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
   }
   if (extents.empty()) return;
 
-  const std::size_t list_bytes = extents.size() * sizeof(Extent);
-  outbox_ = SharedBuffer(list_bytes + staged);
+  list_bytes_ = extents.size() * sizeof(Extent);
+  outbox_ = SharedBuffer(list_bytes_ + staged);
   const SharedHeap::Place& base = outbox_.place();
   for (Announcement& told : announcements_) told.place = {base.file, base.offset + told.place.offset};
   for (Extent& extent : extents) {
     if (extent.place.file >= 0) continue;
-    extent.place = {base.file, base.offset + static_cast<std::int64_t>(list_bytes) + extent.place.offset};
+    extent.place = {base.file, base.offset + static_cast<std::int64_t>(list_bytes_) + extent.place.offset};
   }
-  std::memcpy(outbox_.data(), extents.data(), list_bytes);
-  std::byte* to = outbox_.data() + list_bytes;
-  for (const BlockList::Block& block : elsewhere) {
+  std::memcpy(outbox_.data(), extents.data(), list_bytes_);
+}
+
+void SharedOffer::fill() noexcept {
+  std::byte* to = outbox_.data() + list_bytes_;
+  for (const BlockList::Block& block : elsewhere_) {
     std::memcpy(to, block.address, block.bytes);
     to += block.bytes;
   }

@@ -22,20 +22,25 @@ struct Announcement {
   std::int64_t num_extents = -1;
 };
 
-/// Lists of bytes, made ready for neighbours to read. Bytes that do not lie in the shared heap are copied
-/// there. Stands until it is destroyed.
+/// Lists of bytes that neighbours may read. Bytes that do not lie in the shared heap are copied there. Stands
+/// until it is destroyed.
 class SharedOffer {
  public:
   SharedOffer() = default;
-  /// Throws LimitError when there is no memory that others can read.
+  /// Takes the memory that it needs. Throws LimitError when there is none that others can read.
   explicit SharedOffer(std::span<const BlockList* const> lists);
+
+  /// Makes it ready for neighbours, once the lists' bytes are what they shall read.
+  void fill() noexcept;
 
   /// By list.
   [[nodiscard]] std::span<const Announcement> announcements() const noexcept { return announcements_; }
 
  private:
   std::vector<Announcement> announcements_;
-  SharedBuffer outbox_;  // all extents, then the bytes that lay elsewhere
+  std::vector<BlockList::Block> elsewhere_;  // bytes outside the shared heap
+  std::size_t list_bytes_ = 0;               // of all extents
+  SharedBuffer outbox_;                      // the extents, then the bytes from elsewhere
 };
 
 /// The extents that rank `rank` announced. Throws IoError when its memory cannot be mapped.

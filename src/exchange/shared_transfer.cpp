@@ -2,7 +2,6 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <string>
 
 #include "evenkeel/base/narrow.hpp"
@@ -17,50 +16,52 @@ constexpr int announcement_tag = 0;
 
 }  // namespace
 
-SharedTransfer::SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends)
-    : memory_(memory), announcements_(sends.size()) {
+SharedTransfer::SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends,
+                               const std::vector<BlockList>& receives)
+    : memory_(memory), sends_(sends), receives_(receives), told_(receives.size()) {
   static const BlockList nothing;
   std::vector<const BlockList*> lists;
   for (std::size_t rank = 0; rank < sends.size(); ++rank) {
-    announced_.push_back(memory.is_neighbour(static_cast<int>(rank)) && !sends[rank].empty());
-    lists.push_back(announced_.back() ? &sends[rank] : &nothing);
+    announced_.push_back(memory.is_neighbour(static_cast<int>(rank)) && !sends[rank].empty() ? 1 : 0);
+    lists.push_back(announced_.back() != 0 ? &sends[rank] : &nothing);
   }
-  error_ = try_locally([&] {
-    offer_ = SharedOffer(lists);
-    std::ranges::copy(offer_.announcements(), announcements_.begin());
-  });
+  offer_ = SharedOffer(lists);
+  sending_.reserve(sends.size());
+  receiving_.assign(static_cast<std::size_t>(narrow<int>(receives.size(), "messages of one exchange")),
+                    MPI_REQUEST_NULL);
 }
 
-void SharedTransfer::run(const boost::mpi::communicator& comm, const std::vector<BlockList>& receives,
-                         const std::function<void()>& meanwhile) {
-  std::vector<Announcement> told(receives.size());
-  std::vector<MPI_Request> sending;
-  std::vector<MPI_Request> receiving(receives.size(), MPI_REQUEST_NULL);
-  for (std::size_t rank = 0; rank < receives.size(); ++rank) {
+void SharedTransfer::begin(const boost::mpi::communicator& comm) {
+  offer_.fill();
+  for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
     const auto other = static_cast<int>(rank);
-    if (memory_.is_neighbour(other) && !receives[rank].empty()) {
-      check_mpi(MPI_Irecv(&told[rank], sizeof(Announcement), MPI_BYTE, other, announcement_tag, comm,
-                          &receiving[rank]),
+    if (memory_.is_neighbour(other) && !receives_[rank].empty()) {
+      check_mpi(MPI_Irecv(&told_[rank], sizeof(Announcement), MPI_BYTE, other, announcement_tag, comm,
+                          &receiving_[rank]),
                 "MPI_Irecv");
     }
-    if (announced_[rank]) {
-      check_mpi(MPI_Isend(&announcements_[rank], sizeof(Announcement), MPI_BYTE, other, announcement_tag,
-                          comm, &sending.emplace_back(MPI_REQUEST_NULL)),
+    if (announced_[rank] != 0) {
+      check_mpi(MPI_Isend(&offer_.announcements()[rank], sizeof(Announcement), MPI_BYTE, other,
+                          announcement_tag, comm, &sending_.emplace_back(MPI_REQUEST_NULL)),
                 "MPI_Isend");
     }
   }
-  meanwhile();
-  const int count = narrow<int>(receiving.size(), "messages of one exchange");
+}
+
+void SharedTransfer::run(const boost::mpi::communicator& comm) {
+  begin(comm);
+  const std::int64_t total = total_bytes(receives_);
+  const auto self = static_cast<std::size_t>(comm.rank());
+  sends_[self].copy_to(receives_[self], total);
   for (int rank = 0;;) {
-    check_mpi(MPI_Waitany(count, receiving.data(), &rank, MPI_STATUS_IGNORE), "MPI_Waitany");
+    check_mpi(MPI_Waitany(static_cast<int>(receiving_.size()), receiving_.data(), &rank, MPI_STATUS_IGNORE),
+              "MPI_Waitany");
     if (rank == MPI_UNDEFINED) break;
+    if (error_) continue;
     const auto at = static_cast<std::size_t>(rank);
-    // An owner that failed says so itself when errors are compared.
-    if (error_ || told[at].num_extents < 0) continue;
-    error_ = try_locally([&] { fetch(rank, told[at], receives[at], total_bytes(receives)); });
+    error_ = try_locally([&] { fetch(rank, told_[at], receives_[at], total); });
   }
-  check_mpi(MPI_Waitall(narrow<int>(sending.size(), "messages of one exchange"), sending.data(),
-                        MPI_STATUSES_IGNORE),
+  check_mpi(MPI_Waitall(static_cast<int>(sending_.size()), sending_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");
 }
 

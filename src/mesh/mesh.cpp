@@ -1,14 +1,15 @@
 #include "evenkeel/mesh/mesh.hpp"
 
+#include <mpi.h>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/mesh/nodes.hpp"
+#include "new_communicator.hpp"
 
 namespace evenkeel {
 namespace {
-
-void return_errors(const boost::mpi::communicator& comm) {
-  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-}
 
 // The number of the line through `point` along `axis`, the same for all its ranks and different for other
 // lines: the rank of the line's first point.
@@ -17,28 +18,73 @@ int line_number(const Grid& grid, GridPoint point, Axis axis) {
   return grid.rank_of(point).value();
 }
 
+// The lowest rank of this one's node that holds the same rows.
+int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, WorldRank mine) {
+  const GridPoint here = grid.point_of(mine);
+  for (int rank = nodes[mine.index()]; rank < mine.value(); ++rank) {
+    const GridPoint there = grid.point_of(WorldRank{rank});
+    if (nodes[static_cast<std::size_t>(rank)] == nodes[mine.index()] && there.dp == here.dp &&
+        there.cp == here.cp)
+      return rank;
+  }
+  return mine.value();
+}
+
+boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
+  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
+  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
+  part.return_errors();
+  return part;
+}
+
+void require_running_mpi() {
+  int initialized = 0;
+  int finalized = 0;
+  check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
+  if (initialized != 0 && finalized == 0) return;
+  throw MpiError("communicator", finalized != 0 ? "MPI has been finalized" : "MPI has not been initialized",
+                 "Make it after MPI_Init and let go of it before MPI_Finalize");
+}
+
 }  // namespace
 
+void require_ranks_of_one_group(const boost::mpi::communicator& comm) {
+  require_running_mpi();
+  const bool is_null = !static_cast<bool>(comm) || static_cast<MPI_Comm>(comm) == MPI_COMM_NULL;
+  if (is_null) {
+    throw MeshError("communicator", "is MPI_COMM_NULL: this process is not among its ranks",
+                    "Leave out ranks that have no part in the job");
+  }
+  int is_between_groups = 0;
+  check_mpi(MPI_Comm_test_inter(comm, &is_between_groups), "MPI_Comm_test_inter");
+  if (is_between_groups != 0) {
+    throw MeshError("communicator", "is an intercommunicator, whose ranks are two groups",
+                    "Merge them first (MPI_Intercomm_merge), or give each group one of its own");
+  }
+}
+
 boost::mpi::communicator duplicate(const boost::mpi::communicator& comm) {
-  boost::mpi::communicator copy(comm, boost::mpi::comm_duplicate);
-  return_errors(copy);
+  require_ranks_of_one_group(comm);
+  NewCommunicator copy = together(comm, [] { return NewCommunicator(); });
+  check_mpi(MPI_Comm_dup(comm, copy.place()), "MPI_Comm_dup");
+  copy.return_errors();
   return copy;
 }
 
 Mesh::Mesh(const boost::mpi::communicator& world, const Grid& grid) : grid_(grid) {
-  // Every rank has the same grid and sees the same size, so all throw or none does.
-  grid_.require_world(world.size());
   world_ = duplicate(world);
-  here_ = grid_.point_of(rank());
-  for (const Axis axis : grid_.order().axes()) {
-    boost::mpi::communicator& line = lines_[static_cast<std::size_t>(axis)];
-    line = world_.split(line_number(grid_, here_, axis), here_[axis]);
-    return_errors(line);
-  }
+  // Every rank has the same grid and sees the same size, so all throw or none does.
+  fail_together(world_, try_on_replicated_data([&] {
+                  grid_.require_world(world_.size());
+                  here_ = grid_.point_of(rank());
+                }));
+  for (const Axis axis : grid_.order().axes())
+    lines_[static_cast<std::size_t>(axis)] = split(world_, line_number(grid_, here_, axis), here_[axis]);
   nodes_ = nodes_of_ranks(world_);
   node_ = ranks_of_node(world_);
-  model_parallel_on_node_ = node_.split(here_.dp * grid_.sizes().cp + here_.cp, world_.rank());
-  return_errors(model_parallel_on_node_);
+  // Out of all ranks, since what fails on one node must fail on all.
+  model_parallel_on_node_ = split(world_, first_model_parallel_rank(grid_, nodes_, rank()), world_.rank());
 }
 
 }  // namespace evenkeel

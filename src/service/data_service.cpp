@@ -1,20 +1,23 @@
 #include "evenkeel/service/data_service.hpp"
 
+#include <mpi.h>
+
 #include <algorithm>
-#include <boost/mpi/collectives.hpp>
-#include <boost/mpi/operations.hpp>
+#include <array>
 #include <cassert>
 #include <cmath>
+#include <functional>
+#include <random>
 #include <stdexcept>
 #include <utility>
 
-#include "evenkeel/base/narrow.hpp"
+#include "evenkeel/base/hash.hpp"
 #include "evenkeel/batch/mask.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/node_dealing.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/plan/fastest_count.hpp"
 #include "evenkeel/service/config_file.hpp"
 #include "service/equal_on_ranks.hpp"
@@ -25,14 +28,17 @@
 namespace evenkeel {
 namespace {
 
-// Every rank plans from equal input, so different plans are a bug; debug builds look.
+// Every rank plans from equal input, so different plans are a bug; debug builds look, unless a rank has
+// failed.
 void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
-                         [[maybe_unused]] std::uint64_t hash) {
+                         [[maybe_unused]] std::uint64_t hash, [[maybe_unused]] bool failed) {
 #ifndef NDEBUG
   const auto word = static_cast<std::int64_t>(hash);
-  const auto least = boost::mpi::all_reduce(world, word, boost::mpi::minimum<std::int64_t>());
-  const auto most = boost::mpi::all_reduce(world, word, boost::mpi::maximum<std::int64_t>());
-  if (least != most) throw std::logic_error("ranks planned different steps from equal length tables");
+  const std::array<std::int64_t, 3> here{failed ? 1 : 0, word, ~word};
+  std::array<std::int64_t, 3> most{};
+  check_mpi(MPI_Allreduce(here.data(), most.data(), 3, MPI_INT64_T, MPI_MAX, world), "MPI_Allreduce");
+  if (most[0] == 0 && most[1] != ~most[2])
+    throw std::logic_error("ranks planned different steps from equal length tables");
 #endif
 }
 
@@ -82,17 +88,6 @@ bool cut_alike(const Step& one, const Step& other, const PlanSettings& settings,
          one.dealt.segments == other.dealt.segments;
 }
 
-// Before anything that depends on the configuration communicates.
-const Config& equal_on_ranks(const boost::mpi::communicator& world, const Config& config) {
-  require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
-                         "Give every rank the same configuration: read it on one rank and broadcast it");
-  return config;
-}
-
-std::string under(std::string_view profile) {
-  return profile.empty() ? "the configuration's own settings" : "profile '" + std::string(profile) + "'";
-}
-
 // Ranks have equal configurations, so all throw or none does.
 const RaggedBatch& kept_samples(const Step& step) {
   if (step.samples) return *step.samples;
@@ -120,13 +115,67 @@ void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owne
   }
 }
 
-// Entry by entry, over lists of equal length. Collective.
-std::vector<std::int64_t> largest_of(const boost::mpi::communicator& comm,
-                                     const std::vector<std::int64_t>& mine) {
-  std::vector<std::int64_t> largest(mine.size());
-  boost::mpi::all_reduce(comm, mine.data(), narrow<int>(std::ssize(mine), "counts"), largest.data(),
-                         boost::mpi::maximum<std::int64_t>());
-  return largest;
+// The largest of all ranks, entry by entry, of lists that are equally long on ranks whose work has not
+// failed. Collective; takes no memory. Where any rank's work has failed, all leave out what follows.
+void take_largest(const boost::mpi::communicator& comm, std::span<std::int64_t> mine, GuardedWork& work) {
+  std::array<std::int64_t, 1024> here{};
+  std::array<std::int64_t, 1024> most;
+  // As many words on all ranks, whatever they have: few at first, which is all there are as a rule.
+  std::size_t words = 16;
+  do {
+    const std::size_t count = work.failed() ? 0 : std::min(mine.size(), words - 1);
+    here.front() = work.failed() ? 1 : 0;
+    std::ranges::copy(mine.first(count), here.begin() + 1);
+    check_mpi(MPI_Allreduce(here.data(), most.data(), static_cast<int>(words), MPI_INT64_T, MPI_MAX, comm),
+              "MPI_Allreduce");
+    if (most.front() != 0) {
+      work.leave_out();
+      return;
+    }
+    std::copy_n(most.begin() + 1, count, mine.begin());
+    mine = mine.subspan(count);
+    words = here.size();
+  } while (!mine.empty());
+}
+
+// Configurations are compared before anything that depends on them communicates.
+Grid grid_over(const boost::mpi::communicator& world, const Config& config) {
+  require_ranks_of_one_group(world);
+  require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
+                         "Give every rank the same configuration: read it on one rank and broadcast it");
+  Grid grid;
+  fail_together(world, try_on_replicated_data([&] { grid = config.grid(world.size()); }));
+  return grid;
+}
+
+// A number that no other service has.
+std::uint64_t draw_number(const boost::mpi::communicator& world) {
+  std::uint64_t number = 0;
+  GuardedWork work;
+  if (world.rank() == 0) {
+    work([&] {
+      std::random_device device;
+      number = std::uint64_t{device()} << 32 | device() | 1;
+    });
+  }
+  work.agree(world);
+  check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, world), "MPI_Bcast");
+  return number;
+}
+
+std::string under(std::string_view profile) {
+  return profile.empty() ? std::string() : " under profile '" + std::string(profile) + "'";
+}
+
+std::string name_of(const Step& step) {
+  return "step " + std::to_string(step.index) +
+         (step.profile.empty() ? std::string() : " (profile '" + step.profile + "')");
+}
+
+void require_made(const Step& step) {
+  if (step.origin.known()) return;
+  throw InputError("step", "has been moved from, or was never made",
+                   "A step that is handed on to another pass is gone: use the one that comes back");
 }
 
 std::vector<int> dp_of_ranks(const Grid& grid) {
@@ -137,6 +186,19 @@ std::vector<int> dp_of_ranks(const Grid& grid) {
 
 std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
   return std::vector<std::int64_t>(packed_runs(micro_batch.layout, micro_batch.cp_rank).size());
+}
+
+// Moves the columns of these fields from `columns` to `micro_batches`, in the place of those of their names.
+void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedMicroBatch> columns,
+                    std::span<const FieldSpec> fields) {
+  for (std::size_t m = 0; m < columns.size(); ++m) {
+    for (Column& column : columns[m].fields) {
+      const std::string& name = column.spec().name;
+      if (std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) continue;  // derived
+      std::erase_if(micro_batches[m].fields, [&](const Column& c) { return c.spec().name == name; });
+      micro_batches[m].fields.push_back(std::move(column));
+    }
+  }
 }
 
 }  // namespace
@@ -152,12 +214,16 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
 }
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config)
-    : config_(equal_on_ranks(world, config)),
-      mesh_(world, config_.grid(world.size())),
-      dp_of_rank_(dp_of_ranks(mesh_.grid())),
-      time_reports_(std::make_shared<TimeReports>(config)) {
-  plan_settings().validate();
-  for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+    : mesh_(world, grid_over(world, config)) {
+  fail_together(mesh_.world(), try_on_replicated_data([&] {
+                  config_ = config;
+                  dp_of_rank_ = dp_of_ranks(mesh_.grid());
+                  time_reports_ = std::make_shared<TimeReports>(config);
+                  passes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+                  plan_settings().validate();
+                  for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+                }));
+  number_ = draw_number(mesh_.world());
   prepare_exchange(mesh_.world(), exchange_options());
 }
 
@@ -179,10 +245,11 @@ CostInUse DataService::cost_in_use(std::string_view profile) const {
 }
 
 void DataService::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
+  require_made(step);
   const std::string where = "time of micro-batch " + std::to_string(micro_batch);
   if (micro_batch >= step.plan.micro_batches.size()) {
-    throw InputError(where, "there are " + std::to_string(step.plan.micro_batches.size()) + " in step " +
-                                std::to_string(step.index));
+    throw InputError(where,
+                     "there are " + std::to_string(step.plan.micro_batches.size()) + " in " + name_of(step));
   }
   if (!std::isfinite(seconds) || seconds <= 0)
     throw InputError(where, std::to_string(seconds) + " seconds are no time", "Report seconds above 0");
@@ -194,90 +261,159 @@ void DataService::report_time(const Step& step, std::size_t micro_batch, double 
                      observe(step.table, step.dealt, plan, settings, DpRank{mesh_.here().dp}, seconds));
 }
 
+struct DataService::Making {
+  Step step;
+  PlanSettings settings;
+  DerivedFieldOptions derived;
+  std::uint64_t cut = 0;  // see cut_hash()
+  RaggedBatch nothing;
+  GuardedWork work;
+  Stopwatch stopwatch;
+};
+
 Step DataService::step(const Reader& read, std::string_view profile) {
   Stopwatch stopwatch;
-  RaggedBatch mine;
-  const std::optional<ErrorReport> error = try_locally([&] {
+  std::optional<RaggedBatch> mine;
+  GuardedWork work;
+  work([&] {
     mine = read();
-    require_valid_samples(mine);
+    require_valid_samples(*mine);
   });
-  return run_step(std::move(mine), error, profile, stopwatch.lap());
+  return run_step(std::move(mine), work, profile, stopwatch.lap());
 }
 
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
   Stopwatch stopwatch;
-  const std::optional<ErrorReport> error = try_locally([&] { require_valid_samples(mine); });
-  return run_step(std::move(mine), error, profile, stopwatch.lap());
+  GuardedWork work;
+  work([&] { require_valid_samples(mine); });
+  return run_step(std::move(mine), work, profile, stopwatch.lap());
 }
 
-Step DataService::run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
-                           std::string_view profile, double read_seconds) {
-  Stopwatch stopwatch;
-  const std::string call = "step " + std::to_string(next_step_) + " of new samples under " + under(profile);
-  // Nothing that depends on the profile communicates before all ranks are known to name the same one.
+void DataService::begin(std::optional<Making>& making, std::string_view profile, GuardedWork& work) const {
+  work.on_replicated_data([&] {
+    making.emplace();
+    making->settings = plan_settings(profile);
+    making->derived = derived_options(profile);
+    making->cut = cut_hash(making->settings);
+    making->step.profile = profile;
+  });
+}
+
+Step DataService::run_step(std::optional<RaggedBatch> mine, GuardedWork& work, std::string_view profile,
+                           double read_seconds) {
+  std::optional<Making> begun;
+  begin(begun, profile, work);
+  std::vector<SampleLengths> lengths_of_mine;
+  std::optional<std::vector<FieldSpec>> fields;
+  CallKey call;
+  work([&] {
+    lengths_of_mine = lengths(*mine);
+    fields = fields_of(*mine);
+    call.text = "makes step " + std::to_string(next_step_) + under(profile);
+    call.words.front() = fnv1a_64(call.text);
+  });
   GatheredLengths gathered =
-      gather_lengths(mesh_.world(), error ? std::vector<SampleLengths>{} : lengths(mine), fields_of(mine),
-                     error ? error : missing_profile(profile), call);
-  time_reports_->begin_step(mesh_.world(), profile);
-  const PlanSettings settings = plan_settings(profile);
-  Step step;
+      gather_lengths(mesh_.world(), lengths_of_mine, std::move(fields), work.error(), call);
+  // Nobody has failed so far.
+  Making& making = *begun;
+  Step& step = making.step;
   step.index = next_step_;
-  step.profile = profile;
-  step.cost = cost_in_use(profile);
-  step.seconds.read = read_seconds;
+  step.origin = {number_, ++*passes_, making.cut};
   step.table = std::move(gathered.table);
-  step.fields = at_least_tokens(std::move(gathered.fields));
+  making.work([&] { step.fields = at_least_tokens(std::move(gathered.fields)); });
+  use_measured_cost(making);
   if (config_.prefix == PrefixSharing::trees)
-    step.trees = agree_on_trees(mesh_.world(), step.table, mine, exchange_options());
-  step.seconds.gather = stopwatch.lap();
-  plan(step, settings, stopwatch);
-  exchange(step, settings, mine);
-  step.seconds.exchange = stopwatch.lap();
-  weigh(step, settings);
-  step.seconds.pack = stopwatch.lap();
+    step.trees = agree_on_trees(mesh_.world(), step.table, *mine, exchange_options());
+  step.seconds.read = read_seconds;
+  step.seconds.gather = making.stopwatch.lap();
+  plan(making);
+  const auto finish = [&] {
+    step.seconds.exchange = making.stopwatch.lap();
+    weigh(step, making.settings);
+    if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(*std::move(mine));
+    step.seconds.pack = making.stopwatch.lap();
+  };
+  step.volume =
+      exchange_samples(mesh_, transfer_of(step, making.settings, step.fields, *mine), making.derived,
+                       exchange_options(), step.micro_batches, making.work, std::ref(finish));
+  step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   step.waited = step.seconds.total();
-  if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(std::move(mine));
   ++next_step_;
-  return step;
+  return std::move(step);
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  Stopwatch stopwatch;
-  const std::vector<FieldSpec> added_fields = agree_on_pass(before, profile, added);
-  time_reports_->begin_step(mesh_.world(), profile);
-  const PlanSettings settings = plan_settings(profile);
-  Step step;
+  GuardedWork work;
+  std::optional<Making> begun;
+  FieldsBrought brought;
+  work([&] { require_made(before); });
+  begin(begun, profile, work);
+  work([&] {
+    brought.call = key_of("passes over", before, under(profile));
+    const std::int64_t owned = std::ranges::count(before.table.entries(), mesh_.rank(), &LengthEntry::owner);
+    require_addable(before.table, mesh_.rank(), owned, added);
+    if (owned > 0) brought.fields = specs_of(added.fields());
+  });
+  const std::vector<FieldSpec> fields = agree_on_fields(mesh_.world(), std::move(brought), work.error());
+  // Nobody has failed so far.
+  Making& making = *begun;
+  Step& step = making.step;
   step.index = before.index;
-  step.profile = profile;
-  step.cost = cost_in_use(profile);
+  step.origin = {number_, ++*passes_, making.cut};
   step.table = std::move(before.table);
   step.fields = std::move(before.fields);
   step.trees = std::move(before.trees);
   step.samples = std::move(before.samples);
-  step.seconds.gather = stopwatch.lap();
-  plan(step, settings, stopwatch);
-  const bool alike = cut_alike(before, step, plan_settings(before.profile), settings);
-  if (alike && step.plan == before.plan) {
-    step.micro_batches = std::move(before.micro_batches);
-  } else if (alike && !step.dealt.shared) {
-    put_together_anew(before, step, settings);
-    step.seconds.pack = stopwatch.lap();
-  } else {
-    exchange(step, settings, kept_samples(step));
-  }
-  if (!added_fields.empty()) add_fields(step, settings, added_fields, added);
-  step.seconds.exchange = stopwatch.lap();
-  weigh(step, settings);
-  step.seconds.pack += stopwatch.lap();
+  use_measured_cost(making);
+  plan(making);
+  pass_on(before, making);
+  add_fields(making, fields, added);
   step.waited = step.seconds.total();
-  return step;
+  return std::move(step);
 }
 
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
-  const PlanSettings settings = plan_settings(step.profile);
-  const ResultTransfer transfer{step.table, step.dealt, step.plan.micro_batches, settings.alignment(),
-                                settings.cp};
-  return return_results(mesh_, transfer, results.micro_batches(), exchange_options());
+  PlanSettings settings;
+  CallKey call;
+  GuardedWork work;
+  work([&] { require_made(step); });
+  work.on_replicated_data([&] { settings = plan_settings(step.profile); });
+  work([&] { call = key_of("collects", step, {}); });
+  const ResultTransfer transfer{step.table, step.dealt, step.plan.micro_batches,
+                                work.failed() ? 1 : settings.alignment(), settings.cp};
+  return return_results(mesh_, transfer, results.micro_batches(), exchange_options(), std::move(call),
+                        work.error());
+}
+
+// What a step was made for is what decides where its samples' rows are.
+CallKey DataService::key_of(std::string_view action, const Step& step, std::string_view how) const {
+  if (step.origin.cut() != cut_hash(plan_settings(step.profile))) {
+    throw InputError(name_of(step), "was made by a service of another mesh or configuration",
+                     "Use a service with the configuration of the one that made it");
+  }
+  const std::string text = std::string(action) + " " + name_of(step) + std::string(how);
+  return {{step.origin.service(), step.origin.serial(), fnv1a_64(text)}, text};
+}
+
+std::uint64_t DataService::cut_hash(const PlanSettings& settings) const {
+  Fnv1a hash;
+  for (const int size :
+       {mesh_.grid().sizes().tp, mesh_.grid().sizes().cp, mesh_.grid().sizes().dp, mesh_.grid().sizes().pp})
+    hash.add(std::int64_t{size});
+  hash.add(mesh_.grid().order().text());
+  hash.add(settings.alignment());
+  hash.add(static_cast<std::int64_t>(settings.cp.layout));
+  return hash.value();
+}
+
+// Collective where the profile's costs are measured.
+void DataService::use_measured_cost(Making& making) {
+  time_reports_->begin_step(mesh_.world(), making.step.profile);
+  making.work.on_replicated_data([&] {
+    making.step.cost = cost_in_use(making.step.profile);
+    making.settings.balance.cost = making.step.cost.model;
+    making.settings.overhead = making.step.cost.overhead();
+  });
 }
 
 ExchangeOptions DataService::exchange_options() const noexcept {
@@ -285,29 +421,39 @@ ExchangeOptions DataService::exchange_options() const noexcept {
           config_.exchange.aggregate};
 }
 
-void DataService::plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const {
+void DataService::plan(Making& making) const {
+  Step& step = making.step;
+  GuardedWork& work = making.work;
   const DpRank rank{mesh_.here().dp};
-  step.dealt = deal_on_node(mesh_.node(), step.table, settings, step.index, step.trees);
-  const std::vector<GroupCount> own = count_micro_batches(step.table, step.dealt, rank, settings);
-  step.seconds.plan = stopwatch.lap();
-  const std::vector<std::int64_t> agreed = agree_on_counts(step, own, settings);
-  step.seconds.agree = stopwatch.lap();
-  step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, settings);
-  step.seconds.plan += stopwatch.lap();
+  deal_on_node(mesh_.node(), step.table, making.settings, step.index, step.trees, step.dealt, work);
+  std::vector<GroupCount> own;
+  work([&] { own = count_micro_batches(step.table, step.dealt, rank, making.settings); });
+  step.seconds.plan = making.stopwatch.lap();
+  const std::vector<std::int64_t> agreed = agree_on_counts(making, own);
+  step.seconds.agree = making.stopwatch.lap();
+  work([&] { step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, making.settings); });
+  step.seconds.plan += making.stopwatch.lap();
 }
 
-std::vector<std::int64_t> DataService::agree_on_counts(const Step& step, std::span<const GroupCount> own,
-                                                       const PlanSettings& settings) const {
+std::vector<std::int64_t> DataService::agree_on_counts(Making& making,
+                                                       std::span<const GroupCount> own) const {
+  const Step& step = making.step;
+  const PlanSettings& settings = making.settings;
+  GuardedWork& work = making.work;
   const boost::mpi::communicator& ranks = mesh_.along(Axis::dp);
-  std::vector<std::int64_t> needed;
-  for (const GroupCount& count : own) needed.push_back(count.needed);
-  std::vector<std::int64_t> agreed = agreed_counts(largest_of(ranks, needed), settings);
+  std::vector<std::int64_t> agreed;
+  work([&] {
+    for (const GroupCount& count : own) agreed.push_back(count.needed);
+  });
+  take_largest(ranks, agreed, work);
+  work([&] { agreed = agreed_counts(agreed, settings); });
   if (settings.micro_batch.count == CountRule::fastest) {
-    const DpRank rank{mesh_.here().dp};
-    const std::vector<Cost> times = times_at_counts(step.table, step.dealt, rank, agreed, settings);
-    agreed = fastest_counts(largest_of(ranks, times), agreed, settings);
+    std::vector<Cost> times;
+    work([&] { times = times_at_counts(step.table, step.dealt, DpRank{mesh_.here().dp}, agreed, settings); });
+    take_largest(ranks, times, work);
+    work([&] { agreed = fastest_counts(times, agreed, settings); });
   }
-  require_equal_plans(mesh_.world(), plan_hash(step.dealt.shares, agreed));
+  require_equal_plans(mesh_.world(), work.failed() ? 0 : plan_hash(step.dealt.shares, agreed), work.failed());
   return agreed;
 }
 
@@ -316,51 +462,71 @@ StepTransfer DataService::transfer_of(const Step& step, const PlanSettings& sett
   return {step.table, step.dealt, fields, mine, step.plan.micro_batches, settings.alignment(), settings.cp};
 }
 
-void DataService::exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const {
-  step.volume = exchange_samples(mesh_, transfer_of(step, settings, step.fields, mine),
-                                 derived_options(step.profile), exchange_options(), step.micro_batches);
+// Hands on what the pass before left on this rank or, where samples go elsewhere, has them sent again.
+void DataService::pass_on(Step& before, Making& making) const {
+  Step& step = making.step;
+  GuardedWork& work = making.work;
+  std::array<int, 2> mine{0, 0};  // whether sequences stay on their ranks, and in their micro-batches
+  work([&] {
+    const bool alike = cut_alike(before, step, plan_settings(before.profile), making.settings);
+    mine = {alike ? 1 : 0, alike && step.plan == before.plan ? 1 : 0};
+    if (alike && before.micro_batches.size() != before.plan.micro_batches.size()) {
+      throw InputError(name_of(before),
+                       "has " + std::to_string(before.micro_batches.size()) + " of its " +
+                           std::to_string(before.plan.micro_batches.size()) +
+                           " micro-batches left to be passed over again",
+                       "Leave them in the step");
+    }
+  });
+  // All ranks take the same way.
+  work.agree(mesh_.world());
+  if (step.dealt.shared) {
+    const int own = mine[1];
+    check_mpi(MPI_Allreduce(&own, &mine[1], 1, MPI_INT, MPI_MIN, mesh_.world()), "MPI_Allreduce");
+  }
+  if (mine[1] != 0) {
+    step.micro_batches = std::move(before.micro_batches);
+  } else if (mine[0] != 0 && !step.dealt.shared) {
+    work([&] { put_together_anew(before, making); });
+    step.seconds.pack = making.stopwatch.lap();
+  } else {
+    work.on_replicated_data([&] { static_cast<void>(kept_samples(step)); });
+    const RaggedBatch& samples = step.samples ? *step.samples : making.nothing;
+    step.volume = exchange_samples(mesh_, transfer_of(step, making.settings, step.fields, samples),
+                                   making.derived, exchange_options(), step.micro_batches, work);
+  }
 }
 
-void DataService::put_together_anew(const Step& before, Step& step, const PlanSettings& settings) const {
-  const RaggedBatch nothing;
-  const StepTransfer transfer = transfer_of(step, settings, step.fields, nothing);
+void DataService::put_together_anew(const Step& before, Making& making) const {
+  Step& step = making.step;
+  const StepTransfer transfer = transfer_of(step, making.settings, step.fields, making.nothing);
   for (const MicroBatchPlan& plan : step.plan.micro_batches) {
     PackedMicroBatch& m = step.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan));
     // Only filler has nothing to copy its rows from.
-    if (plan.tokens == 0) complete_fields(m, no_halo(m), derived_options(step.profile));
+    if (plan.tokens == 0) complete_fields(m, no_halo(m), making.derived);
   }
   regroup(before.micro_batches, before.plan.micro_batches, step.micro_batches, step.plan.micro_batches);
 }
 
-std::vector<FieldSpec> DataService::agree_on_pass(const Step& before, std::string_view profile,
-                                                  const RaggedBatch& added) const {
-  const std::int64_t owned = std::ranges::count(before.table.entries(), mesh_.rank(), &LengthEntry::owner);
-  std::optional<ErrorReport> error = missing_profile(profile);
-  if (!error) error = try_locally([&] { require_addable(before.table, mesh_.rank(), owned, added); });
-  const std::string call = "another pass over step " + std::to_string(before.index) +
-                           ", which was made under " + under(before.profile) + ", under " + under(profile);
-  return agree_on_fields(mesh_.world(), owned == 0 ? std::nullopt : std::optional(specs_of(added.fields())),
-                         error, call);
-}
-
-std::optional<ErrorReport> DataService::missing_profile(std::string_view profile) const {
-  return try_locally([&] { static_cast<void>(config_.profile(profile)); });
-}
-
-void DataService::add_fields(Step& step, const PlanSettings& settings, std::span<const FieldSpec> fields,
+// The last part of a later pass: fields that came up since, and the losses' weights.
+void DataService::add_fields(Making& making, std::span<const FieldSpec> fields,
                              const RaggedBatch& added) const {
+  Step& step = making.step;
   std::vector<PackedMicroBatch> columns;
-  const ExchangeVolume volume = exchange_samples(mesh_, transfer_of(step, settings, fields, added),
-                                                 derived_options(step.profile), exchange_options(), columns);
-  for (std::size_t m = 0; m < columns.size(); ++m) {
-    for (Column& column : columns[m].fields) {
-      const std::string& name = column.spec().name;
-      if (std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) continue;  // derived
-      std::erase_if(step.micro_batches[m].fields, [&](const Column& c) { return c.spec().name == name; });
-      step.micro_batches[m].fields.push_back(std::move(column));
-    }
+  const auto finish = [&] {
+    step.seconds.exchange += making.stopwatch.lap();
+    replace_fields(step.micro_batches, columns, fields);
+    weigh(step, making.settings);
+    step.seconds.pack += making.stopwatch.lap();
+  };
+  if (fields.empty()) {
+    making.work(finish);
+    making.work.agree(mesh_.world());
+  } else {
+    step.volume += exchange_samples(mesh_, transfer_of(step, making.settings, fields, added), making.derived,
+                                    exchange_options(), columns, making.work, std::ref(finish));
   }
-  step.volume += volume;
+  step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
 }
 
 void DataService::weigh(Step& step, const PlanSettings& settings) const {

@@ -1,36 +1,47 @@
+#include <mpi.h>
+
 #include <algorithm>
 #include <array>
-#include <boost/mpi/collectives.hpp>
-#include <boost/mpi/operations.hpp>
-#include <boost/serialization/vector.hpp>
-#include <functional>
+#include <boost/mpi/datatype.hpp>
 #include <iterator>
 #include <numeric>
 #include <span>
 
 #include "evenkeel/exchange/shared_heap.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/service/step_figures.hpp"
+#include "exchange/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
 
-// Sums on rank 0 over all ranks. Other ranks get what they brought.
+// Combines numbers of all ranks on rank 0.
+template <typename Number, std::size_t Size>
+std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
+                                 MPI_Op operation) {
+  std::array<Number, Size> combined{};
+  check_mpi(MPI_Reduce(mine.data(), combined.data(), static_cast<int>(Size),
+                       boost::mpi::get_mpi_datatype<Number>(), operation, 0, world),
+            "MPI_Reduce");
+  return combined;
+}
+
+// Sums on rank 0 over all ranks.
 ExchangeVolume sum_of_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine) {
-  const std::array<std::int64_t, 6> values{mine.sent,   mine.between_nodes, mine.kept,
-                                           mine.copied, mine.passed_on,     mine.messages};
-  std::array<std::int64_t, 6> sums{};
-  boost::mpi::reduce(world, values.data(), 6, sums.data(), std::plus<>(), 0);
+  const std::array<std::int64_t, 6> sums =
+      combine(world,
+              std::array<std::int64_t, 6>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
+                                          mine.passed_on, mine.messages},
+              MPI_SUM);
   return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
 }
 
 // The most memory of any rank's columns, on rank 0.
 std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
-  const std::int64_t mine = SharedHeap::of_process().usage().peak;
-  std::int64_t most = mine;
-  boost::mpi::reduce(world, mine, most, boost::mpi::maximum<std::int64_t>(), 0);
-  return most;
+  return combine(world, std::array<std::int64_t, 1>{SharedHeap::of_process().usage().peak}, MPI_MAX).front();
 }
 
 constexpr std::size_t num_phases = 6;
@@ -44,28 +55,28 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   const PhaseSeconds& s = mine.seconds;
   const std::array<double, num_phases + 1> values{s.read,     s.gather, s.plan,     s.agree,
                                                   s.exchange, s.pack,   mine.waited};
-  constexpr auto count = static_cast<int>(num_phases + 1);
-  std::array<double, num_phases + 1> sums{};
-  std::array<double, num_phases + 1> slowest{};
-  boost::mpi::reduce(world, values.data(), count, sums.data(), std::plus<>(), 0);
-  boost::mpi::reduce(world, values.data(), count, slowest.data(), boost::mpi::maximum<double>(), 0);
+  std::array<double, num_phases + 1> sums = combine(world, values, MPI_SUM);
+  const std::array<double, num_phases + 1> slowest = combine(world, values, MPI_MAX);
   for (double& sum : sums) sum /= world.size();
   figures.seconds = phases_of(sums);
   figures.slowest_seconds = phases_of(slowest);
   figures.waited = sums[num_phases];
 }
 
-// The plans of all DP ranks, on world rank 0, from the ranks of the grid's line through it.
-std::vector<DpRankPlan> gather_plans(const Mesh& mesh, const DpRankPlan& mine) {
+// What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.
+std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const DpRankPlan& plan) {
   const GridPoint& here = mesh.here();
   if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
-  std::vector<std::int64_t> flat{mine.lower_bound, mine.needed};
-  for (const MicroBatchPlan& m : mine.micro_batches)
-    flat.insert(flat.end(), {m.tokens, m.aligned_tokens, m.cost});
-  std::vector<std::vector<std::int64_t>> all;
-  boost::mpi::gather(mesh.along(Axis::dp), flat, all, 0);
+  std::vector<std::int64_t> numbers{plan.lower_bound, plan.needed};
+  for (const MicroBatchPlan& m : plan.micro_batches)
+    numbers.insert(numbers.end(), {m.tokens, m.aligned_tokens, m.cost});
+  return numbers;
+}
+
+std::vector<DpRankPlan> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
   std::vector<DpRankPlan> plans;
-  for (const std::vector<std::int64_t>& numbers : all) {
+  for (const WorldRank rank : grid.line_through({}, Axis::dp)) {
+    const std::span<const std::int64_t> numbers = gathered.of(rank.index());
     DpRankPlan& plan = plans.emplace_back();
     plan.lower_bound = numbers[0];
     plan.needed = numbers[1];
@@ -140,23 +151,32 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
 
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
   StepFigures figures;
+  GuardedWork work;
+  std::vector<std::int64_t> mine;
+  work([&] { mine = plan_numbers(mesh, step.plan); });
+  const auto gathered =
+      all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
   figures.volume = sum_of_volumes(mesh.world(), step.volume);
   figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
-  const std::vector<DpRankPlan> plans = gather_plans(mesh, step.plan);
-  if (mesh.rank() != WorldRank{0}) return std::nullopt;
-
-  figures.step = step.index;
-  figures.profile = step.profile;
-  figures.cap = settings.micro_batch.max_tokens;
-  figures.alignment = settings.alignment();
-  figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
-  add_lengths(step, figures);
-  add_plans(plans, settings.balance.speeds, figures);
-  add_sharing(step, figures);
-  figures.cost = step.cost;
-  figures.cost_is_measured = settings.balance.measured.has_value();
-  figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
+  const bool is_told = mesh.rank() == WorldRank{0};
+  if (is_told) {
+    work([&] {
+      figures.step = step.index;
+      figures.profile = step.profile;
+      figures.cap = settings.micro_batch.max_tokens;
+      figures.alignment = settings.alignment();
+      figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
+      add_lengths(step, figures);
+      add_plans(plans_of(mesh.grid(), gathered), settings.balance.speeds, figures);
+      add_sharing(step, figures);
+      figures.cost = step.cost;
+      figures.cost_is_measured = settings.balance.measured.has_value();
+      figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
+    });
+  }
+  work.agree(mesh.world());
+  if (!is_told) return std::nullopt;
   return figures;
 }
 

@@ -1,14 +1,15 @@
 #include "evenkeel/service/prefetcher.hpp"
 
 #include <algorithm>
-#include <boost/mpi/collectives.hpp>
 #include <boost/mpi/environment.hpp>
-#include <boost/mpi/operations.hpp>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/stopwatch.hpp"
 
@@ -16,7 +17,19 @@ namespace evenkeel {
 namespace {
 
 bool all_of(const boost::mpi::communicator& world, bool mine) {
-  return boost::mpi::all_reduce(world, mine ? 1 : 0, boost::mpi::minimum<int>()) == 1;
+  const int own = mine ? 1 : 0;
+  int least = 0;
+  check_mpi(MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
+  return least == 1;
+}
+
+void require_not_negative(std::int64_t steps, std::int64_t depth) {
+  if (steps < 0) {
+    throw InputError("steps of a Prefetcher", std::to_string(steps) + " cannot be made",
+                     "Give the number of steps that the trainer will take, 0 for none");
+  }
+  if (depth < 0)
+    throw ConfigError("exchange.prefetch", std::to_string(depth) + " is below 0", "Use 0 for no steps ahead");
 }
 
 }  // namespace
@@ -28,79 +41,94 @@ Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& conf
       profile_(std::move(profile)),
       steps_(steps),
       depth_(config.exchange.prefetch) {
-  require_equal_on_ranks(service_.mesh().world(), {{"steps", std::to_string(steps_)}, {"profile", profile_}},
+  const auto given = [&] {
+    return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
+  };
+  require_equal_on_ranks(service_.mesh().world(), together(service_.mesh().world(), given),
                          "Construct it with the same number of steps and the same profile on every rank");
-  if (depth_ < 0)
-    throw ConfigError("exchange.prefetch", "is " + std::to_string(depth_) + "; it must be at least 0");
-  static_cast<void>(service_.plan_settings(profile_));  // tells an unknown profile now
+  fail_together(service_.mesh().world(), try_on_replicated_data([&] {
+                  require_not_negative(steps_, depth_);
+                  static_cast<void>(service_.plan_settings(profile_));  // tells an unknown profile now
+                  const std::int64_t most =
+                      std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
+                  ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
+                }));
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  if (depth_ == 0 || !all_of(service_.mesh().world(), multiple)) return;
-  // The service has made all its communicators: the thread makes none, which could meet one the trainer
-  // makes.
-  thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); });
+  if (depth_ > 0 && all_of(service_.mesh().world(), multiple)) start_thread();
+}
+
+// The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
+void Prefetcher::start_thread() {
+  const auto error =
+      try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
+  // A thread that stands alone is told to stop, by its destructor, before it has begun.
+  fail_together(service_.mesh().world(), error);
+  {
+    const std::lock_guard lock(ready_->mutex);
+    ready_->has_begun = true;
+  }
+  ready_->changed.notify_all();
 }
 
 std::optional<Step> Prefetcher::next() {
   if (taken_ == steps_) return std::nullopt;
   Stopwatch stopwatch;
-  if (!in_background() && ready_.empty() && !end_) make_or_end();
+  if (!in_background() && ready_->empty() && !ready_->end) make_or_end();
   Made made = take();
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
-  // What it took beyond making the step was spent on waking up, by no phase of it.
-  step.waited = std::min(stopwatch.lap(), step.seconds.total());
+  step.waited = stopwatch.lap();
   return step;
 }
 
 bool Prefetcher::progress() {
-  if (in_background() || end_ || made_ == steps_ || is_full()) return false;
+  if (in_background() || ready_->end || made_ == steps_ || is_full()) return false;
   make_or_end();
   return true;
 }
 
 Prefetcher::Made Prefetcher::take() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !ready_.empty() || end_; });
-  if (ready_.empty()) std::rethrow_exception(end_);
-  Made made = std::move(ready_.front());
-  ready_.pop_front();
+  std::unique_lock lock(ready_->mutex);
+  ready_->changed.wait(lock, [&] { return !ready_->empty() || ready_->end; });
+  if (ready_->empty()) std::rethrow_exception(ready_->end);
+  Made made = ready_->pop();
   lock.unlock();
-  changed_.notify_one();
+  ready_->changed.notify_all();
   return made;
 }
 
 void Prefetcher::make_all(const std::stop_token& stop) {
-  while (!end_ && made_ < steps_) {
+  {
+    std::unique_lock lock(ready_->mutex);
+    if (!ready_->changed.wait(lock, stop, [&] { return ready_->has_begun; })) return;
+  }
+  while (!ready_->end && made_ < steps_) {
     wait_for_room(stop);
     make_or_end(&stop);
   }
 }
 
 void Prefetcher::wait_for_room(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, stop, [&] { return !is_full(); });
+  std::unique_lock lock(ready_->mutex);
+  ready_->changed.wait(lock, stop, [&] { return !is_full(); });
 }
 
 void Prefetcher::make_or_end(const std::stop_token* stop) {
   Made made;
   std::exception_ptr end;
   try {
-    Stopwatch stopwatch;
     if (stop != nullptr) require_all_go_on(*stop);
-    const double meeting = stopwatch.lap();
     made = make_next();
-    // Ranks meet here first: who waits for others does so as in gathering.
-    if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
   } catch (...) {
     end = std::current_exception();
   }
   {
-    const std::lock_guard lock(mutex_);
-    end_ = end;
-    if (!end_) ready_.push_back(std::move(made));
+    const std::lock_guard lock(ready_->mutex);
+    ready_->end = end;
+    if (!end) ready_->push(std::move(made));
   }
-  changed_.notify_one();
+  ready_->changed.notify_all();
 }
 
 void Prefetcher::require_all_go_on(const std::stop_token& stop) const {

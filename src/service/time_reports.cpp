@@ -1,18 +1,11 @@
 #include "service/time_reports.hpp"
 
-#include <boost/mpi/collectives.hpp>
-#include <boost/serialization/vector.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
-namespace boost::serialization {
-
-template <class Archive>
-void serialize(Archive& archive, evenkeel::CostObservation& observation, unsigned /*version*/) {
-  archive& observation.tokens& observation.squares& observation.seconds& observation.dp_rank;
-}
-
-}  // namespace boost::serialization
+#include "evenkeel/mesh/fail_together.hpp"
+#include "exchange/gather_lists.hpp"
 
 namespace evenkeel {
 
@@ -38,18 +31,20 @@ void TimeReports::begin_step(const boost::mpi::communicator& comm, std::string_v
   Measured& measured = found->second;
   const std::int64_t step = measured.steps++;
   if (step == 0 || step % measured.settings.every != 0) return;
+  GuardedWork work;
   std::vector<CostObservation> mine;
-  {
+  work([&] {
     const std::lock_guard lock(mutex_);
     mine.assign(measured.reported.begin(), measured.reported.end());
     measured.reported.clear();
-  }
-  std::vector<std::vector<CostObservation>> of_ranks;
-  boost::mpi::all_gather(comm, mine, of_ranks);
-  std::vector<CostObservation> all;
-  for (const std::vector<CostObservation>& reported : of_ranks)
-    all.insert(all.end(), reported.begin(), reported.end());
-  if (!all.empty()) measured.model.learn(all);
+  });
+  const auto all = all_gather_lists<CostObservation>(comm, mine, work.error(), "times of micro-batches");
+  if (all.values.empty()) return;
+  // No rank learns what another one could not.
+  std::optional<MeasuredCostModel> learnt;
+  work([&] { learnt.emplace(measured.model).learn(all.values); });
+  work.agree(comm);
+  measured.model = *std::move(learnt);
 }
 
 const CostInUse& TimeReports::in_use(std::string_view profile) const {

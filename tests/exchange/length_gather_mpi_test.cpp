@@ -88,7 +88,7 @@ TEST(AgreeOnFields, ranks_without_samples_learn_the_fields_of_the_others) {
   const RaggedBatch mine = testing_support::made_up_batch(
       have_samples ? std::vector<SampleShape>{made_up_shape(5)} : std::vector<SampleShape>{},
       have_samples ? extra : std::vector<FieldSpec>{});
-  const std::vector<FieldSpec> fields = agree_on_fields(world, fields_of(mine));
+  const std::vector<FieldSpec> fields = agree_on_fields(world, {fields_of(mine)});
   ASSERT_EQ(fields.size(), extra.size() + 1);
   for (const FieldSpec& spec : extra) EXPECT_NE(std::ranges::find(fields, spec), fields.end()) << spec.name;
 }
@@ -101,7 +101,7 @@ TEST(AgreeOnFields, a_field_that_differs_is_named_with_both_ranks) {
   const RaggedBatch mine = testing_support::made_up_batch(
       {made_up_shape(world.rank())}, std::vector<FieldSpec>{{"reward", dtype, FieldKind::sample, {}}});
   try {
-    (void)agree_on_fields(world, fields_of(mine));
+    (void)agree_on_fields(world, {fields_of(mine)});
     FAIL() << "the ranks' fields differ";
   } catch (const InputError& error) {
     EXPECT_EQ(error.report().where, "field 'reward'");
@@ -116,7 +116,7 @@ TEST(AgreeOnFields, a_field_that_one_rank_lacks_is_named) {
   std::vector<FieldSpec> extra{{"reward", DType::float32, FieldKind::sample, {}}};
   if (world.rank() == 0) extra.clear();
   EXPECT_THROW((void)agree_on_fields(
-                   world, fields_of(testing_support::made_up_batch({made_up_shape(world.rank())}, extra))),
+                   world, {fields_of(testing_support::made_up_batch({made_up_shape(world.rank())}, extra))}),
                InputError);
 }
 

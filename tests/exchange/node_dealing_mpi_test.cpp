@@ -23,6 +23,15 @@ PlanSettings settings_with_cap(std::int64_t max_tokens) {
   return settings;
 }
 
+DealtStep dealt_together(const boost::mpi::communicator& node, const LengthTable& table,
+                         const PlanSettings& settings, std::int64_t step) {
+  GuardedWork work;
+  DealtStep dealt;
+  deal_on_node(node, table, settings, step, {}, dealt, work);
+  work.agree(node);
+  return dealt;
+}
+
 TEST(DealOnNode, gives_every_rank_the_step_that_each_would_deal) {
   const boost::mpi::communicator node = this_node();
   for (const std::int64_t samples : {0, 1, 30, 511, 512, 2000}) {
@@ -32,7 +41,7 @@ TEST(DealOnNode, gives_every_rank_the_step_that_each_would_deal) {
         PlanSettings settings = settings_with_cap(200);
         settings.mini_batches.count = mini_batches;
         settings.micro_batch.mode = mode;
-        EXPECT_EQ(deal_on_node(node, table, settings, 5), deal_step(table, settings, 5))
+        EXPECT_EQ(dealt_together(node, table, settings, 5), deal_step(table, settings, 5))
             << samples << " samples, " << mini_batches << " mini-batches";
       }
     }
@@ -44,19 +53,19 @@ TEST(DealOnNode, deals_what_shares_alone_do_not_tell) {
   const LengthTable table = made_up_table(700, 4);
   PlanSettings grid = settings_with_cap(200);
   grid.balance.strategy = Strategy::grid;
-  EXPECT_EQ(deal_on_node(node, table, grid, 0), deal_step(table, grid, 0));
+  EXPECT_EQ(dealt_together(node, table, grid, 0), deal_step(table, grid, 0));
   PlanSettings prompts = settings_with_cap(200);
   prompts.sharing = PrefixSharing::prompts;
-  EXPECT_EQ(deal_on_node(node, table, prompts, 0), deal_step(table, prompts, 0));
+  EXPECT_EQ(dealt_together(node, table, prompts, 0), deal_step(table, prompts, 0));
 }
 
 TEST(DealOnNode, what_the_first_rank_cannot_deal_is_everybodys_error_and_the_next_step_works) {
   const boost::mpi::communicator node = this_node();
   const LengthTable table = made_up_table(600, 4);
-  EXPECT_THROW((void)deal_on_node(node, table, settings_with_cap(8), 0), LimitError);
-  EXPECT_THROW((void)deal_on_node(node, table, settings_with_cap(0), 0), ConfigError);
+  EXPECT_THROW((void)dealt_together(node, table, settings_with_cap(8), 0), LimitError);
+  EXPECT_THROW((void)dealt_together(node, table, settings_with_cap(0), 0), ConfigError);
   const PlanSettings settings = settings_with_cap(200);
-  EXPECT_EQ(deal_on_node(node, table, settings, 0), deal_step(table, settings, 0));
+  EXPECT_EQ(dealt_together(node, table, settings, 0), deal_step(table, settings, 0));
 }
 
 }  // namespace

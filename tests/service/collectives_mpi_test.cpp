@@ -88,6 +88,7 @@ TEST(Collectives, are_seen_when_boost_makes_them) {
 TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world, 20);
+  (void)gather_lengths(world, lengths_of(mine), fields_of(mine), std::nullopt);  // makes what it keeps
   EXPECT_EQ(
       collectives_of([&] { (void)gather_lengths(world, lengths_of(mine), fields_of(mine), std::nullopt); }),
       2);
@@ -100,8 +101,14 @@ TEST(Collectives, a_node_deals_in_one_and_few_samples_in_none) {
   settings.dp = 4;
   const LengthTable many = made_up_table(2000, 4);
   const LengthTable few = made_up_table(100, 4);
-  EXPECT_EQ(collectives_of([&] { (void)deal_on_node(node, many, settings, 0); }), node.size() > 1 ? 1 : 0);
-  EXPECT_EQ(collectives_of([&] { (void)deal_on_node(node, few, settings, 0); }), 0);
+  GuardedWork work;
+  const auto deal = [&](const LengthTable& table) {
+    DealtStep dealt;
+    deal_on_node(node, table, settings, 0, {}, dealt, work);
+  };
+  EXPECT_EQ(collectives_of([&] { deal(many); }), node.size() > 1 ? 1 : 0);
+  EXPECT_EQ(collectives_of([&] { deal(few); }), 0);
+  EXPECT_FALSE(work.failed());
 }
 
 TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
@@ -114,7 +121,8 @@ TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
   const int in_large = collectives_of([&] { (void)service.step(many); });
   const int to_deal = world.size() > 1 ? 1 : 0;
   EXPECT_EQ(in_large, in_small + to_deal);
-  // Two to gather, one to agree on the count, two more where debug builds compare plans; the rest exchanges.
+  // Two to gather, one to agree on the count, one more where debug builds compare plans, one to agree that
+  // all are ready and one that all is well; two more among ranks that copy from each other.
   EXPECT_LE(in_small, 8);
 }
 

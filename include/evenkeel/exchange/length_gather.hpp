@@ -3,12 +3,12 @@
 #include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/plan/length_table.hpp"
 
 namespace evenkeel {
@@ -35,13 +35,14 @@ struct GatheredLengths {
 /// Collective over `comm`: every rank's sample lengths become the length table on every rank, and `fields` of
 /// the ranks that have samples those of all. A status word travels with the counts: when any rank brings an
 /// error instead of samples, all ranks throw that error (the lowest such rank's), and none waits for another.
-/// `call` says in words what it is gathered for; where ranks differ in that, all throw the same InputError
-/// with both. Throws on every rank as agree_on_fields does. Two collectives while all have samples with equal
-/// fields: 32 bytes a rank, then 56 bytes a sample; no tokens move.
+/// Throws on every rank as agree_on_fields does, also where ranks have different calls in mind, and
+/// LimitError when a rank has too little memory. Two collectives while all have samples with equal fields: 56
+/// bytes a rank, then 56 bytes a sample; no tokens move. One more when the ranks bring very different numbers
+/// of samples, more than half of a step on few.
 [[nodiscard]] GatheredLengths gather_lengths(const boost::mpi::communicator& comm,
                                              std::span<const SampleLengths> mine,
                                              std::optional<std::vector<FieldSpec>> fields,
                                              const std::optional<ErrorReport>& my_error,
-                                             std::string_view call = {});
+                                             const CallKey& call = {});
 
 }  // namespace evenkeel

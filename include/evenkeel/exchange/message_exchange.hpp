@@ -2,8 +2,10 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/exchange/block_list.hpp"
 #include "evenkeel/exchange/exchange_path.hpp"
 
@@ -36,14 +38,16 @@ void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOption
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
 /// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
-/// guarantees. Throws as prepare_exchange does; on the path through shared memory also, on every rank, when a
-/// rank runs out of memory or of files.
+/// guarantees. Before any byte travels, the ranks agree that all are ready: one all-reduce. Throws as
+/// prepare_exchange does; also, on every rank, the `error` that a rank brings instead of its lists, and
+/// LimitError when a rank runs out of memory or of files. Only MpiError may come from one rank alone.
 ///
 /// Small messages between nodes go through leaders unless `options` has it otherwise (node_aggregation.hpp
 /// says which and how). Leaders keep 2 * leader_staging_bytes for that from the first such exchange on; that
 /// is all the memory it takes. With nodes of several ranks, each exchange then also compares sizes inside
 /// each node: one MPI_Allgather of 16 bytes a rank of `comm`.
 MessageTraffic exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
-                                 const std::vector<BlockList>& receives, const ExchangeOptions& options);
+                                 const std::vector<BlockList>& receives, const ExchangeOptions& options,
+                                 const std::optional<ErrorReport>& error = {});
 
 }  // namespace evenkeel

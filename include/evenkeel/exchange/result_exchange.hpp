@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/dealt_step.hpp"
@@ -45,10 +47,13 @@ struct ResultTransfer {
 ///
 /// `results` has one entry a micro-batch on ranks that report, and is ignored on others. Every rank throws
 /// InputError when a reporting rank lacks a field in one micro-batch, has wrong rows, or has other fields
-/// than another rank.
+/// than another rank; when ranks have other steps in mind, which `call` tells; and the `error` that a rank
+/// brings instead of a step, or LimitError when it runs out of memory. Only MpiError may come from one rank
+/// alone.
 [[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const MicroBatchResults> results,
-                                         const ExchangeOptions& options);
+                                         const ExchangeOptions& options, CallKey call = {},
+                                         const std::optional<ErrorReport>& error = {});
 
 /// Collective over `comm`: all ranks' samples on rank `root`, ordered by sample id; an empty batch elsewhere.
 /// For tests and small outputs: `root` holds everything.

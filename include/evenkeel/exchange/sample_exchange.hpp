@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/message_exchange.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/dealt_step.hpp"
@@ -53,10 +55,15 @@ struct StepTransfer {
 /// Missing fields are derived (see complete_fields).
 ///
 /// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
-/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank. Throws MpiError when
-/// MPI fails.
+/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank.
+///
+/// Ranks agree twice that all went well, each time in one all-reduce: before any byte travels, and at the
+/// end, after each has called `finish`, its own work on the micro-batches, where `mine` stays as it is. All
+/// ranks throw the same error: that of a rank whose work has failed `before`, what its `finish` throws, or
+/// LimitError when it runs out of memory. Only MpiError may come from one rank alone.
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 const DerivedFieldOptions& derived, const ExchangeOptions& options,
-                                std::vector<PackedMicroBatch>& packed);
+                                std::vector<PackedMicroBatch>& packed, const GuardedWork& before = {},
+                                const std::function<void()>& finish = {});
 
 }  // namespace evenkeel

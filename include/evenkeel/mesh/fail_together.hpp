@@ -9,15 +9,30 @@
 
 namespace evenkeel {
 
-/// Runs `work` and returns the report of whatever it threw, or nothing. Local. Exceptions that are not
-/// Evenkeel's (out of memory, the standard library's) are reported by their text.
+/// Runs `work` and returns the report of whatever it threw, or nothing. Local; throws nothing itself, even
+/// where memory has run out. Exceptions that are not Evenkeel's (out of memory, the standard library's, any
+/// other type) are reported by their text or type.
 template <typename Work>
-[[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work);
+[[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work) noexcept;
+
+/// The same for work on replicated data. What Evenkeel throws there every rank throws, so that
+/// fail_together() names no rank.
+template <typename Work>
+[[nodiscard]] std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept;
 
 /// Collective over `comm`: when any rank brings a report, every rank throws it, the lowest such rank's, as
 /// the typed error of its kind. One small all-reduce when nobody does. Whatever may fail on one rank alone
-/// goes through this before the next collective call, so that no rank waits for one that has left.
+/// goes through this before the next collective call, so that no rank waits for one that has left. Needs no
+/// memory to tell or to be told: a rank without any throws the same type, with less text if need be.
 void fail_together(const boost::mpi::communicator& comm, const std::optional<ErrorReport>& mine);
+
+/// throw_error() of a report that all ranks have, also where there is no memory for it: then with less text.
+[[noreturn]] void throw_in_any_case(const ErrorReport& report);
+
+/// Collective over `comm`, for ranks that have found out already that some rank failed, and which one: all
+/// throw what rank `first`, and maybe others, brings.
+[[noreturn]] void fail_with_report_of(const boost::mpi::communicator& comm, int first,
+                                      const std::optional<ErrorReport>& mine);
 
 /// Collective: runs local `work` on every rank, then fails together if it threw anywhere; else returns its
 /// result.
@@ -33,16 +48,75 @@ std::invoke_result_t<Work> together(const boost::mpi::communicator& comm, Work&&
   }
 }
 
+/// One rank's work between two agreements, part by part: once a part has thrown, those after it are left out,
+/// while the rank goes on taking part in what all ranks do, up to the next agreement.
+class GuardedWork {
+ public:
+  GuardedWork() = default;
+  /// Beginning with an error from elsewhere, maybe.
+  explicit GuardedWork(const std::optional<ErrorReport>& error) noexcept { add(error); }
+  /// Going on from there. Copies take memory, and where there is none say that instead.
+  GuardedWork(const GuardedWork& before) noexcept : is_left_out_(before.is_left_out_) { add(before.error_); }
+  GuardedWork& operator=(const GuardedWork&) = delete;
+  ~GuardedWork() = default;
+
+  /// A part on this rank's own data.
+  template <typename Work>
+  void operator()(Work&& work) noexcept {
+    if (!failed()) error_ = try_locally(std::forward<Work>(work));
+  }
+  /// A part on replicated data (see try_on_replicated_data).
+  template <typename Work>
+  void on_replicated_data(Work&& work) noexcept {
+    if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
+  }
+  /// A part in which ranks wait for each other, so that it is never left out. The first error stays.
+  template <typename Work>
+  void in_any_case(Work&& work) noexcept {
+    std::optional<ErrorReport> error = try_locally(std::forward<Work>(work));
+    if (!error_) error_ = std::move(error);
+  }
+  /// An error from elsewhere. The first one stays.
+  void add(const std::optional<ErrorReport>& error) noexcept {
+    if (error && !error_) error_ = try_locally([&] { throw_error(*error); });
+  }
+
+  /// Leaves out what follows, since the work of another rank has failed, which will tell.
+  void leave_out() noexcept { is_left_out_ = true; }
+
+  /// Whether what follows is left out.
+  [[nodiscard]] bool failed() const noexcept { return is_left_out_ || error_.has_value(); }
+  [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
+  /// Collective over `comm`: fail_together().
+  void agree(const boost::mpi::communicator& comm) const { fail_together(comm, error_); }
+
+ private:
+  std::optional<ErrorReport> error_;
+  bool is_left_out_ = false;
+};
+
 /// The report of the exception being handled. Precondition: called inside a catch block.
-[[nodiscard]] ErrorReport report_current_exception();
+[[nodiscard]] ErrorReport report_current_exception() noexcept;
+/// The same, as every rank's.
+[[nodiscard]] ErrorReport report_current_exception_of_all() noexcept;
 
 template <typename Work>
-std::optional<ErrorReport> try_locally(Work&& work) {
+std::optional<ErrorReport> try_locally(Work&& work) noexcept {
   try {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
     return report_current_exception();
+  }
+}
+
+template <typename Work>
+std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept {
+  try {
+    std::forward<Work>(work)();
+    return std::nullopt;
+  } catch (...) {
+    return report_current_exception_of_all();
   }
 }
 

@@ -17,7 +17,8 @@ namespace evenkeel {
 /// Copies share the communicators. The last copy must go before MPI_Finalize.
 class Mesh {
  public:
-  /// Collective over `world`. Throws MeshError on every rank when the grid does not have world.size() ranks.
+  /// Collective over `world`. Throws MeshError on every rank when the grid does not have world.size() ranks,
+  /// or `world` is what require_ranks_of_one_group() refuses.
   Mesh(const boost::mpi::communicator& world, const Grid& grid);
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
@@ -45,14 +46,22 @@ class Mesh {
  private:
   Grid grid_;
   GridPoint here_;
-  boost::mpi::communicator world_;
-  std::array<boost::mpi::communicator, 4> lines_;
+  // Boost's default, another handle of all processes, would take memory before ranks can agree on it.
+  static boost::mpi::communicator none() { return {MPI_COMM_NULL, boost::mpi::comm_attach}; }
+
+  boost::mpi::communicator world_ = none();
+  std::array<boost::mpi::communicator, 4> lines_{none(), none(), none(), none()};
   std::vector<int> nodes_;
-  boost::mpi::communicator node_;
-  boost::mpi::communicator model_parallel_on_node_;
+  boost::mpi::communicator node_ = none();
+  boost::mpi::communicator model_parallel_on_node_ = none();
 };
 
-/// A duplicate of `comm` that returns errors and is freed with its last copy. Collective.
+/// Throws MeshError for a communicator that cannot have a mesh: none at all (MPI_COMM_NULL), or one between
+/// two groups. Local; all ranks of an intercommunicator see that it is one. MpiError when MPI is not running.
+void require_ranks_of_one_group(const boost::mpi::communicator& comm);
+
+/// A duplicate of `comm` that returns errors and is freed with its last copy. Collective. Throws as
+/// require_ranks_of_one_group() does.
 [[nodiscard]] boost::mpi::communicator duplicate(const boost::mpi::communicator& comm);
 
 }  // namespace evenkeel

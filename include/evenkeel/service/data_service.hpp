@@ -1,24 +1,27 @@
 #pragma once
 
+#include <atomic>
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/sample_exchange.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/loss_weights.hpp"
 #include "evenkeel/plan/measured_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "evenkeel/service/config.hpp"
+#include "evenkeel/service/step_origin.hpp"
 #include "evenkeel/service/step_results.hpp"
 
 namespace evenkeel {
@@ -57,6 +60,7 @@ struct Step {
   double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
 
   std::shared_ptr<const RaggedBatch> samples;  ///< with profiles: what this rank brought, to be dealt anew
+  StepOrigin origin;                           ///< which step of which service it is; nothing once moved from
 };
 
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
@@ -66,19 +70,20 @@ struct Step {
 /// (log-probs with large micro-batches, then updates with small ones). While profiles deal and cut samples
 /// alike, no token moves again.
 ///
-/// All member functions are collective over the communicator unless they say otherwise. Ranks that call
-/// step() with different profiles, or one with new samples and another with a step made before, are told so:
-/// every rank throws the same InputError with both calls, and the service can be used again. The last
-/// DataService must go before MPI_Finalize. Not thread-safe; one step at a time. Copies share what was
-/// measured, so that only one of them should make steps.
+/// All member functions are collective over the communicator unless they say otherwise. Ranks that make,
+/// pass over or collect different steps, or name different profiles, are told so: every rank throws the same
+/// InputError that says what each does, and the service can be used again. The last DataService must go before
+/// MPI_Finalize. Not thread-safe; one step at a time. Copies share what was measured, so that only one of them
+/// should make steps.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
   using Reader = std::function<RaggedBatch()>;
 
-  /// Duplicates `world`; MPI must be initialized. Throws ConfigError on every rank when the configurations of
-  /// ranks differ, which names the keys, both values and the rank; MeshError or ConfigError when the mesh
-  /// does not fit the world or settings do not fit each other.
+  /// Duplicates `world`; MPI must be initialized. Throws, on every rank, ConfigError when the configurations of
+  /// ranks differ, which names the keys, both values and the rank; MeshError or ConfigError when the mesh does
+  /// not fit the world or settings do not fit each other; and MeshError for MPI_COMM_NULL or an
+  /// intercommunicator.
   DataService(const boost::mpi::communicator& world, const Config& config);
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
@@ -87,9 +92,12 @@ class DataService {
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile = {}) const;
 
   /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
-  /// on every rank: what a reader threw, InputError for malformed samples or fields that differ between
-  /// ranks, LimitError for a sample above the cap. After an error the service can be used again. With
-  /// profiles, the step and its copies keep this rank's samples as long as they live.
+  /// on every rank: what a reader threw (an exception that is not Evenkeel's becomes InputError with its
+  /// text), InputError for malformed samples, fields that differ between ranks, or ranks that make another
+  /// step or call another function than others, LimitError for a sample
+  /// above the cap or memory that a rank lacks. After an error the service can be used again; only MpiError
+  /// may come from one rank alone, and ends it. With profiles, the step and its copies keep this rank's
+  /// samples as long as they live.
   [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
@@ -102,12 +110,16 @@ class DataService {
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
   /// advantages): only these travel, and replace fields of the same name. Throws InputError on every rank
-  /// when they are of other samples, differ between ranks, or name input_ids or loss_mask.
+  /// when they are of other samples, differ between ranks, or name input_ids or loss_mask; when ranks pass
+  /// different steps or profiles, or one that was moved from; and as the step above does.
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added = {});
 
   /// Brings a step's results home: this rank's samples in the order in which it brought them, one field a
-  /// result (see return_results). Only the ranks that reports_results() names need to put any. Throws
-  /// InputError on every rank when results are missing or have wrong rows somewhere.
+  /// result (see return_results). Only the ranks that reports_results() names need to put any. A step may be
+  /// collected any number of times, in any order, and by another service of the same mesh and configuration.
+  /// Throws InputError on every rank when results are missing or have wrong rows somewhere; when ranks
+  /// collect different steps, telling which rank collects which, or a step that was moved from; and
+  /// LimitError for memory that a rank lacks. The service and its steps can be used again.
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
   /// How long this rank took for one micro-batch of a step, forward and backward as the trainer likes, but
@@ -115,24 +127,29 @@ class DataService {
   /// profile has `balance.cost: measured`, the times of all ranks are gathered when later steps of that
   /// profile begin, and balance these; else, and for empty micro-batches, without effect. `step` is of this
   /// service, or of a Prefetcher with the same configuration (tell that one, where it makes further steps).
-  /// Throws InputError for a micro-batch that the step has not, or seconds that are not finite and above 0.
+  /// Throws InputError for a step that was moved from, a micro-batch that the step has not, or seconds that
+  /// are not finite and above 0.
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
  private:
-  [[nodiscard]] Step run_step(RaggedBatch mine, const std::optional<ErrorReport>& error,
-                              std::string_view profile, double read_seconds);
+  /// A step in the making: what one part of it leaves to the next.
+  struct Making;
+
+  /// Makes room for a step under this profile, into `work`.
+  void begin(std::optional<Making>& making, std::string_view profile, GuardedWork& work) const;
+  /// Nothing in `mine` where reading it failed.
+  [[nodiscard]] Step run_step(std::optional<RaggedBatch> mine, GuardedWork& work, std::string_view profile,
+                              double read_seconds);
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
-  void plan(Step& step, const PlanSettings& settings, Stopwatch& stopwatch) const;
-  [[nodiscard]] std::vector<std::int64_t> agree_on_counts(const Step& step, std::span<const GroupCount> own,
-                                                          const PlanSettings& settings) const;
-  void exchange(Step& step, const PlanSettings& settings, const RaggedBatch& mine) const;
-  void put_together_anew(const Step& before, Step& step, const PlanSettings& settings) const;
-  /// The fields that a later pass adds, once all ranks make the same pass.
-  [[nodiscard]] std::vector<FieldSpec> agree_on_pass(const Step& before, std::string_view profile,
-                                                     const RaggedBatch& added) const;
-  [[nodiscard]] std::optional<ErrorReport> missing_profile(std::string_view profile) const;
-  void add_fields(Step& step, const PlanSettings& settings, std::span<const FieldSpec> fields,
-                  const RaggedBatch& added) const;
+  void use_measured_cost(Making& making);
+  [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
+  [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
+  void plan(Making& making) const;
+  [[nodiscard]] std::vector<std::int64_t> agree_on_counts(Making& making,
+                                                          std::span<const GroupCount> own) const;
+  void pass_on(Step& before, Making& making) const;
+  void put_together_anew(const Step& before, Making& making) const;
+  void add_fields(Making& making, std::span<const FieldSpec> fields, const RaggedBatch& added) const;
   void weigh(Step& step, const PlanSettings& settings) const;
   [[nodiscard]] StepTransfer transfer_of(const Step& step, const PlanSettings& settings,
                                          std::span<const FieldSpec> fields, const RaggedBatch& mine) const;
@@ -140,10 +157,12 @@ class DataService {
   [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
   [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 
-  Config config_;
   Mesh mesh_;
+  Config config_;
   std::vector<int> dp_of_rank_;  // where samples are, for their placement
   std::shared_ptr<TimeReports> time_reports_;
+  std::uint64_t number_ = 0;                            // of the service, by which its steps are known
+  std::shared_ptr<std::atomic<std::uint64_t>> passes_;  // made so far, by copies of the service too
   std::int64_t next_step_ = 0;
 };
 

@@ -3,15 +3,17 @@
 #include <boost/mpi/communicator.hpp>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "evenkeel/service/config.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -50,8 +52,9 @@ class Prefetcher {
   /// must guard, and its communicators, if it has any, are its alone.
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
-  /// `steps` are made in all, planned with `profile`. Throws what DataService throws, and ConfigError on
-  /// every rank when the steps or the profiles of ranks differ.
+  /// `steps` are made in all, planned with `profile`. Throws what DataService throws; ConfigError when the
+  /// steps or the profiles of ranks differ; InputError for fewer than no steps; LimitError where a rank cannot
+  /// have a thread; each on every rank.
   Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
              std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;
@@ -78,15 +81,36 @@ class Prefetcher {
 
  private:
   /// A step, or the error that all ranks throw in its place.
-  using Made = std::variant<Step, std::exception_ptr>;
+  using Made = std::variant<std::exception_ptr, Step>;
 
+  /// Steps between who makes them and the trainer. All their memory is taken before the first is made.
+  struct Handover {
+    explicit Handover(std::size_t most) : places(most) {}
+
+    [[nodiscard]] bool empty() const noexcept { return count == 0; }
+    void push(Made made) noexcept { places[(first + count++) % places.size()] = std::move(made); }
+    [[nodiscard]] Made pop() noexcept {
+      --count;
+      return std::move(places[std::exchange(first, (first + 1) % places.size())]);
+    }
+
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::vector<Made> places;  // a ring
+    std::size_t first = 0;
+    std::size_t count = 0;
+    std::exception_ptr end;  // why no more steps are made, when it is not that all are
+    bool has_begun = false;  // all ranks have a thread
+  };
+
+  void start_thread();
   [[nodiscard]] Made take();
   void make_all(const std::stop_token& stop);
   void wait_for_room(const std::stop_token& stop);
   void make_or_end(const std::stop_token* stop = nullptr);
   void require_all_go_on(const std::stop_token& stop) const;
   [[nodiscard]] Made make_next();
-  [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_.size()) >= depth_; }
+  [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
   DataService service_;
   Reader read_;
@@ -96,11 +120,7 @@ class Prefetcher {
   std::int64_t made_ = 0;   // steps begun, by whoever makes them
   std::int64_t taken_ = 0;  // by the trainer
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Made> ready_;
-  std::exception_ptr end_;  // why no more steps are made, when it is not that all are
-
+  std::unique_ptr<Handover> ready_;
   std::jthread thread_;  // last, so that it has ended before what it uses goes
 };
 

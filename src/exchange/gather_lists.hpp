@@ -1,0 +1,84 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+
+namespace evenkeel {
+
+/// Arguments of gathering calls for a communicator's ranks: memory that is there before it is needed, so that
+/// no rank lacks it when all meet.
+class RankLists {
+ public:
+  explicit RankLists(int ranks)
+      : words_(static_cast<std::size_t>(ranks)), sizes_(words_.size()), offsets_(words_.size()) {}
+
+  /// Collective over `comm` the first time; kept with the communicator.
+  [[nodiscard]] static RankLists& of(const boost::mpi::communicator& comm);
+
+  /// One word a rank, for any use.
+  [[nodiscard]] std::span<std::int64_t> words() noexcept { return words_; }
+
+  /// Takes words() for what each rank brings, and works out where it goes. Throws LimitError, the same on
+  /// every rank, when MPI cannot count it; `what` names it. Returns the sum.
+  std::int64_t take_words_as_sizes(std::string_view what);
+  [[nodiscard]] std::span<const int> sizes() const noexcept { return sizes_; }
+  [[nodiscard]] std::span<const int> offsets() const noexcept { return offsets_; }
+
+ private:
+  std::vector<std::int64_t> words_;
+  std::vector<int> sizes_;
+  std::vector<int> offsets_;
+};
+
+/// Lists of all ranks.
+template <typename T>
+struct GatheredLists {
+  std::vector<T> values;     ///< one rank's after the other's
+  std::vector<int> offsets;  ///< of each rank's, and the end
+
+  [[nodiscard]] std::span<const T> of(std::size_t rank) const {
+    const auto begin = static_cast<std::size_t>(offsets[rank]);
+    return std::span(values).subspan(begin, static_cast<std::size_t>(offsets[rank + 1]) - begin);
+  }
+};
+
+/// Collective over `comm`: each rank's count into words() of the result, where -1 stands for an error. Throws
+/// the error of the first rank that brings one, on every rank.
+RankLists& gather_counts(const boost::mpi::communicator& comm, std::int64_t mine,
+                         const std::optional<ErrorReport>& error);
+
+/// Collective over `comm`: MPI_Allgatherv of values of `bytes_each` bytes, with the sizes of `lists`.
+void gather_values(const boost::mpi::communicator& comm, const RankLists& lists, const void* mine, void* all,
+                   std::size_t bytes_each);
+
+/// Collective over `comm`: the lists of all ranks on every rank, byte for byte. When a rank brings an error
+/// instead, or lacks memory for the lists, all ranks throw it. `what` names the values for LimitError. Three
+/// collective calls.
+template <typename T>
+[[nodiscard]] GatheredLists<T> all_gather_lists(const boost::mpi::communicator& comm, std::span<const T> mine,
+                                                const std::optional<ErrorReport>& error,
+                                                std::string_view what) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  RankLists& lists = gather_counts(comm, static_cast<std::int64_t>(mine.size()), error);
+  const std::int64_t total = lists.take_words_as_sizes(what);
+  GatheredLists<T> gathered;
+  together(comm, [&] {
+    gathered.values.resize(static_cast<std::size_t>(total));
+    gathered.offsets.reserve(lists.offsets().size() + 1);
+    gathered.offsets.assign(lists.offsets().begin(), lists.offsets().end());
+    gathered.offsets.push_back(static_cast<int>(total));
+  });
+  gather_values(comm, lists, mine.data(), gathered.values.data(), sizeof(T));
+  return gathered;
+}
+
+}  // namespace evenkeel
