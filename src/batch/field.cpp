@@ -2,11 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
+#include <limits>
+#include <string>
 #include <utility>
 
 namespace evenkeel {
+namespace {
+
+constexpr std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max();
+
+std::string shape_of(const FieldSpec& spec) {
+  std::string text;
+  for (const std::int64_t dimension : spec.trailing)
+    text += (text.empty() ? "" : ", ") + std::to_string(dimension);
+  return "[" + text + "]";
+}
+
+}  // namespace
 
 std::string_view name_of(DType dtype) noexcept {
   switch (dtype) {
@@ -42,11 +54,23 @@ std::string_view name_of(FieldKind kind) noexcept {
   return "unknown kind";
 }
 
-std::int64_t FieldSpec::row_elements() const noexcept {
-  return std::accumulate(trailing.begin(), trailing.end(), std::int64_t{1}, std::multiplies<>{});
+std::int64_t FieldSpec::row_elements() const {
+  const std::string where = "field '" + name + "'";
+  if (std::ranges::any_of(trailing, [](std::int64_t dimension) { return dimension < 0; }))
+    throw InputError(where, "has rows of shape " + shape_of(*this) + "; a dimension cannot be negative");
+  if (std::ranges::find(trailing, 0) != trailing.end()) return 0;
+  const std::int64_t most = max_bytes / static_cast<std::int64_t>(size_of(dtype));
+  std::int64_t elements = 1;
+  for (const std::int64_t dimension : trailing) {
+    if (dimension > most / elements) {
+      throw InputError(where, "has rows of shape " + shape_of(*this) + ", which are of 2^63 bytes or more");
+    }
+    elements *= dimension;
+  }
+  return elements;
 }
 
-std::size_t FieldSpec::row_bytes() const noexcept {
+std::size_t FieldSpec::row_bytes() const {
   return static_cast<std::size_t>(row_elements()) * size_of(dtype);
 }
 
@@ -54,10 +78,19 @@ Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_
   resize(rows);
 }
 
+std::size_t Column::checked_bytes(std::int64_t rows) const {
+  if (rows < 0 || (rows > 0 && row_bytes_ > static_cast<std::size_t>(max_bytes / rows))) {
+    throw InputError("field '" + spec_.name + "'",
+                     "cannot have " + std::to_string(rows) + " rows of " + std::to_string(row_bytes_) +
+                         " bytes: a column has at least no rows, and less than 2^63 bytes");
+  }
+  return offset_of(rows);
+}
+
 Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
   Column column(std::move(spec), 0);
+  column.own_.resize(column.checked_bytes(rows));
   column.rows_ = rows;
-  column.own_.resize(column.offset_of(rows));
 #ifndef NDEBUG
   // New memory is zero more often than not, which would hide rows that nobody wrote.
   if (!column.own_.empty()) std::memset(column.own_.data(), 0xA5, column.own_.size());
@@ -67,6 +100,7 @@ Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
 
 Column Column::borrowing(FieldSpec spec, std::int64_t rows, std::shared_ptr<const std::byte> first) {
   Column column(std::move(spec), 0);
+  (void)column.checked_bytes(rows);
   column.rows_ = rows;
   column.borrowed_ = std::move(first);
   return column;
@@ -75,8 +109,8 @@ Column Column::borrowing(FieldSpec spec, std::int64_t rows, std::shared_ptr<cons
 void Column::resize(std::int64_t rows) {
   own();
   const std::size_t before = own_.size();
+  own_.resize(checked_bytes(rows));
   rows_ = rows;
-  own_.resize(offset_of(rows));
   if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);
 }
 

@@ -6,30 +6,42 @@
 namespace evenkeel {
 namespace {
 
-/// Calls visit(i, whether row i of the range is set). A row that is a machine word is compared as one, so
-/// that the loops over them are loops of vector instructions.
+/// Calls visit(i, whether row i of the range is set), where `ignored` bits do not count. A row that is a
+/// machine word is compared as one, so that the loops over them are loops of vector instructions.
 template <typename Word, typename Visit>
-void visit_words(const std::byte* first, std::int64_t size, const Visit& visit) noexcept {
+void visit_words(const std::byte* first, std::int64_t size, Word ignored, const Visit& visit) noexcept {
   for (std::int64_t i = 0; i < size; ++i) {
     Word word;
     std::memcpy(&word, first + static_cast<std::size_t>(i) * sizeof(Word), sizeof(Word));
-    visit(i, word != 0);
+    visit(i, (word & static_cast<Word>(~ignored)) != 0);
   }
+}
+
+/// The bit that alone makes no value other than 0: the sign of a real number.
+template <typename Word>
+Word sign_bit(const FieldSpec& mask) noexcept {
+  const bool is_real = mask.dtype == DType::float16 || mask.dtype == DType::bfloat16 ||
+                       mask.dtype == DType::float32 || mask.dtype == DType::float64;
+  if (!is_real || size_of(mask.dtype) != sizeof(Word)) return 0;
+  return static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
 }
 
 template <typename Visit>
 void visit_rows(const Column& mask, RowRange rows, const Visit& visit) noexcept {
   const std::byte* const first = mask.row(rows.begin);
   const std::int64_t size = rows.size();
-  switch (mask.spec().row_bytes()) {
+  const auto visit_as = [&]<typename Word>(Word) {
+    visit_words<Word>(first, size, sign_bit<Word>(mask.spec()), visit);
+  };
+  switch (mask.row_bytes()) {
     case 1:
-      return visit_words<std::uint8_t>(first, size, visit);
+      return visit_as(std::uint8_t{});
     case 2:
-      return visit_words<std::uint16_t>(first, size, visit);
+      return visit_as(std::uint16_t{});
     case 4:
-      return visit_words<std::uint32_t>(first, size, visit);
+      return visit_as(std::uint32_t{});
     case 8:
-      return visit_words<std::uint64_t>(first, size, visit);
+      return visit_as(std::uint64_t{});
     default:
       break;
   }

@@ -1,6 +1,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,16 @@ void require_valid_lengths(const SampleShape& sample) {
                        std::to_string(sample.response) + "; a length cannot be negative");
 }
 
+// Precondition: lengths are not negative.
+void require_room(const SampleShape& sample, std::int64_t tokens_before) {
+  const std::int64_t room = std::numeric_limits<std::int64_t>::max() - tokens_before;
+  if (sample.prompt <= room && sample.response <= room - sample.prompt) return;
+  throw InputError("sample " + std::to_string(sample.id.value()),
+                   "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
+                       std::to_string(sample.response) + "; with " + std::to_string(tokens_before) +
+                       " tokens of samples before it the batch has 2^63 tokens or more");
+}
+
 }  // namespace
 
 RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(samples)) {
@@ -23,6 +34,7 @@ RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(
   response_offsets_.push_back(0);
   for (const SampleShape& sample : samples_) {
     require_valid_lengths(sample);
+    require_room(sample, token_offsets_.back());
     token_offsets_.push_back(token_offsets_.back() + sample.length());
     response_offsets_.push_back(response_offsets_.back() + sample.response);
   }

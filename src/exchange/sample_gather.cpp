@@ -59,7 +59,7 @@ struct Gathering {
         for (const std::int64_t entry : entries[owner]) {
           const RowRange rows = all.rows_of(column.spec().kind, entry);
           receives[owner].add(column.row(rows.begin),
-                              static_cast<std::size_t>(rows.size()) * column.spec().row_bytes());
+                              static_cast<std::size_t>(rows.size()) * column.row_bytes());
         }
       }
     }

@@ -4,7 +4,7 @@ namespace evenkeel {
 namespace {
 
 std::size_t bytes_of(std::int64_t rows, const Column& column) {
-  return static_cast<std::size_t>(rows) * column.spec().row_bytes();
+  return static_cast<std::size_t>(rows) * column.row_bytes();
 }
 
 }  // namespace

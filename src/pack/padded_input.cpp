@@ -1,6 +1,7 @@
 #include "evenkeel/pack/padded_input.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -68,14 +69,27 @@ void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::i
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") are not within its length of " + std::to_string(length));
   }
-  if (kept.size() > seq) {
-    throw InputError(where, std::to_string(kept.size()) + " rows do not fit into the padded length of " +
-                                std::to_string(seq));
+  // Without a difference of its ends, which row -1 would let overflow.
+  if (kept.begin < 0 ? kept.end >= seq && kept.end >= 0 : kept.size() > seq) {
+    throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
+                                ") do not fit into the padded length of " + std::to_string(seq));
   }
+}
+
+/// Precondition: lengths are not negative.
+std::int64_t sum_of(std::span<const std::int64_t> lengths) {
+  std::int64_t sum = 0;
+  for (const std::int64_t length : lengths) {
+    if (length > std::numeric_limits<std::int64_t>::max() - sum)
+      throw InputError("ragged rows", "lengths add up to 2^63 rows or more");
+    sum += length;
+  }
+  return sum;
 }
 
 void require_all_kept(std::span<const std::int64_t> lengths, std::span<const RowRange> kept,
                       std::int64_t seq) {
+  if (seq < 0) throw InputError("padded length", std::to_string(seq) + " is negative");
   if (!kept.empty() && kept.size() != lengths.size()) {
     throw InputError("kept rows", "has " + std::to_string(kept.size()) + " ranges for " +
                                       std::to_string(lengths.size()) + " sequences");
@@ -99,8 +113,8 @@ std::vector<std::int64_t> lengths_of(const PaddedMask& mask) {
 void remove_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> padded,
                     std::span<std::byte> ragged) {
   const MaskRuns tokens = runs_of(mask);
-  require_bytes(ragged.size(), bytes_of(tokens.tokens, row_bytes), "ragged rows");
-  require_bytes(padded.size(), mask.mask.size() * row_bytes, "padded rows");
+  require_bytes(ragged.size(), {static_cast<std::size_t>(tokens.tokens), row_bytes}, "ragged rows");
+  require_bytes(padded.size(), {mask.mask.size(), row_bytes}, "padded rows");
   if (ragged.empty()) return;
   const RowFill no_fill({}, row_bytes);
   RowWriter writer(ragged.data(), ragged.size(), no_fill, Sources::scattered);
@@ -112,8 +126,8 @@ void remove_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<con
 void restore_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> ragged,
                      std::span<const std::byte> pad_row, std::span<std::byte> padded) {
   const MaskRuns tokens = runs_of(mask);
-  require_bytes(ragged.size(), bytes_of(tokens.tokens, row_bytes), "ragged rows");
-  require_bytes(padded.size(), mask.mask.size() * row_bytes, "padded rows");
+  require_bytes(ragged.size(), {static_cast<std::size_t>(tokens.tokens), row_bytes}, "ragged rows");
+  require_bytes(padded.size(), {mask.mask.size(), row_bytes}, "padded rows");
   const RowFill fill(pad_row, row_bytes);
   if (padded.empty()) return;
   RowWriter writer(padded.data(), padded.size(), fill, Sources::consecutive);
@@ -133,9 +147,8 @@ void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> 
                std::size_t row_bytes, std::span<const std::byte> ragged, std::span<const std::byte> pad_row,
                std::span<std::byte> padded) {
   require_all_kept(lengths, kept, seq);
-  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  require_bytes(ragged.size(), bytes_of(tokens, row_bytes), "ragged rows");
-  require_bytes(padded.size(), lengths.size() * bytes_of(seq, row_bytes), "padded rows");
+  require_bytes(ragged.size(), {static_cast<std::size_t>(sum_of(lengths)), row_bytes}, "ragged rows");
+  require_bytes(padded.size(), {lengths.size(), static_cast<std::size_t>(seq), row_bytes}, "padded rows");
   const RowFill fill(pad_row, row_bytes);
   if (padded.empty()) return;
   RowWriter writer(padded.data(), padded.size(), fill, Sources::consecutive);

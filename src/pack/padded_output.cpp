@@ -20,7 +20,7 @@ Column pad_field(const RaggedBatch& batch, std::string_view name, std::int64_t s
   spec.trailing = {seq};
   spec.trailing.insert(spec.trailing.end(), field.spec().trailing.begin(), field.spec().trailing.end());
   Column padded(std::move(spec), batch.size());
-  pad_right(lengths, {}, seq, field.spec().row_bytes(), field.bytes(), pad_row, padded.bytes());
+  pad_right(lengths, {}, seq, field.row_bytes(), field.bytes(), pad_row, padded.bytes());
   return padded;
 }
 

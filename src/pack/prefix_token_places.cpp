@@ -1,6 +1,7 @@
 #include "evenkeel/pack/prefix_token_places.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
@@ -15,9 +16,13 @@ std::string text_of(PaddedShape shape) {
   return "[" + std::to_string(shape.batch) + ", " + std::to_string(shape.width) + "]";
 }
 
+constexpr std::int64_t max_places = std::numeric_limits<std::int64_t>::max();
+
 void require_shape(PaddedShape shape) {
-  if (shape.batch >= 0 && shape.width >= 0) return;
-  throw InputError("padded tensor", "a shape of " + text_of(shape) + " has a negative dimension");
+  if (shape.batch < 0 || shape.width < 0)
+    throw InputError("padded tensor", "a shape of " + text_of(shape) + " has a negative dimension");
+  if (shape.batch > 0 && shape.width > max_places / shape.batch)
+    throw InputError("padded tensor", "a shape of " + text_of(shape) + " has 2^63 places or more");
 }
 
 void require_inside(TokenRun run, PaddedShape shape) {
@@ -38,7 +43,9 @@ class PaddedBytes {
     if (format.heads < 1) {
       throw InputError("heads", std::to_string(format.heads) + " is below 1");
     }
-    require_bytes(bytes.size(), bytes_of(shape.batch * shape.width * format.heads, format.row_bytes),
+    require_bytes(bytes.size(),
+                  {static_cast<std::size_t>(shape.batch), static_cast<std::size_t>(shape.width),
+                   static_cast<std::size_t>(format.heads), format.row_bytes},
                   "padded rows");
   }
 
@@ -135,6 +142,7 @@ TokenPlaces::TokenPlaces(PaddedShape shape, std::span<const TokenRun> runs) : sh
 
 void TokenPlaces::append(TokenRun run) {
   if (run.size == 0) return;
+  if (run.size > max_places - size_) throw InputError("token places", "2^63 tokens or more are named");
   if (!runs_.empty() && runs_.back().row == run.row &&
       runs_.back().column + runs_.back().size == run.column) {
     runs_.back().size += run.size;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
@@ -13,6 +14,17 @@ void require_bytes(std::size_t actual, std::size_t needed, const char* what) {
   if (actual == needed) return;
   throw InputError(what,
                    "has " + std::to_string(actual) + " bytes; " + std::to_string(needed) + " are needed");
+}
+
+void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what) {
+  std::size_t needed = std::ranges::find(factors, std::size_t{0}) == factors.end() ? 1 : 0;
+  for (const std::size_t factor : factors) {
+    if (needed > 0 && factor > std::numeric_limits<std::size_t>::max() / needed) {
+      throw InputError(what, "has " + std::to_string(actual) + " bytes; 2^64 or more are needed");
+    }
+    needed *= factor;
+  }
+  require_bytes(actual, needed, what);
 }
 
 RowFill::RowFill(std::span<const std::byte> pad_row, std::size_t row_bytes)

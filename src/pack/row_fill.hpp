@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace evenkeel {
 
 /// Throws InputError naming `what` when a buffer does not have the bytes it needs.
 void require_bytes(std::size_t actual, std::size_t needed, const char* what);
+/// The same where the product of `factors`, which need not fit into 64 bits, are needed.
+void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what);
 
 /// Writes copies of one pad row. Does not own the row, which must outlive it.
 class RowFill {

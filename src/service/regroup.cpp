@@ -39,7 +39,7 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
   for (const Column& source : from.fields) {
     Column& target = *to.find(source.spec().name);
     const RowRange rows = rows_of(from, source, at);
-    const auto bytes = static_cast<std::size_t>(rows.size()) * source.spec().row_bytes();
+    const auto bytes = static_cast<std::size_t>(rows.size()) * source.row_bytes();
     std::copy_n(source.row(rows.begin), bytes, target.row(rows_of(to, target, to_at).begin));
   }
 }

@@ -15,7 +15,7 @@ struct Mask {
   std::vector<std::int64_t> trailing;
 };
 
-class Masks : public testing::TestWithParam<Mask> {
+class MasksOfEveryWidth : public testing::TestWithParam<Mask> {
  protected:
   /// 21 rows of which every third is set, by its last byte alone.
   [[nodiscard]] static Column every_third_row() {
@@ -25,7 +25,7 @@ class Masks : public testing::TestWithParam<Mask> {
   }
 };
 
-TEST_P(Masks, rows_with_any_byte_set_are_counted) {
+TEST_P(MasksOfEveryWidth, rows_with_any_byte_set_are_counted) {
   const Column mask = every_third_row();
   EXPECT_EQ(count_set(mask, {0, 21}), 7);
   EXPECT_EQ(count_set(mask, {1, 3}), 0);
@@ -33,7 +33,7 @@ TEST_P(Masks, rows_with_any_byte_set_are_counted) {
   EXPECT_EQ(count_set(mask, {4, 4}), 0);
 }
 
-TEST_P(Masks, values_stand_where_rows_are_set_and_zeros_where_not) {
+TEST_P(MasksOfEveryWidth, values_stand_where_rows_are_set_and_zeros_where_not) {
   const Column mask = every_third_row();
   std::vector<float> values(5, -1);
   write_where_set(mask, {2, 6}, 0.5F, std::span(values).first(4));
@@ -41,7 +41,27 @@ TEST_P(Masks, values_stand_where_rows_are_set_and_zeros_where_not) {
   write_where_set(mask, {3, 3}, 0.5F, {});
 }
 
-INSTANTIATE_TEST_SUITE_P(OfEveryWidth, Masks,
+TEST(Masks, a_zero_of_either_sign_is_not_set) {
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    Column mask({"loss_mask", dtype, FieldKind::token, {}}, 3);
+    *(mask.row(1) - 1) = std::byte{0x80};  // -0.0
+    *(mask.row(2) - 1) = std::byte{0xBF};  // some other number below 0
+    EXPECT_EQ(count_set(mask, {0, 3}), 1) << name_of(dtype);
+    std::vector<float> values(3, -1);
+    write_where_set(mask, {0, 3}, 0.5F, values);
+    EXPECT_THAT(values, ElementsAre(0, 0.5F, 0)) << name_of(dtype);
+  }
+}
+
+TEST(Masks, the_highest_bit_of_an_integer_counts) {
+  for (const DType dtype : {DType::uint8, DType::int32, DType::int64}) {
+    Column mask({"loss_mask", dtype, FieldKind::token, {}}, 1);
+    *(mask.row(1) - 1) = std::byte{0x80};
+    EXPECT_EQ(count_set(mask, {0, 1}), 1) << name_of(dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MasksOfEveryWidth,
                          testing::Values(Mask{DType::uint8, {}}, Mask{DType::float16, {}},
                                          Mask{DType::float32, {}}, Mask{DType::int64, {}},
                                          Mask{DType::uint8, {3}}, Mask{DType::int64, {2}}));

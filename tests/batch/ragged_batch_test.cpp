@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <vector>
+
 namespace evenkeel {
 namespace {
 
@@ -43,6 +46,57 @@ TEST(RaggedBatch, a_negative_length_is_an_error_that_names_the_sample) {
     EXPECT_THAT(error.what(), HasSubstr("sample 7"));
     EXPECT_THAT(error.what(), HasSubstr("-2"));
   }
+}
+
+constexpr std::int64_t half = std::int64_t{1} << 62;
+
+TEST(RaggedBatch, lengths_that_add_up_past_64_bits_are_an_error_that_names_the_sample) {
+  for (const std::vector<SampleShape>& shapes :
+       {std::vector{shape(0, 1, 1), shape(7, half, half)}, std::vector{shape(0, half, 0), shape(7, half, 0)},
+        std::vector{shape(0, 0, half - 1), shape(1, half, 0), shape(7, 0, 1)},
+        std::vector{shape(7, std::numeric_limits<std::int64_t>::max(), 1)}}) {
+    try {
+      (void)RaggedBatch(shapes);
+      FAIL() << "so many tokens must throw";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("sample 7"));
+      EXPECT_THAT(error.what(), HasSubstr("2^63"));
+    }
+  }
+  EXPECT_EQ(RaggedBatch({shape(0, half, half - 1)}).num_tokens(), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST(FieldSpec, rows_that_no_memory_holds_are_an_error_that_names_the_field) {
+  const auto spec = [](DType dtype, std::vector<std::int64_t> trailing) {
+    return FieldSpec{"hidden", dtype, FieldKind::token, std::move(trailing)};
+  };
+  for (const FieldSpec& wrong :
+       {spec(DType::uint8, {half, 2}), spec(DType::uint8, {half, half, half}), spec(DType::int64, {half / 4}),
+        spec(DType::float16, {-1}), spec(DType::float16, {-1, -1}), spec(DType::float16, {0, -1})}) {
+    try {
+      (void)wrong.row_bytes();
+      FAIL() << "such a row must throw";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("field 'hidden'"));
+    }
+    EXPECT_THROW((void)Column(wrong, 0), InputError);
+    EXPECT_THROW((void)Column::unwritten(wrong, 0), InputError);
+    EXPECT_THROW((void)RaggedBatch().add_field(wrong), InputError);
+  }
+  EXPECT_EQ(spec(DType::uint8, {half}).row_bytes(), static_cast<std::size_t>(half));
+  EXPECT_EQ(spec(DType::int64, {half, half, 0}).row_elements(), 0);
+}
+
+TEST(Column, of_a_size_that_no_memory_holds_is_an_error) {
+  const FieldSpec row_of_many{"hidden", DType::uint8, FieldKind::token, {half}};
+  EXPECT_THROW((void)Column(row_of_many, 2), InputError);
+  EXPECT_THROW((void)Column::unwritten(row_of_many, 4), InputError);
+  EXPECT_THROW((void)Column::borrowing(row_of_many, 2, nullptr), InputError);
+  Column column({"x", DType::float64, FieldKind::sample, {}}, 3);
+  EXPECT_THROW(column.resize(-1), InputError);
+  EXPECT_THROW(column.resize(half), InputError);
+  EXPECT_EQ(column.rows(), 3);
+  EXPECT_EQ(column.bytes().size(), 24U);
 }
 
 TEST(RaggedBatch, every_kind_and_trailing_shape_gets_its_rows) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
@@ -170,6 +172,30 @@ RC_GTEST_PROP(PadRight, is_undone_by_a_mask_of_the_lengths, ()) {
 }
 
 // Column j of the result belongs to response token j, whose log-prob stands one row before it.
+constexpr std::int64_t quarter = std::int64_t{1} << 61;
+
+TEST(PadRight, refuses_lengths_and_sizes_past_64_bits) {
+  using Lengths = std::vector<std::int64_t>;
+  using Kept = std::vector<RowRange>;
+  std::vector<std::byte> one(8);
+  // The bytes of their rows, counted modulo 2^64, are as many as the empty buffers have.
+  EXPECT_THROW(pad_right(Lengths{quarter}, Kept{{0, 1}}, 1, 8, {}, {}, one), InputError);
+  EXPECT_THROW(pad_right(Lengths{0}, {}, quarter, 8, {}, {}, {}), InputError);
+  EXPECT_THROW(pad_right(Lengths{0, 0, 0, 0}, {}, quarter, 2, {}, {}, {}), InputError);
+  EXPECT_THROW(pad_right(Lengths{1}, {}, -1, 8, one, {}, {}), InputError);
+  const Lengths many(8, quarter);
+  EXPECT_THROW(pad_right(many, Kept(8), 0, 8, {}, {}, {}), InputError);
+  const std::int64_t longest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(pad_right(Lengths{longest}, Kept{{-1, longest}}, longest, 8, {}, {}, {}), InputError);
+}
+
+TEST(RemovePadding, refuses_rows_whose_bytes_do_not_fit_into_64_bits) {
+  const std::vector<std::uint8_t> entries{1, 1};
+  const std::size_t half_of_all = std::size_t{1} << 63;
+  EXPECT_THROW(remove_padding({1, 2, entries}, half_of_all, {}, {}), InputError);
+  EXPECT_THROW(restore_padding({1, 2, entries}, half_of_all, {}, {}, {}), InputError);
+}
+
 TEST(ResponsePredictionRows, start_one_row_before_the_response_and_are_as_many) {
   EXPECT_THAT(response_prediction_rows(Lengths{10, 10}, Lengths{7, 10}),
               ElementsAre(RowRange{6, 9}, RowRange{9, 9}));

@@ -60,6 +60,17 @@ TEST(TokenPlaces, refuse_what_does_not_fit) {
   EXPECT_THROW(TokenPlaces(PaddedMask{1, 3, Entries{0, 1, 2}}), InputError);
 }
 
+TEST(TokenPlaces, refuse_shapes_and_sizes_past_64_bits) {
+  constexpr std::int64_t half = std::int64_t{1} << 62;
+  EXPECT_THROW(TokenPlaces({2, half}, Runs{}), InputError);
+  EXPECT_THROW(TokenPlaces(Lengths{half, half}, half, PaddingSide::right), InputError);
+  EXPECT_THROW(TokenPlaces({1, half}, Runs{{0, 0, half}, {0, 0, half}}), InputError);
+  const TokenPlaces places({1, half}, Runs{{0, 0, half}});
+  EXPECT_THROW((void)places.select(Ranges{{0, half}, {0, half}}), InputError);
+  EXPECT_THROW(move_tokens(places, places, {4}, {}, {}), InputError);
+  EXPECT_THROW(fill_padding(places, {2, 2}, {}, {}), InputError);
+}
+
 TEST(TokenPlaces, select_names_tokens_in_any_order_and_any_number_of_times) {
   const TokenPlaces places(PaddedMask{2, 3, Entries{0, 1, 1, 1, 0, 1}});
   const TokenPlaces selected = places.select(Ranges{{3, 4}, {1, 3}, {1, 2}, {2, 2}});

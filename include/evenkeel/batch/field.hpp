@@ -30,10 +30,11 @@ struct FieldSpec {
   FieldKind kind = FieldKind::token;
   std::vector<std::int64_t> trailing;
 
-  /// Elements of one row; 0 when a trailing dimension is 0.
-  [[nodiscard]] std::int64_t row_elements() const noexcept;
-  /// Bytes of one row.
-  [[nodiscard]] std::size_t row_bytes() const noexcept;
+  /// Elements of one row; 0 when a trailing dimension is 0. Throws InputError when a dimension is negative or
+  /// a row has 2^63 bytes or more.
+  [[nodiscard]] std::int64_t row_elements() const;
+  /// Bytes of one row. Throws likewise.
+  [[nodiscard]] std::size_t row_bytes() const;
 
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
 };
@@ -41,6 +42,9 @@ struct FieldSpec {
 /// One field's rows, contiguous, row after row. Owns its bytes, which lie in column_memory(), or borrows
 /// bytes that are only to be read: writing access takes a copy of them first. So read through const access
 /// (`std::as_const`) where a copy is not wanted.
+///
+/// What makes or resizes a column throws InputError for a shape that row_elements() refuses, a negative
+/// number of rows, or 2^63 bytes and more.
 class Column {
  public:
   Column() = default;
@@ -55,6 +59,8 @@ class Column {
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+  /// Bytes of one row.
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] std::span<std::byte> bytes() {
     own();
     return own_;
@@ -92,6 +98,7 @@ class Column {
     return static_cast<std::size_t>(row) * row_bytes_;
   }
   void require_dtype(DType dtype) const;
+  [[nodiscard]] std::size_t checked_bytes(std::int64_t rows) const;
   [[nodiscard]] const std::byte* data() const noexcept { return borrowed_ ? borrowed_.get() : own_.data(); }
   void own() {
     if (borrowed_) copy_borrowed();

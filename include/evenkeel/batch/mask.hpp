@@ -8,7 +8,8 @@
 
 namespace evenkeel {
 
-/// Masks of every dtype are read alike: a row is set when any of its bytes is not 0.
+/// Masks of every dtype are read alike: a row is set when it is not 0. (A real 0 may have either sign. A row
+/// of several elements is set when any of its bytes is not 0.)
 
 /// How many of a mask's rows in `rows` are set. Precondition: they lie within the column. O(rows).
 [[nodiscard]] std::int64_t count_set(const Column& mask, RowRange rows) noexcept;

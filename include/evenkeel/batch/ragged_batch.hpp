@@ -42,7 +42,7 @@ struct SampleShape {
 class RaggedBatch {
  public:
   RaggedBatch() : RaggedBatch(std::vector<SampleShape>{}) {}
-  /// A batch without fields. Throws InputError on a negative length. O(b).
+  /// A batch without fields. Throws InputError on a negative length, or 2^63 tokens and more. O(b).
   explicit RaggedBatch(std::vector<SampleShape> samples);
 
   /// b
