@@ -48,19 +48,27 @@ std::vector<LengthEntry> entries_of(std::span<const SampleLengths> samples, Worl
   return entries;
 }
 
-// Loss tokens are the marked rows of each sample from `first_row` on, where the batch brings a mask.
-template <typename FirstRow>
-std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, FirstRow first_row) {
+// The rows of a sample in a loss mask that can carry loss, among all rows of the mask. A response token that
+// starts its sample is predicted nowhere; shared prefixes predict response tokens alone.
+RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind, bool shared) {
+  const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+  RowRange rows = batch.rows_of(kind, i);
+  const bool of_responses = kind == FieldKind::response_token;
+  if (of_responses && sample.prompt == 0 && !rows.empty()) ++rows.begin;
+  if (of_responses || !shared || rows.empty()) return rows;
+  return {rows.begin + std::clamp<std::int64_t>(sample.prompt - 1, 0, rows.size() - 1), rows.end - 1};
+}
+
+// Loss tokens are the marked rows of each sample, where the batch brings a mask.
+std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, bool shared) {
   std::vector<SampleLengths> lengths;
   lengths.reserve(batch.samples().size());
   for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
   const Column* mask = batch.find(loss_mask_field);
-  if (mask == nullptr || mask->spec().kind != FieldKind::token) return lengths;
+  if (mask == nullptr || mask->spec().kind == FieldKind::sample) return lengths;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const RowRange rows = batch.rows_of(FieldKind::token, i);
-    SampleLengths& sample = lengths[static_cast<std::size_t>(i)];
-    sample.loss_tokens =
-        count_set(*mask, {std::min(rows.begin + first_row(sample.shape), rows.end), rows.end});
+    lengths[static_cast<std::size_t>(i)].loss_tokens =
+        count_set(*mask, rows_with_loss(batch, i, mask->spec().kind, shared));
   }
   return lengths;
 }
@@ -97,12 +105,11 @@ void fetch(std::span<const std::int64_t> tokens) noexcept {
 }  // namespace
 
 std::vector<SampleLengths> lengths_of(const RaggedBatch& batch) {
-  return counted_lengths(batch, [](const SampleShape&) { return std::int64_t{0}; });
+  return counted_lengths(batch, false);
 }
 
 std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
-  std::vector<SampleLengths> lengths = counted_lengths(
-      batch, [](const SampleShape& sample) { return std::max<std::int64_t>(0, sample.prompt - 1); });
+  std::vector<SampleLengths> lengths = counted_lengths(batch, true);
   if (batch.size() == 0) return lengths;
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto prompt_of = [&](std::int64_t i) {

@@ -21,7 +21,8 @@ struct SampleLengths {
 };
 
 /// The samples of a batch as their owner tells them; loss tokens are counted where the batch brings a loss
-/// mask (a row counts when any of its bytes is not 0). Local.
+/// mask of one value a token or a response token (see count_set): a response token that starts its sample is
+/// predicted nowhere, and is none. Local.
 [[nodiscard]] std::vector<SampleLengths> lengths_of(const RaggedBatch& batch);
 /// The same for samples that share prefixes: prompts are hashed, and only response tokens can carry loss.
 [[nodiscard]] std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch);
