@@ -75,7 +75,8 @@ class Consumer {
   }
 
   void complete(const DerivedFieldOptions& options) {
-    for (std::size_t m = 0; m < packed_.size(); ++m) complete_fields(packed_[m], halos_[m], options);
+    for (std::size_t m = 0; m < packed_.size(); ++m)
+      complete_fields(packed_[m], step_.fields, halos_[m], options);
   }
 
  private:
@@ -222,9 +223,15 @@ bool stands_at(const StepTransfer& step, std::span<const MovedField> fields, con
 class SampleExchange {
  public:
   /// Collective, and throws only what all ranks throw.
-  SampleExchange(const Mesh& mesh, const StepTransfer& step, const ExchangeOptions& options,
-                 std::vector<PackedMicroBatch>& packed, const GuardedWork& before)
-      : mesh_(mesh), step_(step), packed_(packed), frame_{step.table, step.dealt, step.cp}, work_(before) {
+  SampleExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldOptions& derived,
+                 const ExchangeOptions& options, std::vector<PackedMicroBatch>& packed,
+                 const GuardedWork& before)
+      : mesh_(mesh),
+        step_(step),
+        derived_(derived),
+        packed_(packed),
+        frame_{step.table, step.dealt, step.cp},
+        work_(before) {
     const boost::mpi::communicator& twins = mesh.model_parallel_on_node();
     work_.in_any_case([&] { in_common_ = memory_in_common(twins, options); });
     work_([&] { prepare(); });
@@ -240,7 +247,7 @@ class SampleExchange {
   }
 
   /// Collective. What goes wrong is thrown by end().
-  ExchangeVolume run(const DerivedFieldOptions& derived) {
+  ExchangeVolume run() {
     const MessageTraffic traffic = to_all_->run();
     work_.add(to_all_->error());
     if (to_twins_) {
@@ -248,7 +255,7 @@ class SampleExchange {
       work_.add(to_twins_->error());
     }
     work_([&] {
-      if (consumer_) consumer_->complete(derived);
+      if (consumer_) consumer_->complete(derived_);
     });
     if (in_common_ != nullptr) {
       const auto wanted = [this](const FieldSpec& column) { return stands_at(step_, fields_, column); };
@@ -279,8 +286,10 @@ class SampleExchange {
     const bool borrows = in_common_ != nullptr && !twins_->receives;
     const Parcels parcels(mesh_, step_);
     packed_.clear();
-    for (const MicroBatchPlan& plan : step_.micro_batches)
-      packed_.push_back(borrows ? lay_out_rows(mesh_, step_, plan) : lay_out_micro_batch(mesh_, step_, plan));
+    for (const MicroBatchPlan& plan : step_.micro_batches) {
+      packed_.push_back(borrows ? lay_out_rows(mesh_, step_, plan)
+                                : lay_out_micro_batch(mesh_, step_, plan, derived_));
+    }
     if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
     sends_ = outgoing(mesh_, step_, frame_, recipients, parcels);
     receives_.resize(sends_.size());
@@ -295,6 +304,7 @@ class SampleExchange {
 
   const Mesh& mesh_;
   const StepTransfer& step_;
+  DerivedFieldOptions derived_;
   std::vector<PackedMicroBatch>& packed_;
   TransferFrame frame_;
   GuardedWork work_;
@@ -327,8 +337,8 @@ ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                 std::vector<PackedMicroBatch>& packed, const GuardedWork& before,
                                 const std::function<void()>& finish) {
   end_returned_loans();
-  SampleExchange exchange(mesh, step, options, packed, before);
-  const ExchangeVolume volume = exchange.run(derived);
+  SampleExchange exchange(mesh, step, derived, options, packed, before);
+  const ExchangeVolume volume = exchange.run();
   exchange.end(finish);
   return volume;
 }

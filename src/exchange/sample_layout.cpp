@@ -1,6 +1,8 @@
 #include "exchange/sample_layout.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "evenkeel/pack/pack_rows.hpp"
@@ -23,16 +25,22 @@ PrefixTree forest_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
   return {nodes, std::move(ends)};
 }
 
-/// A column of a field that samples bring, zero where they bring nothing: everything else is overwritten.
-Column column_for(const MovedField& field, const PackedMicroBatch& m) {
+/// A column of a field that samples bring, empty where they bring nothing: everything else is overwritten.
+Column column_for(const MovedField& field, const PackedMicroBatch& m, const DerivedFieldOptions& derived) {
   const FieldSpec& spec = field.spec;
   const std::int64_t rows = m.rows_of(spec.kind);
+  const bool is_labels = spec.name == labels_field;
   const bool every_row_comes = spec.kind == field.moved_as;
-  if (!every_row_comes || m.has_filler()) return {spec, rows};
+  if (!every_row_comes || m.has_filler()) {
+    Column column(spec, rows);
+    if (is_labels) std::ranges::fill(column.values<std::int64_t>(), derived.label_pad);
+    return column;
+  }
   Column column = Column::unwritten(spec, rows);
   if (spec.kind == FieldKind::token) {
-    const std::vector<std::byte> zero(spec.row_bytes());
-    fill_pad_rows(m.layout, m.cp_rank, zero, column.bytes());
+    std::vector<std::byte> pad_row(column.row_bytes());
+    if (is_labels) std::ranges::copy(std::as_bytes(std::span(&derived.label_pad, 1)), pad_row.begin());
+    fill_pad_rows(m.layout, m.cp_rank, pad_row, column.bytes());
   }
   return column;
 }
@@ -53,10 +61,11 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
   return lay_out_shared(std::move(samples), forest_of(step.dealt, plan), sequences, rank);
 }
 
-PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
+PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
+                                     const DerivedFieldOptions& derived) {
   PackedMicroBatch m = lay_out_rows(mesh, step, plan);
   for (const MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
-    m.fields.push_back(column_for(field, m));
+    m.fields.push_back(column_for(field, m, derived));
   }
   return m;
 }

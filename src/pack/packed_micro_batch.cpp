@@ -187,18 +187,22 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
   return micro_batch;
 }
 
-void complete_fields(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo,
-                     const DerivedFieldOptions& options) {
-  if (micro_batch.find(position_ids_field) == nullptr) add_position_ids(micro_batch);
+void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
+                     std::span<const std::int64_t> halo, const DerivedFieldOptions& options) {
+  const auto is_missing = [&](std::string_view name) {
+    return micro_batch.find(name) == nullptr &&
+           std::ranges::find(brought, name, &FieldSpec::name) == brought.end();
+  };
+  if (is_missing(position_ids_field)) add_position_ids(micro_batch);
   if (micro_batch.find(input_ids_field) == nullptr) return;
   fill_pad_tokens(micro_batch, options.pad_token);
   if (micro_batch.shared) {
-    if (micro_batch.find(labels_field) == nullptr) add_prediction_labels(micro_batch, halo);
-    if (micro_batch.find(loss_mask_field) == nullptr) add_prediction_mask(micro_batch);
+    if (is_missing(labels_field)) add_prediction_labels(micro_batch, halo);
+    if (is_missing(loss_mask_field)) add_prediction_mask(micro_batch);
     return;
   }
-  if (micro_batch.find(labels_field) == nullptr) add_labels(micro_batch, halo, options.label_pad);
-  if (micro_batch.find(loss_mask_field) == nullptr) add_loss_mask(micro_batch);
+  if (is_missing(labels_field)) add_labels(micro_batch, halo, options.label_pad);
+  if (is_missing(loss_mask_field)) add_loss_mask(micro_batch);
 }
 
 }  // namespace evenkeel

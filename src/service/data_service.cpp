@@ -7,7 +7,9 @@
 #include <cassert>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <random>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -191,13 +193,14 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
 // Moves the columns of these fields from `columns` to `micro_batches`, in the place of those of their names.
 void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedMicroBatch> columns,
                     std::span<const FieldSpec> fields) {
+  const auto is_added = [&](const Column& column) {
+    return std::ranges::find(fields, column.spec().name, &FieldSpec::name) != fields.end();
+  };
   for (std::size_t m = 0; m < columns.size(); ++m) {
-    for (Column& column : columns[m].fields) {
-      const std::string& name = column.spec().name;
-      if (std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) continue;  // derived
-      std::erase_if(micro_batches[m].fields, [&](const Column& c) { return c.spec().name == name; });
-      micro_batches[m].fields.push_back(std::move(column));
-    }
+    // Also on pipeline stages that are not sent them: what they have of these names is derived.
+    std::erase_if(micro_batches[m].fields, is_added);
+    std::ranges::move(columns[m].fields | std::views::filter(is_added),
+                      std::back_inserter(micro_batches[m].fields));
   }
 }
 
@@ -468,7 +471,8 @@ void DataService::pass_on(Step& before, Making& making) const {
   GuardedWork& work = making.work;
   std::array<int, 2> mine{0, 0};  // whether sequences stay on their ranks, and in their micro-batches
   work([&] {
-    const bool alike = cut_alike(before, step, plan_settings(before.profile), making.settings);
+    const bool alike = cut_alike(before, step, plan_settings(before.profile), making.settings) &&
+                       derived_options(before.profile) == making.derived;
     mine = {alike ? 1 : 0, alike && step.plan == before.plan ? 1 : 0};
     if (alike && before.micro_batches.size() != before.plan.micro_batches.size()) {
       throw InputError(name_of(before),
@@ -501,9 +505,14 @@ void DataService::put_together_anew(const Step& before, Making& making) const {
   Step& step = making.step;
   const StepTransfer transfer = transfer_of(step, making.settings, step.fields, making.nothing);
   for (const MicroBatchPlan& plan : step.plan.micro_batches) {
-    PackedMicroBatch& m = step.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan));
-    // Only filler has nothing to copy its rows from.
-    if (plan.tokens == 0) complete_fields(m, no_halo(m), making.derived);
+    PackedMicroBatch& m =
+        step.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan, making.derived));
+    // Only filler has nothing to copy its rows from. It gets no fields that others have not: an earlier pass
+    // may have added them, for the last pipeline stage alone.
+    if (plan.tokens > 0) continue;
+    complete_fields(m, step.fields, no_halo(m), making.derived);
+    const PackedMicroBatch& like = before.micro_batches.front();
+    std::erase_if(m.fields, [&](const Column& c) { return like.find(c.spec().name) == nullptr; });
   }
   regroup(before.micro_batches, before.plan.micro_batches, step.micro_batches, step.plan.micro_batches);
 }

@@ -75,7 +75,8 @@ StepResults hash_tokens(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const PackedMicroBatch& micro_batch = step.micro_batches[m];
-    if (micro_batch.find(input_ids_field) == nullptr) continue;
+    // Pipeline stages without labels have no results to report.
+    if (micro_batch.find(input_ids_field) == nullptr || micro_batch.find(labels_field) == nullptr) continue;
     // A row that several samples share belongs to none of them.
     if (!micro_batch.shared)
       results.put<std::int64_t>(m, "token_hash", FieldKind::token, token_hashes(micro_batch));

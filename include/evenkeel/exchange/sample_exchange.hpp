@@ -43,10 +43,11 @@ struct StepTransfer {
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
-/// its pipeline stage is sent: zero in the rows that no sample brings, the others are left to be written.
-/// Local.
+/// its pipeline stage is sent: zero in the rows that no sample brings, labels `label_pad`; the others are
+/// left to be written. Local.
 [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
-                                                   const MicroBatchPlan& plan);
+                                                   const MicroBatchPlan& plan,
+                                                   const DerivedFieldOptions& derived);
 
 /// Collective over mesh.world(): every owner sends each place (dp, cp) only the rows that it holds, out of
 /// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need

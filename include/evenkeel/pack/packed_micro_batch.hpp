@@ -86,13 +86,16 @@ struct SequenceLayout {
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
 /// Sets what no source supplies: pad rows of the tokens, position ids always; labels and loss mask where the
-/// tokens are. Fields that are there already stay as they are. `halo` has the token after each run and, with
-/// shared prefixes, at the start of each segment (see derive_labels of either kind).
+/// tokens are. Fields that are there already stay as they are, and none of those that samples `brought` is
+/// derived, also where it was not sent. `halo` has the token after each run and, with shared prefixes, at the
+/// start of each segment (see derive_labels of either kind).
 struct DerivedFieldOptions {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
+
+  friend constexpr bool operator==(const DerivedFieldOptions&, const DerivedFieldOptions&) = default;
 };
-void complete_fields(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo,
-                     const DerivedFieldOptions& options);
+void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
+                     std::span<const std::int64_t> halo, const DerivedFieldOptions& options);
 
 }  // namespace evenkeel
