@@ -382,6 +382,7 @@ RaggedBatch DataService::collect(const Step& step, const StepResults& results) c
   work([&] { require_made(step); });
   work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   work([&] { call = key_of("collects", step, {}); });
+  if (reports_results(mesh_)) work.add(results.error());
   const ResultTransfer transfer{step.table, step.dealt, step.plan.micro_batches,
                                 work.failed() ? 1 : settings.alignment(), settings.cp};
   return return_results(mesh_, transfer, results.micro_batches(), exchange_options(), std::move(call),

@@ -3,6 +3,8 @@
 
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
+#include <functional>
+#include <string>
 
 #include "evenkeel/pack/padded_output.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -150,6 +152,56 @@ TEST(CollectResults, wrong_rows_are_everybodys_error) {
     results.put(m, "log_probs", FieldKind::token, std::span<const float>(one));
   }
   EXPECT_THROW((void)service.collect(step, results), InputError);
+}
+
+/// What collecting says when rank `bad` puts `wrong` beside a right result.
+std::string refusal_of(const boost::mpi::communicator& world, int bad,
+                       const std::function<void(StepResults&, const Step&)>& wrong) {
+  DataService service(world, Config{});
+  const RaggedBatch mine = share_of(world);
+  const Step step = service.step(mine);
+  const auto right = [&] {
+    StepResults results(step.micro_batches.size());
+    for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
+      results.put(m, "log_probs", FieldKind::token, step.micro_batches[m].find("loss_mask")->values<float>());
+    return results;
+  };
+  StepResults results = right();
+  if (world.rank() == bad) wrong(results, step);
+  std::string message = "nothing was thrown";
+  try {
+    (void)service.collect(step, results);
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.report().rank, bad);
+    message = error.what();
+  }
+  EXPECT_EQ(service.collect(step, right()).at("log_probs").rows(), mine.num_tokens());
+  return message;
+}
+
+TEST(CollectResults, what_cannot_be_put_on_one_rank_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  for (const int bad : {0, world.size() / 2, world.size() - 1}) {
+    EXPECT_THAT(refusal_of(world, bad,
+                           [](StepResults& results, const Step& step) {
+                             const Column& mask = *step.micro_batches[0].find("loss_mask");
+                             std::vector<std::byte> bytes(mask.bytes().begin(), mask.bytes().end());
+                             bytes.push_back(std::byte{0});
+                             results.put(0, {"values", DType::float32, FieldKind::token, {}}, bytes);
+                           }),
+                HasSubstr("no whole rows of 4 bytes"));
+    const std::vector<std::byte> eight(8);
+    const auto putting = [&](std::size_t m, const FieldSpec& spec) {
+      return refusal_of(world, bad,
+                        [&, m](StepResults& results, const Step&) { results.put(m, spec, eight); });
+    };
+    EXPECT_THAT(putting(0, {"none", DType::float32, FieldKind::token, {0}}), HasSubstr("no whole rows of 0"));
+    EXPECT_THAT(putting(0, {"log_probs", DType::float32, FieldKind::token, {}}), HasSubstr("put twice"));
+    EXPECT_THAT(putting(7777, {"late", DType::float32, FieldKind::token, {}}), HasSubstr("micro-batch 7777"));
+    EXPECT_THAT(putting(0, {"wide", DType::float32, FieldKind::token, {std::int64_t{1} << 62}}),
+                HasSubstr("2^63 bytes"));
+    EXPECT_THAT(putting(0, {"thin", DType::float32, FieldKind::token, {-2}}), HasSubstr("negative"));
+  }
 }
 
 TEST(CollectResults, a_step_without_results_gives_the_samples_back_without_fields) {

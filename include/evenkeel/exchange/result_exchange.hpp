@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/exchange/message_exchange.hpp"

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/exchange/result_exchange.hpp"
 
 namespace evenkeel {
@@ -15,10 +17,10 @@ class StepResults {
  public:
   explicit StepResults(std::size_t num_micro_batches) : micro_batches_(num_micro_batches) {}
 
-  /// Adds a result of micro-batch m: one row of `row_shape` elements a local packed row (kinds token and
-  /// response_token) or a sequence (kind sample). Local, and never throws for what is in `values`: a wrong
-  /// number of rows is found when the results are collected, on all ranks together. Precondition: m < the
-  /// number of micro-batches.
+  /// Adds a result of micro-batch m: one row of `spec.trailing` elements a local packed row (kinds token and
+  /// response_token) or a sequence (kind sample). Local, and never throws: what is wrong with it (bytes that
+  /// are no whole rows, a wrong number of them, a name that was put before, a micro-batch that is not there)
+  /// is found when the results are collected, on all ranks together.
   void put(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
 
   /// The same from typed values, without trailing dimensions.
@@ -28,8 +30,13 @@ class StepResults {
   }
 
   [[nodiscard]] std::span<const MicroBatchResults> micro_batches() const noexcept { return micro_batches_; }
+  /// What was wrong with the first result that could not be put.
+  [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
+  void add(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
+
+  std::optional<ErrorReport> error_;
   std::vector<MicroBatchResults> micro_batches_;
 };
 
