@@ -10,8 +10,7 @@ namespace evenkeel {
 namespace {
 
 bool tells_of_next_token(const FieldSpec& field) {
-  return field.kind == FieldKind::token &&
-         (field.name == labels_field || field.name == loss_mask_field || field.name == loss_weights_field);
+  return field.kind == FieldKind::token && (field.name == labels_field || field.name == loss_mask_field);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct MovedField {
 };
 
 /// The fields that a pipeline stage is sent, in the order in which they travel. With shared prefixes, what a
-/// row says of the token after it (labels, loss mask, loss weights) moves with response tokens where samples
+/// row says of the token after it (labels, loss mask) moves with response tokens where samples
 /// bring it.
 [[nodiscard]] std::vector<MovedField> moved_fields(std::span<const FieldSpec> fields, PipelineStage stage,
                                                    bool shared);

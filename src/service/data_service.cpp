@@ -24,6 +24,7 @@
 #include "evenkeel/service/config_file.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/regroup.hpp"
+#include "service/sample_checks.hpp"
 #include "service/stopwatch.hpp"
 #include "service/time_reports.hpp"
 
@@ -96,25 +97,6 @@ const RaggedBatch& kept_samples(const Step& step) {
   throw InputError("step " + std::to_string(step.index), "has no samples to be dealt anew",
                    "Take it from a service of the same configuration: a step has its samples where there are "
                    "profiles");
-}
-
-void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owned, const RaggedBatch& added) {
-  if (added.fields().empty()) return;
-  for (const std::string_view name : {input_ids_field, loss_mask_field}) {
-    if (added.find(name) == nullptr) continue;
-    throw InputError("field '" + std::string(name) + "'", "cannot be added to a step that is planned with it",
-                     "Bring it with the samples");
-  }
-  if (added.size() != owned) {
-    throw InputError("added fields", "are of " + std::to_string(added.size()) +
-                                         " samples; this rank brought " + std::to_string(owned));
-  }
-  for (const LengthEntry& entry : table.entries()) {
-    if (entry.owner != rank || added.samples()[static_cast<std::size_t>(entry.owner_index)] == entry.shape)
-      continue;
-    throw InputError("added fields", "are not in the order in which the samples were brought: sample " +
-                                         std::to_string(entry.shape.id.value()) + " is elsewhere");
-  }
 }
 
 // The largest of all ranks, entry by entry, of lists that are equally long on ranks whose work has not
@@ -280,7 +262,7 @@ Step DataService::step(const Reader& read, std::string_view profile) {
   GuardedWork work;
   work([&] {
     mine = read();
-    require_valid_samples(*mine);
+    prepare_samples(*mine, config_.prefix != PrefixSharing::none);
   });
   return run_step(std::move(mine), work, profile, stopwatch.lap());
 }
@@ -288,7 +270,7 @@ Step DataService::step(const Reader& read, std::string_view profile) {
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
   Stopwatch stopwatch;
   GuardedWork work;
-  work([&] { require_valid_samples(mine); });
+  work([&] { prepare_samples(mine, config_.prefix != PrefixSharing::none); });
   return run_step(std::move(mine), work, profile, stopwatch.lap());
 }
 
@@ -482,6 +464,7 @@ void DataService::pass_on(Step& before, Making& making) const {
                            " micro-batches left to be passed over again",
                        "Leave them in the step");
     }
+    if (alike) require_whole(before.micro_batches, step.fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
   });
   // All ranks take the same way.
   work.agree(mesh_.world());
@@ -542,9 +525,6 @@ void DataService::add_fields(Making& making, std::span<const FieldSpec> fields,
 void DataService::weigh(Step& step, const PlanSettings& settings) const {
   step.losses = loss_weights(step.table, step.dealt, step.plan.micro_batches,
                              config_.profile(step.profile).loss, settings.dp);
-  const bool brought =
-      std::ranges::find(step.fields, loss_weights_field, &FieldSpec::name) != step.fields.end();
-  if (brought) return;
   for (std::size_t m = 0; m < step.losses.size(); ++m)
     set_token_weights(step.micro_batches[m], step.losses[m]);
 }
@@ -556,22 +536,6 @@ std::vector<SampleLengths> DataService::lengths(const RaggedBatch& mine) const {
 DerivedFieldOptions DataService::derived_options(std::string_view profile) const {
   const PackConfig pack = config_.profile(profile).pack;
   return {pack.pad_token, pack.label_pad};
-}
-
-void require_valid_samples(const RaggedBatch& batch) {
-  if (batch.size() == 0) return;
-  const Column& tokens = batch.at(input_ids_field);
-  if (tokens.spec() != FieldSpec{std::string(input_ids_field), DType::int64, FieldKind::token, {}}) {
-    throw InputError("field 'input_ids'", "must be an int64 token field without trailing dimensions");
-  }
-  const std::span<const std::int64_t> values = tokens.values<std::int64_t>();
-  const auto negative = std::ranges::find_if(values, [](std::int64_t token) { return token < 0; });
-  if (negative == values.end()) return;
-  const std::int64_t row = negative - values.begin();
-  const auto after = std::ranges::upper_bound(batch.token_offsets(), row);
-  const auto sample = static_cast<std::size_t>(after - batch.token_offsets().begin() - 1);
-  throw InputError("sample " + std::to_string(batch.samples()[sample].id.value()),
-                   "token " + std::to_string(*negative) + " is negative", "Token ids start at 0");
 }
 
 }  // namespace evenkeel

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "evenkeel/service/step_figures.hpp"
+#include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -140,6 +141,57 @@ TEST(DataService, samples_without_tokens_are_refused) {
   const boost::mpi::communicator world;
   DataService service(world, Config{});
   EXPECT_THROW((void)service.step(RaggedBatch({{SampleId{0}, 0, 1, 1}})), InputError);
+}
+
+/// What a step says when rank `bad` brings samples that `change` has spoilt.
+std::string refusal_of(const boost::mpi::communicator& world, int bad,
+                       const std::function<void(RaggedBatch&)>& change) {
+  DataService service(world, Config{});
+  RaggedBatch mine = share_of(world, 0, 12);
+  const RaggedBatch right = mine;
+  if (world.rank() == bad) change(mine);
+  const std::string message = testing_support::message_of([&] { (void)service.step(mine); });
+  EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(service.step(right)), std::plus<>()), 12);
+  return message;
+}
+
+TEST(DataService, columns_that_were_changed_behind_the_batch_are_everybodys_error) {
+  const boost::mpi::communicator world;
+  for (const int bad : first_middle_last(world)) {
+    EXPECT_THAT(refusal_of(world, bad, [](RaggedBatch& batch) { batch.find("input_ids")->resize(1); }),
+                HasSubstr("field 'input_ids': has 1 rows"));
+    EXPECT_THAT(refusal_of(world, bad,
+                           [](RaggedBatch& batch) {
+                             batch.add_field({"twin", DType::int64, FieldKind::token, {}});
+                             *batch.find("twin") = *batch.find("input_ids");
+                           }),
+                HasSubstr("field 'input_ids': is there twice"));
+  }
+}
+
+TEST(DataService, a_sample_with_the_id_of_filler_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  for (const int bad : first_middle_last(world)) {
+    EXPECT_THAT(refusal_of(world, bad,
+                           [](RaggedBatch& batch) {
+                             batch = made_up_batch({{filler_sample, 0, 2, 3}}, {});
+                           }),
+                HasSubstr("sample -1"));
+  }
+}
+
+TEST(DataService, rows_longer_than_2_gib_are_everybodys_limit_error) {
+  const boost::mpi::communicator world;
+  for (const int bad : first_middle_last(world)) {
+    EXPECT_THAT(
+        refusal_of(
+            world, bad,
+            [](RaggedBatch& batch) {
+              batch = made_up_batch({{SampleId{1}, 0, 2, 0}}, {});
+              batch.add_field({"wide", DType::uint8, FieldKind::response_token, {std::int64_t{1} << 31}});
+            }),
+        HasSubstr("at most 2147483647"));
+  }
 }
 
 TEST(DataService, a_mesh_that_does_not_fit_throws_on_every_rank) {

@@ -9,6 +9,7 @@
 
 #include "evenkeel/batch/mask.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -32,17 +33,21 @@ bool counts(const SampleShape& sample, std::int64_t t) {
   return t + 1 < sample.length() && t + 1 >= sample.prompt && (t + sample.id.value()) % 3 != 0;
 }
 
-RaggedBatch share_of(const boost::mpi::communicator& comm) {
+/// Masks are of one value a token, or of one a response token.
+RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = FieldKind::token) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id) {
     if (id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
   }
   RaggedBatch batch = made_up_batch(std::move(shapes), {});
-  Column& mask = batch.add_field({"loss_mask", DType::boolean, FieldKind::token, {}});
+  Column& mask = batch.add_field({"loss_mask", DType::boolean, of_masks, {}});
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const RowRange rows = batch.rows_of(FieldKind::token, i);
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      *mask.row(row) = std::byte{counts(batch.samples()[static_cast<std::size_t>(i)], row - rows.begin)};
+    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+    const RowRange rows = batch.rows_of(of_masks, i);
+    for (std::int64_t row = 0; row < rows.size(); ++row) {
+      // What a mask says of a first token that nothing predicts does not count.
+      const std::int64_t t = of_masks == FieldKind::token ? row : sample.prompt + row - 1;
+      *mask.row(rows.begin + row) = std::byte{t < 0 || counts(sample, t)};
     }
   }
   return batch;
@@ -172,6 +177,98 @@ TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
           }
         }
       }
+    }
+  }
+}
+
+TEST(Loss, is_the_same_whether_masks_have_one_value_a_token_or_a_response_token) {
+  const boost::mpi::communicator world;
+  for (const auto& [mode, strategy] : all_splits) {
+    Config config;
+    config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
+    config.balance.strategy = strategy;
+    config.micro_batch.mode = mode;
+    config.micro_batch.size = 3;
+    config.micro_batch.length_round = 8;
+    config.micro_batch.max_tokens = 256;
+    config.loss.norm_length = norm_length;
+    for (const LossAggregation aggregation : all_aggregations) {
+      config.loss.aggregation = aggregation;
+      DataService service(world, config);
+      const Step step = service.step(share_of(world, FieldKind::response_token));
+      EXPECT_NEAR(loss_of_pass(service, step, config.loss), whole_loss(aggregation), 1e-10);
+    }
+  }
+}
+
+// The label of the last row would be a token behind the sample.
+TEST(Loss, is_not_carried_by_the_last_row_of_a_sample_which_has_no_label) {
+  const boost::mpi::communicator world;
+  RaggedBatch mine = share_of(world);
+  for (std::int64_t i = 0; i < mine.size(); ++i) {
+    const RowRange rows = mine.rows_of(FieldKind::token, i);
+    if (!rows.empty()) *mine.find("loss_mask")->row(rows.end - 1) = std::byte{1};
+  }
+  Config config;
+  DataService service(world, config);
+  EXPECT_NEAR(loss_of_pass(service, service.step(mine), config.loss), whole_loss(LossAggregation::token_mean),
+              1e-12);
+}
+
+TEST(Loss, is_carried_by_the_last_row_of_a_sample_that_brings_a_label_for_it) {
+  const boost::mpi::communicator world;
+  RaggedBatch mine({{SampleId{world.rank()}, 0, 1, 2}});
+  for (const char* name : {"input_ids", "labels", "loss_mask"}) {
+    Column& column = mine.add_field({name, DType::int64, FieldKind::token, {}});
+    std::ranges::fill(column.values<std::int64_t>(), 1);
+  }
+  DataService service(world, Config{});
+  const Step step = service.step(mine);
+  double weights = 0;
+  std::int64_t tokens = 0;
+  for (const PackedMicroBatch& m : step.micro_batches) {
+    for (const float weight : m.find("loss_weights")->values<float>()) {
+      weights += weight;
+      tokens += weight > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(boost::mpi::all_reduce(world, tokens, std::plus<>()), 3 * world.size());
+  EXPECT_NEAR(boost::mpi::all_reduce(world, weights, std::plus<>()), 1.0, 1e-6);
+}
+
+// A first stage would derive others, and weights that belong to neither.
+TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_stage_alone) {
+  const boost::mpi::communicator world;
+  if (world.size() % 2 != 0) return;
+  for (const TensorParallelCopies copies : {TensorParallelCopies::own, TensorParallelCopies::shared}) {
+    Config config;
+    config.mesh.pp = 2;
+    config.mesh.cp = world.size() % 4 == 0 ? 2 : 1;
+    config.exchange.tp_copies = copies;
+    config.profiles["narrow"] = config.profile({});
+    config.profiles["narrow"].micro_batch.max_tokens = 100;
+    config.profiles["narrow"].micro_batch.min_count = 50;  // more than there are samples
+    RaggedBatch mine = share_of(world);
+    RaggedBatch added({mine.samples().begin(), mine.samples().end()});
+    added.add_field({"labels", DType::int64, FieldKind::token, {}});
+    DataService service(world, config);
+    Step step = service.step(mine);
+    const bool is_last = service.mesh().here().pp == 1;
+    for (const PackedMicroBatch& m : step.micro_batches) {
+      EXPECT_EQ(m.find("loss_mask") != nullptr, is_last);
+      EXPECT_EQ(m.find("loss_weights") != nullptr, is_last);
+      EXPECT_NE(m.find("labels"), nullptr);
+    }
+    EXPECT_NEAR(loss_of_pass(service, step, config.loss), whole_loss(LossAggregation::token_mean), 1e-12);
+    step = service.step(std::move(step), {}, added);
+    for (int pass = 0; pass < 2; ++pass) {
+      step = service.step(std::move(step), "narrow");
+      for (const PackedMicroBatch& m : step.micro_batches) {
+        EXPECT_EQ(m.find("labels") != nullptr, is_last);
+        EXPECT_EQ(m.find("loss_mask") != nullptr, is_last);
+        EXPECT_NE(m.find("position_ids"), nullptr);
+      }
+      (void)service.collect(step, hash_tokens(step));
     }
   }
 }

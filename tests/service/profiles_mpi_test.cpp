@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "service/equal_steps.hpp"
+#include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -50,6 +52,9 @@ std::vector<Config> configs_for(int ranks) {
     config.profiles["fixed"] = config.profile({});
     config.profiles["fixed"].micro_batch.mode = MicroBatchMode::fixed;
     config.profiles["fixed"].micro_batch.size = 3;
+    config.profiles["other_pads"] = config.profile({});
+    config.profiles["other_pads"].pack.label_pad = -1;
+    config.profiles["other_pads"].pack.pad_token = 9;
   }
   return configs;
 }
@@ -109,6 +114,7 @@ TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
 TEST(Profiles, added_fields_arrive_as_if_the_samples_had_brought_them) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> added{{"advantages", DType::float32, FieldKind::response_token, {}},
+                                     {"labels", DType::int64, FieldKind::response_token, {}},
                                      {"reward", DType::float64, FieldKind::sample, {2}}};
   for (const Config& config : configs_for(world.size())) {
     for (const char* profile : {"update", "aligned"}) {
@@ -143,6 +149,62 @@ TEST(Profiles, added_fields_of_other_samples_or_tokens_are_everybodys_error) {
     RaggedBatch too_many(std::vector<SampleShape>(100));
     too_many.add_field(reward[0]);
     EXPECT_THAT(refusal(me ? too_many : RaggedBatch(), bad), HasSubstr("100 samples"));
+  }
+}
+
+TEST(Profiles, added_fields_that_samples_could_not_bring_are_everybodys_error) {
+  const boost::mpi::communicator world;
+  DataService service(world, configs_for(world.size()).front());
+  const Step step = service.step(share_of(world), "log_prob");
+  for (const FieldSpec& spec : {FieldSpec{"loss_weights", DType::float32, FieldKind::token, {}},
+                                FieldSpec{"prediction_rows", DType::int64, FieldKind::token, {}},
+                                FieldSpec{"labels", DType::float32, FieldKind::token, {}},
+                                FieldSpec{"position_ids", DType::int64, FieldKind::response_token, {}}}) {
+    const RaggedBatch with_tokens = share_of(world, {});
+    RaggedBatch added{{with_tokens.samples().begin(), with_tokens.samples().end()}};
+    added.add_field(spec);
+    EXPECT_THAT(testing_support::message_of([&] { (void)service.step(step, "update", added); }),
+                HasSubstr("field '" + spec.name + "'"));
+  }
+  EXPECT_EQ(service.step(step, "update").volume, ExchangeVolume{});
+}
+
+/// What a pass over a step says after rank `bad` has changed its micro-batches.
+std::string pass_over_changed(const boost::mpi::communicator& world, int bad,
+                              const std::function<void(std::vector<PackedMicroBatch>&)>& change) {
+  DataService service(world, configs_for(world.size()).front());
+  Step step = service.step(share_of(world), "log_prob");
+  Step changed = step;
+  if (world.rank() == bad) change(changed.micro_batches);
+  const std::string message =
+      testing_support::message_of([&] { (void)service.step(std::move(changed), "update"); });
+  EXPECT_EQ(service.step(std::move(step), "update").volume, ExchangeVolume{});
+  return message;
+}
+
+TEST(Profiles, a_step_whose_columns_a_trainer_broke_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const FieldSpec own{"own", DType::float64, FieldKind::token, {}};
+  for (const int bad : {0, world.size() / 2, world.size() - 1}) {
+    EXPECT_THAT(pass_over_changed(world, bad,
+                                  [&](auto& m) {
+                                    for (PackedMicroBatch& each : m) each.fields.emplace_back(own, 1);
+                                  }),
+                HasSubstr("field 'own' of micro-batch 0: has 1 rows"));
+    EXPECT_THAT(pass_over_changed(
+                    world, bad,
+                    [&](auto& m) { m.back().fields.emplace_back(own, m.back().rows_of(FieldKind::token)); }),
+                HasSubstr("field 'own' of micro-batch"));
+    EXPECT_THAT(pass_over_changed(world, bad,
+                                  [&](auto& m) {
+                                    m.front().fields.emplace_back(own, m.front().rows_of(FieldKind::token));
+                                  }),
+                HasSubstr("lacks fields"));
+    EXPECT_THAT(pass_over_changed(world, bad,
+                                  [](auto& m) {
+                                    for (PackedMicroBatch& each : m) each.fields.clear();
+                                  }),
+                HasSubstr("no longer"));
   }
 }
 

@@ -5,14 +5,18 @@
 #include <boost/mpi/collectives.hpp>
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
 using testing_support::made_up_byte;
 
 constexpr std::int64_t num_samples = 60;
@@ -326,6 +330,34 @@ TEST(Sharing, passes_over_a_step_again_under_another_profile) {
     step = service.step(std::move(step), "narrow");
     const RaggedBatch back = service.collect(step, echo(step));
     EXPECT_EQ(back.at("advantages"), share_of(world).at("advantages"));
+  }
+}
+
+TEST(Sharing, refuses_a_loss_mask_that_is_set_on_labels_that_are_prompt_tokens) {
+  const boost::mpi::communicator world;
+  const auto masked = [&](bool prompts, bool last_rows) {
+    RaggedBatch batch = share_of(world);
+    const std::span<std::byte> mask =
+        batch.add_field({"loss_mask", DType::uint8, FieldKind::token, {}}).bytes();
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+      for (std::int64_t t = 0; t < sample.length(); ++t) {
+        const bool is_set = t + 1 < sample.prompt      ? prompts && sample.id.value() == 7
+                            : t + 1 == sample.length() ? last_rows
+                                                       : true;
+        mask[static_cast<std::size_t>(batch.token_offsets()[static_cast<std::size_t>(i)] + t)] =
+            std::byte{is_set};
+      }
+    }
+    return batch;
+  };
+  for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
+    DataService service(world, sharing_config(sharing, 1));
+    EXPECT_THAT(testing_support::message_of([&] { (void)service.step(masked(true, false)); }),
+                AllOf(HasSubstr("sample 7"), HasSubstr("row 0"), HasSubstr("only response tokens")));
+    const double loss = shared_loss(service, service.step(share_of(world)));
+    EXPECT_NEAR(shared_loss(service, service.step(masked(false, false))), loss, 1e-12);
+    EXPECT_NEAR(shared_loss(service, service.step(masked(false, true))), loss, 1e-12);
   }
 }
 

@@ -93,11 +93,14 @@ class DataService {
 
   /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
   /// on every rank: what a reader threw (an exception that is not Evenkeel's becomes InputError with its
-  /// text), InputError for malformed samples, fields that differ between ranks, or ranks that make another
-  /// step or call another function than others, LimitError for a sample
-  /// above the cap or memory that a rank lacks. After an error the service can be used again; only MpiError
-  /// may come from one rank alone, and ends it. With profiles, the step and its copies keep this rank's
-  /// samples as long as they live.
+  /// text), InputError for malformed samples (see require_valid_samples), fields that differ between ranks, or
+  /// ranks that make another step or call another function than others, LimitError for a sample above the cap
+  /// or memory that a rank lacks. After an error the service can be used again; only MpiError may come from
+  /// one rank alone, and ends it.
+  ///
+  /// A loss mask of one value a token is taken as 0 at the end of each sample, which has no label, unless
+  /// samples bring one label a token; with shared prefixes it is an InputError where it is set on labels that
+  /// are prompt tokens. With profiles, the step and its copies keep this rank's samples as long as they live.
   [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
@@ -110,8 +113,10 @@ class DataService {
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
   /// advantages): only these travel, and replace fields of the same name. Throws InputError on every rank
-  /// when they are of other samples, differ between ranks, or name input_ids or loss_mask; when ranks pass
-  /// different steps or profiles, or one that was moved from; and as the step above does.
+  /// when they are of other samples, differ between ranks, name input_ids or loss_mask, or are what
+  /// require_valid_samples refuses; when the trainer has left columns in `before` that have not the rows of
+  /// their kind, or are not in all micro-batches; when ranks pass different steps or profiles, or one that was
+  /// moved from; and as the step above does.
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added = {});
 
   /// Brings a step's results home: this rank's samples in the order in which it brought them, one field a
@@ -166,7 +171,10 @@ class DataService {
   std::int64_t next_step_ = 0;
 };
 
-/// Throws InputError unless a batch can be exchanged: int64 tokens named input_ids, none negative. Local.
+/// Throws InputError unless a batch can be handed to a step: int64 tokens named input_ids, none negative; ids
+/// from 0 on; fields of as many rows as their kind asks for; labels, loss_mask and position_ids of the forms
+/// that docs/micro-batches.md lists; and no field with a name of what is always derived, such as
+/// loss_weights. Throws LimitError for rows of more than 2^31 - 1 bytes. Local.
 void require_valid_samples(const RaggedBatch& batch);
 
 }  // namespace evenkeel

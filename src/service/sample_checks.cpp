@@ -1,0 +1,225 @@
+#include "service/sample_checks.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/mask.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "service/derived_names.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string name_of(const FieldSpec& spec) {
+  return "field '" + spec.name + "'";
+}
+
+std::string name_of(const SampleShape& sample) {
+  return "sample " + std::to_string(sample.id.value());
+}
+
+std::string description_of(const FieldSpec& spec) {
+  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind)) + " field";
+  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
+    text += (d == 0 ? " of rows of " : " x ") + std::to_string(spec.trailing[d]);
+  return text;
+}
+
+std::string list_of(std::span<const std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+/// Whether there is one value a token, or one a response token.
+bool stands_beside_labels(const FieldSpec& spec) {
+  return spec.kind != FieldKind::sample && spec.trailing.empty();
+}
+
+/// What a field must have to bring what else is derived, or nothing when it has it.
+std::optional<std::string_view> missing_form(const FieldSpec& spec) {
+  const auto unless = [](bool fits, std::string_view form) {
+    return fits ? std::nullopt : std::optional(form);
+  };
+  if (spec.name == input_ids_field)
+    return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 a token");
+  if (spec.name == labels_field) {
+    return unless(spec.dtype == DType::int64 && stands_beside_labels(spec),
+                  "one int64 a token, or one a response token");
+  }
+  if (spec.name == loss_mask_field) {
+    return unless(stands_beside_labels(spec), "one value a token, or one a response token");
+  }
+  if (spec.name == position_ids_field) {
+    const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
+    return unless(spec.kind == FieldKind::token && is_position && spec.row_elements() > 0,
+                  "one int32 or int64 a token, or several");
+  }
+  return std::nullopt;
+}
+
+void require_form(const FieldSpec& spec) {
+  const std::optional<std::string_view> missing = missing_form(spec);
+  if (!missing) return;
+  throw InputError(name_of(spec), "is a " + description_of(spec) + "; it must have " + std::string(*missing));
+}
+
+/// Rows are counted in 31 bits at most and their bytes too, so that sizes of columns fit into 64.
+constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
+
+void require_valid_field(const RaggedBatch& batch, const Column& column) {
+  const FieldSpec& spec = column.spec();
+  if (std::ranges::find(derived_names, spec.name) != derived_names.end()) {
+    throw InputError(name_of(spec), "has the name of something that Evenkeel makes itself",
+                     "Choose another name than " + list_of(derived_names));
+  }
+  require_form(spec);
+  if (column.row_bytes() > max_row_bytes) {
+    throw LimitError(name_of(spec), "is a " + description_of(spec) + ", each of " +
+                                        std::to_string(column.row_bytes()) + " bytes; a row has at most " +
+                                        std::to_string(max_row_bytes));
+  }
+  if (column.rows() != batch.rows_of(spec.kind)) {
+    throw InputError(name_of(spec), "has " + std::to_string(column.rows()) + " rows; a " +
+                                        std::string(name_of(spec.kind)) + " field of this batch needs " +
+                                        std::to_string(batch.rows_of(spec.kind)));
+  }
+}
+
+void require_valid_fields(const RaggedBatch& batch) {
+  std::set<std::string_view> names;
+  for (const Column& column : batch.fields()) {
+    require_valid_field(batch, column);
+    if (!names.insert(column.spec().name).second) throw InputError(name_of(column.spec()), "is there twice");
+  }
+}
+
+void require_valid_ids(const RaggedBatch& batch) {
+  const auto wrong = std::ranges::find_if(batch.samples(),
+                                          [](const SampleShape& sample) { return sample.id < SampleId{0}; });
+  if (wrong == batch.samples().end()) return;
+  throw InputError(name_of(*wrong), "ids are lines of the source; they cannot be negative");
+}
+
+void require_valid_tokens(const RaggedBatch& batch) {
+  const std::span<const std::int64_t> values = batch.at(input_ids_field).values<std::int64_t>();
+  const auto negative = std::ranges::find_if(values, [](std::int64_t token) { return token < 0; });
+  if (negative == values.end()) return;
+  const std::int64_t row = negative - values.begin();
+  const auto after = std::ranges::upper_bound(batch.token_offsets(), row);
+  const auto sample = static_cast<std::size_t>(after - batch.token_offsets().begin() - 1);
+  throw InputError(name_of(batch.samples()[sample]), "token " + std::to_string(*negative) + " is negative",
+                   "Token ids start at 0");
+}
+
+/// A loss mask of one value a token, or nullptr.
+Column* mask_of_tokens(RaggedBatch& batch) {
+  Column* const mask = batch.find(loss_mask_field);
+  return mask != nullptr && mask->spec().kind == FieldKind::token ? mask : nullptr;
+}
+
+void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+    const std::int64_t first = batch.rows_of(FieldKind::token, i).begin;
+    const std::int64_t end = first + std::max<std::int64_t>(sample.prompt - 1, 0);
+    if (count_set(mask, {first, end}) == 0) continue;
+    std::int64_t row = first;
+    while (count_set(mask, {row, row + 1}) == 0) ++row;
+    throw InputError(name_of(sample),
+                     "its loss_mask is set at row " + std::to_string(row - first) +
+                         ", whose label is a token of its prompt, which has " +
+                         std::to_string(sample.prompt) +
+                         "; with shared prefixes only response tokens carry loss",
+                     "Clear the mask there, or set prefix.share: false");
+  }
+}
+
+void clear_last_rows(const RaggedBatch& batch, Column& mask) {
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    if (rows.empty() || count_set(mask, {rows.end - 1, rows.end}) == 0) continue;
+    std::fill_n(mask.row(rows.end - 1), mask.row_bytes(), std::byte{0});
+  }
+}
+
+}  // namespace
+
+void require_valid_samples(const RaggedBatch& batch) {
+  if (batch.size() == 0) return;
+  (void)batch.at(input_ids_field);
+  require_valid_fields(batch);
+  require_valid_ids(batch);
+  require_valid_tokens(batch);
+}
+
+void prepare_samples(RaggedBatch& batch, bool shared) {
+  require_valid_samples(batch);
+  Column* const mask = mask_of_tokens(batch);
+  if (mask == nullptr) return;
+  if (shared) require_loss_of_responses(batch, *mask);
+  const Column* const labels = std::as_const(batch).find(labels_field);
+  const bool has_last_labels = labels != nullptr && labels->spec().kind == FieldKind::token;
+  if (shared || !has_last_labels) clear_last_rows(batch, *mask);
+}
+
+void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owned, const RaggedBatch& added) {
+  if (added.fields().empty()) return;
+  for (const std::string_view name : {input_ids_field, loss_mask_field}) {
+    if (added.find(name) == nullptr) continue;
+    throw InputError("field '" + std::string(name) + "'", "cannot be added to a step that is planned with it",
+                     "Bring it with the samples");
+  }
+  require_valid_fields(added);
+  if (added.size() != owned) {
+    throw InputError("added fields", "are of " + std::to_string(added.size()) +
+                                         " samples; this rank brought " + std::to_string(owned));
+  }
+  for (const LengthEntry& entry : table.entries()) {
+    if (entry.owner != rank || added.samples()[static_cast<std::size_t>(entry.owner_index)] == entry.shape)
+      continue;
+    throw InputError("added fields", "are not in the order in which the samples were brought: sample " +
+                                         std::to_string(entry.shape.id.value()) + " is elsewhere");
+  }
+}
+
+void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const FieldSpec> brought,
+                   PipelineStage stage) {
+  for (const std::size_t f : fields_for_stage(brought, stage)) {
+    const Column* const column =
+        micro_batches.empty() ? nullptr : micro_batches.front().find(brought[f].name);
+    if (column != nullptr) continue;
+    throw InputError(name_of(brought[f]), "is no longer in the step's micro-batches",
+                     "Leave fields that samples bring in the step until its last pass");
+  }
+  for (std::size_t m = 0; m < micro_batches.size(); ++m) {
+    const PackedMicroBatch& micro_batch = micro_batches[m];
+    const std::string of_micro_batch = " of micro-batch " + std::to_string(m);
+    std::set<std::string_view> names;
+    for (const Column& column : micro_batch.fields) {
+      const FieldSpec& spec = column.spec();
+      const Column* const first = micro_batches.front().find(spec.name);
+      if (first == nullptr || first->spec() != spec || !names.insert(spec.name).second) {
+        throw InputError(name_of(spec) + of_micro_batch, "is there twice, or not as in micro-batch 0",
+                         "Add a field of your own to every micro-batch, with one dtype, kind and shape");
+      }
+      if (column.rows() != micro_batch.rows_of(spec.kind)) {
+        throw InputError(name_of(spec) + of_micro_batch, "has " + std::to_string(column.rows()) +
+                                                             " rows; its kind, " +
+                                                             std::string(name_of(spec.kind)) + ", needs " +
+                                                             std::to_string(micro_batch.rows_of(spec.kind)));
+      }
+    }
+    if (micro_batch.fields.size() == micro_batches.front().fields.size()) continue;
+    throw InputError("micro-batch " + std::to_string(m), "lacks fields that micro-batch 0 has",
+                     "Add a field of your own to every micro-batch");
+  }
+}
+
+}  // namespace evenkeel
