@@ -22,6 +22,7 @@
 #include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/plan/fastest_count.hpp"
 #include "evenkeel/service/config_file.hpp"
+#include "exchange/shared_rows.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/regroup.hpp"
 #include "service/sample_checks.hpp"
@@ -318,6 +319,7 @@ Step DataService::run_step(std::optional<RaggedBatch> mine, GuardedWork& work, s
     if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(*std::move(mine));
     step.seconds.pack = making.stopwatch.lap();
   };
+  require_shared_rows(making, step.fields, *mine);
   step.volume =
       exchange_samples(mesh_, transfer_of(step, making.settings, step.fields, *mine), making.derived,
                        exchange_options(), step.micro_batches, making.work, std::ref(finish));
@@ -501,6 +503,15 @@ void DataService::put_together_anew(const Step& before, Making& making) const {
   regroup(before.micro_batches, before.plan.micro_batches, step.micro_batches, step.plan.micro_batches);
 }
 
+// Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks
+// have once none has failed.
+void DataService::require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
+                                      const RaggedBatch& mine) const {
+  if (config_.prefix == PrefixSharing::none || !have_shared_rows(fields)) return;
+  making.work.agree(mesh_.world());
+  require_equal_shared_rows(mesh_.world(), making.step.table, making.step.dealt, fields, mine);
+}
+
 // The last part of a later pass: fields that came up since, and the losses' weights.
 void DataService::add_fields(Making& making, std::span<const FieldSpec> fields,
                              const RaggedBatch& added) const {
@@ -516,6 +527,7 @@ void DataService::add_fields(Making& making, std::span<const FieldSpec> fields,
     making.work(finish);
     making.work.agree(mesh_.world());
   } else {
+    require_shared_rows(making, fields, added);
     step.volume += exchange_samples(mesh_, transfer_of(step, making.settings, fields, added), making.derived,
                                     exchange_options(), columns, making.work, std::ref(finish));
   }

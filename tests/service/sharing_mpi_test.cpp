@@ -333,6 +333,58 @@ TEST(Sharing, passes_over_a_step_again_under_another_profile) {
   }
 }
 
+/// A field of made-up bytes: they differ between samples that share a prompt.
+RaggedBatch share_with(const boost::mpi::communicator& comm, const FieldSpec& spec) {
+  RaggedBatch batch = share_of(comm);
+  testing_support::fill_made_up(batch, batch.add_field(spec));
+  return batch;
+}
+
+/// A field that is equal wherever samples share tokens.
+RaggedBatch share_with_field_of_groups(const boost::mpi::communicator& comm) {
+  RaggedBatch batch = share_of(comm);
+  const auto tokens = batch.at("input_ids").values<std::int64_t>();
+  std::vector<std::int64_t> values(tokens.begin(), tokens.end());
+  for (std::int64_t& value : values) value = 7 * value + 1;
+  std::ranges::copy(
+      values, batch.add_field({"kinds", DType::int64, FieldKind::token, {}}).values<std::int64_t>().begin());
+  return batch;
+}
+
+// One row is handed out for all, and which one would be chance.
+TEST(Sharing, refuses_token_fields_that_differ_where_samples_share_tokens) {
+  const boost::mpi::communicator world;
+  for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
+    Config config = sharing_config(sharing, 1);
+    config.profiles["again"] = config.profile({});
+    DataService service(world, config);
+    for (const FieldSpec& spec : {FieldSpec{"position_ids", DType::int64, FieldKind::token, {}},
+                                  FieldSpec{"log_probs", DType::bfloat16, FieldKind::token, {3}}}) {
+      EXPECT_THAT(testing_support::message_of([&] { (void)service.step(share_with(world, spec)); }),
+                  AllOf(HasSubstr("field '" + spec.name + "': differs in rows 0 to "),
+                        HasSubstr("of samples 0 and")));
+    }
+    const Step step = service.step(share_with_field_of_groups(world));
+    for (const PackedMicroBatch& m : step.micro_batches) {
+      if (m.empty()) continue;
+      const auto tokens = m.find("input_ids")->values<std::int64_t>();
+      const auto kinds = m.find("kinds")->values<std::int64_t>();
+      for (const PackedRun& run : packed_runs(m.layout, m.cp_rank)) {
+        for (auto row = static_cast<std::size_t>(run.local);
+             row < static_cast<std::size_t>(run.local + run.sequence.size()); ++row)
+          EXPECT_EQ(kinds[row], 7 * tokens[row] + 1);
+      }
+    }
+    const RaggedBatch mine = share_of(world);
+    RaggedBatch added({mine.samples().begin(), mine.samples().end()});
+    const FieldSpec values{"values", DType::float32, FieldKind::token, {}};
+    added.add_field(share_with(world, values).at(values.name));
+    EXPECT_THAT(testing_support::message_of([&] { (void)service.step(step, "again", added); }),
+                HasSubstr("field 'values': differs in rows"));
+    EXPECT_EQ(service.step(step, "again").volume, ExchangeVolume{});
+  }
+}
+
 TEST(Sharing, refuses_a_loss_mask_that_is_set_on_labels_that_are_prompt_tokens) {
   const boost::mpi::communicator world;
   const auto masked = [&](bool prompts, bool last_rows) {

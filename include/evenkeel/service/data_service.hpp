@@ -72,17 +72,17 @@ struct Step {
 ///
 /// All member functions are collective over the communicator unless they say otherwise. Ranks that make,
 /// pass over or collect different steps, or name different profiles, are told so: every rank throws the same
-/// InputError that says what each does, and the service can be used again. The last DataService must go before
-/// MPI_Finalize. Not thread-safe; one step at a time. Copies share what was measured, so that only one of them
-/// should make steps.
+/// InputError that says what each does, and the service can be used again. The last DataService must go
+/// before MPI_Finalize. Not thread-safe; one step at a time. Copies share what was measured, so that only one
+/// of them should make steps.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
   using Reader = std::function<RaggedBatch()>;
 
-  /// Duplicates `world`; MPI must be initialized. Throws, on every rank, ConfigError when the configurations of
-  /// ranks differ, which names the keys, both values and the rank; MeshError or ConfigError when the mesh does
-  /// not fit the world or settings do not fit each other; and MeshError for MPI_COMM_NULL or an
+  /// Duplicates `world`; MPI must be initialized. Throws, on every rank, ConfigError when the configurations
+  /// of ranks differ, which names the keys, both values and the rank; MeshError or ConfigError when the mesh
+  /// does not fit the world or settings do not fit each other; and MeshError for MPI_COMM_NULL or an
   /// intercommunicator.
   DataService(const boost::mpi::communicator& world, const Config& config);
 
@@ -93,14 +93,15 @@ class DataService {
 
   /// One step over the samples that the ranks bring (any number each, also none). Throws the same typed error
   /// on every rank: what a reader threw (an exception that is not Evenkeel's becomes InputError with its
-  /// text), InputError for malformed samples (see require_valid_samples), fields that differ between ranks, or
-  /// ranks that make another step or call another function than others, LimitError for a sample above the cap
-  /// or memory that a rank lacks. After an error the service can be used again; only MpiError may come from
-  /// one rank alone, and ends it.
+  /// text), InputError for malformed samples (see require_valid_samples), fields that differ between ranks,
+  /// or ranks that make another step or call another function than others, LimitError for a sample above the
+  /// cap or memory that a rank lacks. After an error the service can be used again; only MpiError may come
+  /// from one rank alone, and ends it.
   ///
   /// A loss mask of one value a token is taken as 0 at the end of each sample, which has no label, unless
   /// samples bring one label a token; with shared prefixes it is an InputError where it is set on labels that
-  /// are prompt tokens. With profiles, the step and its copies keep this rank's samples as long as they live.
+  /// are prompt tokens, and so it is when samples that share tokens bring other fields of one row a token
+  /// that differ there. With profiles, the step and its copies keep this rank's samples as long as they live.
   [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
@@ -115,8 +116,8 @@ class DataService {
   /// advantages): only these travel, and replace fields of the same name. Throws InputError on every rank
   /// when they are of other samples, differ between ranks, name input_ids or loss_mask, or are what
   /// require_valid_samples refuses; when the trainer has left columns in `before` that have not the rows of
-  /// their kind, or are not in all micro-batches; when ranks pass different steps or profiles, or one that was
-  /// moved from; and as the step above does.
+  /// their kind, or are not in all micro-batches; when ranks pass different steps or profiles, or one that
+  /// was moved from; and as the step above does.
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added = {});
 
   /// Brings a step's results home: this rank's samples in the order in which it brought them, one field a
@@ -153,6 +154,8 @@ class DataService {
   [[nodiscard]] std::vector<std::int64_t> agree_on_counts(Making& making,
                                                           std::span<const GroupCount> own) const;
   void pass_on(Step& before, Making& making) const;
+  void require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
+                           const RaggedBatch& mine) const;
   void put_together_anew(const Step& before, Making& making) const;
   void add_fields(Making& making, std::span<const FieldSpec> fields, const RaggedBatch& added) const;
   void weigh(Step& step, const PlanSettings& settings) const;

@@ -1,0 +1,136 @@
+#include "exchange/shared_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/hash.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "exchange/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Of a segment, which has one row a token for all its samples. What rows say of the next token moves sample
+/// by sample.
+bool stands_once(const FieldSpec& field) noexcept {
+  return field.kind == FieldKind::token && field.name != input_ids_field && field.name != labels_field &&
+         field.name != loss_mask_field;
+}
+
+std::vector<FieldSpec> shared_fields(std::span<const FieldSpec> fields) {
+  std::vector<FieldSpec> shared;
+  std::ranges::copy_if(fields, std::back_inserter(shared), stands_once);
+  return shared;
+}
+
+std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t hash = bytes.size();
+  while (!bytes.empty()) {
+    std::uint64_t word = 0;
+    const std::size_t size = std::min(bytes.size(), sizeof(word));
+    std::memcpy(&word, bytes.data(), size);
+    hash = mix_64(hash ^ word) + word;
+    bytes = bytes.subspan(size);
+  }
+  return hash;
+}
+
+/// Which segments several samples share, and who compares what in which order: sample by sample in the order
+/// of the table, segment by segment of its path, field by field.
+class SharedRows {
+ public:
+  SharedRows(const LengthTable& table, const DealtStep& dealt, std::span<const FieldSpec> fields)
+      : table_(table),
+        dealt_(dealt),
+        fields_(fields),
+        samples_(static_cast<std::size_t>(dealt.segments.size())) {
+    for (std::int64_t entry = 0; entry < table.size(); ++entry)
+      for (const std::int64_t segment : dealt.segments.path_of(entry))
+        ++samples_[static_cast<std::size_t>(segment)];
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> hashes(const RaggedBatch& mine, WorldRank rank) const {
+    std::vector<std::uint64_t> hashes;
+    visit([&](std::int64_t entry, std::int64_t segment, std::size_t f) {
+      if (table_[entry].owner != rank) return;
+      const Column& column = mine.at(fields_[f].name);
+      const RowRange& rows = dealt_.segments[segment].rows;
+      const std::int64_t first = mine.rows_of(FieldKind::token, table_[entry].owner_index).begin;
+      hashes.push_back(hash_of({column.row(first + rows.begin), column.row(first + rows.end)}));
+    });
+    return hashes;
+  }
+
+  void require_equal(const GatheredLists<std::uint64_t>& hashes) const {
+    std::vector<std::size_t> next(hashes.offsets.begin(), hashes.offsets.end());
+    struct First {
+      std::int64_t entry = -1;
+      std::uint64_t hash = 0;
+    };
+    std::vector<First> firsts(samples_.size() * fields_.size());
+    visit([&](std::int64_t entry, std::int64_t segment, std::size_t f) {
+      const std::uint64_t hash = hashes.values[next[table_[entry].owner.index()]++];
+      First& first = firsts[static_cast<std::size_t>(segment) * fields_.size() + f];
+      if (first.entry == -1) first = {entry, hash};
+      if (first.hash != hash) refuse(fields_[f], segment, first.entry, entry);
+    });
+  }
+
+ private:
+  template <typename Use>
+  void visit(Use use) const {
+    for (std::int64_t entry = 0; entry < table_.size(); ++entry) {
+      for (const std::int64_t segment : dealt_.segments.path_of(entry)) {
+        if (samples_[static_cast<std::size_t>(segment)] < 2) continue;
+        for (std::size_t f = 0; f < fields_.size(); ++f) use(entry, segment, f);
+      }
+    }
+  }
+
+  [[noreturn]] void refuse(const FieldSpec& field, std::int64_t segment, std::int64_t one,
+                           std::int64_t other) const {
+    const RowRange& rows = dealt_.segments[segment].rows;
+    throw InputError("field '" + field.name + "'",
+                     "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
+                         " of samples " + std::to_string(table_[one].shape.id.value()) + " and " +
+                         std::to_string(table_[other].shape.id.value()) +
+                         ", whose tokens are equal there; with shared prefixes they have one row for both",
+                     "Bring one value a response token, or set prefix.share: false");
+  }
+
+  const LengthTable& table_;
+  const DealtStep& dealt_;
+  std::span<const FieldSpec> fields_;
+  std::vector<std::int64_t> samples_;  // of each segment
+};
+
+}  // namespace
+
+bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
+  return std::ranges::any_of(fields, stands_once);
+}
+
+void require_equal_shared_rows(const boost::mpi::communicator& comm, const LengthTable& table,
+                               const DealtStep& dealt, std::span<const FieldSpec> fields,
+                               const RaggedBatch& mine) {
+  GuardedWork work;
+  std::vector<FieldSpec> shared;
+  std::optional<SharedRows> rows;
+  std::vector<std::uint64_t> own;
+  work([&] {
+    shared = shared_fields(fields);
+    rows.emplace(table, dealt, shared);
+    own = rows->hashes(mine, WorldRank{comm.rank()});
+  });
+  const auto all = all_gather_lists<std::uint64_t>(comm, own, work.error(), "rows that samples share");
+  work.on_replicated_data([&] { rows->require_equal(all); });
+  work.agree(comm);
+}
+
+}  // namespace evenkeel
