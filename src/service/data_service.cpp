@@ -482,6 +482,7 @@ void DataService::pass_on(Step& before, Making& making) const {
   } else {
     work.on_replicated_data([&] { static_cast<void>(kept_samples(step)); });
     const RaggedBatch& samples = step.samples ? *step.samples : making.nothing;
+    require_shared_rows(making, step.fields, samples);
     step.volume = exchange_samples(mesh_, transfer_of(step, making.settings, step.fields, samples),
                                    making.derived, exchange_options(), step.micro_batches, work);
   }

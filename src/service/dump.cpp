@@ -2,11 +2,15 @@
 
 #include <array>
 #include <cstdio>
-#include <map>
+#include <ranges>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/io/safetensors.hpp"
+#include "service/derived_names.hpp"
 #include "service/numbered_name.hpp"
 #include "service/tensor_views.hpp"
 
@@ -23,25 +27,47 @@ TensorView shaped_view(const Column& column, const PackedMicroBatch& micro_batch
   return view;
 }
 
-/// Whose each sequence is: its sample's line in the source, -1 for filler and for segments that others go on
-/// from.
-std::vector<std::int64_t> ids_of(const PackedMicroBatch& micro_batch) {
-  std::vector<std::int64_t> ids;
-  if (micro_batch.shared) {
-    for (const SampleId id : micro_batch.shared->segment_sample) ids.push_back(id.value());
-  } else {
-    for (const SampleShape& sample : micro_batch.samples) ids.push_back(sample.id.value());
-  }
-  return ids;
+template <typename Ids>
+std::vector<std::int64_t> values_of(const Ids& ids) {
+  std::vector<std::int64_t> values;
+  for (const SampleId id : ids) values.push_back(id.value());
+  return values;
 }
 
-std::vector<std::int64_t> parents_of(const PackedMicroBatch& micro_batch) {
-  std::vector<std::int64_t> parents;
-  if (!micro_batch.shared) return parents;
-  for (const TreeSegment& segment : micro_batch.shared->tree.tree().segments())
-    parents.push_back(segment.parent);
-  return parents;
-}
+/// What a dump has beside the fields, kept while it is written.
+class Structure {
+ public:
+  explicit Structure(const PackedMicroBatch& micro_batch)
+      : micro_batch_(micro_batch),
+        samples_(values_of(micro_batch.samples | std::views::transform(&SampleShape::id))) {
+    if (!micro_batch.shared) return;
+    segment_samples_ = values_of(micro_batch.shared->segment_sample);
+    for (const TreeSegment& segment : micro_batch.shared->tree.tree().segments())
+      parents_.push_back(segment.parent);
+  }
+
+  [[nodiscard]] std::vector<TensorView> tensors() const {
+    std::vector<TensorView> tensors;
+    const auto add = [&](std::string_view name, auto values) {
+      tensors.push_back(view_of(std::string(name), values));
+    };
+    add(cu_seqlens_name, micro_batch_.layout.cu_seqlens());
+    add(cu_seqlens_padded_name, micro_batch_.layout.cu_seqlens_padded());
+    add(sample_index_name, std::span(samples_));
+    if (!micro_batch_.shared) return tensors;
+    add(segment_sample_name, std::span(segment_samples_));
+    add(segment_group_name, std::span(micro_batch_.shared->segment_group));
+    add(segment_parent_name, std::span(parents_));
+    add(prediction_offsets_name, std::span(micro_batch_.shared->prediction_offsets));
+    return tensors;
+  }
+
+ private:
+  const PackedMicroBatch& micro_batch_;
+  std::vector<std::int64_t> samples_;
+  std::vector<std::int64_t> segment_samples_;
+  std::vector<std::int64_t> parents_;
+};
 
 const char* layout_name(const PackedMicroBatch& micro_batch) {
   if (micro_batch.shared) return "shared";
@@ -50,16 +76,8 @@ const char* layout_name(const PackedMicroBatch& micro_batch) {
 
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
                       double loss_weight) {
-  const bool shared = micro_batch.shared.has_value();
-  const std::vector<std::int64_t> samples = ids_of(micro_batch);
-  const std::vector<std::int64_t> parents = parents_of(micro_batch);
-  std::vector<TensorView> tensors{view_of("cu_seqlens", micro_batch.layout.cu_seqlens()),
-                                  view_of("cu_seqlens_padded", micro_batch.layout.cu_seqlens_padded()),
-                                  view_of(shared ? "segment_sample" : "sample_index", std::span(samples))};
-  if (shared) {
-    tensors.push_back(view_of("segment_group", std::span(micro_batch.shared->segment_group)));
-    tensors.push_back(view_of("segment_parent", std::span(parents)));
-  }
+  const Structure structure(micro_batch);
+  std::vector<TensorView> tensors = structure.tensors();
   for (const Column& column : micro_batch.fields) tensors.push_back(shaped_view(column, micro_batch));
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);

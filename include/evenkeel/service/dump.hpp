@@ -13,7 +13,9 @@ namespace evenkeel {
 
 /// Writes what one rank was handed, one mb-00000.safetensors a micro-batch: its token fields, cu_seqlens,
 /// cu_seqlens_padded (int32) and sample_index (int64; -1 for filler), fields of one row a sample, and the
-/// metadata num_tokens, loss_weight, layout and max_seqlen. Local. Throws IoError that names the path.
+/// metadata num_tokens, loss_weight, layout and max_seqlen. With shared prefixes the lengths are of segments,
+/// and segment_sample, segment_group, segment_parent and prediction_offsets (int64) tell whose they are.
+/// Local. Throws IoError that names the path.
 void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place);
 
 }  // namespace evenkeel
