@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "evenkeel/io/safetensors.hpp"
+#include "evenkeel/pack/derived_fields.hpp"
 #include "service/numbered_name.hpp"
 #include "service/tensor_views.hpp"
 
@@ -17,9 +18,20 @@ std::uint64_t mix(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
+// Samples may bring position ids of their own, of any form.
+std::vector<std::int64_t> positions_of(const PackedMicroBatch& micro_batch) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(micro_batch.layout.local_rows()));
+  if (micro_batch.shared) {
+    derive_position_ids(micro_batch.shared->tree, micro_batch.cp_rank, positions);
+  } else {
+    derive_position_ids(micro_batch.layout, micro_batch.cp_rank, positions);
+  }
+  return positions;
+}
+
 std::vector<std::int64_t> token_hashes(const PackedMicroBatch& micro_batch) {
   const auto tokens = micro_batch.find(input_ids_field)->values<std::int64_t>();
-  const auto positions = micro_batch.find(position_ids_field)->values<std::int64_t>();
+  const std::vector<std::int64_t> positions = positions_of(micro_batch);
   std::vector<std::int64_t> hashes(tokens.size());
   for (std::int64_t i = 0; i < micro_batch.layout.size(); ++i) {
     const RowRange rows = micro_batch.layout.local_range(i);
@@ -34,7 +46,7 @@ std::vector<std::int64_t> token_hashes(const PackedMicroBatch& micro_batch) {
 // One a response token: of the token itself, wherever the row that predicts it stands.
 std::vector<std::int64_t> response_hashes(const PackedMicroBatch& micro_batch) {
   const auto labels = micro_batch.find(labels_field)->values<std::int64_t>();
-  const auto positions = micro_batch.find(position_ids_field)->values<std::int64_t>();
+  const std::vector<std::int64_t> positions = positions_of(micro_batch);
   std::vector<std::int64_t> hashes(labels.size());
   if (!micro_batch.shared) {
     for (std::int64_t i = 0; i < micro_batch.layout.size(); ++i) {

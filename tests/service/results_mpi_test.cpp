@@ -8,6 +8,7 @@
 
 #include "evenkeel/pack/padded_output.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -212,6 +213,23 @@ TEST(CollectResults, a_step_without_results_gives_the_samples_back_without_field
   const RaggedBatch back = service.collect(step, StepResults(step.micro_batches.size()));
   EXPECT_EQ(back.size(), mine.size());
   EXPECT_TRUE(back.fields().empty());
+}
+
+TEST(HashTokens, do_not_depend_on_position_ids_that_samples_bring) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  RaggedBatch with_positions = mine;
+  testing_support::fill_made_up(
+      with_positions, with_positions.add_field({"position_ids", DType::int32, FieldKind::token, {3}}));
+  DataService service(world, Config{});
+  const auto hashes = [&](const RaggedBatch& samples) {
+    const Step step = service.step(samples);
+    return service.collect(step, hash_tokens(step));
+  };
+  const RaggedBatch expected = hashes(mine);
+  const RaggedBatch found = hashes(with_positions);
+  for (const char* name : {"token_hash", "response_hash", "sample_hash"})
+    EXPECT_EQ(found.at(name), expected.at(name)) << name;
 }
 
 TEST(GatherSamples, the_root_gets_everything_in_order_of_sample_ids) {
