@@ -91,11 +91,12 @@ std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyl
   for (const ComparedPlan& plan : plans) {
     const StepWaiting waiting = step_waiting(plan.balance);
     const std::string above = grouped(plan.above_cap);
-    table.add(
-        {plan.name, grouped(plan.num_micro_batches), plan.above_cap == 0 ? above : in_alarm(above, style),
-         fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
-         fmt::format("{:.4f}", plan.balance.step_max_over_mean), fmt::format("{:.2f}%", 100 * waiting.once),
-         fmt::format("{:.2f}%", 100 * waiting.every_micro_batch), fmt::format("{:.4f}", plan.seconds)});
+    table.add({kept_together(plan.name), grouped(plan.num_micro_batches),
+               plan.above_cap == 0 ? above : in_alarm(above, style),
+               fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
+               fmt::format("{:.4f}", plan.balance.step_max_over_mean),
+               fmt::format("{:.2f}%", 100 * waiting.once),
+               fmt::format("{:.2f}%", 100 * waiting.every_micro_batch), fmt::format("{:.4f}", plan.seconds)});
   }
   return table.to_text(style.width) + indented(
                                           "waiting: the part of their time that DP ranks wait, which meet "
