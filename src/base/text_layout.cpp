@@ -113,13 +113,20 @@ std::string row_in_columns(const Row& row, const std::vector<TextTable::Column>&
   return text;
 }
 
+/// A heading without its line ends; behind a hyphen the word goes on.
+std::string in_one_line(std::string heading) {
+  for (std::size_t at = heading.find('\n'); at != std::string::npos; at = heading.find('\n'))
+    heading.replace(at, 1, at > 0 && heading[at - 1] == '-' ? "" : " ");
+  return heading;
+}
+
 /// The first cell as a heading, the others below it with their columns' names.
 std::string row_as_list(const Row& row, const std::vector<TextTable::Column>& columns, std::size_t width) {
   constexpr std::size_t indent = 2;
   std::string text = indented(row.front(), 0, width);
   for (std::size_t c = 1; c < row.size(); ++c) {
     if (row[c].empty()) continue;
-    const std::string name = columns[c].heading.empty() ? "" : columns[c].heading + ": ";
+    const std::string name = columns[c].heading.empty() ? "" : in_one_line(columns[c].heading) + ": ";
     for (const std::string& line : wrapped(name + row[c], std::max(width, indent + least_width) - indent))
       text += std::string(indent, ' ') + line + "\n";
   }

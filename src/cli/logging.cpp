@@ -21,14 +21,18 @@ const char* launchers_rank() {
   return nullptr;
 }
 
+// Asked before main: MPI sets these variables itself in a process that was started alone.
+const bool was_launched = launchers_rank() != nullptr;
+const bool was_launched_first = !was_launched || std::string_view(launchers_rank()) == "0";
+
 }  // namespace
 
 bool launched() {
-  return launchers_rank() != nullptr;
+  return was_launched;
 }
 
 bool is_first_rank() {
-  return !launched() || std::string_view(launchers_rank()) == "0";
+  return was_launched_first;
 }
 
 void set_up_logging(int rank, bool all_ranks, const std::string& level) {

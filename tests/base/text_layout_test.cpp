@@ -102,6 +102,13 @@ TEST(TextTable, never_writes_past_the_width_while_words_fit) {
   }
 }
 
+TEST(TextTable, joins_headings_of_several_lines_in_a_list) {
+  TextTable table({{"way"}, {"micro-\nbatches"}, {"a\nb"}});
+  table.add({"verl", "4", "5"});
+  EXPECT_EQ(table.to_text(10), "verl\n  micro-batches:\n  4\n  a b: 5\n");
+  EXPECT_EQ(table.to_text(80), "way   micro-   a\n      batches  b\nverl  4        5\n");
+}
+
 TEST(TextTable, leaves_out_columns_without_content) {
   TextTable table({{"a"}, {""}, {"b"}});
   table.add({"1", "", "2"});

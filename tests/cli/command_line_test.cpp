@@ -165,6 +165,22 @@ TEST(Colour, is_for_terminals_and_those_who_force_it) {
               Not(HasSubstr("\033")));
 }
 
+/// What a terminal of this kind is shown.
+std::string shown_on(const std::string& terminal, const std::string& words) {
+  return run_command("TERM=" + terminal + " script -qec '" EVENKEEL_PROGRAM " " + words + "' /dev/null").out;
+}
+
+TEST(Terminal, is_shown_colours_and_a_bar_unless_it_is_a_dumb_one) {
+  const ScratchFolder scratch;
+  write_text(scratch / "job.yaml",
+             "source: {kind: synthetic, samples: 16}\nmicro_batch: {max_tokens: 32768}\n");
+  const std::string run = "run " + (scratch / "job.yaml").string();
+  EXPECT_THAT(shown_on("xterm", "fly"), HasSubstr("\033[1;31merror:"));
+  EXPECT_THAT(shown_on("xterm", run), HasSubstr("\r["));  // MPI, which starts here, looks like a launcher
+  EXPECT_THAT(shown_on("dumb", "fly"), AllOf(HasSubstr("error: "), Not(HasSubstr("\033"))));
+  EXPECT_THAT(shown_on("dumb", run), AllOf(HasSubstr("step 1/1"), Not(HasSubstr("\033"))));
+}
+
 TEST(ConfigSchema, prints_all_keys_those_of_a_section_or_one) {
   const std::string all = run_evenkeel("config schema").out;
   EXPECT_THAT(all, AllOf(HasSubstr("mesh.tp:"), HasSubstr("exchange.prefetch:")));

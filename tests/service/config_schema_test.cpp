@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/service/config_file.hpp"
 
 namespace evenkeel {
@@ -35,7 +36,7 @@ TEST(ConfigSchema, every_default_is_accepted_and_changes_nothing) {
 }
 
 TEST(ConfigSchema, the_text_shows_each_key_with_its_default_and_range) {
-  const std::string text = config_schema_text();
+  const std::string text = config_schema_text({}, 1000);
   for (const ConfigKey& key : config_keys()) {
     EXPECT_THAT(text, HasSubstr("  " + key.path + ": " + key.default_value + "\n"));
     EXPECT_THAT(text, HasSubstr(key.values));
@@ -43,7 +44,7 @@ TEST(ConfigSchema, the_text_shows_each_key_with_its_default_and_range) {
 }
 
 TEST(ConfigSchema, names_what_this_version_does_not_have) {
-  EXPECT_THAT(config_schema_text(), HasSubstr("(not in this version: safetensors, megatron)"));
+  EXPECT_THAT(config_schema_text("source", 200), HasSubstr("(not in this version: safetensors, megatron)"));
 }
 
 TEST(ConfigReference, the_committed_page_is_what_the_table_generates) {
@@ -58,6 +59,18 @@ TEST(ConfigReference, table_cells_hold_no_bar_that_would_split_them) {
   for (const ConfigKey& key : config_keys()) {
     EXPECT_EQ((key.type + key.default_value + key.values + key.meaning).find('|'), std::string::npos)
         << key.path;
+  }
+}
+
+TEST(ConfigSchema, shows_one_key_or_one_section_and_suggests_names_that_there_are) {
+  EXPECT_THAT(config_schema_text("mesh.tp"), HasSubstr("mesh.tp: 1"));
+  EXPECT_THAT(config_schema_text("mesh.tp"), testing::Not(HasSubstr("mesh.cp: 1")));
+  EXPECT_THAT(config_schema_text("mesh"), HasSubstr("mesh.cp: 1"));
+  try {
+    (void)config_schema_text("micro_batch.max_token");
+    FAIL() << "there is no such key";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Did you mean micro_batch.max_tokens?"));
   }
 }
 
