@@ -29,23 +29,17 @@ class TableBuilder {
   std::vector<LengthEntry> entries_;
 };
 
-LengthTable table_of_lengths(const std::filesystem::path& path) {
+LengthTable table_of_lengths(const InputFile& file) {
   TableBuilder builder;
-  for (const LengthRow& row : read_length_table(path))
+  for (const LengthRow& row : read_length_table(file))
     builder.add({SampleId{0}, row.group, row.prompt, row.response});
   return std::move(builder).table();
 }
 
-bool has_tokens(const std::filesystem::path& path) {
-  if (path.extension() != ".jsonl") return false;
-  const LineScan scan = scan_lines(path, {0, 1});
-  if (scan.lines.empty()) return false;
-  try {
-    (void)infer_schema(path, scan.lines);
-    return true;
-  } catch (const InputError&) {
-    return false;
-  }
+bool has_tokens(const InputFile& file) {
+  if (std::filesystem::path(file.path()).extension() != ".jsonl") return false;
+  const LineScan scan = scan_lines(file, {0, 1});
+  return !scan.lines.empty() && is_rollout(file, scan.lines.front());
 }
 
 std::vector<SharedGroup> trees_of(const LengthTable& table, const RaggedBatch& samples) {
@@ -59,9 +53,8 @@ std::vector<SharedGroup> trees_of(const LengthTable& table, const RaggedBatch& s
   return prefix_trees(table, sequences);
 }
 
-PlanInput input_with_tokens(const std::filesystem::path& path, PrefixSharing sharing) {
-  const LineScan scan = scan_lines(path, {0, bytes_of_file(path)});
-  const RaggedBatch samples = read_samples(path, scan.lines, {});
+PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing) {
+  const RaggedBatch samples = read_samples(file, scan_lines(file).lines, {});
   TableBuilder builder;
   for (const SampleLengths& sample : lengths_for_sharing(samples))
     builder.add(sample.shape, sample.prompt_hash);
@@ -71,14 +64,14 @@ PlanInput input_with_tokens(const std::filesystem::path& path, PrefixSharing sha
 }
 
 /// Lengths tell a shared prompt by its uid and its length.
-void require_shared_prompts(const std::filesystem::path& path, const LengthTable& table) {
+void require_shared_prompts(const std::string& path, const LengthTable& table) {
   std::vector<std::int64_t> entries;
   for (std::int64_t e = 0; e < table.size(); ++e) entries.push_back(e);
   for (const SharedGroup& group : prompt_groups(table, entries)) {
     if (group.entries.size() > 1 && table[group.entries.front()].shape.prompt > 0) return;
   }
   throw InputError(
-      path.string(),
+      path,
       "tells of no prompt that samples share, as prefix.share: true asks for: no two have a uid "
       "and a prompt_length in common",
       "Give the table the columns uid, prompt_length and response_length, or rollouts with their "
@@ -89,21 +82,22 @@ void require_shared_prompts(const std::filesystem::path& path, const LengthTable
 
 PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing) {
   const SlowWork slow(reading(path.string()), tell_note);
+  const InputFile file(path);
+  const bool by_tokens = sharing != PrefixSharing::none && has_tokens(file);
   PlanInput input;
-  if (sharing != PrefixSharing::none && has_tokens(path)) {
-    input = input_with_tokens(path, sharing);
+  if (by_tokens) {
+    input = input_with_tokens(file, sharing);
   } else if (sharing == PrefixSharing::trees) {
     throw InputError(
-        path.string(),
-        "has lengths and no tokens, which alone tell the trees that prefix.share: tree asks for",
+        file.path(), "has lengths and no tokens, which alone tell the trees that prefix.share: tree asks for",
         "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, which "
         "goes by uid and prompt_length");
   } else {
-    input.table = table_of_lengths(path);
+    input.table = table_of_lengths(file);
   }
   if (input.table.size() == 0)
-    throw InputError(path.string(), "has no samples", "A plan needs one at the least");
-  if (sharing == PrefixSharing::prompts && !has_tokens(path)) require_shared_prompts(path, input.table);
+    throw InputError(file.path(), "has no samples", "A plan needs one at the least");
+  if (sharing == PrefixSharing::prompts && !by_tokens) require_shared_prompts(file.path(), input.table);
   return input;
 }
 

@@ -78,7 +78,8 @@ std::optional<Step> Prefetcher::next() {
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
-  step.waited = stopwatch.lap();
+  // What it took beyond making the step was spent on waking up, by no phase of it.
+  step.waited = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
 
@@ -118,8 +119,12 @@ void Prefetcher::make_or_end(const std::stop_token* stop) {
   Made made;
   std::exception_ptr end;
   try {
+    Stopwatch stopwatch;
     if (stop != nullptr) require_all_go_on(*stop);
+    const double meeting = stopwatch.lap();
     made = make_next();
+    // Ranks meet here first: who waits for others does so as in gathering.
+    if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
   } catch (...) {
     end = std::current_exception();
   }
