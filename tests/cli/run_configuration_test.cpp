@@ -64,7 +64,7 @@ TEST_F(RunConfiguration, that_a_launcher_does_not_hand_on_is_refused_with_what_t
 TEST_F(RunConfiguration, without_a_source_does_not_run_and_is_told_which_there_are) {
   write_text(scratch_ / "job.yaml", "mesh: {tp: 1}\n");
   const ProgramResult result = mpirun_evenkeel(2, "run " + job());
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("source.kind: is not set"));
   for (const char* kind : {"jsonl (", "lengths (", "synthetic ("}) EXPECT_THAT(result.err, HasSubstr(kind));
   EXPECT_EQ(mpirun_evenkeel(2, "run " + job() + " --set source.kind=synthetic --set source.samples=8").status,
@@ -86,13 +86,13 @@ trainer: {balance_batch: true}
       run_evenkeel("config import " + (scratch_ / "verl.yaml").string() + " --from verl --output " + job());
   ASSERT_EQ(imported.status, 0) << imported.err;
   const ProgramResult result = mpirun_evenkeel(2, "run " + job());
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("source.kind: is not set"));
 }
 
 TEST_F(RunConfiguration, that_is_empty_is_not_the_default_job) {
   const ProgramResult result = mpirun_evenkeel(2, "run /dev/null --set source.kind=synthetic");
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("/dev/null: holds no key"));
 }
 
@@ -100,7 +100,7 @@ TEST_F(RunConfiguration, ends_where_its_document_ends) {
   for (const char* arguments : {"config show ", "run "}) {
     const ProgramResult result =
         run_command("timeout 20 " + program + " " + arguments + job() + " --set 'balance.speeds=[1, 1],'");
-    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.status, 2);
     EXPECT_THAT(result.err, HasSubstr("the document has ended before \",\""));
   }
 }
@@ -121,7 +121,7 @@ TEST_F(RunConfiguration, that_differs_between_ranks_is_everybodys_error) {
                                 " --set batch.epochs=2 --set profiles.a.micro_batch.min_count=2 :" + one +
                                 options;
     const ProgramResult result = in_bash(command);
-    EXPECT_EQ(result.status, 1) << options;
+    EXPECT_EQ(result.status, 2) << options;
     EXPECT_THAT(result.err, HasSubstr(" on rank 0 and ")) << options;
   }
 }

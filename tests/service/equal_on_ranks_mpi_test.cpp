@@ -125,8 +125,8 @@ void expect_told(const std::function<void(DataService&, const Step&)>& usual,
     const Step before = service.step(share_of(world), "measured");
     const ErrorReport report = refusal([&] { (world.rank() == odd ? other : usual)(service, before); });
     EXPECT_EQ(report.kind, ErrorKind::input);
-    EXPECT_EQ(report.where, "collective call");
-    EXPECT_THAT(report.message, HasSubstr("rank " + std::to_string(first_other(odd)) + " makes"));
+    EXPECT_THAT(report.message, HasSubstr("ranks do not do the same"));
+    EXPECT_THAT(report.message, HasSubstr("rank " + std::to_string(first_other(odd)) + " "));
     for (const std::string& part : told) EXPECT_THAT(report.message, HasSubstr(part));
     DataService fresh(world, two_profiles());
     (void)fresh.step(share_of(world), "measured");
@@ -141,11 +141,9 @@ TEST(EqualCalls, ranks_that_name_different_profiles_are_told_both) {
       (void)service.step(share_of(service.mesh().world()), profile);
     };
   };
-  expect_told(
-      step("log_prob"), step("update"),
-      {"step 1 of new samples under profile 'log_prob'", "step 1 of new samples under profile 'update'"});
-  expect_told(step("measured"), step(""), {"profile 'measured'", "the configuration's own settings"});
-  expect_told(step("update"), step("updat"), {"profile 'update'", "profile 'updat'"});
+  expect_told(step("log_prob"), step("update"),
+              {"makes step 1 under profile 'log_prob'", "makes step 1 under profile 'update'"});
+  expect_told(step("measured"), step(""), {"makes step 1 under profile 'measured'", "makes step 1"});
 }
 
 TEST(EqualCalls, ranks_that_pass_over_different_steps_are_told_both) {
@@ -164,9 +162,9 @@ TEST(EqualCalls, ranks_that_pass_over_different_steps_are_told_both) {
   };
   expect_told(pass("update"), pass("log_prob"), {"under profile 'update'", "under profile 'log_prob'"});
   expect_told(pass("update"), pass("measured"), {"under profile 'update'", "under profile 'measured'"});
-  expect_told(pass("update"), over_another, {"over step 0,", "over step 7,"});
+  expect_told(pass("update"), over_another, {"passes over step 0 ", "passes over step 7 "});
   expect_told(pass("update"), over_another_pass,
-              {"which was made under profile 'measured'", "which was made under profile 'log_prob'"});
+              {"step 0 (profile 'measured')", "step 0 (profile 'log_prob')"});
 }
 
 TEST(EqualCalls, a_rank_with_new_samples_among_ranks_with_a_step_is_told_so) {
@@ -174,8 +172,18 @@ TEST(EqualCalls, a_rank_with_new_samples_among_ranks_with_a_step_is_told_so) {
     (void)service.step(share_of(service.mesh().world()), "update");
   };
   const auto pass = [](DataService& service, const Step& before) { (void)service.step(before, "update"); };
-  expect_told(begin, pass, {"step 1 of new samples", "another pass over step 0"});
-  expect_told(pass, begin, {"step 1 of new samples", "another pass over step 0"});
+  expect_told(begin, pass, {"makes step 1 ", "passes over step 0 "});
+  expect_told(pass, begin, {"makes step 1 ", "passes over step 0 "});
+}
+
+TEST(EqualCalls, a_profile_that_one_rank_misspells_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  for (const int odd : odd_ranks(world)) {
+    DataService service(world, two_profiles());
+    const char* const profile = world.rank() == odd ? "updat" : "update";
+    EXPECT_THROW((void)service.step(share_of(world), profile), ConfigError);
+    EXPECT_EQ(service.step(share_of(world), "update").index, 0);
+  }
 }
 
 TEST(EqualCalls, a_profile_that_nobody_has_is_everybodys_error) {
