@@ -1,5 +1,7 @@
 #include "evenkeel/io/length_table.hpp"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "evenkeel/base/hash.hpp"
