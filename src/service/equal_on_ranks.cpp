@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "evenkeel/base/error.hpp"
@@ -78,7 +79,7 @@ std::string describe(const Difference& difference, int rank) {
 }
 
 void throw_any_difference(const std::vector<ConfigSetting>& first, const std::vector<ConfigSetting>& mine,
-                          int rank, const std::string& hint) {
+                          int rank, std::string_view hint) {
   constexpr std::size_t most_named = 4;
   const std::vector<Difference> found = differences(first, mine);
   if (found.empty()) return;
@@ -87,13 +88,13 @@ void throw_any_difference(const std::vector<ConfigSetting>& first, const std::ve
     message += "; " + found[i].path + " " + describe(found[i], rank);
   if (found.size() > most_named)
     message += "; and " + std::to_string(found.size() - most_named) + " more differ";
-  throw ConfigError(found[0].path, message, hint);
+  throw ConfigError(found[0].path, message, std::string(hint));
 }
 
 }  // namespace
 
 void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
-                            const std::string& hint) {
+                            std::string_view hint) {
   if (all_equal(comm, hash_of(mine))) return;
   std::vector<ConfigSetting> first = mine;
   boost::mpi::broadcast(comm, first, 0);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <boost/mpi/communicator.hpp>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/service/config_file.hpp"
@@ -12,6 +12,6 @@ namespace evenkeel {
 /// names the lowest rank that differs from rank 0, the first settings in which they differ, with both values,
 /// and how many more there are. One all-reduce of 16 bytes while all are equal.
 void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
-                            const std::string& hint);
+                            std::string_view hint);
 
 }  // namespace evenkeel
