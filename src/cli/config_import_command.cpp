@@ -33,8 +33,8 @@ constexpr const char* footer =
     "Examples:\n"
     "  evenkeel config import grpo.yaml > evenkeel.yaml\n"
     "  evenkeel config import ppo_trainer.yaml --from verl --preset --output evenkeel.yaml\n"
-    "  evenkeel config import verl/trainer/config/ppo_trainer.yaml --override data.train_batch_size=512 \\\n"
-    "    actor_rollout_ref.actor.use_dynamic_bsz=True "
+    "  evenkeel config import verl/trainer/config/ppo_trainer.yaml --override data.train_batch_size=512 "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True "
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=24576";
 
 std::map<std::string, std::string> environment_variables() {

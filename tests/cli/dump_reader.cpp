@@ -1,6 +1,7 @@
 #include "cli/dump_reader.hpp"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cstring>
 #include <map>
@@ -172,7 +173,9 @@ DumpedPart read_part(const std::filesystem::path& path) {
 }
 
 std::int64_t count_steps(const std::filesystem::path& dump) {
-  return std::distance(std::filesystem::directory_iterator(dump), {});
+  return std::count_if(std::filesystem::directory_iterator(dump), {}, [](const auto& entry) {
+    return entry.path().filename().string().starts_with("step-");  // a run marks the folder, too
+  });
 }
 
 std::int64_t count_micro_batches(const std::filesystem::path& folder) {

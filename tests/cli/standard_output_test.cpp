@@ -64,8 +64,8 @@ TEST_P(EveryCommandThatPrints, ends_without_a_word_when_its_reader_has_left) {
 
 INSTANTIATE_TEST_SUITE_P(Program, EveryCommandThatPrints,
                          testing::Values("--help", "--version", "run --help", "config schema",
-                                         "config show job.yaml", "config import grpo.yaml",
-                                         "config import grpo.yaml --output own.yaml",
+                                         "config show job.yaml", "config import grpo.yaml --allow-missing",
+                                         "config import grpo.yaml --allow-missing --output own.yaml",
                                          "plan --lengths lengths.csv", "plan --compare --lengths lengths.csv",
                                          "inspect rollouts.jsonl", "inspect lengths.csv",
                                          "synth --samples 2 --out made.jsonl",
