@@ -241,7 +241,8 @@ std::string TextTable::to_text(std::size_t width) const {
     }
   }
   const bool fits = narrow_to(width, least, widths);
-  std::string text = fits ? row_in_columns(headings, columns_, widths) : "";
+  // As a list, a table is still told by the heading of what its rows are about.
+  std::string text = fits ? row_in_columns(headings, columns_, widths) : headings.front() + "\n";
   for (const Row& row : rows_)
     text += fits ? row_in_columns(row, columns_, widths) : row_as_list(row, columns_, width);
   return text;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "cli/commands.hpp"
+#include "cli/failures.hpp"
 #include "cli/option_values.hpp"
+#include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/service/config_file.hpp"
@@ -66,23 +68,23 @@ ImportedConfig import_from(const Options& options) {
 
 int run(const Options& options) {
   const ImportedConfig imported = import_from(options);
-  const std::string table = import_table(imported);
   if (!imported.missing.empty() && !options.allow_missing) {
-    std::cerr
-        << table << "\nnothing is written: " << imported.missing.size()
-        << " of what decides memory, batches, the mesh or the loss not found; Evenkeel's defaults would be "
-           "used with --allow-missing\n";
-    return 1;
+    std::cerr << import_table(imported, style_of(Stream::err).width) << '\n';
+    tell_error(
+        "nothing is written: " + std::to_string(imported.missing.size()) +
+        " of what decides memory, batches, the mesh or the loss not found; Evenkeel's defaults would be "
+        "used with --allow-missing");
+    return failed;
   }
   if (options.output.empty()) {
     std::cout << imported.yaml;
-    std::cerr << table;
+    std::cerr << import_table(imported, style_of(Stream::err).width);
     return 0;
   }
   AtomicFile output(options.output);
   output.write(std::as_bytes(std::span(imported.yaml)));
   output.commit();
-  std::cout << table;
+  std::cout << import_table(imported, style_of(Stream::out).width);
   return 0;
 }
 

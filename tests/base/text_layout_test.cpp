@@ -82,6 +82,7 @@ TEST(TextTable, wraps_its_widest_columns_where_the_line_is_short) {
 
 TEST(TextTable, becomes_a_list_where_not_even_words_have_room) {
   EXPECT_EQ(ways().to_text(24),
+            "way\n"
             "source order\n"
             "  micro-batches: 17\n"
             "  note: as samples come\n"
@@ -105,7 +106,7 @@ TEST(TextTable, never_writes_past_the_width_while_words_fit) {
 TEST(TextTable, joins_headings_of_several_lines_in_a_list) {
   TextTable table({{"way"}, {"micro-\nbatches"}, {"a\nb"}});
   table.add({"verl", "4", "5"});
-  EXPECT_EQ(table.to_text(10), "verl\n  micro-batches:\n  4\n  a b: 5\n");
+  EXPECT_EQ(table.to_text(10), "way\nverl\n  micro-batches:\n  4\n  a b: 5\n");
   EXPECT_EQ(table.to_text(80), "way   micro-   a\n      batches  b\nverl  4        5\n");
 }
 

@@ -265,7 +265,7 @@ TEST(ConfigImportCommand, follows_defaults_lists_overrides_and_the_environment) 
   EXPECT_THAT(imported.out, HasSubstr("global_batch: 32"));
   EXPECT_THAT(imported.out, HasSubstr("epochs: 3"));
   EXPECT_THAT(imported.err, HasSubstr("read " + (scratch / "actor" / "dp.yaml").string()));
-  EXPECT_THAT(imported.err, HasSubstr("PATH_OF_NOBODY is not set in the environment"));
+  EXPECT_THAT(imported.err, HasSubstr("PATH_OF_NOBODY is not set in the"));
 }
 
 TEST(ConfigImportCommand, names_what_it_cannot_import) {

@@ -51,7 +51,8 @@ struct TextStyle {
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
 /// Cells in columns that are as wide as they need to be; where `width` does not hold them the widest are
-/// wrapped, but no word is broken: where not even words have room, each row becomes lines of "heading: cell".
+/// wrapped, but no word is broken: where not even words have room, the first column's heading stands above
+/// all, and each row becomes lines of "heading: cell".
 class TextTable {
  public:
   enum class Align : std::uint8_t { left, right };

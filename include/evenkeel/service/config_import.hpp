@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -81,7 +82,7 @@ struct ImportOptions {
 
 /// What became of each key, as a table for a terminal: foreign key, value, what it became, note; then the
 /// keys that were not used, with the reason; then what is missing, and what Evenkeel would use. Text from the
-/// files is made printable().
-[[nodiscard]] std::string import_table(const ImportedConfig& imported);
+/// files is made printable(). Lines have at most `width` characters, longer words left aside.
+[[nodiscard]] std::string import_table(const ImportedConfig& imported, std::size_t width = 1 << 20);
 
 }  // namespace evenkeel

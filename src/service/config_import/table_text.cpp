@@ -1,7 +1,9 @@
-#include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "evenkeel/base/printable.hpp"
+#include "evenkeel/base/text_layout.hpp"
 #include "evenkeel/service/config_import.hpp"
 
 namespace evenkeel {
@@ -28,20 +30,13 @@ void add_rows(std::vector<Row>& rows, const ImportedKey& key) {
   for (std::size_t i = 1; i < key.evenkeel.size(); ++i) rows.push_back({"", "", key.evenkeel[i], ""});
 }
 
-std::string text_of(const std::vector<Row>& rows) {
-  std::array<std::size_t, 4> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      if (widths[c] > 0) line += row[c] + std::string(widths[c] - row[c].size() + 2, ' ');
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
+/// The first row is the headings.
+std::string text_of(const std::vector<Row>& rows, std::size_t width) {
+  std::vector<TextTable::Column> columns;
+  for (const std::string& heading : rows.front()) columns.push_back({heading});
+  TextTable table(std::move(columns));
+  for (std::size_t r = 1; r < rows.size(); ++r) table.add({rows[r].begin(), rows[r].end()});
+  return table.to_text(width);
 }
 
 void add_missing(std::vector<Row>& rows, const MissingSetting& missing) {
@@ -52,9 +47,11 @@ void add_missing(std::vector<Row>& rows, const MissingSetting& missing) {
 
 }  // namespace
 
-std::string import_table(const ImportedConfig& imported) {
+std::string import_table(const ImportedConfig& imported, std::size_t width) {
   std::string text;
-  const auto add = [&](const std::vector<Row>& rows) { text += (text.empty() ? "" : "\n") + text_of(rows); };
+  const auto add = [&](const std::vector<Row>& rows) {
+    text += (text.empty() ? "" : "\n") + text_of(rows, width);
+  };
   for (const std::string& file : imported.files) text += "read " + printable(file) + "\n";
   for (const std::string& file : imported.lost_files) text += "not found: " + printable(file) + "\n";
   if (!imported.keys.empty()) {
@@ -69,9 +66,10 @@ std::string import_table(const ImportedConfig& imported) {
     }
     add(rows);
   }
-  text +=
-      "\nto be set: source.kind, and source.path for a file; no configuration of theirs says where samples "
-      "are\n";
+  text += "\n" + indented(
+                     "to be set: source.kind, and source.path for a file; no configuration of theirs says "
+                     "where samples are",
+                     0, width);
   if (imported.missing.empty()) return text;
   std::vector<Row> rows{{"not found", "value", "Evenkeel would use", "why"}};
   for (const MissingSetting& missing : imported.missing) add_missing(rows, missing);
