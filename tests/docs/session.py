@@ -72,7 +72,7 @@ class Session:
             if place and os.path.dirname(place) not in path.split(":"):
                 path += ":" + os.path.dirname(place)
         environment = {"PATH": path, "HOME": str(folder / "home"), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
-        environment["COLUMNS"] = "250"
+        environment["COLUMNS"] = "300"
         self._shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=clone,
