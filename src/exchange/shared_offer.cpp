@@ -32,7 +32,7 @@ SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
   list_bytes_ = extents.size() * sizeof(Extent);
   outbox_ = SharedBuffer(list_bytes_ + staged);
   const SharedHeap::Place& base = outbox_.place();
-  for (Announcement& told : announcements_) told.place = {base.file, base.offset + told.place.offset};
+  for (OfferNotice& told : announcements_) told.place = {base.file, base.offset + told.place.offset};
   for (Extent& extent : extents) {
     if (extent.place.file >= 0) continue;
     extent.place = {base.file, base.offset + static_cast<std::int64_t>(list_bytes_) + extent.place.offset};
@@ -48,7 +48,7 @@ void SharedOffer::fill() noexcept {
   }
 }
 
-std::vector<Extent> read_extents(NodeMemory& memory, int rank, const Announcement& told) {
+std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& told) {
   std::vector<Extent> extents(static_cast<std::size_t>(told.num_extents));
   if (extents.empty()) return extents;
   const std::size_t bytes = extents.size() * sizeof(Extent);

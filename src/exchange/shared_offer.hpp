@@ -17,7 +17,7 @@ struct Extent {
 
 /// Where the extents of one list stand, in its owner's heap; a negative number when making them failed. What
 /// an owner tells its neighbours.
-struct Announcement {
+struct OfferNotice {
   SharedHeap::Place place;
   std::int64_t num_extents = -1;
 };
@@ -34,16 +34,16 @@ class SharedOffer {
   void fill() noexcept;
 
   /// By list.
-  [[nodiscard]] std::span<const Announcement> announcements() const noexcept { return announcements_; }
+  [[nodiscard]] std::span<const OfferNotice> announcements() const noexcept { return announcements_; }
 
  private:
-  std::vector<Announcement> announcements_;
+  std::vector<OfferNotice> announcements_;
   std::vector<BlockList::Block> elsewhere_;  // bytes outside the shared heap
   std::size_t list_bytes_ = 0;               // of all extents
   SharedBuffer outbox_;                      // the extents, then the bytes from elsewhere
 };
 
 /// The extents that rank `rank` announced. Throws IoError when its memory cannot be mapped.
-[[nodiscard]] std::vector<Extent> read_extents(NodeMemory& memory, int rank, const Announcement& told);
+[[nodiscard]] std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& told);
 
 }  // namespace evenkeel

@@ -36,12 +36,12 @@ void SharedTransfer::begin(const boost::mpi::communicator& comm) {
   for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
     const auto other = static_cast<int>(rank);
     if (memory_.is_neighbour(other) && !receives_[rank].empty()) {
-      check_mpi(MPI_Irecv(&told_[rank], sizeof(Announcement), MPI_BYTE, other, announcement_tag, comm,
+      check_mpi(MPI_Irecv(&told_[rank], sizeof(OfferNotice), MPI_BYTE, other, announcement_tag, comm,
                           &receiving_[rank]),
                 "MPI_Irecv");
     }
     if (announced_[rank] != 0) {
-      check_mpi(MPI_Isend(&offer_.announcements()[rank], sizeof(Announcement), MPI_BYTE, other,
+      check_mpi(MPI_Isend(&offer_.announcements()[rank], sizeof(OfferNotice), MPI_BYTE, other,
                           announcement_tag, comm, &sending_.emplace_back(MPI_REQUEST_NULL)),
                 "MPI_Isend");
     }
@@ -65,7 +65,7 @@ void SharedTransfer::run(const boost::mpi::communicator& comm) {
             "MPI_Waitall");
 }
 
-void SharedTransfer::fetch(int rank, const Announcement& told, const BlockList& into,
+void SharedTransfer::fetch(int rank, const OfferNotice& told, const BlockList& into,
                            std::int64_t total_bytes) {
   BlockList from;
   for (const Extent& extent : read_extents(memory_, rank, told)) {

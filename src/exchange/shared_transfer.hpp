@@ -33,14 +33,14 @@ class SharedTransfer {
 
  private:
   void begin(const boost::mpi::communicator& comm);
-  void fetch(int rank, const Announcement& told, const BlockList& into, std::int64_t total_bytes);
+  void fetch(int rank, const OfferNotice& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   const std::vector<BlockList>& sends_;
   const std::vector<BlockList>& receives_;
   std::vector<char> announced_;  // by rank: whether there is anything for this neighbour
   SharedOffer offer_;
-  std::vector<Announcement> told_;  // by rank, of its bytes for this one
+  std::vector<OfferNotice> told_;  // by rank, of its bytes for this one
   std::vector<MPI_Request> sending_;
   std::vector<MPI_Request> receiving_;
   std::optional<ErrorReport> error_;
