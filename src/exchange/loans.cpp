@@ -93,8 +93,8 @@ std::string describe(const std::vector<FieldSpec>& fields) {
   return text;
 }
 
-Announcement lend(const boost::mpi::communicator& comm, NodeMemory& memory, std::uint64_t number,
-                  std::vector<PackedMicroBatch>& micro_batches) {
+OfferNotice lend(const boost::mpi::communicator& comm, NodeMemory& memory, std::uint64_t number,
+                 std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
   std::vector<FieldSpec> fields;
   for (const Column& column : micro_batches.front().fields) fields.push_back(column.spec());
@@ -112,7 +112,7 @@ Announcement lend(const boost::mpi::communicator& comm, NodeMemory& memory, std:
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (memory.is_neighbour(rank)) loan.words.push_back(memory.words_of(rank));
   }
-  const Announcement told = loan.offer.announcements().front();
+  const OfferNotice told = loan.offer.announcements().front();
   OpenLoans::of_process().add(std::move(loan));
   return told;
 }
@@ -120,7 +120,7 @@ Announcement lend(const boost::mpi::communicator& comm, NodeMemory& memory, std:
 /// What a borrower reads, column after column.
 class LentBytes {
  public:
-  LentBytes(NodeMemory& memory, int lender, const Announcement& told, std::shared_ptr<Lease> lease)
+  LentBytes(NodeMemory& memory, int lender, const OfferNotice& told, std::shared_ptr<Lease> lease)
       : memory_(memory),
         lender_(lender),
         extents_(read_extents(memory, lender, told)),
@@ -209,7 +209,7 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
                    "Let go of old steps, or set exchange.tp_copies: own");
 }
 
-void borrow_from(NodeMemory& memory, int lender, const Announcement& told, std::uint64_t number,
+void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::uint64_t number,
                  const std::function<bool(const FieldSpec&)>& wanted,
                  std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   std::shared_ptr<std::uint64_t> words = memory.my_words();
@@ -231,7 +231,7 @@ void share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
   const std::uint64_t number = memory.count_loan();
-  Announcement told;
+  OfferNotice told;
   if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, micro_batches); });
   check_mpi(MPI_Bcast(&told, sizeof told, MPI_BYTE, lender, comm), "MPI_Bcast");
   // A lender that failed says so itself when errors are compared.
