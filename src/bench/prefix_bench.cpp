@@ -8,7 +8,7 @@
 #include "bench/benchmarks.hpp"
 #include "bench/measurement.hpp"
 #include "bench/race.hpp"
-#include "evenkeel/plan/shared_prefixes.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/service/data_service.hpp"
 
 namespace evenkeel::bench {
@@ -76,9 +76,7 @@ class PrefixJob {
   }
   /// Local. Precondition: prefixes are shared.
   [[nodiscard]] SharingSavings savings() const {
-    SharingSavings savings;
-    for (const DealtMiniBatch& mini_batch : last_.dealt.mini_batches) savings += savings_of(mini_batch.atoms);
-    return savings;
+    return savings_of(last_.assignment.units);
   }
 
  private:

@@ -50,20 +50,19 @@ PlanSettings made_up_settings() {
 /// A plan, stage by stage, as the ranks of a job make it: each its own micro-batches and transfers.
 class LargePlan {
  public:
-  void deal() { dealt_ = deal_step(table_, settings_, 0); }
+  void assign() { assignment_ = assign_step(problem()); }
 
   void pack(DpRank rank) {
-    const std::vector<GroupCount> own = count_micro_batches(table_, dealt_, rank, settings_);
-    const std::vector<std::int64_t> needed = {own.front().needed};
-    micro_batches_ = plan_dp_rank(table_, dealt_, rank, own, agreed_counts(needed, settings_), settings_);
+    PlanningPeers nobody;
+    micro_batches_ = std::move(plan_dp_ranks(problem(), assignment_, {&rank, 1}, nobody).ranks.front());
   }
 
   /// Who sends what where, and how what comes is cut for this CP rank.
   void plan_transfers_of_one() {
-    const TransferPlan plan = plan_transfers(table_, dealt_.segments, WorldRank{0}, DpRank{0}, dp * cp);
+    const TransferPlan plan = plan_transfers(table_, assignment_.segments, WorldRank{0}, DpRank{0}, dp * cp);
     for (const std::vector<std::int64_t>& segments : plan.from_owner) {
       for (const std::int64_t s : segments) {
-        const Segment& segment = dealt_.segments[s];
+        const Segment& segment = assignment_.segments[s];
         const SampleShape& shape = table_[segment.entry].shape;
         for (const RowMove& move :
              rows_to_move(FieldKind::token, {shape.prompt, shape.length(), segment.rows,
@@ -74,16 +73,18 @@ class LargePlan {
     }
   }
 
-  void plan_all() { all_ = plan_step(table_, settings_); }
+  void plan_all() { all_ = plan_step(problem()); }
 
   [[nodiscard]] std::size_t num_micro_batches() const { return micro_batches_.micro_batches.size(); }
   [[nodiscard]] std::int64_t num_rows() const { return rows_; }
-  [[nodiscard]] std::int64_t num_of_all() const { return all_.num_micro_batches * dp; }
+  [[nodiscard]] std::int64_t num_of_all() const { return all_.num_micro_batches() * dp; }
 
  private:
+  [[nodiscard]] StepProblem problem() const { return {table_, settings_}; }
+
   LengthTable table_ = made_up_table();
   PlanSettings settings_ = made_up_settings();
-  DealtStep dealt_;
+  StepAssignment assignment_;
   DpRankPlan micro_batches_;
   std::int64_t rows_ = 0;
   StepPlan all_;
@@ -104,13 +105,13 @@ Table plan_of_a_million(const PlanOptions& options) {
   const auto add = [&](const char* stage, double ms, std::string made) {
     table.add({stage, std::move(made), ms, peak_mib()});
   };
-  const double dealing = time([&] { plan.deal(); });
-  add("assignment to DP ranks, placed", dealing, fmt::format("{} shares", dp));
+  const double assigning = time([&] { plan.assign(); });
+  add("assignment to DP ranks, placed", assigning, fmt::format("{} shares", dp));
   const double packing = time([&] { plan.pack(DpRank{0}); });
   add("micro-batches of one DP rank", packing, fmt::format("{} micro-batches", plan.num_micro_batches()));
   const double moving = time([&] { plan.plan_transfers_of_one(); });
   add("transfer plan of one rank", moving, fmt::format("{} rows", plan.num_rows() / options.rounds));
-  add("all that one rank plans", dealing + packing + moving, "");
+  add("all that one rank plans", assigning + packing + moving, "");
   const double all = time([&] { plan.plan_all(); });
   add("assignment and micro-batches of all DP ranks, in one process", all,
       fmt::format("{} micro-batches", plan.num_of_all()));

@@ -10,7 +10,8 @@
 #include "bench/measurement.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/exchange/node_assignment.hpp"
+#include "evenkeel/exchange/rank_peers.hpp"
 #include "evenkeel/mesh/nodes.hpp"
 
 namespace evenkeel::bench {
@@ -108,13 +109,12 @@ double TransferJob::seconds_to_plan() {
   return seconds_of([&] {
     const auto [table, fields] = gather_lengths(world_, lengths_of(mine_), fields_of(mine_), std::nullopt);
     GuardedWork work;
-    DealtStep dealt;
-    deal_on_node(node_, table, settings, 0, {}, dealt, work);
-    work.agree(node_);
-    const std::vector<GroupCount> own = count_micro_batches(table, dealt, rank, settings);
-    const std::int64_t largest =
-        boost::mpi::all_reduce(world_, own.front().needed, boost::mpi::maximum<std::int64_t>());
-    (void)plan_dp_rank(table, dealt, rank, own, agreed_counts({&largest, 1}, settings), settings);
+    StepAssignment assignment;
+    const StepProblem problem{table, settings};
+    assign_on_node(node_, problem, assignment, work);
+    RankPeers peers(world_, work);
+    (void)plan_dp_ranks(problem, assignment, {&rank, 1}, peers);
+    work.agree(world_);
   });
 }
 

@@ -86,7 +86,7 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
                        double seconds) {
   const StepBalance balance = step_balance(plan, settings.balance.speeds);
   return {{"dp", settings.dp},
-          {"num_micro_batches", plan.num_micro_batches},
+          {"num_micro_batches", plan.num_micro_batches()},
           {"lower_bound",
            {{"num_micro_batches", micro_batch_lower_bound(plan)},
             {"dp_max_cost", dp_cost_lower_bound(table, settings, plan)}}},
@@ -103,7 +103,7 @@ std::string heading(const LengthTable& table, const PlanSettings& settings, cons
   std::string text = fmt::format(
       "{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s", counted(table.size(), "sample"),
       counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"),
-      counted(plan.num_micro_batches, "micro-batch", "micro-batches"), micro_batch_lower_bound(plan),
+      counted(plan.num_micro_batches(), "micro-batch", "micro-batches"), micro_batch_lower_bound(plan),
       counted(settings.micro_batch.max_tokens, "token"), seconds);
   if (settings.sharing == PrefixSharing::none) return text;
   std::int64_t once = 0;
@@ -168,7 +168,7 @@ int plan_lengths(const PlanOptions& options) {
     return 0;
   }
   const auto start = std::chrono::steady_clock::now();
-  const StepPlan plan = plan_step(input.table, settings, 0, input.trees);
+  const StepPlan plan = plan_step({input.table, settings, 0, input.trees});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << summary(input.table, settings, plan, seconds, style);
   if (!options.json.empty()) write_json(options.json, json_of(input.table, settings, plan, seconds));

@@ -51,11 +51,11 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
 ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work,
                       std::span<const std::int64_t> speeds) {
   const auto start = std::chrono::steady_clock::now();
-  StepPlan plan = plan_step(table, way.settings);
+  StepPlan plan = plan_step({table, way.settings});
   ComparedPlan compared;
   compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   compared.name = way.name;
-  compared.num_micro_batches = plan.num_micro_batches;
+  compared.num_micro_batches = plan.num_micro_batches();
   for (DpRankPlan& rank : plan.ranks) {
     for (MicroBatchPlan& m : rank.micro_batches) {
       if (m.aligned_tokens > way.settings.micro_batch.max_tokens) ++compared.above_cap;

@@ -65,9 +65,7 @@ PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing) {
 
 /// Lengths tell a shared prompt by its uid and its length.
 void require_shared_prompts(const std::string& path, const LengthTable& table) {
-  std::vector<std::int64_t> entries;
-  for (std::int64_t e = 0; e < table.size(); ++e) entries.push_back(e);
-  for (const SharedGroup& group : prompt_groups(table, entries)) {
+  for (const SharedGroup& group : prompt_groups(table)) {
     if (group.entries.size() > 1 && table[group.entries.front()].shape.prompt > 0) return;
   }
   throw InputError(

@@ -5,7 +5,7 @@
 
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
-#include "evenkeel/plan/shared_prefixes.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 
 namespace evenkeel::cli {
 

@@ -41,7 +41,7 @@ std::int64_t num_samples(const MicroBatchPlan& plan) {
 std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& frame, CpRank rank) {
   std::int64_t predictions = 0;
   for (const std::int64_t entry : plan.entries) {
-    for (const std::int64_t segment : frame.dealt.segments.path_of(entry)) {
+    for (const std::int64_t segment : frame.assignment.segments.path_of(entry)) {
       for (const RowMove& move :
            rows_to_move(FieldKind::response_token, frame.cut_of(segment, entry, rank))) {
         predictions += move.source.size();
@@ -54,8 +54,8 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
 std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
                          CpRank rank) {
   if (kind == FieldKind::sample) return num_samples(plan);
-  if (kind == FieldKind::response_token && step.dealt.shared)
-    return num_predictions(plan, {step.table, step.dealt, step.cp}, rank);
+  if (kind == FieldKind::response_token && step.assignment.shared())
+    return num_predictions(plan, {step.table, step.assignment, step.cp}, rank);
   return local_rows(plan, step);
 }
 
@@ -174,8 +174,8 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   std::vector<BlockList> receives;
   work([&] {
     mine = owned_samples(step.table, mesh.rank(), fields);
-    const TransferFrame frame{step.table, step.dealt, step.cp};
-    const TransferPlan transfers = plan_transfers(step.table, step.dealt.shares, mesh.rank(),
+    const TransferFrame frame{step.table, step.assignment, step.cp};
+    const TransferPlan transfers = plan_transfers(step.table, step.assignment.shares, mesh.rank(),
                                                   DpRank{mesh.here().dp}, mesh.grid().num_ranks());
     sends = outgoing(mesh, step, frame, transfers, fields, results);
     receives = incoming(mesh, frame, *mine, transfers, fields);

@@ -18,9 +18,9 @@ namespace {
 /// What one DP rank gets from one owner: segments with their token fields, samples with the others.
 struct Parcels {
   Parcels(const Mesh& mesh, const StepTransfer& step)
-      : segments(plan_transfers(step.table, step.dealt.segments, mesh.rank(), DpRank{mesh.here().dp},
+      : segments(plan_transfers(step.table, step.assignment.segments, mesh.rank(), DpRank{mesh.here().dp},
                                 mesh.grid().num_ranks())),
-        samples(plan_transfers(step.table, step.dealt.shares, mesh.rank(), DpRank{mesh.here().dp},
+        samples(plan_transfers(step.table, step.assignment.shares, mesh.rank(), DpRank{mesh.here().dp},
                                mesh.grid().num_ranks())) {}
 
   TransferPlan segments;
@@ -230,7 +230,7 @@ class SampleExchange {
         step_(step),
         derived_(derived),
         packed_(packed),
-        frame_{step.table, step.dealt, step.cp},
+        frame_{step.table, step.assignment, step.cp},
         work_(before) {
     const boost::mpi::communicator& twins = mesh.model_parallel_on_node();
     work_.in_any_case([&] { in_common_ = memory_in_common(twins, options); });

@@ -10,13 +10,12 @@
 namespace evenkeel {
 namespace {
 
-/// The trees of a micro-batch's atoms side by side.
-PrefixTree forest_of(const DealtStep& dealt, const MicroBatchPlan& plan) {
-  const DealtMiniBatch& mini_batch = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)];
+/// The trees of a micro-batch's units side by side.
+PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends;
-  for (const std::int64_t a : plan.atoms) {
-    const PrefixTree& tree = mini_batch.atoms[static_cast<std::size_t>(a)].group.tree;
+  for (const std::int64_t unit : plan.units) {
+    const PrefixTree& tree = *assignment.units[unit].tree;
     const std::int64_t first = std::ssize(nodes);
     for (const TreeSegment& segment : tree.segments())
       nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
@@ -49,7 +48,7 @@ Column column_for(const MovedField& field, const PackedMicroBatch& m, const Deri
 
 std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                        const GridPoint& sizes) {
-  return moved_fields(step.fields, {place.pp, sizes.pp}, step.dealt.shared);
+  return moved_fields(step.fields, {place.pp, sizes.pp}, step.assignment.shared());
 }
 
 PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
@@ -57,8 +56,8 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
   for (const std::int64_t entry : plan.entries) samples.push_back(step.table[entry].shape);
   const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
   const CpRank rank{mesh.here().cp};
-  if (!step.dealt.shared) return lay_out(std::move(samples), sequences, rank);
-  return lay_out_shared(std::move(samples), forest_of(step.dealt, plan), sequences, rank);
+  if (!step.assignment.shared()) return lay_out(std::move(samples), sequences, rank);
+  return lay_out_shared(std::move(samples), forest_of(step.assignment, plan), sequences, rank);
 }
 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,

@@ -45,13 +45,13 @@ std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
 /// of the table, segment by segment of its path, field by field.
 class SharedRows {
  public:
-  SharedRows(const LengthTable& table, const DealtStep& dealt, std::span<const FieldSpec> fields)
+  SharedRows(const LengthTable& table, const StepAssignment& assignment, std::span<const FieldSpec> fields)
       : table_(table),
-        dealt_(dealt),
+        assignment_(assignment),
         fields_(fields),
-        samples_(static_cast<std::size_t>(dealt.segments.size())) {
+        samples_(static_cast<std::size_t>(assignment.segments.size())) {
     for (std::int64_t entry = 0; entry < table.size(); ++entry)
-      for (const std::int64_t segment : dealt.segments.path_of(entry))
+      for (const std::int64_t segment : assignment.segments.path_of(entry))
         ++samples_[static_cast<std::size_t>(segment)];
   }
 
@@ -60,7 +60,7 @@ class SharedRows {
     visit([&](std::int64_t entry, std::int64_t segment, std::size_t f) {
       if (table_[entry].owner != rank) return;
       const Column& column = mine.at(fields_[f].name);
-      const RowRange& rows = dealt_.segments[segment].rows;
+      const RowRange& rows = assignment_.segments[segment].rows;
       const std::int64_t first = mine.rows_of(FieldKind::token, table_[entry].owner_index).begin;
       hashes.push_back(hash_of({column.row(first + rows.begin), column.row(first + rows.end)}));
     });
@@ -86,7 +86,7 @@ class SharedRows {
   template <typename Use>
   void visit(Use use) const {
     for (std::int64_t entry = 0; entry < table_.size(); ++entry) {
-      for (const std::int64_t segment : dealt_.segments.path_of(entry)) {
+      for (const std::int64_t segment : assignment_.segments.path_of(entry)) {
         if (samples_[static_cast<std::size_t>(segment)] < 2) continue;
         for (std::size_t f = 0; f < fields_.size(); ++f) use(entry, segment, f);
       }
@@ -95,7 +95,7 @@ class SharedRows {
 
   [[noreturn]] void refuse(const FieldSpec& field, std::int64_t segment, std::int64_t one,
                            std::int64_t other) const {
-    const RowRange& rows = dealt_.segments[segment].rows;
+    const RowRange& rows = assignment_.segments[segment].rows;
     throw InputError("field '" + field.name + "'",
                      "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
                          " of samples " + std::to_string(table_[one].shape.id.value()) + " and " +
@@ -105,7 +105,7 @@ class SharedRows {
   }
 
   const LengthTable& table_;
-  const DealtStep& dealt_;
+  const StepAssignment& assignment_;
   std::span<const FieldSpec> fields_;
   std::vector<std::int64_t> samples_;  // of each segment
 };
@@ -117,7 +117,7 @@ bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
 }
 
 void require_equal_shared_rows(const boost::mpi::communicator& comm, const LengthTable& table,
-                               const DealtStep& dealt, std::span<const FieldSpec> fields,
+                               const StepAssignment& assignment, std::span<const FieldSpec> fields,
                                const RaggedBatch& mine) {
   GuardedWork work;
   std::vector<FieldSpec> shared;
@@ -125,7 +125,7 @@ void require_equal_shared_rows(const boost::mpi::communicator& comm, const Lengt
   std::vector<std::uint64_t> own;
   work([&] {
     shared = shared_fields(fields);
-    rows.emplace(table, dealt, shared);
+    rows.emplace(table, assignment, shared);
     own = rows->hashes(mine, WorldRank{comm.rank()});
   });
   const auto all = all_gather_lists<std::uint64_t>(comm, own, work.error(), "rows that samples share");

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 
 namespace evenkeel {
@@ -17,7 +17,7 @@ namespace evenkeel {
 /// them moves sample by sample, and the samples' tokens are equal.) Equal means equal hashes of 64 bits, 8
 /// bytes a field and shared segment of each sample in one gather. LimitError when a rank runs out of memory.
 void require_equal_shared_rows(const boost::mpi::communicator& comm, const LengthTable& table,
-                               const DealtStep& dealt, std::span<const FieldSpec> fields,
+                               const StepAssignment& assignment, std::span<const FieldSpec> fields,
                                const RaggedBatch& mine);
 
 }  // namespace evenkeel

@@ -10,10 +10,10 @@ std::size_t bytes_of(std::int64_t rows, const Column& column) {
 }  // namespace
 
 RowMoves TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
-  const Segment& part = dealt.segments[segment];
+  const Segment& part = assignment.segments[segment];
   if (part.rows.empty()) return {};
-  for (const std::int64_t s : dealt.segments.path_of(part.entry)) {
-    const RowRange& rows = dealt.segments[s].rows;
+  for (const std::int64_t s : assignment.segments.path_of(part.entry)) {
+    const RowRange& rows = assignment.segments[s].rows;
     if (!rows.empty() && rows.end == part.rows.begin)
       return branch_to_move(cut_of(s, part.entry, rank), cut_of(segment, rank));
   }
@@ -23,11 +23,11 @@ RowMoves TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
 void RaggedSide::add_segment(std::int64_t segment, CpRank rank, const Column& column,
                              BlockList& blocks) const {
   const SequenceCut cut = frame_.cut_of(segment, rank);
-  add_rows(frame_.dealt.segments[segment].entry, column, rows_to_move(FieldKind::token, cut), 0, blocks);
+  add_rows(frame_.assignment.segments[segment].entry, column, rows_to_move(FieldKind::token, cut), 0, blocks);
 }
 
 void RaggedSide::add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const {
-  const std::int64_t entry = frame_.dealt.segments[segment].entry;
+  const std::int64_t entry = frame_.assignment.segments[segment].entry;
   add_rows(entry, column, halo_to_move(frame_.cut_of(segment, rank)), 0, blocks);
   add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
 }
@@ -39,7 +39,7 @@ void RaggedSide::add_sample(std::int64_t entry, CpRank rank, const Column& colum
     blocks.add(column.row(row), bytes_of(1, column));
     return;
   }
-  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
     add_rows(entry, column, rows_to_move(kind, frame_.cut_of(segment, entry, rank)), 0, blocks);
   }
 }
@@ -47,7 +47,7 @@ void RaggedSide::add_sample(std::int64_t entry, CpRank rank, const Column& colum
 void RaggedSide::add_responses(std::int64_t entry, CpRank rank, const Column& column, std::int64_t shift,
                                BlockList& blocks) const {
   const std::int64_t first = frame_.table[entry].shape.prompt + shift;
-  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
     const SequenceCut cut = frame_.cut_of(segment, entry, rank);
     add_rows(entry, column, rows_to_move(FieldKind::response_token, cut), first, blocks);
   }
@@ -71,7 +71,7 @@ PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPla
 void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t row = 0;
   std::int64_t run = 0;
-  const std::vector<std::int64_t> segments = segments_of(frame_.dealt, plan);
+  const std::vector<std::int64_t> segments = segments_of(frame_.assignment, plan);
   for (const std::int64_t segment : segments) {
     segment_slots_[segment] = {m, row, run, 0};
     const SequenceCut cut = frame_.cut_of(segment, rank_);
@@ -79,7 +79,7 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
     run += static_cast<std::int64_t>(rows_to_move(FieldKind::token, cut).size());
   }
   halo_sizes_.push_back(run);
-  if (!frame_.dealt.shared) return;
+  if (!frame_.assignment.shared()) return;
   for (const std::int64_t segment : segments) segment_slots_[segment].branch = halo_sizes_.back()++;
 }
 
@@ -88,13 +88,13 @@ void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t row = 0;
   for (const std::int64_t entry : plan.entries) {
     sample_slots_[entry] = {m, row++, prediction};
-    if (frame_.dealt.shared) prediction += predictions_of(entry);
+    if (frame_.assignment.shared()) prediction += predictions_of(entry);
   }
 }
 
 std::int64_t PackedSide::predictions_of(std::int64_t entry) const {
   std::int64_t predictions = 0;
-  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
     for (const RowMove& move :
          rows_to_move(FieldKind::response_token, frame_.cut_of(segment, entry, rank_))) {
       predictions += move.source.size();
@@ -130,11 +130,11 @@ void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> c
     blocks.add(column.row(slot.row), bytes_of(1, column));
     return;
   }
-  if (kind == FieldKind::response_token && frame_.dealt.shared) {
+  if (kind == FieldKind::response_token && frame_.assignment.shared()) {
     add_predictions(slot, entry, column, blocks);
     return;
   }
-  for (const std::int64_t segment : frame_.dealt.segments.path_of(entry)) {
+  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
     const std::int64_t base = segment_slots_.at(segment).first_row;
     for (const RowMove& move : rows_to_move(kind, frame_.cut_of(segment, entry, rank_)))
       blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));

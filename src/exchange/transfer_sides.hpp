@@ -8,7 +8,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/block_list.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
@@ -18,17 +18,17 @@ namespace evenkeel {
 /// What both sides of a transfer know about the step.
 struct TransferFrame {
   const LengthTable& table;
-  const DealtStep& dealt;
+  const StepAssignment& assignment;
   CpGroup cp;
 
   /// How a segment is cut, seen as a part of its own sample or of another one whose path it is on.
   [[nodiscard]] SequenceCut cut_of(std::int64_t segment, std::int64_t entry, CpRank rank) const {
-    const Segment& part = dealt.segments[segment];
+    const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;
     return {shape.prompt, shape.length(), part.rows, part.aligned_length, cp, rank};
   }
   [[nodiscard]] SequenceCut cut_of(std::int64_t segment, CpRank rank) const {
-    return cut_of(segment, dealt.segments[segment].entry, rank);
+    return cut_of(segment, assignment.segments[segment].entry, rank);
   }
   /// The first token of a segment, for a CP rank that predicts it and does not have it.
   [[nodiscard]] RowMoves branch_of(std::int64_t segment, CpRank rank) const;

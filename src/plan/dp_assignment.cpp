@@ -5,15 +5,14 @@
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/refine.hpp"
 #include "evenkeel/balance/speed_partition.hpp"
-#include "evenkeel/plan/dealing.hpp"
+#include "evenkeel/plan/simple_partitions.hpp"
 #include "evenkeel/plan/roll_batch_balance.hpp"
 
 namespace evenkeel {
 namespace {
 
 // What a preset's system does, unless an algorithm is asked for by name.
-Partition assign_as_preset(const LengthTable& table, const PlanSettings& settings) {
-  const std::vector<std::int64_t> lengths = table.sample_lengths();
+Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings) {
   if (settings.balance.preset == Preset::mindspeed_rl) {
     return longest_processing_time(lengths, settings.dp, GroupSize::equal).with_sorted_items();
   }
@@ -27,28 +26,8 @@ bool wants_sorted_stride(const PlanSettings& settings) {
          (algorithm == BalanceAlgorithm::automatic && settings.micro_batch.mode == MicroBatchMode::padded);
 }
 
-}  // namespace
-
-std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings) {
-  std::vector<Cost> costs;
-  costs.reserve(static_cast<std::size_t>(table.size()));
-  for (const LengthEntry& entry : table.entries())
-    costs.push_back(settings.balance.cost(entry.shape.length()));
-  return costs;
-}
-
-Partition assign_to_dp_ranks(const LengthTable& table, const PlanSettings& settings) {
-  const BalanceSettings& balance = settings.balance;
-  if (wants_sorted_stride(settings)) {
-    return sorted_stride(table.sample_lengths(), settings.dp).with_sorted_items();
-  }
-  if (balance.algorithm == BalanceAlgorithm::automatic && balance.preset != Preset::none) {
-    return assign_as_preset(table, settings);
-  }
-  return deal_by_cost(costs_of(table, settings), settings);
-}
-
-Partition deal_by_cost(std::span<const Cost> costs, const PlanSettings& settings) {
+// What counts is work alone.
+Partition assign_by_cost(std::span<const Cost> costs, const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
   if (!balance.speeds.empty()) return partition_by_speed(costs, balance.speeds).with_sorted_items();
   const GroupSize group_size = balance.equal_count ? GroupSize::equal : GroupSize::free;
@@ -64,12 +43,29 @@ Partition deal_by_cost(std::span<const Cost> costs, const PlanSettings& settings
       return balanced_by(karmarkar_karp);
     case BalanceAlgorithm::lpt:
       return balanced_by(longest_processing_time);
-    case BalanceAlgorithm::sorted_stride:
-      return sorted_stride(costs, settings.dp).with_sorted_items();
+    case BalanceAlgorithm::sorted_stride:  // goes by rows
     case BalanceAlgorithm::none:
       break;
   }
   return contiguous_runs(std::ssize(costs), settings.dp);
+}
+
+}  // namespace
+
+std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings) {
+  std::vector<Cost> costs;
+  costs.reserve(static_cast<std::size_t>(table.size()));
+  for (const LengthEntry& entry : table.entries())
+    costs.push_back(settings.balance.cost(entry.shape.length()));
+  return costs;
+}
+
+Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  if (wants_sorted_stride(settings)) return sorted_stride(work.rows, settings.dp).with_sorted_items();
+  if (balance.algorithm == BalanceAlgorithm::automatic && balance.preset != Preset::none)
+    return assign_as_preset(work.rows, settings);
+  return assign_by_cost(work.costs, settings);
 }
 
 std::vector<Cost> unbalanced_dp_costs(const LengthTable& table, const PlanSettings& settings) {

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/fastest_count.hpp"
+#include "fastest_count.hpp"
 
 #include "evenkeel/balance/choose_count.hpp"
 
@@ -13,14 +13,13 @@ std::int64_t count_at(std::int64_t fewest, std::int64_t tried, const PlanSetting
 
 }  // namespace
 
-std::vector<Cost> times_at_counts(const LengthTable& table, const DealtStep& dealt, DpRank rank,
+std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
                                   std::span<const std::int64_t> fewest, const PlanSettings& settings) {
   std::vector<Cost> times;
   for (std::size_t m = 0; m < fewest.size(); ++m) {
     for (std::int64_t tried = 0; tried < counts_tried; ++tried) {
       const std::int64_t count = count_at(fewest[m], tried, settings);
-      for (const MicroBatchPlan& micro_batch :
-           plan_mini_batch(table, dealt, static_cast<std::int64_t>(m), rank, count, settings))
+      for (const MicroBatchPlan& micro_batch : batcher.pack({static_cast<std::int64_t>(m), rank}, count))
         times.push_back(settings.time_of(micro_batch.cost, rank.value()));
     }
   }

@@ -1,28 +1,46 @@
-#include "evenkeel/plan/fixed_micro_batches.hpp"
+#include "fixed_micro_batches.hpp"
 
-#include <algorithm>
 #include <utility>
+
+#include "picked_units.hpp"
+#include "seeded_order.hpp"
 
 namespace evenkeel {
 
-std::vector<MicroBatchPlan> fixed_micro_batches(const LengthTable& table,
-                                                std::span<const std::int64_t> entries,
-                                                const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  const BinLimits limits = settings.micro_batch.limits();
-  const std::int64_t most = std::min(settings.micro_batch.size, limits.max_items);
+GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
+  const PickedUnits own(units(), units_of(share));
+  return {min_bins_lower_bound(own.items(), settings().micro_batch.limits()), std::ssize(packed(share, 0))};
+}
+
+std::vector<Item> FixedMicroBatcher::in_order(MiniBatchShare share) const {
+  const std::span<const Item> own = units_of(share);
+  if (!settings().micro_batch.shuffle) return {own.begin(), own.end()};
+  std::vector<Item> drawn = seeded_order(std::ssize(own), settings().seed,
+                                         {static_cast<std::uint64_t>(problem().step),
+                                          static_cast<std::uint64_t>(share.mini_batch), share.rank.index()});
+  for (Item& unit : drawn) unit = own[static_cast<std::size_t>(unit)];
+  return drawn;
+}
+
+std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std::int64_t /*count*/) const {
+  const BinLimits limits = settings().micro_batch.limits();
+  const BinItems items = units().items();
   std::vector<MicroBatchPlan> micro_batches;
-  std::vector<std::int64_t> open;
+  std::vector<Item> open;
   std::int64_t rows = 0;
+  std::int64_t samples = 0;
   const auto close = [&] {
-    if (!open.empty()) micro_batches.push_back(micro_batch_of(table, std::exchange(open, {}), settings));
+    if (!open.empty()) micro_batches.push_back(micro_batch_of(units(), std::exchange(open, {})));
     rows = 0;
+    samples = 0;
   };
-  for (const std::int64_t entry : entries) {
-    const std::int64_t aligned = align_up(table[entry].shape.length(), alignment);
-    if (std::ssize(open) == most || rows + aligned > limits.max_size) close();
-    open.push_back(entry);
-    rows += aligned;
+  for (const Item unit : in_order(share)) {
+    const std::int64_t more_rows = items.sizes[static_cast<std::size_t>(unit)];
+    const std::int64_t more_samples = items.count_of(unit);
+    if (samples + more_samples > limits.max_items || rows + more_rows > limits.max_size) close();
+    open.push_back(unit);
+    rows += more_rows;
+    samples += more_samples;
   }
   close();
   return micro_batches;

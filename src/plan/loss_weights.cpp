@@ -139,16 +139,16 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<con
   return losses;
 }
 
-std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const DealtStep& dealt,
+std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const StepAssignment& assignment,
                                          std::span<const MicroBatchPlan> micro_batches,
                                          const LossSettings& settings, int dp) {
   std::vector<MicroBatchLoss> losses;
   auto begin = micro_batches.begin();
-  for (std::size_t m = 0; m < dealt.mini_batches.size(); ++m) {
+  for (std::size_t m = 0; m < assignment.mini_batches.size(); ++m) {
     const auto end = std::find_if(begin, micro_batches.end(), [&](const MicroBatchPlan& plan) {
       return plan.mini_batch != static_cast<std::int64_t>(m);
     });
-    std::ranges::move(loss_weights(table, dealt.mini_batches[m].shares.items(), {begin, end}, settings, dp),
+    std::ranges::move(loss_weights(table, assignment.entries_of(static_cast<std::int64_t>(m)), {begin, end}, settings, dp),
                       std::back_inserter(losses));
     begin = end;
   }

@@ -1,18 +1,15 @@
 #include "evenkeel/plan/measured_cost.hpp"
 
 #include <algorithm>
-#include <vector>
 
 namespace evenkeel {
 namespace {
 
-Cost work_of(const LengthTable& table, const DealtStep& dealt, const MicroBatchPlan& plan,
+Cost work_of(const LengthTable& table, const StepAssignment& assignment, const MicroBatchPlan& plan,
              const CostModel& model) {
   Cost work = 0;
-  if (dealt.shared) {
-    const std::vector<Atom>& atoms = dealt.mini_batches[static_cast<std::size_t>(plan.mini_batch)].atoms;
-    for (const std::int64_t a : plan.atoms)
-      work += cost_of_tree(model, atoms[static_cast<std::size_t>(a)].group.tree);
+  if (assignment.shared()) {
+    for (const std::int64_t unit : plan.units) work += cost_of_tree(model, *assignment.units[unit].tree);
     return work;
   }
   for (const std::int64_t entry : plan.entries)
@@ -22,15 +19,15 @@ Cost work_of(const LengthTable& table, const DealtStep& dealt, const MicroBatchP
 
 }  // namespace
 
-CostObservation observe(const LengthTable& table, const DealtStep& dealt, const MicroBatchPlan& plan,
+CostObservation observe(const LengthTable& table, const StepAssignment& assignment, const MicroBatchPlan& plan,
                         const PlanSettings& settings, DpRank rank, double seconds) {
   const BalanceSettings& balance = settings.balance;
   constexpr double nominal = 1000;
   const double speed = balance.speeds.empty() ? nominal : static_cast<double>(balance.speeds[rank.index()]);
   CostObservation observation;
-  observation.tokens = work_of(table, dealt, plan, CostModel::tokens());
+  observation.tokens = work_of(table, assignment, plan, CostModel::tokens());
   observation.squares =
-      static_cast<double>(work_of(table, dealt, plan, CostModel{0, 1, balance.cost.window}));
+      static_cast<double>(work_of(table, assignment, plan, CostModel{0, 1, balance.cost.window}));
   observation.seconds = seconds * speed / nominal;
   observation.dp_rank = rank.value();
   return observation;

@@ -8,22 +8,9 @@
 
 #include "checks.hpp"
 #include "evenkeel/base/error.hpp"
-#include "group_packing.hpp"
 
 namespace evenkeel {
 namespace {
-
-PackedWork work_of(const LengthTable& table, std::span<const std::int64_t> entries,
-                   const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  PackedWork work{{}, {}, {}, settings.micro_batch.limits()};
-  for (const std::int64_t entry : entries) {
-    const std::int64_t length = table[entry].shape.length();
-    work.costs.push_back(settings.balance.cost(length));
-    work.sizes.push_back(align_up(length, alignment));
-  }
-  return work;
-}
 
 // Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
 void require_padded_work_fits(const LengthTable& table, const PlanSettings& settings) {
@@ -40,18 +27,17 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
 
 }  // namespace
 
-MicroBatchPlan micro_batch_of(const LengthTable& table, std::vector<std::int64_t> entries,
-                              const PlanSettings& settings, std::int64_t padded_length) {
-  const std::int64_t alignment = settings.alignment();
+MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<std::int64_t> chosen) {
   MicroBatchPlan plan;
-  for (const std::int64_t entry : entries) {
-    const std::int64_t length = table[entry].shape.length();
-    plan.tokens += length;
-    plan.aligned_tokens += padded_length > 0 ? padded_length : align_up(length, alignment);
-    plan.cost += settings.balance.cost(padded_length > 0 ? padded_length : length);
+  plan.entries.reserve(chosen.size());
+  for (const std::int64_t at : chosen) {
+    const PackUnit unit = units[at];
+    plan.entries.insert(plan.entries.end(), unit.entries.begin(), unit.entries.end());
+    plan.tokens += unit.rows;
+    plan.aligned_tokens += unit.aligned_rows;
+    plan.cost += unit.cost;
   }
-  plan.entries = std::move(entries);
-  plan.padded_length = padded_length;
+  if (units.shared()) plan.units = std::move(chosen);
   return plan;
 }
 
@@ -68,28 +54,9 @@ void require_samples_fit(const LengthTable& table, const PlanSettings& settings)
   if (settings.micro_batch.mode == MicroBatchMode::padded) require_padded_work_fits(table, settings);
 }
 
-GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,
-                               const PlanSettings& settings) {
-  return count_needed(work_of(table, entries, settings), settings.micro_batch);
-}
-
 std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept {
   const std::int64_t count = std::max({std::int64_t{1}, largest_needed, settings.micro_batch.min_count});
   return align_up(count, settings.count_multiple());
-}
-
-std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
-                                               std::span<const std::int64_t> entries, std::int64_t count,
-                                               const PlanSettings& settings) {
-  const Partition groups = pack_into(work_of(table, entries, settings), count, settings.micro_batch);
-  std::vector<MicroBatchPlan> micro_batches;
-  for (std::int64_t g = 0; g < groups.size(); ++g) {
-    std::vector<std::int64_t> of_group;
-    for (const Item item : groups[g]) of_group.push_back(entries[static_cast<std::size_t>(item)]);
-    micro_batches.push_back(micro_batch_of(table, std::move(of_group), settings));
-  }
-  order_micro_batches(micro_batches, settings.micro_batch.order);
-  return micro_batches;
 }
 
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {

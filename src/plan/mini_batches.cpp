@@ -1,107 +1,90 @@
-#include "evenkeel/plan/mini_batches.hpp"
+#include "mini_batches.hpp"
 
 #include <algorithm>
-#include <string>
+#include <span>
 #include <utility>
-#include <vector>
 
-#include "checks.hpp"
-#include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/dealing.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
+#include "evenkeel/plan/simple_partitions.hpp"
+#include "picked_units.hpp"
 #include "seeded_order.hpp"
 
 namespace evenkeel {
 namespace {
 
-using Groups = std::vector<std::vector<Item>>;
+using Runs = std::vector<std::vector<Item>>;
 
-/// `items` in k runs, in a drawn order when there is one; each run ascending.
-Groups cut(std::span<const Item> items, std::span<const std::int64_t> drawn, std::int64_t k) {
-  Groups runs = contiguous_runs(static_cast<std::int64_t>(items.size()), k).to_vectors();
+/// Things 0..n-1 in k runs, each ascending, of a drawn order when there is one.
+Runs runs_of(std::int64_t n, std::span<const std::int64_t> drawn, std::int64_t k) {
+  Runs runs = contiguous_runs(n, k).to_vectors();
+  if (drawn.empty()) return runs;
   for (std::vector<Item>& run : runs) {
-    for (Item& item : run) {
-      const auto place = static_cast<std::size_t>(item);
-      item = items[drawn.empty() ? place : static_cast<std::size_t>(drawn[place])];
-    }
+    for (Item& thing : run) thing = drawn[static_cast<std::size_t>(thing)];
     std::ranges::sort(run);
   }
   return runs;
 }
 
-std::vector<Item> every_entry(const LengthTable& table) {
-  const Partition whole = contiguous_runs(table.size(), 1);
-  return {whole.items().begin(), whole.items().end()};
-}
-
-Groups cut_whole(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
-  std::vector<std::int64_t> drawn;
-  if (settings.mini_batches.shuffle) drawn = seeded_order(table.size(), settings.seed, {step});
-  return cut(every_entry(table), drawn, settings.mini_batches.count);
-}
-
-Groups cut_then_balance(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
-  Groups groups;
-  for (const std::vector<Item>& mini_batch : cut_whole(table, settings, step)) {
-    const Partition dealt = assign_to_dp_ranks(table.part(mini_batch), settings);
-    for (std::vector<Item>& group : dealt.to_vectors()) {
-      for (Item& item : group) item = mini_batch[static_cast<std::size_t>(item)];
-      groups.push_back(std::move(group));
-    }
-  }
-  return groups;
-}
-
-Groups balance_then_cut(const LengthTable& table, const PlanSettings& settings, std::uint64_t step) {
-  const std::int64_t count = settings.mini_batches.count;
-  const Partition ranks = assign_to_dp_ranks(table, settings);
-  Groups groups(static_cast<std::size_t>(count * settings.dp));
-  for (std::int64_t r = 0; r < ranks.size(); ++r) {
-    const auto share = static_cast<std::int64_t>(ranks[r].size());
-    const std::vector<std::int64_t> drawn =
-        seeded_order(share, settings.seed, {step, static_cast<std::uint64_t>(r)});
-    Groups runs = cut(ranks[r], drawn, count);
-    for (std::size_t m = 0; m < runs.size(); ++m) {
-      groups[m * static_cast<std::size_t>(settings.dp) + static_cast<std::size_t>(r)] = std::move(runs[m]);
-    }
-  }
-  return groups;
-}
-
-}  // namespace
-
-MiniBatches::MiniBatches(Partition groups, int dp) : groups_(std::move(groups)), dp_(dp) {
-  if (dp >= 1 && groups_.size() % dp == 0) return;
-  throw InputError("mini-batches", std::to_string(groups_.size()) +
-                                       " groups do not make whole mini-batches of " + std::to_string(dp) +
-                                       " DP ranks");
-}
-
-Partition MiniBatches::shares(std::int64_t mini_batch) const {
-  Groups shares;
-  for (std::int64_t r = 0; r < dp_; ++r) {
-    const std::span<const Item> share = groups_[mini_batch * dp_ + r];
-    shares.emplace_back(share.begin(), share.end());
+Partition assign(const PackUnits& units, std::span<const Item> mini_batch, const PlanSettings& settings) {
+  // A single mini-batch of the whole step need not be picked out of it.
+  if (std::ssize(mini_batch) == units.size())
+    return assign_to_dp_ranks({units.costs(), units.rows()}, settings);
+  const std::vector<Cost> costs = picked(units.costs(), mini_batch);
+  const std::vector<std::int64_t> rows = picked(units.rows(), mini_batch);
+  Runs shares = assign_to_dp_ranks({costs, rows}, settings).to_vectors();
+  for (std::vector<Item>& share : shares) {
+    for (Item& item : share) item = mini_batch[static_cast<std::size_t>(item)];
   }
   return Partition(shares);
 }
 
-Partition cut_into_mini_batches(const LengthTable& table, const PlanSettings& settings, std::int64_t step) {
-  plan_checks::require_at_least(1, settings.mini_batches.count, "batch.mini_batches");
-  return Partition(cut_whole(table, settings, static_cast<std::uint64_t>(step)));
+std::vector<Partition> balance_then_cut(const StepProblem& problem, const PackUnits& units) {
+  const PlanSettings& settings = problem.settings;
+  const Partition ranks = assign_to_dp_ranks({units.costs(), units.rows()}, settings);
+  std::vector<Runs> mini_batches(static_cast<std::size_t>(settings.mini_batches.count));
+  for (std::int64_t r = 0; r < ranks.size(); ++r) {
+    const std::span<const Item> share = ranks[r];
+    const std::vector<std::int64_t> drawn =
+        seeded_order(std::ssize(share), settings.seed,
+                     {static_cast<std::uint64_t>(problem.step), static_cast<std::uint64_t>(r)});
+    Runs runs = runs_of(std::ssize(share), drawn, settings.mini_batches.count);
+    for (std::size_t m = 0; m < runs.size(); ++m) {
+      for (Item& unit : runs[m]) unit = share[static_cast<std::size_t>(unit)];
+      std::ranges::sort(runs[m]);
+      mini_batches[m].push_back(std::move(runs[m]));
+    }
+  }
+  std::vector<Partition> shares;
+  for (const Runs& of_ranks : mini_batches) shares.emplace_back(of_ranks);
+  return shares;
 }
 
-MiniBatches split_into_mini_batches(const LengthTable& table, const PlanSettings& settings,
-                                    std::int64_t step) {
-  plan_checks::require_at_least(1, settings.mini_batches.count, "batch.mini_batches");
-  plan_checks::require_at_least(1, settings.dp, "mesh.dp");
-  // A single mini-batch need not be cut out of the table.
-  if (settings.mini_batches.keep && settings.mini_batches.count == 1)
-    return {assign_to_dp_ranks(table, settings), settings.dp};
-  const auto draw = static_cast<std::uint64_t>(step);
-  const Groups groups = settings.mini_batches.keep ? cut_then_balance(table, settings, draw)
-                                                   : balance_then_cut(table, settings, draw);
-  return {Partition(groups), settings.dp};
+}  // namespace
+
+std::vector<std::vector<Item>> cut_into_mini_batches(const StepProblem& problem, const PackUnits& units) {
+  const MiniBatchSettings& cut = problem.settings.mini_batches;
+  std::vector<std::int64_t> drawn;
+  if (cut.shuffle)
+    drawn = seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
+  Runs mini_batches = runs_of(units.num_groups(), drawn, cut.count);
+  if (!units.shared()) return mini_batches;
+  for (std::vector<Item>& mini_batch : mini_batches) {
+    std::vector<Item> of_groups;
+    for (const Item group : mini_batch) {
+      for (Item unit = units.first_of_group(group); unit < units.first_of_group(group + 1); ++unit)
+        of_groups.push_back(unit);
+    }
+    mini_batch = std::move(of_groups);
+  }
+  return mini_batches;
+}
+
+std::vector<Partition> split_into_mini_batches(const StepProblem& problem, const PackUnits& units) {
+  if (!problem.settings.mini_batches.keep) return balance_then_cut(problem, units);
+  std::vector<Partition> shares;
+  for (const std::vector<Item>& mini_batch : cut_into_mini_batches(problem, units))
+    shares.push_back(assign(units, mini_batch, problem.settings));
+  return shares;
 }
 
 }  // namespace evenkeel

@@ -8,7 +8,7 @@
 #include "checks.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/plan/dealing.hpp"
+#include "evenkeel/plan/simple_partitions.hpp"
 
 namespace evenkeel {
 namespace {

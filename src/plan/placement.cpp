@@ -26,8 +26,8 @@ void require_in_range(std::string_view what, std::int64_t value, std::int64_t fr
 }
 
 void check(const Partition& parts, const PlacementInput& input) {
-  require_as_many("owners", input.owners.size(), parts.num_items());
-  require_as_many("bytes", input.bytes.size(), parts.num_items());
+  require_whole_pieces(input);
+  require_as_many("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
   if (!input.speeds.empty()) require_as_many("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
@@ -84,14 +84,18 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   std::vector<std::int64_t> on_node(static_cast<std::size_t>(num_nodes), 0);
   for (std::int64_t part = 0; part < dp; ++part) {
     std::ranges::fill(on_node, 0);
-    for (const Item item : parts[part]) {
-      const std::int64_t bytes = input.bytes[static_cast<std::size_t>(item)];
-      const std::size_t owner = input.owners[static_cast<std::size_t>(item)].index();
+    const auto add_piece = [&](std::size_t piece) {
+      const std::int64_t bytes = input.bytes[piece];
+      const std::size_t owner = input.owners[piece].index();
       const int own = input.dp_of_rank[owner];
       const bool has_node = num_nodes > 0;
       if (has_node) on_node[static_cast<std::size_t>(input.node_of_rank[owner])] += bytes;
       // The node's share of these bytes comes again below.
       if (own >= 0) values.at(part, own) += bytes * (input.own_weight - (has_node ? input.node_weight : 0));
+    };
+    for (const Item item : parts[part]) {
+      const RowRange pieces = input.pieces_of(item);
+      for (std::int64_t p = pieces.begin; p < pieces.end; ++p) add_piece(static_cast<std::size_t>(p));
     }
     for (std::int64_t rank = 0; rank < dp; ++rank) {
       for (const int node : nodes[static_cast<std::size_t>(rank)])
@@ -129,6 +133,15 @@ void place_among(std::span<const std::int64_t> ranks, const Table& values, Place
 }
 
 }  // namespace
+
+void require_whole_pieces(const PlacementInput& input) {
+  require_as_many("bytes", input.bytes.size(), std::ssize(input.owners));
+  if (input.first_pieces.empty()) return;
+  const std::span<const std::int64_t> first = input.first_pieces;
+  if (first.front() == 0 && first.back() == std::ssize(input.owners) && std::ranges::is_sorted(first)) return;
+  throw InputError("first_pieces", "must rise from 0 to the " + std::to_string(input.owners.size()) +
+                                       " pieces that have owners");
+}
 
 std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
   std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));

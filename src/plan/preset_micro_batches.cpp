@@ -1,18 +1,11 @@
 #include "preset_micro_batches.hpp"
 
-#include <utility>
-
+#include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/plan/reference_micro_batches.hpp"
+#include "picked_units.hpp"
 
 namespace evenkeel {
 namespace {
-
-std::vector<std::int64_t> lengths_of(const LengthTable& table, std::span<const std::int64_t> entries) {
-  std::vector<std::int64_t> lengths;
-  lengths.reserve(entries.size());
-  for (const std::int64_t entry : entries) lengths.push_back(table[entry].shape.length());
-  return lengths;
-}
 
 /// Calls `use` with the preset's batching.
 template <typename Use>
@@ -33,26 +26,21 @@ auto with_batching(const PlanSettings& settings, Use use) {
 
 }  // namespace
 
-GroupCount count_for_preset(const LengthTable& table, std::span<const std::int64_t> entries,
-                            const PlanSettings& settings) {
-  const std::vector<std::int64_t> lengths = lengths_of(table, entries);
+GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
+  const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
   const std::int64_t needed =
-      with_batching(settings, [&](const auto& batching) { return reference_count(lengths, batching); });
-  return {count_micro_batches(table, entries, settings).lower_bound, needed};
+      with_batching(settings(), [&](const auto& batching) { return reference_count(lengths, batching); });
+  const PickedUnits own(units(), units_of(share));
+  return {count_groups(own.costs, own.items(), settings().micro_batch.limits()).lower_bound, needed};
 }
 
-std::vector<MicroBatchPlan> preset_micro_batches(const LengthTable& table,
-                                                 std::span<const std::int64_t> entries, std::int64_t count,
-                                                 const PlanSettings& settings) {
-  const std::vector<std::int64_t> lengths = lengths_of(table, entries);
+std::vector<MicroBatchPlan> PresetMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {
+  const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
   const Partition groups = with_batching(
-      settings, [&](const auto& batching) { return reference_micro_batches(lengths, count, batching); });
+      settings(), [&](const auto& batching) { return reference_micro_batches(lengths, count, batching); });
   std::vector<MicroBatchPlan> micro_batches;
-  for (std::int64_t g = 0; g < groups.size(); ++g) {
-    std::vector<std::int64_t> of_group;
-    for (const Item item : groups[g]) of_group.push_back(entries[static_cast<std::size_t>(item)]);
-    micro_batches.push_back(micro_batch_of(table, std::move(of_group), settings));
-  }
+  for (std::int64_t g = 0; g < groups.size(); ++g)
+    micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
   return micro_batches;
 }
 

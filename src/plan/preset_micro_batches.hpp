@@ -1,16 +1,19 @@
 #pragma once
 
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "micro_batcher.hpp"
 
 namespace evenkeel {
 
-/// The micro-batches of the system that settings.balance.preset names: reference_micro_batches over a DP
-/// rank's entries, in the order in which they are given. Precondition: the preset is not `none`.
-[[nodiscard]] GroupCount count_for_preset(const LengthTable& table, std::span<const std::int64_t> entries,
-                                          const PlanSettings& settings);
-[[nodiscard]] std::vector<MicroBatchPlan> preset_micro_batches(const LengthTable& table,
-                                                               std::span<const std::int64_t> entries,
-                                                               std::int64_t count,
-                                                               const PlanSettings& settings);
+/// The micro-batches of another system, exactly as it makes them (see reference_micro_batches.hpp). They do
+/// not keep the cap where it does not. The lower bound is that of packing under the cap.
+class PresetMicroBatcher final : public MicroBatcher {
+ public:
+  using MicroBatcher::MicroBatcher;
+
+  [[nodiscard]] GroupCount count(MiniBatchShare share) const override;
+
+ private:
+  [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+};
 
 }  // namespace evenkeel

@@ -2,7 +2,7 @@
 
 #include "checks.hpp"
 #include "evenkeel/balance/quality.hpp"
-#include "evenkeel/plan/dealing.hpp"
+#include "evenkeel/plan/simple_partitions.hpp"
 
 namespace evenkeel {
 

@@ -23,7 +23,7 @@ void require_size(std::int64_t value, std::string_view key) {
   plan_checks::require_at_most(std::numeric_limits<std::int32_t>::max(), value, key);
 }
 
-/// A grid deals and packs at once, so that nothing that rules the one or the other alone fits it.
+/// A grid assigns and packs at once, so that nothing that rules the one or the other alone fits it.
 void require_fits_grid(const PlanSettings& settings) {
   const auto refuse = [](const std::string& needed, const std::string& key) {
     throw ConfigError("balance.strategy", "grid needs " + needed,
@@ -36,12 +36,11 @@ void require_fits_grid(const PlanSettings& settings) {
   if (balance.algorithm != BalanceAlgorithm::automatic)
     refuse("its own algorithm", "balance.algorithm: auto");
   if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
-  if (settings.sharing != PrefixSharing::none) refuse("samples that stand alone", "prefix.share: false");
   if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
 }
 
-/// Only dealing by work alone can take speeds into account.
+/// Only assigning by work alone can take speeds into account.
 void require_speeds_fit(const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
   if (std::ssize(balance.speeds) != settings.dp) {
@@ -55,7 +54,7 @@ void require_speeds_fit(const PlanSettings& settings) {
     throw ConfigError("balance.speeds", "need " + needed, "Set " + key + ", or leave speeds out");
   };
   if (balance.strategy == Strategy::grid)
-    refuse("samples that are dealt before they are packed", "balance.strategy: hierarchical");
+    refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
   if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
   if (balance.algorithm != BalanceAlgorithm::automatic)
     refuse("their own algorithm", "balance.algorithm: auto");
@@ -71,7 +70,7 @@ void require_packing_fits(const PlanSettings& settings, const std::string& key) 
                    settings.balance.preset == Preset::none &&
                    settings.balance.strategy == Strategy::hierarchical;
   if (own) return;
-  throw ConfigError(key, "is for packed micro-batches, dealt before they are packed, without a preset",
+  throw ConfigError(key, "is for packed micro-batches, assigned before they are packed, without a preset",
                     "Leave it out, or set micro_batch.mode: packed, balance.strategy: hierarchical and "
                     "balance.preset: none");
 }
@@ -96,15 +95,26 @@ void require_tolerance_fits(const PlanSettings& settings) {
   };
   if (balance.placement != PlacementRule::locality) refuse("placement", "balance.placement: locality");
   if (balance.strategy == Strategy::grid)
-    refuse("samples that are dealt before they are packed", "balance.strategy: hierarchical");
+    refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
   if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
   if (balance.algorithm == BalanceAlgorithm::sorted_stride || balance.algorithm == BalanceAlgorithm::none)
-    refuse("samples that are dealt by work", "balance.algorithm: auto");
+    refuse("samples that are assigned by work", "balance.algorithm: auto");
   if (settings.micro_batch.mode == MicroBatchMode::padded)
     refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
-  if (settings.sharing != PrefixSharing::none) refuse("samples that stand alone", "prefix.share: false");
   if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
+}
+
+/// Sequences that share tokens have no lengths of their own that could be padded, or that other systems plan by.
+void require_sharing_fits(const PlanSettings& settings) {
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("prefix.share", "needs " + needed, "Set " + key + ", or prefix.share: false");
+  };
+  if (settings.micro_batch.mode == MicroBatchMode::padded)
+    refuse("micro-batches that are not padded, since shared tokens stand in several samples",
+           "micro_batch.mode: packed or fixed");
+  if (settings.balance.preset != Preset::none)
+    refuse("Evenkeel's own planning, since presets plan every sample alone", "balance.preset: none");
 }
 
 void require_measurable(const PlanSettings& settings) {
@@ -179,11 +189,7 @@ void PlanSettings::validate() const {
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (balance.placement_tolerance > 0) require_tolerance_fits(*this);
   require_packing_and_count_fit(*this);
-  if (sharing != PrefixSharing::none &&
-      (micro_batch.mode != MicroBatchMode::packed || balance.preset != Preset::none)) {
-    throw ConfigError("prefix.share", "needs packed micro-batches and Evenkeel's own planning",
-                      "Set micro_batch.mode: packed and balance.preset: none, or prefix.share: false");
-  }
+  if (sharing != PrefixSharing::none) require_sharing_fits(*this);
   if (micro_batch.max_tokens < alignment()) {
     throw ConfigError("micro_batch.max_tokens",
                       "the cap of " + std::to_string(micro_batch.max_tokens) +

@@ -136,36 +136,38 @@ Keys balance_keys() {
   const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
   return {
       key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
-          "How samples are dealt to DP ranks: the best for their number, largest differencing, longest "
+          "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
           "first, "
           "every dp-th by rising length, or contiguous runs in source order."),
       cost_key("The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
                "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
                "the latest times the trainer reports, beginning with an initial cost (tokens)."),
       key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
-          "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is dealt so "
-          "that "
+          "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is assigned "
+          "so that "
           "ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, no "
           "preset "
           "and micro-batches that are not padded."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
-          "Give DP ranks equal numbers of samples, to within one."),
+          "Give DP ranks equal numbers of samples, to within one; with prefix.share, of groups that share "
+          "something, or of the parts into which the cap splits them."),
       key("balance.refine", b, &BalanceSettings::refine, Boolean{},
           "Improve the assignment by moves and swaps afterwards."),
       key("balance.strategy", b, &BalanceSettings::strategy, strategies,
-          "Deal to DP ranks first and let each pack its own; or pack the whole step first and lay its "
+          "Assign to DP ranks first and let each pack its own; or pack the whole step first and lay its "
           "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
-          "all-to-all). grid takes packed micro-batches, algorithm auto, free counts and no preset."),
+          "all-to-all). grid goes with packed micro-batches, algorithm auto, free counts, kept mini-batches "
+          "and no preset."),
       key("balance.placement", b, &BalanceSettings::placement, placements,
           "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
-          "travel; or as the algorithm numbers them, as presets and shared prefixes always have it."),
+          "travel; or as the algorithm numbers them, as presets always have it."),
       key("balance.placement_tolerance", b, &BalanceSettings::placement_tolerance, tolerance,
           "Share by which the DP rank that ends last may end later so that fewer tokens travel: samples then "
           "go "
           "to the DP rank that holds them, or change places, while no rank passes that and no more "
           "micro-batches "
           "are needed. 0 leaves balance as it is. Goes with placement locality, strategy hierarchical, "
-          "algorithms that balance work, no preset, no shared prefixes, kept mini-batches and micro-batches "
+          "algorithms that balance work, no preset, kept mini-batches and micro-batches "
           "that "
           "are not padded."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
@@ -204,7 +206,8 @@ Keys micro_batch_keys() {
       key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
           "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
       key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},
-          "Samples of a fixed micro-batch; fewer where the cap asks."),
+          "Samples of a fixed micro-batch; fewer where the cap asks, or where samples that share prefixes "
+          "would be torn apart."),
       key("micro_batch.length_round", m, &MicroBatchSettings::length_round,
           Integer<Int64>{1, largest_multiple},
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
@@ -216,11 +219,12 @@ Keys micro_batch_keys() {
           "algorithm "
           "of that name makes of the aligned lengths, each filled as far as the cap lets it, without "
           "balancing "
-          "afterwards."),
+          "afterwards. A name goes with packed micro-batches, strategy hierarchical and no preset."),
       key("micro_batch.count", m, &MicroBatchSettings::count, counts,
           "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
           "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
-          "them. The cap holds at every count."),
+          "them. The cap holds at every count. fastest goes with packed micro-batches, packing auto, strategy "
+          "hierarchical and no preset."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
   };
@@ -252,7 +256,7 @@ Keys prefix_keys() {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
         "Samples of one uid share tokens, which travel and are computed once: nothing, their prompt, or "
         "every "
-        "prefix that some of them have in common."},
+        "prefix that some of them have in common. Goes with packed and fixed micro-batches and no preset."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
@@ -354,7 +358,7 @@ std::string_view section_meaning(std::string_view section) {
       {"mesh", "The process grid."},
       {"source", "Where samples come from."},
       {"batch", "What one step takes from the source."},
-      {"balance", "How samples are dealt to data-parallel ranks."},
+      {"balance", "How samples are assigned to data-parallel ranks."},
       {"micro_batch", "How a data-parallel rank's samples are split into micro-batches."},
       {"pack", "What a micro-batch's tensors look like."},
       {"prefix", "Groups of samples that share their prompt."},

@@ -17,10 +17,10 @@
 #include "evenkeel/batch/mask.hpp"
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/exchange/node_assignment.hpp"
 #include "evenkeel/exchange/prefix_trees.hpp"
+#include "evenkeel/exchange/rank_peers.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
-#include "evenkeel/plan/fastest_count.hpp"
 #include "evenkeel/service/config_file.hpp"
 #include "exchange/shared_rows.hpp"
 #include "service/equal_on_ranks.hpp"
@@ -88,39 +88,16 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
 // Whether every sequence of a pass has the rows on each rank that it has in another pass.
 bool cut_alike(const Step& one, const Step& other, const PlanSettings& settings,
                const PlanSettings& other_settings) {
-  return settings.cp == other_settings.cp && one.dealt.shares == other.dealt.shares &&
-         one.dealt.segments == other.dealt.segments;
+  return settings.cp == other_settings.cp && one.assignment.shares == other.assignment.shares &&
+         one.assignment.segments == other.assignment.segments;
 }
 
 // Ranks have equal configurations, so all throw or none does.
 const RaggedBatch& kept_samples(const Step& step) {
   if (step.samples) return *step.samples;
-  throw InputError("step " + std::to_string(step.index), "has no samples to be dealt anew",
+  throw InputError("step " + std::to_string(step.index), "has no samples to be assigned anew",
                    "Take it from a service of the same configuration: a step has its samples where there are "
                    "profiles");
-}
-
-// The largest of all ranks, entry by entry, of lists that are equally long on ranks whose work has not
-// failed. Collective; takes no memory. Where any rank's work has failed, all leave out what follows.
-void take_largest(const boost::mpi::communicator& comm, std::span<std::int64_t> mine, GuardedWork& work) {
-  std::array<std::int64_t, 1024> here{};
-  std::array<std::int64_t, 1024> most;
-  // As many words on all ranks, whatever they have: few at first, which is all there are as a rule.
-  std::size_t words = 16;
-  do {
-    const std::size_t count = work.failed() ? 0 : std::min(mine.size(), words - 1);
-    here.front() = work.failed() ? 1 : 0;
-    std::ranges::copy(mine.first(count), here.begin() + 1);
-    check_mpi(MPI_Allreduce(here.data(), most.data(), static_cast<int>(words), MPI_INT64_T, MPI_MAX, comm),
-              "MPI_Allreduce");
-    if (most.front() != 0) {
-      work.leave_out();
-      return;
-    }
-    std::copy_n(most.begin() + 1, count, mine.begin());
-    mine = mine.subspan(count);
-    words = here.size();
-  } while (!mine.empty());
 }
 
 // Configurations are compared before anything that depends on them communicates.
@@ -244,7 +221,7 @@ void DataService::report_time(const Step& step, std::size_t micro_batch, double 
   // Not plan_settings(): another thread may be measuring.
   const PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), step.profile);
   time_reports_->add(step.profile,
-                     observe(step.table, step.dealt, plan, settings, DpRank{mesh_.here().dp}, seconds));
+                     observe(step.table, step.assignment, plan, settings, DpRank{mesh_.here().dp}, seconds));
 }
 
 struct DataService::Making {
@@ -315,7 +292,7 @@ Step DataService::run_step(std::optional<RaggedBatch> mine, GuardedWork& work, s
   plan(making);
   const auto finish = [&] {
     step.seconds.exchange = making.stopwatch.lap();
-    weigh(step, making.settings);
+    set_loss_weights(step, making.settings);
     if (!config_.profiles.empty()) step.samples = std::make_shared<const RaggedBatch>(*std::move(mine));
     step.seconds.pack = making.stopwatch.lap();
   };
@@ -367,7 +344,7 @@ RaggedBatch DataService::collect(const Step& step, const StepResults& results) c
   work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   work([&] { call = key_of("collects", step, {}); });
   if (reports_results(mesh_)) work.add(results.error());
-  const ResultTransfer transfer{step.table, step.dealt, step.plan.micro_batches,
+  const ResultTransfer transfer{step.table, step.assignment, step.plan.micro_batches,
                                 work.failed() ? 1 : settings.alignment(), settings.cp};
   return return_results(mesh_, transfer, results.micro_batches(), exchange_options(), std::move(call),
                         work.error());
@@ -412,42 +389,21 @@ ExchangeOptions DataService::exchange_options() const noexcept {
 void DataService::plan(Making& making) const {
   Step& step = making.step;
   GuardedWork& work = making.work;
-  const DpRank rank{mesh_.here().dp};
-  deal_on_node(mesh_.node(), step.table, making.settings, step.index, step.trees, step.dealt, work);
-  std::vector<GroupCount> own;
-  work([&] { own = count_micro_batches(step.table, step.dealt, rank, making.settings); });
-  step.seconds.plan = making.stopwatch.lap();
-  const std::vector<std::int64_t> agreed = agree_on_counts(making, own);
-  step.seconds.agree = making.stopwatch.lap();
-  work([&] { step.plan = plan_dp_rank(step.table, step.dealt, rank, own, agreed, making.settings); });
-  step.seconds.plan += making.stopwatch.lap();
-}
-
-std::vector<std::int64_t> DataService::agree_on_counts(Making& making,
-                                                       std::span<const GroupCount> own) const {
-  const Step& step = making.step;
-  const PlanSettings& settings = making.settings;
-  GuardedWork& work = making.work;
-  const boost::mpi::communicator& ranks = mesh_.along(Axis::dp);
-  std::vector<std::int64_t> agreed;
-  work([&] {
-    for (const GroupCount& count : own) agreed.push_back(count.needed);
-  });
-  take_largest(ranks, agreed, work);
-  work([&] { agreed = agreed_counts(agreed, settings); });
-  if (settings.micro_batch.count == CountRule::fastest) {
-    std::vector<Cost> times;
-    work([&] { times = times_at_counts(step.table, step.dealt, DpRank{mesh_.here().dp}, agreed, settings); });
-    take_largest(ranks, times, work);
-    work([&] { agreed = fastest_counts(times, agreed, settings); });
-  }
-  require_equal_plans(mesh_.world(), work.failed() ? 0 : plan_hash(step.dealt.shares, agreed), work.failed());
-  return agreed;
+  const StepProblem problem{step.table, making.settings, step.index, step.trees};
+  const std::array own{DpRank{mesh_.here().dp}};
+  assign_on_node(mesh_.node(), problem, step.assignment, work);
+  RankPeers peers(mesh_.along(Axis::dp), work);
+  StepPlan planned = plan_dp_ranks(problem, step.assignment, own, peers);
+  require_equal_plans(mesh_.world(), work.failed() ? 0 : plan_hash(step.assignment.shares, planned.counts),
+                      work.failed());
+  work([&] { step.plan = std::move(planned.ranks.front()); });
+  step.seconds.agree = peers.seconds();
+  step.seconds.plan = making.stopwatch.lap() - peers.seconds();
 }
 
 StepTransfer DataService::transfer_of(const Step& step, const PlanSettings& settings,
                                       std::span<const FieldSpec> fields, const RaggedBatch& mine) const {
-  return {step.table, step.dealt, fields, mine, step.plan.micro_batches, settings.alignment(), settings.cp};
+  return {step.table, step.assignment, fields, mine, step.plan.micro_batches, settings.alignment(), settings.cp};
 }
 
 // Hands on what the pass before left on this rank or, where samples go elsewhere, has them sent again.
@@ -470,14 +426,14 @@ void DataService::pass_on(Step& before, Making& making) const {
   });
   // All ranks take the same way.
   work.agree(mesh_.world());
-  if (step.dealt.shared) {
+  if (step.assignment.shared()) {
     const int own = mine[1];
     check_mpi(MPI_Allreduce(&own, &mine[1], 1, MPI_INT, MPI_MIN, mesh_.world()), "MPI_Allreduce");
   }
   if (mine[1] != 0) {
     step.micro_batches = std::move(before.micro_batches);
-  } else if (mine[0] != 0 && !step.dealt.shared) {
-    work([&] { put_together_anew(before, making); });
+  } else if (mine[0] != 0 && !step.assignment.shared()) {
+    work([&] { regroup_locally(before, making); });
     step.seconds.pack = making.stopwatch.lap();
   } else {
     work.on_replicated_data([&] { static_cast<void>(kept_samples(step)); });
@@ -488,7 +444,7 @@ void DataService::pass_on(Step& before, Making& making) const {
   }
 }
 
-void DataService::put_together_anew(const Step& before, Making& making) const {
+void DataService::regroup_locally(const Step& before, Making& making) const {
   Step& step = making.step;
   const StepTransfer transfer = transfer_of(step, making.settings, step.fields, making.nothing);
   for (const MicroBatchPlan& plan : step.plan.micro_batches) {
@@ -510,7 +466,7 @@ void DataService::require_shared_rows(const Making& making, std::span<const Fiel
                                       const RaggedBatch& mine) const {
   if (config_.prefix == PrefixSharing::none || !have_shared_rows(fields)) return;
   making.work.agree(mesh_.world());
-  require_equal_shared_rows(mesh_.world(), making.step.table, making.step.dealt, fields, mine);
+  require_equal_shared_rows(mesh_.world(), making.step.table, making.step.assignment, fields, mine);
 }
 
 // The last part of a later pass: fields that came up since, and the losses' weights.
@@ -521,7 +477,7 @@ void DataService::add_fields(Making& making, std::span<const FieldSpec> fields,
   const auto finish = [&] {
     step.seconds.exchange += making.stopwatch.lap();
     replace_fields(step.micro_batches, columns, fields);
-    weigh(step, making.settings);
+    set_loss_weights(step, making.settings);
     step.seconds.pack += making.stopwatch.lap();
   };
   if (fields.empty()) {
@@ -535,8 +491,8 @@ void DataService::add_fields(Making& making, std::span<const FieldSpec> fields,
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
 }
 
-void DataService::weigh(Step& step, const PlanSettings& settings) const {
-  step.losses = loss_weights(step.table, step.dealt, step.plan.micro_batches,
+void DataService::set_loss_weights(Step& step, const PlanSettings& settings) const {
+  step.losses = loss_weights(step.table, step.assignment, step.plan.micro_batches,
                              config_.profile(step.profile).loss, settings.dp);
   for (std::size_t m = 0; m < step.losses.size(); ++m)
     set_token_weights(step.micro_batches[m], step.losses[m]);

@@ -92,34 +92,30 @@ std::vector<DpRankPlan> plans_of(const Grid& grid, const GatheredLists<std::int6
 
 void add_lengths(const Step& step, StepFigures& figures) {
   std::int64_t longest = 0;
-  for (const Segment& segment : step.dealt.segments.segments())
+  for (const Segment& segment : step.assignment.segments.segments())
     figures.aligned_tokens += segment.aligned_length;
   for (const LengthEntry& entry : step.table.entries()) {
     std::int64_t rows = 0;
-    for (const std::int64_t segment : step.dealt.segments.path_of(&entry - step.table.entries().data()))
-      rows += step.dealt.segments[segment].aligned_length;
+    for (const std::int64_t segment : step.assignment.segments.path_of(&entry - step.table.entries().data()))
+      rows += step.assignment.segments[segment].aligned_length;
     longest = std::max(longest, rows);
   }
   const std::vector<std::int64_t> lengths = step.table.sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
-  std::ranges::move(seqlen_balance_metrics(lengths, step.dealt.shares), std::back_inserter(figures.metrics));
+  std::ranges::move(seqlen_balance_metrics(lengths, step.assignment.shares), std::back_inserter(figures.metrics));
   figures.samples = step.table.size();
   figures.tokens = step.table.num_tokens();
   figures.padded_tokens = figures.samples * longest;
 }
 
 void add_sharing(const Step& step, StepFigures& figures) {
-  if (!step.dealt.shared) return;
-  std::vector<std::int64_t> entries(static_cast<std::size_t>(step.table.size()));
-  std::iota(entries.begin(), entries.end(), std::int64_t{0});
-  const std::vector<SharedGroup> whole = step.trees.empty() ? prompt_groups(step.table, entries) : step.trees;
+  if (!step.assignment.shared()) return;
+  const std::vector<SharedGroup> whole = step.trees.empty() ? prompt_groups(step.table) : step.trees;
   const std::int64_t alignment = figures.alignment;
   for (const LengthEntry& entry : step.table.entries())
     figures.unshared_rows += align_up(entry.shape.length(), alignment);
-  figures.sharing.emplace();
-  for (const DealtMiniBatch& mini_batch : step.dealt.mini_batches)
-    *figures.sharing += savings_of(mini_batch.atoms);
+  figures.sharing = savings_of(step.assignment.units);
   figures.tokens_repeated_by_cap = figures.sharing->tokens;
   for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
 }

@@ -61,12 +61,12 @@ struct MadeUpStep {
     GatheredLengths gathered = gather_lengths(mesh.world(), lengths_of(mine), fields_of(mine), std::nullopt);
     table = std::move(gathered.table);
     fields = std::move(gathered.fields);
-    const DealtStep dealt = deal_step(table, settings, 0);
-    plan = plan_step(table, settings);
+    const StepAssignment assignment = assign_step({table, settings});
+    plan = plan_step({table, settings});
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
     volume =
-        exchange_samples(mesh, {table, dealt, fields, mine, micro_batches, settings.alignment(), settings.cp},
+        exchange_samples(mesh, {table, assignment, fields, mine, micro_batches, settings.alignment(), settings.cp},
                          {pad_token, label_pad}, options, packed);
   }
 

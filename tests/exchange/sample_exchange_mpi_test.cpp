@@ -24,7 +24,7 @@ TEST_P(SampleExchange, hands_every_place_of_every_mesh_exactly_its_rows) {
     const MadeUpStep step(grid, back_end.layout, made_up_fields(), back_end.options);
     const bool first = step.mesh.here().pp == 0;
     const bool last = step.mesh.here().pp == grid.sizes().pp - 1;
-    ASSERT_EQ(static_cast<std::int64_t>(step.packed.size()), step.plan.num_micro_batches);
+    ASSERT_EQ(static_cast<std::int64_t>(step.packed.size()), step.plan.num_micro_batches());
     for (const PackedMicroBatch& micro_batch : step.packed) {
       ASSERT_GT(micro_batch.layout.local_rows(), 0);
       ASSERT_LE(micro_batch.layout.num_rows(), step.settings.micro_batch.max_tokens);
@@ -170,12 +170,12 @@ TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro
   const LengthTable table = gather_lengths(world, {}, std::nullopt, std::nullopt).table;
   PlanSettings settings;
   settings.dp = world.size();
-  const StepPlan plan = plan_step(table, settings);
+  const StepPlan plan = plan_step({table, settings});
   const std::vector<FieldSpec> fields{{"input_ids", DType::int64, FieldKind::token, {}}};
   std::vector<PackedMicroBatch> packed;
   (void)exchange_samples(mesh,
                          {table,
-                          deal_step(table, settings, 0),
+                          assign_step({table, settings}),
                           fields,
                           mine,
                           plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches,

@@ -9,6 +9,7 @@
 #include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/lpt.hpp"
+#include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -16,6 +17,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing_support::made_up_table;
+using testing_support::samples_to_dp_ranks;
 using testing_support::table_of;
 
 PlanSettings with(BalanceAlgorithm algorithm, bool refine, int dp = 2) {
@@ -27,7 +29,7 @@ PlanSettings with(BalanceAlgorithm algorithm, bool refine, int dp = 2) {
 }
 
 Cost largest_share(const LengthTable& table, const PlanSettings& settings) {
-  return std::ranges::max(group_sums(assign_to_dp_ranks(table, settings), costs_of(table, settings)));
+  return std::ranges::max(group_sums(samples_to_dp_ranks(table, settings), costs_of(table, settings)));
 }
 
 /// Karmarkar-Karp and longest processing time both end at 18; 8 + 7 against 6 + 6 + 5 is best.
@@ -40,9 +42,9 @@ TEST(DpAssignment, without_refinement_karmarkar_karp_and_lpt_are_the_references)
     PlanSettings settings = with(BalanceAlgorithm::karmarkar_karp, false, 7);
     settings.balance.equal_count = equal_count;
     const std::vector<Cost> costs = costs_of(table, settings);
-    EXPECT_EQ(assign_to_dp_ranks(table, settings), karmarkar_karp(costs, 7, group_size).with_sorted_items());
+    EXPECT_EQ(samples_to_dp_ranks(table, settings), karmarkar_karp(costs, 7, group_size).with_sorted_items());
     settings.balance.algorithm = BalanceAlgorithm::lpt;
-    EXPECT_EQ(assign_to_dp_ranks(table, settings),
+    EXPECT_EQ(samples_to_dp_ranks(table, settings),
               longest_processing_time(costs, 7, group_size).with_sorted_items());
   }
 }
@@ -61,7 +63,7 @@ TEST(DpAssignment, automatic_balances_samples_by_the_settings) {
       PlanSettings settings = with(BalanceAlgorithm::automatic, refine, 6);
       settings.balance.equal_count = equal_count;
       const GroupSize group_size = equal_count ? GroupSize::equal : GroupSize::free;
-      EXPECT_EQ(assign_to_dp_ranks(table, settings),
+      EXPECT_EQ(samples_to_dp_ranks(table, settings),
                 balance_items(costs_of(table, settings), 6, group_size, refine).with_sorted_items());
     }
   }
@@ -69,14 +71,14 @@ TEST(DpAssignment, automatic_balances_samples_by_the_settings) {
 
 TEST(DpAssignment, sorted_stride_deals_samples_by_rising_length_and_is_never_refined) {
   for (const bool refine : {false, true}) {
-    EXPECT_THAT(assign_to_dp_ranks(five_samples, with(BalanceAlgorithm::sorted_stride, refine)).to_vectors(),
+    EXPECT_THAT(samples_to_dp_ranks(five_samples, with(BalanceAlgorithm::sorted_stride, refine)).to_vectors(),
                 ElementsAre(ElementsAre(0, 2, 4), ElementsAre(1, 3)));
   }
 }
 
 TEST(DpAssignment, none_deals_runs_in_source_order_and_is_never_refined) {
   for (const bool refine : {false, true}) {
-    EXPECT_THAT(assign_to_dp_ranks(five_samples, with(BalanceAlgorithm::none, refine)).to_vectors(),
+    EXPECT_THAT(samples_to_dp_ranks(five_samples, with(BalanceAlgorithm::none, refine)).to_vectors(),
                 ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4)));
   }
 }
@@ -95,7 +97,7 @@ RC_GTEST_PROP(DpAssignment, refinement_never_makes_a_step_longer, ()) {
   const Cost before = largest_share(table, settings);
   settings.balance.refine = true;
   RC_ASSERT(largest_share(table, settings) <= before);
-  const Partition assignment = assign_to_dp_ranks(table, settings);
+  const Partition assignment = samples_to_dp_ranks(table, settings);
   for (std::int64_t r = 0; r < assignment.size(); ++r) RC_ASSERT(std::ranges::is_sorted(assignment[r]));
 }
 
@@ -103,7 +105,7 @@ TEST(DpAssignment, a_rank_of_half_the_speed_gets_half_the_work) {
   PlanSettings settings = with(BalanceAlgorithm::automatic, true, 3);
   settings.balance.speeds = {1000, 500, 1000};
   const LengthTable table = made_up_table(200, 3);
-  const std::vector<Cost> work = group_sums(assign_to_dp_ranks(table, settings), costs_of(table, settings));
+  const std::vector<Cost> work = group_sums(samples_to_dp_ranks(table, settings), costs_of(table, settings));
   const Cost fifth = table.num_tokens() / 5;
   EXPECT_NEAR(static_cast<double>(work[0]), static_cast<double>(2 * fifth), 4);
   EXPECT_NEAR(static_cast<double>(work[1]), static_cast<double>(fifth), 4);
@@ -113,9 +115,9 @@ TEST(DpAssignment, a_rank_of_half_the_speed_gets_half_the_work) {
 TEST(DpAssignment, equal_speeds_change_nothing) {
   PlanSettings settings = with(BalanceAlgorithm::automatic, true, 4);
   const LengthTable table = made_up_table(100, 3);
-  const Partition plain = assign_to_dp_ranks(table, settings);
+  const Partition plain = samples_to_dp_ranks(table, settings);
   settings.balance.speeds = {500, 500, 500, 500};
-  EXPECT_EQ(assign_to_dp_ranks(table, settings), plain);
+  EXPECT_EQ(samples_to_dp_ranks(table, settings), plain);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-#include "evenkeel/plan/fixed_micro_batches.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "evenkeel/plan/step_plan.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -18,10 +17,9 @@ std::vector<std::vector<std::int64_t>> split(const LengthTable& table, std::int6
   settings.micro_batch.size = size;
   settings.micro_batch.max_tokens = cap;
   settings.micro_batch.max_samples = max_samples;
-  std::vector<std::int64_t> entries;
-  for (std::int64_t entry = 0; entry < table.size(); ++entry) entries.push_back(entry);
+  const DpRankPlan plan = plan_step({table, settings}).ranks.front();
   std::vector<std::vector<std::int64_t>> groups;
-  for (const MicroBatchPlan& m : fixed_micro_batches(table, entries, settings)) groups.push_back(m.entries);
+  for (const MicroBatchPlan& m : plan.micro_batches) groups.push_back(m.entries);
   return groups;
 }
 
@@ -39,8 +37,40 @@ TEST(FixedMicroBatches, never_hold_more_than_max_samples) {
   EXPECT_THAT(split(table_of({1, 1, 1}), 3, 100, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
 }
 
-TEST(FixedMicroBatches, of_no_samples_are_none) {
-  EXPECT_THAT(split({}, 4, 100), ElementsAre());
+TEST(FixedMicroBatches, of_no_samples_are_an_empty_one) {
+  EXPECT_THAT(split({}, 4, 100), ElementsAre(ElementsAre()));
+}
+
+// In order the 5 and the 4 leave the 1 alone; packing needs two.
+TEST(FixedMicroBatches, are_bounded_by_what_packing_would_need) {
+  PlanSettings settings;
+  settings.micro_batch.mode = MicroBatchMode::fixed;
+  settings.micro_batch.size = 2;
+  settings.micro_batch.max_tokens = 6;
+  const DpRankPlan plan = plan_step({table_of({5, 4, 1, 2}), settings}).ranks.front();
+  EXPECT_EQ(plan.needed, 3);
+  EXPECT_EQ(plan.lower_bound, 2);
+}
+
+// Groups of 3, 3 and 1 samples of two tokens each, of which one is the prompt's.
+TEST(FixedMicroBatches, count_the_samples_of_groups_that_share_a_prompt_and_tear_none) {
+  std::vector<LengthEntry> entries;
+  for (const std::uint64_t uid : {7U, 7U, 7U, 8U, 8U, 8U, 9U}) {
+    const auto id = static_cast<int>(entries.size());
+    entries.push_back({{SampleId{id}, uid, 1, 1}, WorldRank{0}, id});
+  }
+  PlanSettings settings;
+  settings.sharing = PrefixSharing::prompts;
+  settings.micro_batch.mode = MicroBatchMode::fixed;
+  const auto split_by = [&](std::int64_t size) {
+    settings.micro_batch.size = size;
+    std::vector<std::vector<std::int64_t>> groups;
+    const StepPlan plan = plan_step({LengthTable(entries), settings});
+    for (const MicroBatchPlan& m : plan.ranks.front().micro_batches) groups.push_back(m.entries);
+    return groups;
+  };
+  EXPECT_THAT(split_by(4), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5, 6)));
+  EXPECT_THAT(split_by(2), ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3, 4), ElementsAre(5, 6)));
 }
 
 }  // namespace

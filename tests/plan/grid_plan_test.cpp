@@ -1,5 +1,3 @@
-#include "evenkeel/plan/grid_plan.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,6 +7,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -21,77 +20,78 @@ using testing_support::table_of;
 PlanSettings grid_settings(int dp, std::int64_t max_tokens) {
   PlanSettings settings;
   settings.dp = dp;
+  settings.balance.strategy = Strategy::grid;
   settings.micro_batch.max_tokens = max_tokens;
   settings.micro_batch.order = MicroBatchOrder::plan;
   return settings;
 }
 
-std::vector<std::vector<Cost>> costs_of(const GridPlan& plan) {
+std::vector<std::vector<Cost>> costs_of(const StepPlan& plan) {
   std::vector<std::vector<Cost>> costs;
-  for (const std::vector<MicroBatchPlan>& rank : plan.ranks) {
+  for (const DpRankPlan& rank : plan.ranks) {
     std::vector<Cost>& of_rank = costs.emplace_back();
-    for (const MicroBatchPlan& m : rank) of_rank.push_back(m.cost);
+    for (const MicroBatchPlan& m : rank.micro_batches) of_rank.push_back(m.cost);
   }
   return costs;
 }
 
-TEST(PlanGrid, the_ranks_j_th_micro_batches_cost_nearly_the_same) {
+TEST(GridPlan, the_ranks_j_th_micro_batches_cost_nearly_the_same) {
   // Rank by rank, 9 + 1 and 5 + 5 are even in total; the ranks would wait at both micro-batches.
-  const GridPlan plan = plan_grid(table_of({9, 1, 5, 5}), grid_settings(2, 9));
+  const StepPlan plan = plan_step({table_of({9, 1, 5, 5}), grid_settings(2, 9)});
   EXPECT_THAT(costs_of(plan), ElementsAre(ElementsAre(9, 1), ElementsAre(5, 5)));
-  const GridPlan even = plan_grid(table_of({9, 1, 9, 1}), grid_settings(2, 9));
+  const StepPlan even = plan_step({table_of({9, 1, 9, 1}), grid_settings(2, 9)});
   EXPECT_THAT(costs_of(even), ElementsAre(ElementsAre(9, 1), ElementsAre(9, 1)));
 }
 
-TEST(PlanGrid, packing_the_whole_step_takes_fewer_micro_batches_than_rank_by_rank) {
+TEST(GridPlan, packing_the_whole_step_takes_fewer_micro_batches_than_rank_by_rank) {
   // Six samples of 4 and one of 2 fill seven halves of a cap of 8: four cells, two a rank.
-  const GridPlan plan = plan_grid(table_of({4, 4, 4, 4, 4, 4, 2}), grid_settings(2, 8));
-  EXPECT_EQ(plan.cells, (GroupCount{4, 4}));
+  const StepPlan plan = plan_step({table_of({4, 4, 4, 4, 4, 4, 2}), grid_settings(2, 8)});
+  EXPECT_EQ(plan.ranks[0].lower_bound, 2);
   EXPECT_EQ(plan.num_micro_batches(), 2);
 }
 
-TEST(PlanGrid, the_count_is_a_multiple_and_at_least_the_minimum) {
+TEST(GridPlan, the_count_is_a_multiple_and_at_least_the_minimum) {
   PlanSettings settings = grid_settings(2, 8);
   settings.micro_batch.min_count = 3;
-  EXPECT_EQ(plan_grid(table_of({4, 4}), settings).num_micro_batches(), 3);
+  EXPECT_EQ(plan_step({table_of({4, 4}), settings}).num_micro_batches(), 3);
   settings.micro_batch.multiple_of = 4;
-  EXPECT_EQ(plan_grid(table_of({4, 4}), settings).num_micro_batches(), 4);
-  EXPECT_EQ(plan_grid(table_of({}), settings).num_micro_batches(), 4);
+  EXPECT_EQ(plan_step({table_of({4, 4}), settings}).num_micro_batches(), 4);
+  EXPECT_EQ(plan_step({table_of({}), settings}).num_micro_batches(), 4);
 }
 
-TEST(PlanGrid, pipeline_order_is_that_of_whole_columns) {
+TEST(GridPlan, pipeline_order_is_that_of_whole_columns) {
   PlanSettings settings = grid_settings(2, 9);
   const LengthTable table = table_of({9, 9, 8, 8, 7, 7, 6, 6, 5, 5});
-  EXPECT_THAT(costs_of(plan_grid(table, settings)), testing::Each(ElementsAre(9, 8, 7, 6, 5)));
+  EXPECT_THAT(costs_of(plan_step({table, settings})), testing::Each(ElementsAre(9, 8, 7, 6, 5)));
   settings.micro_batch.order = MicroBatchOrder::pipeline;
-  EXPECT_THAT(costs_of(plan_grid(table, settings)), testing::Each(ElementsAre(5, 7, 9, 8, 6)));
+  EXPECT_THAT(costs_of(plan_step({table, settings})), testing::Each(ElementsAre(5, 7, 9, 8, 6)));
 }
 
-TEST(PlanGrid, micro_batches_count_true_and_aligned_tokens_and_cost) {
+TEST(GridPlan, micro_batches_count_true_and_aligned_tokens_and_cost) {
   PlanSettings settings = grid_settings(1, 8);
   settings.align_lcm = 4;
   settings.balance.cost = CostModel{2, 1};
-  const GridPlan plan = plan_grid(table_of({3, 2}), settings);
-  EXPECT_THAT(plan.ranks, ElementsAre(ElementsAre(MicroBatchPlan{{0, 1}, 5, 8, 15 + 8})));
+  const StepPlan plan = plan_step({table_of({3, 2}), settings});
+  EXPECT_THAT(plan.ranks[0].micro_batches, ElementsAre(MicroBatchPlan{{0, 1}, 5, 8, 15 + 8}));
 }
 
-TEST(PlanGrid, a_sample_above_the_cap_is_the_same_error_as_elsewhere) {
-  EXPECT_THROW((void)plan_grid(table_of({9}), grid_settings(2, 8)), LimitError);
+TEST(GridPlan, a_sample_above_the_cap_is_the_same_error_as_elsewhere) {
+  EXPECT_THROW((void)plan_step({table_of({9}), grid_settings(2, 8)}), LimitError);
 }
 
-RC_GTEST_PROP(PlanGrid, delivers_every_sample_once_under_the_limits, ()) {
+RC_GTEST_PROP(GridPlan, delivers_every_sample_once_under_the_limits, ()) {
   PlanSettings settings = grid_settings(*rc::gen::inRange(1, 7), *rc::gen::inRange<std::int64_t>(64, 200));
   settings.balance.cost = *rc::gen::element(CostModel::tokens(), CostModel::flops_7b());
   settings.tp = *rc::gen::inRange(1, 5);
   settings.micro_batch.order = *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::cost);
   if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 4);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 3);
-  const GridPlan plan = plan_grid(table, settings);
+  const StepPlan plan = plan_step({table, settings});
   RC_ASSERT(plan.ranks.size() == static_cast<std::size_t>(settings.dp));
   std::vector<std::int64_t> entries;
-  for (const std::vector<MicroBatchPlan>& rank : plan.ranks) {
-    RC_ASSERT(static_cast<std::int64_t>(rank.size()) == plan.num_micro_batches());
-    for (const MicroBatchPlan& m : rank) {
+  for (const DpRankPlan& rank : plan.ranks) {
+    RC_ASSERT(static_cast<std::int64_t>(rank.micro_batches.size()) == plan.num_micro_batches());
+    for (const MicroBatchPlan& m : rank.micro_batches) {
       RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
       RC_ASSERT(static_cast<std::int64_t>(m.entries.size()) <= settings.micro_batch.limits().max_items);
       RC_ASSERT(std::ranges::is_sorted(m.entries));
@@ -102,7 +102,7 @@ RC_GTEST_PROP(PlanGrid, delivers_every_sample_once_under_the_limits, ()) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(table.size()));
   std::iota(all.begin(), all.end(), 0);
   RC_ASSERT(entries == all);
-  RC_ASSERT(plan == plan_grid(table, settings));
+  RC_ASSERT(plan == plan_step({table, settings}));
   const StepWaiting waiting = step_waiting(step_balance(costs_of(plan)));
   RC_ASSERT(waiting.every_micro_batch >= waiting.once - 1e-12);
 }

@@ -134,7 +134,7 @@ StepPlan any_plan(const LengthTable& table) {
   settings.dp = *rc::gen::inRange(1, 6);
   settings.micro_batch.max_tokens = *rc::gen::inRange<std::int64_t>(40, 200);
   settings.micro_batch.min_count = *rc::gen::inRange<std::int64_t>(1, 6);
-  return plan_step(table, settings);
+  return plan_step({table, settings});
 }
 
 LossSettings any_settings(LossAggregation mode) {
@@ -246,12 +246,12 @@ TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
   PlanSettings plan_settings;
   plan_settings.dp = 2;
   plan_settings.mini_batches.count = 3;
-  const DealtStep dealt = deal_step(table, plan_settings, 0);
-  const StepPlan plan = plan_step(table, plan_settings);
+  const StepAssignment assignment = assign_step({table, plan_settings});
+  const StepPlan plan = plan_step({table, plan_settings});
   for (const LossAggregation mode : exact_modes) {
     const LossSettings settings{mode, Reduction::mean, Reduction::mean, FullyMasked::count, 7};
     for (const DpRankPlan& rank : plan.ranks) {
-      const auto losses = loss_weights(table, dealt, rank.micro_batches, settings, 2);
+      const auto losses = loss_weights(table, assignment, rank.micro_batches, settings, 2);
       ASSERT_EQ(losses.size(), rank.micro_batches.size());
       for (std::int64_t b = 0; b < 3; ++b) {
         std::vector<MicroBatchPlan> of_mini_batch;
@@ -261,7 +261,7 @@ TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
           of_mini_batch.push_back(rank.micro_batches[m]);
           expected.push_back(losses[m]);
         }
-        const auto members = dealt.mini_batches[static_cast<std::size_t>(b)].shares.items();
+        const auto members = assignment.entries_of(b);
         EXPECT_EQ(loss_weights(table, members, of_mini_batch, settings, 2), expected);
       }
     }

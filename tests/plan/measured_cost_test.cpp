@@ -31,14 +31,14 @@ std::vector<CostObservation> times_of(const TimeModel& times, std::size_t n, uns
 TEST(Observe, sums_tokens_and_squared_lengths_of_a_micro_batch) {
   const LengthTable table = table_of({3, 5, 7});
   PlanSettings settings;
-  const DealtStep dealt = deal_step(table, settings, 0);
-  MicroBatchPlan plan = micro_batch_of(table, {0, 2}, settings);
-  const CostObservation packed = observe(table, dealt, plan, settings, DpRank{0}, 0.25);
+  const StepAssignment assignment = assign_step({table, settings});
+  MicroBatchPlan plan = micro_batch_of(assignment.units, {0, 2});
+  const CostObservation packed = observe(table, assignment, plan, settings, DpRank{0}, 0.25);
   EXPECT_EQ(packed.tokens, 10);
   EXPECT_EQ(packed.squares, 9 + 49);
   EXPECT_EQ(packed.seconds, 0.25);
   plan.padded_length = 8;
-  const CostObservation padded = observe(table, dealt, plan, settings, DpRank{0}, 0.25);
+  const CostObservation padded = observe(table, assignment, plan, settings, DpRank{0}, 0.25);
   EXPECT_EQ(padded.tokens, 16);
   EXPECT_EQ(padded.squares, 128);
 }
@@ -48,9 +48,9 @@ TEST(Observe, counts_a_shared_prefix_once) {
       {{{SampleId{0}, 4, 10, 2}, WorldRank{0}, 0}, {{SampleId{1}, 4, 10, 3}, WorldRank{0}, 1}});
   PlanSettings settings;
   settings.sharing = PrefixSharing::prompts;
-  const StepPlan plan = plan_step(table, settings);
+  const StepPlan plan = plan_step({table, settings});
   const CostObservation seen =
-      observe(table, deal_step(table, settings, 0), plan.ranks[0].micro_batches[0], settings, DpRank{0}, 1);
+      observe(table, assign_step({table, settings}), plan.ranks[0].micro_batches[0], settings, DpRank{0}, 1);
   EXPECT_EQ(seen.tokens, 15);
   EXPECT_EQ(seen.squares, 100 + (144 - 100) + (169 - 100));
 }
@@ -59,8 +59,8 @@ TEST(Observe, squares_go_straight_on_beyond_the_window) {
   const LengthTable table = table_of({10});
   PlanSettings settings;
   settings.balance.cost = {1, 1, 4};
-  const MicroBatchPlan plan = micro_batch_of(table, {0}, settings);
-  EXPECT_EQ(observe(table, deal_step(table, settings, 0), plan, settings, DpRank{0}, 1).squares,
+  const MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), {0});
+  EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).squares,
             16 + 2 * 4 * (10 - 4));
 }
 
@@ -69,8 +69,8 @@ TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
   PlanSettings settings;
   settings.dp = 2;
   settings.balance.speeds = {1000, 500};
-  const CostObservation seen = observe(table, deal_step(table, settings, 0),
-                                       micro_batch_of(table, {0}, settings), settings, DpRank{1}, 3);
+  const CostObservation seen = observe(table, assign_step({table, settings}),
+                                       micro_batch_of(make_units({table, settings}), {0}), settings, DpRank{1}, 3);
   EXPECT_DOUBLE_EQ(seen.seconds, 1.5);
   EXPECT_EQ(seen.dp_rank, 1);
 }

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -15,16 +14,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::table_of;
 
-std::vector<std::int64_t> all_entries(const LengthTable& table) {
-  std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
-  std::iota(entries.begin(), entries.end(), 0);
-  return entries;
-}
-
 PlanSettings capped(std::int64_t max_tokens) {
   PlanSettings settings;
   settings.micro_batch.max_tokens = max_tokens;
   return settings;
+}
+
+/// A step on one DP rank.
+DpRankPlan planned(const LengthTable& table, const PlanSettings& settings) {
+  return plan_step({table, settings}).ranks.front();
 }
 
 std::vector<MicroBatchPlan> with_costs(const std::vector<Cost>& costs) {
@@ -47,7 +45,7 @@ TEST(OrderMicroBatches, pipeline_puts_the_cheap_ones_at_both_ends) {
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 3, 5, 4, 2));
 }
 
-TEST(OrderMicroBatches, cost_puts_the_dearest_first_and_plan_leaves_them) {
+TEST(OrderMicroBatches, cost_puts_the_costliest_first_and_plan_leaves_them) {
   std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
   order_micro_batches(micro_batches, MicroBatchOrder::plan);
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(3, 5, 1, 4, 2));
@@ -69,9 +67,11 @@ TEST(OrderMicroBatches, none_and_one_stay_what_they_are) {
 TEST(PlanMicroBatches, mindspeeds_example_is_as_even_as_the_document_says) {
   const LengthTable table = table_of({1, 2, 2, 5, 3, 7, 6, 3});
   const PlanSettings settings = capped(8);
-  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings), (GroupCount{4, 4}));
+  const DpRankPlan plan = planned(table, settings);
+  EXPECT_EQ(plan.lower_bound, 4);
+  EXPECT_EQ(plan.needed, 4);
   std::int64_t samples = 0;
-  for (const MicroBatchPlan& m : plan_micro_batches(table, all_entries(table), 4, settings)) {
+  for (const MicroBatchPlan& m : plan.micro_batches) {
     EXPECT_LE(m.tokens, 8);
     EXPECT_GE(m.tokens, 7);
     samples += static_cast<std::int64_t>(m.entries.size());
@@ -83,11 +83,9 @@ TEST(PlanMicroBatches, mindspeeds_example_is_as_even_as_the_document_says) {
 TEST(PlanMicroBatches, the_cap_holds_where_the_reference_breaks_it) {
   const LengthTable table = table_of({2, 3, 3, 4, 6, 6, 6, 8});
   const PlanSettings settings = capped(13);
-  const GroupCount count = count_micro_batches(table, all_entries(table), settings);
-  EXPECT_EQ(count.lower_bound, 3);
-  for (const MicroBatchPlan& m : plan_micro_batches(table, all_entries(table), count.needed, settings)) {
-    EXPECT_LE(m.tokens, 13);
-  }
+  const DpRankPlan plan = planned(table, settings);
+  EXPECT_EQ(plan.lower_bound, 3);
+  for (const MicroBatchPlan& m : plan.micro_batches) EXPECT_LE(m.tokens, 13);
 }
 
 // Row 3: dynamic_max_batch_size is the most samples in a micro-batch, not just a count.
@@ -95,17 +93,15 @@ TEST(PlanMicroBatches, the_sample_limit_holds_where_the_reference_breaks_it) {
   const LengthTable table = table_of({1, 1, 1, 3});
   PlanSettings settings = capped(6);
   settings.micro_batch.max_samples = 2;
-  const GroupCount count = count_micro_batches(table, all_entries(table), settings);
-  EXPECT_EQ(count.needed, 2);
-  for (const MicroBatchPlan& m : plan_micro_batches(table, all_entries(table), 2, settings)) {
-    EXPECT_LE(m.entries.size(), 2U);
-  }
+  const DpRankPlan plan = planned(table, settings);
+  EXPECT_EQ(plan.needed, 2);
+  for (const MicroBatchPlan& m : plan.micro_batches) EXPECT_LE(m.entries.size(), 2U);
 }
 
 // Row 7: [2,2,2] under a cap of 3 needs three micro-batches, not ceil(6/3).
 TEST(PlanMicroBatches, the_count_grows_until_the_cap_holds) {
   const LengthTable table = table_of({2, 2, 2});
-  EXPECT_EQ(count_micro_batches(table, all_entries(table), capped(3)).needed, 3);
+  EXPECT_EQ(planned(table, capped(3)).needed, 3);
 }
 
 // Row 12: aligned lengths are what the cap is compared with.
@@ -113,16 +109,16 @@ TEST(PlanMicroBatches, the_cap_counts_tokens_after_alignment) {
   const LengthTable table = table_of({16, 16, 16});
   PlanSettings settings = capped(24);
   settings.align_lcm = 16;
-  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings).needed, 3);
+  EXPECT_EQ(planned(table, settings).needed, 3);
   settings.micro_batch.max_tokens = 32;
-  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings).needed, 2);
+  EXPECT_EQ(planned(table, settings).needed, 2);
 }
 
 // Rows 8 and 13: more micro-batches than samples are empty ones, never an assertion.
 TEST(PlanMicroBatches, runs_out_of_samples_into_empty_micro_batches) {
-  const LengthTable table = table_of({1});
-  const std::vector<MicroBatchPlan> micro_batches =
-      plan_micro_batches(table, all_entries(table), 3, capped(1));
+  PlanSettings settings = capped(1);
+  settings.micro_batch.min_count = 3;
+  const std::vector<MicroBatchPlan> micro_batches = planned(table_of({1}), settings).micro_batches;
   ASSERT_EQ(micro_batches.size(), 3U);
   EXPECT_EQ(std::ranges::count_if(micro_batches, &MicroBatchPlan::empty), 2);
 }
@@ -190,8 +186,7 @@ TEST(PlanMicroBatches, packed_by_name_are_the_bins_of_that_algorithm) {
   settings.micro_batch.order = MicroBatchOrder::plan;
   const auto packed = [&](BinPacking packing) {
     settings.micro_batch.packing = packing;
-    const GroupCount count = count_micro_batches(table, all_entries(table), settings);
-    return entries_of(plan_micro_batches(table, all_entries(table), count.needed, settings));
+    return entries_of(planned(table, settings).micro_batches);
   };
   EXPECT_THAT(packed(BinPacking::first_fit_decreasing), ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3)));
   for (const BinPacking packing : {BinPacking::first_fit_decreasing, BinPacking::best_fit_decreasing,
@@ -207,8 +202,11 @@ TEST(PlanMicroBatches, packed_by_name_fill_up_with_empty_ones_and_are_not_balanc
   PlanSettings settings = capped(10);
   settings.micro_batch.packing = BinPacking::first_fit_decreasing;
   settings.micro_batch.order = MicroBatchOrder::cost;
-  EXPECT_EQ(count_micro_batches(table, all_entries(table), settings), (GroupCount{2, 2}));
-  EXPECT_THAT(entries_of(plan_micro_batches(table, all_entries(table), 3, settings)),
+  settings.micro_batch.min_count = 3;
+  const DpRankPlan plan = planned(table, settings);
+  EXPECT_EQ(plan.lower_bound, 2);
+  EXPECT_EQ(plan.needed, 2);
+  EXPECT_THAT(entries_of(plan.micro_batches),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre()));
 }
 

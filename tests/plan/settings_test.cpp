@@ -229,7 +229,6 @@ TEST(PlanSettings, samples_move_home_only_where_work_alone_decided_who_gets_them
   expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::sorted_stride; },
                  "algorithm: auto");
   expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
-  expect_refused([](PlanSettings& s) { s.sharing = PrefixSharing::trees; }, "share: false");
   expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
   expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = -1; }, "at least 0");
 }

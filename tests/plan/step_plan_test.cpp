@@ -14,12 +14,14 @@
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
+#include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing_support::made_up_table;
+using testing_support::samples_to_dp_ranks;
 using testing_support::table_of;
 
 std::vector<std::int64_t> delivered_entries(const StepPlan& plan) {
@@ -85,13 +87,13 @@ LengthTable any_table() {
 
 RC_GTEST_PROP(StepPlan, delivers_every_sample_exactly_once, ()) {
   const LengthTable table = any_table();
-  RC_ASSERT(delivered_entries(plan_step(table, any_settings())) == numbers_below(table.size()));
+  RC_ASSERT(delivered_entries(plan_step({table, any_settings()})) == numbers_below(table.size()));
 }
 
 RC_GTEST_PROP(StepPlan, never_breaks_the_cap_or_the_sample_limit, ()) {
   const LengthTable table = any_table();
   const PlanSettings settings = any_settings();
-  for (const DpRankPlan& rank : plan_step(table, settings).ranks) {
+  for (const DpRankPlan& rank : plan_step({table, settings}).ranks) {
     for (const MicroBatchPlan& m : rank.micro_batches) {
       std::int64_t aligned = 0;
       for (const std::int64_t entry : m.entries) {
@@ -110,18 +112,18 @@ RC_GTEST_PROP(StepPlan, never_breaks_the_cap_or_the_sample_limit, ()) {
 
 RC_GTEST_PROP(StepPlan, all_dp_ranks_have_the_agreed_number_of_micro_batches, ()) {
   const PlanSettings settings = any_settings();
-  const StepPlan plan = plan_step(any_table(), settings);
+  const StepPlan plan = plan_step({any_table(), settings});
   RC_ASSERT(plan.ranks.size() == static_cast<std::size_t>(settings.dp));
   std::int64_t needed = 1;
   for (const DpRankPlan& rank : plan.ranks) {
-    RC_ASSERT(static_cast<std::int64_t>(rank.micro_batches.size()) == plan.num_micro_batches);
+    RC_ASSERT(static_cast<std::int64_t>(rank.micro_batches.size()) == plan.num_micro_batches());
     RC_ASSERT(rank.lower_bound <= rank.needed);
     needed = std::max({needed, rank.needed, settings.micro_batch.min_count});
   }
-  RC_ASSERT(plan.num_micro_batches >= needed);
+  RC_ASSERT(plan.num_micro_batches() >= needed);
   if (settings.mini_batches.count == 1)
-    RC_ASSERT(plan.num_micro_batches < needed + settings.count_multiple());
-  RC_ASSERT(plan.num_micro_batches % settings.count_multiple() == 0);
+    RC_ASSERT(plan.num_micro_batches() < needed + settings.count_multiple());
+  RC_ASSERT(plan.num_micro_batches() % settings.count_multiple() == 0);
 }
 
 RC_GTEST_PROP(StepPlan, equal_counts_differ_by_at_most_one_sample, ()) {
@@ -130,7 +132,7 @@ RC_GTEST_PROP(StepPlan, equal_counts_differ_by_at_most_one_sample, ()) {
   settings.balance.speeds = {};
   settings.balance.algorithm = *rc::gen::element(BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt);
   const LengthTable table = any_table();
-  const Partition assignment = assign_to_dp_ranks(table, settings);
+  const Partition assignment = samples_to_dp_ranks(table, settings);
   for (std::int64_t r = 0; r < assignment.size(); ++r) {
     const auto count = static_cast<std::int64_t>(assignment[r].size());
     RC_ASSERT(count >= table.size() / settings.dp);
@@ -142,23 +144,23 @@ TEST(StepPlan, does_not_depend_on_who_owns_what) {
   PlanSettings settings;
   settings.dp = 4;
   settings.micro_batch.max_tokens = 200;
-  const StepPlan plan = plan_step(made_up_table(100, 1), settings);
-  for (const int owners : {2, 3, 7, 64}) EXPECT_EQ(plan_step(made_up_table(100, owners), settings), plan);
+  const StepPlan plan = plan_step({made_up_table(100, 1), settings});
+  for (const int owners : {2, 3, 7, 64}) EXPECT_EQ(plan_step({made_up_table(100, owners), settings}), plan);
 }
 
 TEST(StepPlan, of_no_samples_has_one_empty_micro_batch_a_rank) {
   PlanSettings settings;
   settings.dp = 3;
-  const StepPlan plan = plan_step({}, settings);
-  EXPECT_EQ(plan.num_micro_batches, 1);
+  const StepPlan plan = plan_step({{}, settings});
+  EXPECT_EQ(plan.num_micro_batches(), 1);
   for (const DpRankPlan& rank : plan.ranks) EXPECT_TRUE(rank.micro_batches.at(0).empty());
 }
 
 TEST(StepPlan, fewer_samples_than_dp_ranks_leave_ranks_with_empty_micro_batches) {
   PlanSettings settings;
   settings.dp = 5;
-  const StepPlan plan = plan_step(table_of({9, 4}), settings);
-  EXPECT_EQ(plan.num_micro_batches, 1);
+  const StepPlan plan = plan_step({table_of({9, 4}), settings});
+  EXPECT_EQ(plan.num_micro_batches(), 1);
   EXPECT_EQ(delivered_entries(plan), numbers_below(2));
   EXPECT_EQ(std::ranges::count_if(plan.ranks, [](const DpRankPlan& r) { return r.tokens() == 0; }), 3);
 }
@@ -170,13 +172,13 @@ TEST(StepPlan, is_far_more_even_than_source_order_on_long_tailed_lengths) {
   settings.dp = 8;
   const LengthTable table = table_of(lengths);
   EXPECT_GT(balance_quality(unbalanced_dp_costs(table, settings)).max_over_mean, 2.0);
-  EXPECT_LT(step_balance(plan_step(table, settings)).dp_max_over_mean, 1.001);
+  EXPECT_LT(step_balance(plan_step({table, settings})).dp_max_over_mean, 1.001);
 }
 
 TEST(StepPlan, a_sample_above_the_cap_is_an_error_before_anything_is_planned) {
   PlanSettings settings;
   settings.micro_batch.max_tokens = 10;
-  EXPECT_THROW((void)plan_step(table_of({3, 11}), settings), LimitError);
+  EXPECT_THROW((void)plan_step({table_of({3, 11}), settings}), LimitError);
 }
 
 TEST(PlanHash, tells_plans_apart_and_equal_ones_alike) {
@@ -207,7 +209,7 @@ TEST(PlanSerialization, a_plan_and_a_length_entry_come_back_equal) {
   PlanSettings settings;
   settings.dp = 3;
   const LengthTable table = made_up_table(20, 4);
-  const StepPlan plan = plan_step(table, settings);
+  const StepPlan plan = plan_step({table, settings});
   const LengthEntry entry = table[7];
   std::stringstream bytes;
   {

@@ -9,12 +9,14 @@
 #include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/stage_fields.hpp"
+#include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
+using testing_support::samples_to_dp_ranks;
 using testing_support::made_up_table;
 
 SequenceCut any_cut() {
@@ -132,7 +134,7 @@ RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {
   PlanSettings settings;
   settings.dp = *rc::gen::inRange(1, world + 1);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), world);
-  const Partition assignment = assign_to_dp_ranks(table, settings);
+  const Partition assignment = samples_to_dp_ranks(table, settings);
   std::vector<TransferPlan> plans;
   for (int rank = 0; rank < world; ++rank) {
     plans.push_back(plan_transfers(table, assignment, WorldRank{rank}, DpRank{rank % settings.dp}, world));

@@ -6,7 +6,7 @@
 
 #include "evenkeel/exchange/field_agreement.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/exchange/node_assignment.hpp"
 #include "evenkeel/mesh/nodes.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "support/made_up_table.hpp"
@@ -94,7 +94,7 @@ TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
       2);
 }
 
-TEST(Collectives, a_node_deals_in_one_and_few_samples_in_none) {
+TEST(Collectives, a_node_assigns_in_one_and_few_samples_in_none) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator node = ranks_of_node(world);
   PlanSettings settings;
@@ -102,12 +102,12 @@ TEST(Collectives, a_node_deals_in_one_and_few_samples_in_none) {
   const LengthTable many = made_up_table(2000, 4);
   const LengthTable few = made_up_table(100, 4);
   GuardedWork work;
-  const auto deal = [&](const LengthTable& table) {
-    DealtStep dealt;
-    deal_on_node(node, table, settings, 0, {}, dealt, work);
+  const auto assign = [&](const LengthTable& table) {
+    StepAssignment assignment;
+    assign_on_node(node, {table, settings}, assignment, work);
   };
-  EXPECT_EQ(collectives_of([&] { deal(many); }), node.size() > 1 ? 1 : 0);
-  EXPECT_EQ(collectives_of([&] { deal(few); }), 0);
+  EXPECT_EQ(collectives_of([&] { assign(many); }), node.size() > 1 ? 1 : 0);
+  EXPECT_EQ(collectives_of([&] { assign(few); }), 0);
   EXPECT_FALSE(work.failed());
 }
 
@@ -119,8 +119,8 @@ TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
   (void)service.step(many);
   const int in_small = collectives_of([&] { (void)service.step(few); });
   const int in_large = collectives_of([&] { (void)service.step(many); });
-  const int to_deal = world.size() > 1 ? 1 : 0;
-  EXPECT_EQ(in_large, in_small + to_deal);
+  const int to_assign = world.size() > 1 ? 1 : 0;
+  EXPECT_EQ(in_large, in_small + to_assign);
   // Two to gather, one to agree on the count, one more where debug builds compare plans, one to agree that
   // all are ready and one that all is well; two more among ranks that copy from each other.
   EXPECT_LE(in_small, 8);

@@ -83,7 +83,7 @@ void expect_round_trip(const DataService& service, const Step& step, const Ragge
 
 /// The plan of this rank is the one that a single process makes of the same table and settings.
 void expect_planned_alike(const DataService& service, const Step& step) {
-  const StepPlan plan = plan_step(step.table, service.plan_settings(step.profile), step.index);
+  const StepPlan plan = plan_step({step.table, service.plan_settings(step.profile), step.index});
   EXPECT_EQ(step.plan, plan.ranks.at(static_cast<std::size_t>(service.mesh().here().dp)));
 }
 

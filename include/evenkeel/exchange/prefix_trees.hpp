@@ -6,7 +6,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/shared_prefixes.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 
 namespace evenkeel {
 

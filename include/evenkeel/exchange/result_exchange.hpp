@@ -10,7 +10,7 @@
 #include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
-#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 
@@ -31,7 +31,7 @@ struct MicroBatchResults {
 /// DP rank.
 struct ResultTransfer {
   const LengthTable& table;
-  const DealtStep& dealt;
+  const StepAssignment& assignment;
   std::span<const MicroBatchPlan> micro_batches;
   std::int64_t alignment = 1;
   CpGroup cp;

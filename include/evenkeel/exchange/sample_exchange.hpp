@@ -10,7 +10,7 @@
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 
@@ -34,7 +34,7 @@ struct ExchangeVolume {
 /// this rank's.
 struct StepTransfer {
   const LengthTable& table;
-  const DealtStep& dealt;
+  const StepAssignment& assignment;
   std::span<const FieldSpec> fields;              ///< agreed over all ranks, in one order
   const RaggedBatch& mine;                        ///< the samples this rank owns
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank

@@ -6,15 +6,15 @@
 #include <span>
 
 #include "evenkeel/balance/cost_fit.hpp"
-#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 
 namespace evenkeel {
 
 /// What a micro-batch's work is made of, for the seconds that DP rank `rank` took for it: the tokens and
 /// squared lengths of its samples (padded ones where it is padded), of shared prefixes once, squares straight
-/// on beyond the cost's window. Seconds are those of a rank of speed 1000. Local. `dealt` and `plan` come
-/// from the same step.
-[[nodiscard]] CostObservation observe(const LengthTable& table, const DealtStep& dealt,
+/// on beyond the cost's window. Seconds are those of a rank of speed 1000. Local. `assignment` and `plan`
+/// come from the same step.
+[[nodiscard]] CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
                                       const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
                                       double seconds);
 

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/pack_units.hpp"
 #include "evenkeel/plan/settings.hpp"
 
 namespace evenkeel {
@@ -19,42 +18,28 @@ struct MicroBatchPlan {
   Cost cost = 0;
   std::int64_t padded_length = 0;  ///< of every sequence, over the whole CP group; 0: each is aligned alone
   std::int64_t mini_batch = 0;     ///< the optimizer update it belongs to
-  /// With shared prefixes: the atoms of the mini-batch that it holds, in packed order; entries follow theirs.
-  std::vector<std::int64_t> atoms = {};
+  /// With shared prefixes: the units that it holds, in packed order; entries follow theirs. Else empty, since
+  /// units are numbered as entries are.
+  std::vector<std::int64_t> units = {};
 
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
   friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;
 };
 
-/// The micro-batch of these entries, in this order, its figures worked out; every sequence is padded to
-/// `padded_length` unless that is 0.
-[[nodiscard]] MicroBatchPlan micro_batch_of(const LengthTable& table, std::vector<std::int64_t> entries,
-                                            const PlanSettings& settings, std::int64_t padded_length = 0);
+/// The micro-batch of these units, in this order, its figures worked out.
+[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<std::int64_t> chosen);
 
 /// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
 /// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On
 /// the replicated table, so that every rank throws the same.
 void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
 
-/// How many packed micro-batches a DP rank that got `entries` needs under its cap and sample limit. Local.
-/// Precondition: require_samples_fit did not throw.
-[[nodiscard]] GroupCount count_micro_batches(const LengthTable& table, std::span<const std::int64_t> entries,
-                                             const PlanSettings& settings);
-
 /// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
 /// multiple that the pipeline needs, at least 1.
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
 
-/// Packs a DP rank's entries into exactly `count` micro-batches, each under the cap and the sample limit,
-/// entries ascending, balanced on cost, in the settings' order; empty ones where samples run out. Local,
-/// deterministic. Precondition: count >= count_micro_batches(...).needed.
-[[nodiscard]] std::vector<MicroBatchPlan> plan_micro_batches(const LengthTable& table,
-                                                             std::span<const std::int64_t> entries,
-                                                             std::int64_t count,
-                                                             const PlanSettings& settings);
-
 /// Reorders micro-batches in place. For `pipeline`: by falling (cost, first entry), then every second one
-/// reversed and the others after it, as verl and ROLL do, so that the dearest stand in the middle.
+/// reversed and the others after it, as verl and ROLL do, so that the costliest stand in the middle.
 ///
 /// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);

@@ -6,19 +6,32 @@
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {
 
-/// Where the items of a partition are now, and what keeping them there is worth.
+/// Where the items of a partition are now, and what keeping them there is worth. An item is one piece, held
+/// by one owner, or several: samples that share tokens come from all their owners.
 struct PlacementInput {
-  std::span<const WorldRank> owners;       ///< who holds each item, n entries
-  std::span<const std::int64_t> bytes;     ///< what each item weighs when it moves (or its tokens), n entries
+  std::span<const WorldRank> owners;    ///< who holds each piece
+  std::span<const std::int64_t> bytes;  ///< what each piece weighs when it moves (or its tokens)
   std::span<const int> dp_of_rank;         ///< the DP rank each world rank belongs to; -1: none
   std::span<const int> node_of_rank = {};  ///< the node of each world rank; empty: not known
   /// Of each DP rank; empty: all alike. A part is made for a speed and goes to a rank of that speed only.
   std::span<const std::int64_t> speeds = {};
   std::int64_t own_weight = 2;   ///< worth of a byte that stays on the ranks that make up a DP rank
   std::int64_t node_weight = 1;  ///< worth of one that stays on a node where the DP rank has ranks; no more
+  /// The first piece of each item, and the number of pieces at the end; empty: an item is a piece.
+  std::span<const std::int64_t> first_pieces = {};
+
+  [[nodiscard]] std::int64_t num_items() const noexcept {
+    return first_pieces.empty() ? std::ssize(owners) : std::ssize(first_pieces) - 1;
+  }
+  [[nodiscard]] RowRange pieces_of(Item item) const noexcept {
+    if (first_pieces.empty()) return {item, item + 1};
+    const auto at = static_cast<std::size_t>(item);
+    return {first_pieces[at], first_pieces[at + 1]};
+  }
 };
 
 /// Which part each DP rank gets.

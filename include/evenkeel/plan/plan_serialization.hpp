@@ -52,7 +52,7 @@ void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*vers
   archive& plan.aligned_tokens;
   archive& plan.cost;
   archive& plan.padded_length;
-  archive& plan.atoms;
+  archive& plan.units;
   archive& plan.mini_batch;
 }
 
@@ -65,7 +65,7 @@ void serialize(Archive& archive, evenkeel::DpRankPlan& plan, unsigned /*version*
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::StepPlan& plan, unsigned /*version*/) {
-  archive& plan.num_micro_batches;
+  archive& plan.counts;
   archive& plan.ranks;
 }
 

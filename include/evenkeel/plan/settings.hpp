@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -75,12 +76,12 @@ struct BalanceSettings {
   bool refine = true;            ///< improve the assignment by moves and swaps afterwards
   Preset preset = Preset::none;  ///< deals to DP ranks only while `algorithm` is automatic
   Strategy strategy = Strategy::hierarchical;
-  PlacementRule placement = PlacementRule::locality;  ///< of samples that stand alone, without a preset
+  PlacementRule placement = PlacementRule::locality;  ///< without a preset
   /// How fast each DP rank works, in thousandths of any one unit; empty: all alike.
   std::vector<std::int64_t> speeds = {};
   /// Set: `cost` is where measuring begins, and later steps are balanced by what was measured.
   std::optional<MeasuredCost> measured = std::nullopt;
-  /// By how much placement may make the DP rank that ends last later, in millionths (move_to_owners); 0: not
+  /// By how much placement may make the DP rank that ends last later, in millionths (reassign_to_owners); 0: not
   /// at all, parts only change hands as wholes.
   std::int64_t placement_tolerance = 0;
 
@@ -102,10 +103,12 @@ struct MicroBatchSettings {
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
 
+  /// What a micro-batch may hold: tokens, and samples, of which a fixed one has its size at most.
   [[nodiscard]] BinLimits limits() const noexcept {
     BinLimits limits;
     limits.max_size = max_tokens;
     if (max_samples) limits.max_items = *max_samples;
+    if (mode == MicroBatchMode::fixed) limits.max_items = std::min(limits.max_items, size);
     return limits;
   }
   friend bool operator==(const MicroBatchSettings&, const MicroBatchSettings&) = default;

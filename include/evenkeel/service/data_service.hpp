@@ -52,14 +52,14 @@ struct Step {
   LengthTable table;               ///< all samples of the step, replicated
   std::vector<FieldSpec> fields;   ///< what samples bring, replicated
   std::vector<SharedGroup> trees;  ///< with prefix trees: what samples have in common, replicated
-  DealtStep dealt;                 ///< table entries of each mini-batch and DP rank, replicated
+  StepAssignment assignment;       ///< who gets which samples, and what they share, replicated
   DpRankPlan plan;                 ///< of this rank's DP rank: tells the mini-batch of each micro-batch too
   CostInUse cost;                  ///< what it was balanced by: configured, or measured on all ranks alike
   ExchangeVolume volume;
   PhaseSeconds seconds;
   double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
 
-  std::shared_ptr<const RaggedBatch> samples;  ///< with profiles: what this rank brought, to be dealt anew
+  std::shared_ptr<const RaggedBatch> samples;  ///< with profiles: what this rank brought, to be assigned anew
   StepOrigin origin;                           ///< which step of which service it is; nothing once moved from
 };
 
@@ -151,14 +151,12 @@ class DataService {
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
   void plan(Making& making) const;
-  [[nodiscard]] std::vector<std::int64_t> agree_on_counts(Making& making,
-                                                          std::span<const GroupCount> own) const;
   void pass_on(Step& before, Making& making) const;
   void require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
                            const RaggedBatch& mine) const;
-  void put_together_anew(const Step& before, Making& making) const;
+  void regroup_locally(const Step& before, Making& making) const;
   void add_fields(Making& making, std::span<const FieldSpec> fields, const RaggedBatch& added) const;
-  void weigh(Step& step, const PlanSettings& settings) const;
+  void set_loss_weights(Step& step, const PlanSettings& settings) const;
   [[nodiscard]] StepTransfer transfer_of(const Step& step, const PlanSettings& settings,
                                          std::span<const FieldSpec> fields, const RaggedBatch& mine) const;
   [[nodiscard]] std::vector<SampleLengths> lengths(const RaggedBatch& mine) const;

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/placement_moves.hpp"
+#include "evenkeel/plan/reassignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ double last_end(const Partition& parts, const Job& job) {
 }
 
 /// The fewest bytes moved by any way to deal the items that keeps the rules.
-std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const MoveRules& rules) {
+std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const ReassignmentRules& rules) {
   const auto dp = static_cast<std::size_t>(start.size());
   const double latest = last_end(start, job) * (1 + static_cast<double>(rules.tolerance) / 1e6) + 1e-9;
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
@@ -102,106 +102,106 @@ std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const Mo
   }
 }
 
-TEST(MoveToOwners, exchanges_items_of_one_cost_that_belong_to_each_other) {
+TEST(ReassignToOwners, exchanges_items_of_one_cost_that_belong_to_each_other) {
   const Job job = job_of({5, 4, 5, 3}, {1, 0, 0, 1}, 2);
-  const Partition moved = move_to_owners(Partition{Groups{{0, 1}, {2, 3}}}, job.costs, job.input(), {});
+  const Partition moved = reassign_to_owners(Partition{Groups{{0, 1}, {2, 3}}}, job.costs, job.input(), {});
   EXPECT_THAT(moved.to_vectors(), ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3)));
 }
 
-TEST(MoveToOwners, moves_one_item_alone_where_the_tolerance_lets_it) {
+TEST(ReassignToOwners, moves_one_item_alone_where_the_tolerance_lets_it) {
   const Job job = job_of({10, 10, 1, 10, 10}, {0, 0, 1, 1, 1}, 2);
   const Partition parts{Groups{{0, 1, 2}, {3, 4}}};
-  EXPECT_THAT(move_to_owners(parts, job.costs, job.input(), {}).to_vectors(),
+  EXPECT_THAT(reassign_to_owners(parts, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4)));
   const Partition even{Groups{{0, 1}, {2, 3, 4}}};
   Job other = job;
   other.owners[2] = WorldRank{0};
-  EXPECT_THAT(move_to_owners(even, other.costs, other.input(), {}).to_vectors(),
+  EXPECT_THAT(reassign_to_owners(even, other.costs, other.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4)));
   const Job heavy = job_of({10, 10, 2, 10, 9}, {0, 0, 0, 1, 1}, 2);
-  EXPECT_EQ(move_to_owners(even, heavy.costs, heavy.input(), {}), even);  // 22 against 21
-  EXPECT_THAT(move_to_owners(even, heavy.costs, heavy.input(), {50'000, false}).to_vectors(),
+  EXPECT_EQ(reassign_to_owners(even, heavy.costs, heavy.input(), {}), even);  // 22 against 21
+  EXPECT_THAT(reassign_to_owners(even, heavy.costs, heavy.input(), {50'000, false}).to_vectors(),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4)));
-  EXPECT_EQ(move_to_owners(even, heavy.costs, heavy.input(), {47'000, false}), even);
-  EXPECT_EQ(move_to_owners(even, heavy.costs, heavy.input(), {50'000, true}), even);
+  EXPECT_EQ(reassign_to_owners(even, heavy.costs, heavy.input(), {47'000, false}), even);
+  EXPECT_EQ(reassign_to_owners(even, heavy.costs, heavy.input(), {50'000, true}), even);
 }
 
-TEST(MoveToOwners, an_item_that_is_away_anyway_makes_room) {
+TEST(ReassignToOwners, an_item_that_is_away_anyway_makes_room) {
   // Item 0 is owned by the second part, item 1 there by the third, which has no item to give for it.
   const Job job = job_of({7, 7, 7}, {1, 2, 2}, 3);
   const Partition parts{Groups{{0}, {1}, {2}}};
-  EXPECT_THAT(move_to_owners(parts, job.costs, job.input(), {}).to_vectors(),
+  EXPECT_THAT(reassign_to_owners(parts, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(2)));
 }
 
-TEST(MoveToOwners, exchanges_unequal_items_while_the_largest_part_grows_no_larger) {
+TEST(ReassignToOwners, exchanges_unequal_items_while_the_largest_part_grows_no_larger) {
   const Job job = job_of({9, 4}, {1, 0}, 2);
-  EXPECT_THAT(move_to_owners(Partition{Groups{{0}, {1}}}, job.costs, job.input(), {}).to_vectors(),
+  EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {1}}}, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(1), ElementsAre(0)));
 }
 
-TEST(MoveToOwners, leaves_what_nobody_in_the_mesh_owns) {
+TEST(ReassignToOwners, leaves_what_nobody_in_the_mesh_owns) {
   Job job = job_of({9, 4}, {1, 0}, 2);
   job.dp_of_rank = {-1, -1};
   const Partition parts{Groups{{0}, {1}}};
-  EXPECT_EQ(move_to_owners(parts, job.costs, job.input(), {1'000'000, false}), parts);
-  EXPECT_EQ(move_to_owners(Partition{}, {}, {}, {}), Partition{});
+  EXPECT_EQ(reassign_to_owners(parts, job.costs, job.input(), {1'000'000, false}), parts);
+  EXPECT_EQ(reassign_to_owners(Partition{}, {}, {}, {}), Partition{});
 }
 
-TEST(MoveToOwners, takes_parts_of_some_of_the_items) {
+TEST(ReassignToOwners, takes_parts_of_some_of_the_items) {
   const Job job = job_of({5, 8, 5, 8}, {1, 1, 0, 0}, 2);
-  EXPECT_THAT(move_to_owners(Partition{Groups{{0}, {2}}}, job.costs, job.input(), {}).to_vectors(),
+  EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {2}}}, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(2), ElementsAre(0)));
 }
 
-TEST(MoveToOwners, refuses_lists_that_do_not_fit) {
+TEST(ReassignToOwners, refuses_lists_that_do_not_fit) {
   const Job job = job_of({5, 5}, {0, 1}, 2);
   const Partition parts{Groups{{0}, {1}}};
   const auto expect_refused = [&](auto change, const Partition& of = Partition{Groups{{0}, {1}}}) {
     Job bad = job;
-    MoveRules rules;
+    ReassignmentRules rules;
     change(bad, rules);
-    EXPECT_THROW((void)move_to_owners(of, bad.costs, bad.input(), rules), InputError);
+    EXPECT_THROW((void)reassign_to_owners(of, bad.costs, bad.input(), rules), InputError);
   };
-  EXPECT_NO_THROW((void)move_to_owners(parts, job.costs, job.input(), {}));
-  expect_refused([](Job& bad, MoveRules&) { bad.bytes.pop_back(); });
-  expect_refused([](Job& bad, MoveRules&) { bad.owners[0] = WorldRank{2}; });
-  expect_refused([](Job& bad, MoveRules&) { bad.dp_of_rank[0] = 2; });
-  expect_refused([](Job& bad, MoveRules&) { bad.speeds = {1}; });
-  expect_refused([](Job& bad, MoveRules&) { bad.speeds = {1, 0}; });
-  expect_refused([](Job& bad, MoveRules&) { bad.node_of_rank = {0}; });
-  expect_refused([](Job&, MoveRules& rules) { rules.tolerance = -1; });
-  expect_refused([](Job&, MoveRules&) {}, Partition{Groups{{0}, {2}}});
+  EXPECT_NO_THROW((void)reassign_to_owners(parts, job.costs, job.input(), {}));
+  expect_refused([](Job& bad, ReassignmentRules&) { bad.bytes.pop_back(); });
+  expect_refused([](Job& bad, ReassignmentRules&) { bad.owners[0] = WorldRank{2}; });
+  expect_refused([](Job& bad, ReassignmentRules&) { bad.dp_of_rank[0] = 2; });
+  expect_refused([](Job& bad, ReassignmentRules&) { bad.speeds = {1}; });
+  expect_refused([](Job& bad, ReassignmentRules&) { bad.speeds = {1, 0}; });
+  expect_refused([](Job& bad, ReassignmentRules&) { bad.node_of_rank = {0}; });
+  expect_refused([](Job&, ReassignmentRules& rules) { rules.tolerance = -1; });
+  expect_refused([](Job&, ReassignmentRules&) {}, Partition{Groups{{0}, {2}}});
 }
 
-TEST(MoveToOwners, spares_most_of_the_bytes_that_could_be_spared) {
+TEST(ReassignToOwners, spares_most_of_the_bytes_that_could_be_spared) {
   std::mt19937_64 random(5);
   std::int64_t sparable = 0;
   std::int64_t spared = 0;
   for (int draw = 0; draw < 60; ++draw) {
     const Job job = random_job(random, 2 + draw % 2, 8, 20);
     const Partition parts = dealt_in_turn(8, 2 + draw % 2);
-    const MoveRules rules{100'000, draw % 3 == 0};
+    const ReassignmentRules rules{100'000, draw % 3 == 0};
     sparable += bytes_moved(parts, job) - fewest_bytes_moved(parts, job, rules);
     spared +=
-        bytes_moved(parts, job) - bytes_moved(move_to_owners(parts, job.costs, job.input(), rules), job);
+        bytes_moved(parts, job) - bytes_moved(reassign_to_owners(parts, job.costs, job.input(), rules), job);
   }
   EXPECT_GT(10 * spared, 7 * sparable);
 }
 
-RC_GTEST_PROP(MoveToOwners, of_items_alike_is_the_best_there_is, (std::uint64_t seed)) {
+RC_GTEST_PROP(ReassignToOwners, of_items_alike_is_the_best_there_is, (std::uint64_t seed)) {
   const int dp = *rc::gen::inRange(1, 4);
   const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 9);
   std::mt19937_64 random(seed);
   Job job = random_job(random, dp, n, 1);
   std::ranges::fill(job.bytes, 3);
   const Partition parts = dealt_in_turn(n, dp);
-  const MoveRules rules{0, true};
-  RC_ASSERT(bytes_moved(move_to_owners(parts, job.costs, job.input(), rules), job) ==
+  const ReassignmentRules rules{0, true};
+  RC_ASSERT(bytes_moved(reassign_to_owners(parts, job.costs, job.input(), rules), job) ==
             fewest_bytes_moved(parts, job, rules));
 }
 
-RC_GTEST_PROP(MoveToOwners, never_moves_more_bytes_nor_passes_the_tolerance, (std::uint64_t seed)) {
+RC_GTEST_PROP(ReassignToOwners, never_moves_more_bytes_nor_passes_the_tolerance, (std::uint64_t seed)) {
   const int dp = *rc::gen::inRange(1, 9);
   const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 60);
   std::mt19937_64 random(seed);
@@ -212,10 +212,10 @@ RC_GTEST_PROP(MoveToOwners, never_moves_more_bytes_nor_passes_the_tolerance, (st
   if (*rc::gen::arbitrary<bool>()) {
     for (int r = 0; r < dp; ++r) job.speeds.push_back(*rc::gen::inRange<std::int64_t>(1, 2000));
   }
-  const MoveRules rules{*rc::gen::element<std::int64_t>(0, 1000, 50'000, 1'000'000),
+  const ReassignmentRules rules{*rc::gen::element<std::int64_t>(0, 1000, 50'000, 1'000'000),
                         *rc::gen::arbitrary<bool>()};
   const Partition parts = dealt_in_turn(n, dp);
-  const Partition moved = move_to_owners(parts, job.costs, job.input(), rules);
+  const Partition moved = reassign_to_owners(parts, job.costs, job.input(), rules);
   RC_ASSERT(bytes_moved(moved, job) <= bytes_moved(parts, job));
   RC_ASSERT(best_placement(moved, job.input()).identity_value >=
             best_placement(parts, job.input()).identity_value);
@@ -228,7 +228,7 @@ RC_GTEST_PROP(MoveToOwners, never_moves_more_bytes_nor_passes_the_tolerance, (st
     RC_ASSERT(!rules.equal_counts || moved[r].size() == parts[r].size());
     RC_ASSERT(std::ranges::is_sorted(moved[r]));
   }
-  RC_ASSERT(move_to_owners(parts, job.costs, job.input(), rules) == moved);
+  RC_ASSERT(reassign_to_owners(parts, job.costs, job.input(), rules) == moved);
 }
 
 RC_GTEST_PROP(StepPlan, a_tolerance_spares_tokens_and_costs_no_more_than_it_says, ()) {
@@ -260,11 +260,11 @@ RC_GTEST_PROP(StepPlan, a_tolerance_spares_tokens_and_costs_no_more_than_it_says
     }
     return most;
   };
-  const StepPlan before = plan_step(table, settings);
+  const StepPlan before = plan_step({table, settings});
   settings.balance.placement_tolerance = 50'000;
-  const StepPlan after = plan_step(table, settings);
+  const StepPlan after = plan_step({table, settings});
   RC_ASSERT(tokens_moved(after) <= tokens_moved(before));
-  RC_ASSERT(after.num_micro_batches <= before.num_micro_batches);
+  RC_ASSERT(after.num_micro_batches() <= before.num_micro_batches());
   for (std::int64_t m = 0; m < settings.mini_batches.count; ++m)
     RC_ASSERT(20 * largest(after, m) <= 21 * largest(before, m));
 }

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/shared_prefixes.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 
 #include <algorithm>
 #include <map>
@@ -106,10 +106,10 @@ bool fits(const SharedGroup& group, const PlanSettings& settings) {
 
 }  // namespace
 
-std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::span<const std::int64_t> entries) {
+std::vector<SharedGroup> prompt_groups(const LengthTable& table) {
   std::map<std::tuple<std::uint64_t, std::int64_t, std::uint64_t>, std::size_t> numbers;
   std::vector<Entries> members;
-  for (const std::int64_t entry : entries) {
+  for (std::int64_t entry = 0; entry < table.size(); ++entry) {
     const LengthEntry& sample = table[entry];
     const auto [found, is_new] =
         numbers.try_emplace({sample.shape.group, sample.shape.prompt, sample.prompt_hash}, members.size());
@@ -173,33 +173,14 @@ Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
   return cost;
 }
 
-std::vector<Atom> make_atoms(const LengthTable& table, std::vector<SharedGroup> groups,
-                             const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  std::vector<Atom> atoms;
-  const auto add = [&](SharedGroup group) {
-    const std::int64_t rows = aligned_rows(group.tree, alignment);
-    const Cost cost = cost_of_tree(settings.balance.cost, group.tree);
-    atoms.push_back({std::move(group), rows, cost});
-  };
-  atoms.reserve(groups.size());
-  for (SharedGroup& group : groups) {
-    if (fits(group, settings)) {
-      add(std::move(group));
-      continue;
-    }
-    for (SharedGroup& part : has_one_level(table, group) ? split_responses(table, group, settings)
-                                                         : split_subtrees(group, settings)) {
-      add(std::move(part));
-    }
-  }
-  return atoms;
-}
-
-SharingSavings savings_of(std::span<const Atom> atoms) {
-  SharingSavings savings;
-  for (const Atom& atom : atoms) savings += sharing_savings(atom.group.tree);
-  return savings;
+std::vector<SharedGroup> split_to_fit(const LengthTable& table, SharedGroup group,
+                                      const PlanSettings& settings) {
+  if (!fits(group, settings))
+    return has_one_level(table, group) ? split_responses(table, group, settings)
+                                       : split_subtrees(group, settings);
+  std::vector<SharedGroup> whole;
+  whole.push_back(std::move(group));
+  return whole;
 }
 
 }  // namespace evenkeel

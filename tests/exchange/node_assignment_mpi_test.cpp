@@ -1,9 +1,9 @@
-#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/exchange/node_assignment.hpp"
 
 #include <gtest/gtest.h>
 
 #include "evenkeel/mesh/nodes.hpp"
-#include "evenkeel/plan/shared_prefixes.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -23,16 +23,16 @@ PlanSettings settings_with_cap(std::int64_t max_tokens) {
   return settings;
 }
 
-DealtStep dealt_together(const boost::mpi::communicator& node, const LengthTable& table,
+StepAssignment assigned_together(const boost::mpi::communicator& node, const LengthTable& table,
                          const PlanSettings& settings, std::int64_t step) {
   GuardedWork work;
-  DealtStep dealt;
-  deal_on_node(node, table, settings, step, {}, dealt, work);
+  StepAssignment assignment;
+  assign_on_node(node, {table, settings, step}, assignment, work);
   work.agree(node);
-  return dealt;
+  return assignment;
 }
 
-TEST(DealOnNode, gives_every_rank_the_step_that_each_would_deal) {
+TEST(AssignOnNode, gives_every_rank_the_step_that_each_would_find) {
   const boost::mpi::communicator node = this_node();
   for (const std::int64_t samples : {0, 1, 30, 511, 512, 2000}) {
     const LengthTable table = made_up_table(samples, 4);
@@ -41,31 +41,31 @@ TEST(DealOnNode, gives_every_rank_the_step_that_each_would_deal) {
         PlanSettings settings = settings_with_cap(200);
         settings.mini_batches.count = mini_batches;
         settings.micro_batch.mode = mode;
-        EXPECT_EQ(dealt_together(node, table, settings, 5), deal_step(table, settings, 5))
+        EXPECT_EQ(assigned_together(node, table, settings, 5), assign_step({table, settings, 5}))
             << samples << " samples, " << mini_batches << " mini-batches";
       }
     }
   }
 }
 
-TEST(DealOnNode, deals_what_shares_alone_do_not_tell) {
+TEST(AssignOnNode, finds_what_units_alone_do_not_tell_and_what_they_stand_for) {
   const boost::mpi::communicator node = this_node();
   const LengthTable table = made_up_table(700, 4);
   PlanSettings grid = settings_with_cap(200);
   grid.balance.strategy = Strategy::grid;
-  EXPECT_EQ(dealt_together(node, table, grid, 0), deal_step(table, grid, 0));
+  EXPECT_EQ(assigned_together(node, table, grid, 0), assign_step({table, grid}));
   PlanSettings prompts = settings_with_cap(200);
   prompts.sharing = PrefixSharing::prompts;
-  EXPECT_EQ(dealt_together(node, table, prompts, 0), deal_step(table, prompts, 0));
+  EXPECT_EQ(assigned_together(node, table, prompts, 0), assign_step({table, prompts}));
 }
 
-TEST(DealOnNode, what_the_first_rank_cannot_deal_is_everybodys_error_and_the_next_step_works) {
+TEST(AssignOnNode, what_the_first_rank_cannot_assign_is_everybodys_error_and_the_next_step_works) {
   const boost::mpi::communicator node = this_node();
   const LengthTable table = made_up_table(600, 4);
-  EXPECT_THROW((void)dealt_together(node, table, settings_with_cap(8), 0), LimitError);
-  EXPECT_THROW((void)dealt_together(node, table, settings_with_cap(0), 0), ConfigError);
+  EXPECT_THROW((void)assigned_together(node, table, settings_with_cap(8), 0), LimitError);
+  EXPECT_THROW((void)assigned_together(node, table, settings_with_cap(0), 0), ConfigError);
   const PlanSettings settings = settings_with_cap(200);
-  EXPECT_EQ(dealt_together(node, table, settings, 0), deal_step(table, settings, 0));
+  EXPECT_EQ(assigned_together(node, table, settings, 0), assign_step({table, settings}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/placement_moves.hpp"
+#include "evenkeel/plan/reassignment.hpp"
 
 #include <algorithm>
 #include <map>
@@ -24,10 +24,10 @@ void require(bool holds, const char* what, const std::string& message) {
 }
 
 void check(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
-           const MoveRules& rules) {
+           const ReassignmentRules& rules) {
   const std::int64_t dp = parts.size();
-  require(input.owners.size() == costs.size() && input.bytes.size() == costs.size(), "owners and bytes",
-          "must be one an item, as costs are");
+  require_whole_pieces(input);
+  require(input.num_items() == std::ssize(costs), "owners and bytes", "must be there for as many items as costs");
   require(input.speeds.empty() || std::ssize(input.speeds) == dp, "speeds", "must be one a part");
   require(std::ranges::all_of(input.speeds, [](std::int64_t speed) { return speed >= 1; }), "speeds",
           "must be above 0");
@@ -61,16 +61,46 @@ std::vector<Cost> limits_of(std::span<const Cost> sums, std::span<const std::int
   return limits;
 }
 
-class Moves {
+/// The part that holds most of an item's bytes (the first of equals), and how many; -1: none.
+struct Home {
+  std::int64_t part = -1;
+  std::int64_t bytes = 0;
+};
+
+std::vector<Home> homes_of(const PlacementInput& input, std::int64_t parts) {
+  std::vector<Home> homes(static_cast<std::size_t>(input.num_items()));
+  std::vector<std::int64_t> held(static_cast<std::size_t>(parts), 0);
+  for (std::size_t item = 0; item < homes.size(); ++item) {
+    Home& home = homes[item];
+    const RowRange pieces = input.pieces_of(static_cast<Item>(item));
+    const auto part_of_piece = [&](std::int64_t p) {
+      return input.dp_of_rank[input.owners[static_cast<std::size_t>(p)].index()];
+    };
+    for (std::int64_t p = pieces.begin; p < pieces.end; ++p) {
+      const int part = part_of_piece(p);
+      if (part < 0) continue;
+      std::int64_t& bytes = held[static_cast<std::size_t>(part)];
+      bytes += input.bytes[static_cast<std::size_t>(p)];
+      if (home.part < 0 || bytes > home.bytes || (bytes == home.bytes && part < home.part)) home = {part, bytes};
+    }
+    for (std::int64_t p = pieces.begin; p < pieces.end; ++p) {
+      if (part_of_piece(p) >= 0) held[static_cast<std::size_t>(part_of_piece(p))] = 0;
+    }
+  }
+  return homes;
+}
+
+class Reassignment {
  public:
-  Moves(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
-        const MoveRules& rules)
+  Reassignment(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
+        const ReassignmentRules& rules)
       : costs_(costs),
         input_(input),
         equal_counts_(rules.equal_counts),
         sums_(group_sums(parts, costs)),
         limits_(limits_of(sums_, input.speeds, rules.tolerance)),
         nodes_(nodes_of_dp_ranks(input, parts.size())),
+        homes_(homes_of(input, parts.size())),
         part_of_(costs.size(), -1),
         away_(static_cast<std::size_t>(parts.size())) {
     for (std::int64_t part = 0; part < parts.size(); ++part) {
@@ -103,11 +133,8 @@ class Moves {
   using CostsAndItems = std::set<std::pair<Cost, Item>>;
 
   [[nodiscard]] Cost cost(Item item) const { return costs_[static_cast<std::size_t>(item)]; }
-  [[nodiscard]] std::int64_t bytes(Item item) const { return input_.bytes[static_cast<std::size_t>(item)]; }
-  [[nodiscard]] std::size_t owner(Item item) const {
-    return input_.owners[static_cast<std::size_t>(item)].index();
-  }
-  [[nodiscard]] std::int64_t home(Item item) const { return input_.dp_of_rank[owner(item)]; }
+  [[nodiscard]] std::int64_t bytes(Item item) const { return homes_[static_cast<std::size_t>(item)].bytes; }
+  [[nodiscard]] std::int64_t home(Item item) const { return homes_[static_cast<std::size_t>(item)].part; }
   [[nodiscard]] std::int64_t& part_of(Item item) { return part_of_[static_cast<std::size_t>(item)]; }
   [[nodiscard]] Cost room(std::int64_t part) const {
     return limits_[static_cast<std::size_t>(part)] - sums_[static_cast<std::size_t>(part)];
@@ -131,23 +158,45 @@ class Moves {
 
   /// As best_placement counts it.
   [[nodiscard]] std::int64_t worth(Item item, std::int64_t part) const {
-    if (home(item) == part) return bytes(item) * input_.own_weight;
+    const RowRange pieces = input_.pieces_of(item);
+    std::int64_t sum = 0;
+    for (std::int64_t p = pieces.begin; p < pieces.end; ++p)
+      sum += input_.bytes[static_cast<std::size_t>(p)] * weight(static_cast<std::size_t>(p), part);
+    return sum;
+  }
+  [[nodiscard]] std::int64_t weight(std::size_t piece, std::int64_t part) const {
+    const std::size_t owner = input_.owners[piece].index();
+    if (input_.dp_of_rank[owner] == part) return input_.own_weight;
     if (input_.node_of_rank.empty()) return 0;
     const std::vector<int>& nodes = nodes_[static_cast<std::size_t>(part)];
-    const bool near = std::ranges::binary_search(nodes, input_.node_of_rank[owner(item)]);
-    return near ? bytes(item) * input_.node_weight : 0;
+    return std::ranges::binary_search(nodes, input_.node_of_rank[owner]) ? input_.node_weight : 0;
   }
   [[nodiscard]] std::int64_t gain(Item item, std::int64_t from, std::int64_t to) const {
     return worth(item, to) - worth(item, from);
   }
+  /// Bytes that stay on the part's own ranks.
+  [[nodiscard]] std::int64_t kept(Item item, std::int64_t part) const {
+    const RowRange pieces = input_.pieces_of(item);
+    std::int64_t sum = 0;
+    for (std::int64_t p = pieces.begin; p < pieces.end; ++p) {
+      const auto piece = static_cast<std::size_t>(p);
+      if (input_.dp_of_rank[input_.owners[piece].index()] == part) sum += input_.bytes[piece];
+    }
+    return sum;
+  }
+  /// Whether exchanging them has no more bytes travel, and is worth it.
+  [[nodiscard]] bool gains_by_exchange(Item item, Item other, std::int64_t from, std::int64_t to) const {
+    return kept(item, to) + kept(other, from) >= kept(item, from) + kept(other, to) &&
+           gain(item, from, to) + gain(other, to, from) > 0;
+  }
 
-  /// Of the items that `item`'s home could give back, the one of nearest cost; of equals the dearer.
+  /// Of the items that `item`'s home could give back, the one of nearest cost; of equals the costlier.
   [[nodiscard]] std::optional<Item> exchange_for(Item item, const CostsAndItems& items) {
     const std::int64_t from = part_of(item);
     const std::int64_t to = home(item);
     const auto fits = [&](Item other) {
       const Cost more = cost(item) - cost(other);
-      return more <= room(to) && -more <= room(from) && gain(item, from, to) + gain(other, to, from) > 0;
+      return more <= room(to) && -more <= room(from) && gains_by_exchange(item, other, from, to);
     };
     const auto above = items.lower_bound({cost(item), -1});
     std::optional<Item> found;
@@ -178,6 +227,7 @@ class Moves {
   std::vector<Cost> sums_;
   std::vector<Cost> limits_;
   std::vector<std::vector<int>> nodes_;
+  std::vector<Home> homes_;
   std::vector<std::int64_t> part_of_;
   std::vector<CostsAndItems> away_;  // from their owners, of each part
   std::map<std::pair<std::int64_t, std::int64_t>, CostsAndItems> away_from_;  // of each part, by owner
@@ -185,14 +235,14 @@ class Moves {
 
 }  // namespace
 
-Partition move_to_owners(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
-                         const MoveRules& rules) {
+Partition reassign_to_owners(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
+                         const ReassignmentRules& rules) {
   check(parts, costs, input, rules);
-  Moves moves(parts, costs, input, rules);
+  Reassignment items(parts, costs, input, rules);
   constexpr int passes = 4;
-  for (int pass = 0; pass < passes && moves.pass(); ++pass) {
+  for (int pass = 0; pass < passes && items.pass(); ++pass) {
   }
-  return moves.result();
+  return items.result();
 }
 
 }  // namespace evenkeel

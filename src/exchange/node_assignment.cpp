@@ -1,4 +1,4 @@
-#include "evenkeel/exchange/node_dealing.hpp"
+#include "evenkeel/exchange/node_assignment.hpp"
 
 #include <mpi.h>
 
@@ -15,18 +15,18 @@ namespace {
 
 // The same on every rank.
 bool is_worth_telling(const LengthTable& table, const PlanSettings& settings) {
-  constexpr std::int64_t fewest = 512;  // fewer samples are dealt in less time than a broadcast takes
-  return settings.dp >= 1 && table.size() >= fewest && follows_from_shares(settings) &&
+  constexpr std::int64_t fewest = 512;  // fewer samples are assigned in less time than a broadcast takes
+  return settings.dp >= 1 && table.size() >= fewest && follows_from_units(settings) &&
          settings.mini_batches.count <= table.size() / settings.dp;
 }
 
 constexpr std::int32_t told = 1;
 
-/// The shares of all mini-batches as one message: whether they could be dealt, how many entries each has,
-/// then the entries.
-class SharesMessage {
+/// The units of all mini-batches' shares as one message: whether they could be assigned, how many each share
+/// has, then the units. There are no more units than entries; what is over is not looked at.
+class UnitsMessage {
  public:
-  SharesMessage(std::int64_t num_entries, const PlanSettings& settings)
+  UnitsMessage(std::int64_t num_entries, const PlanSettings& settings)
       : dp_(static_cast<std::size_t>(settings.dp)),
         num_shares_(dp_ * static_cast<std::size_t>(settings.mini_batches.count)),
         words_(size(num_entries, settings)) {}
@@ -39,29 +39,29 @@ class SharesMessage {
 
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
 
-  // Entries are places in a table, and those fit an int: see gather_lengths.
+  // Units are no more than the entries of a table, and those fit an int: see gather_lengths.
   void write(std::span<const Partition> mini_batches) {
     words_.front() = told;
     auto size = words_.begin() + 1;
-    auto entry = size + static_cast<std::ptrdiff_t>(num_shares_);
+    auto unit = size + static_cast<std::ptrdiff_t>(num_shares_);
     for (const Partition& shares : mini_batches) {
       for (std::int64_t r = 0; r < shares.size(); ++r) *size++ = static_cast<std::int32_t>(shares[r].size());
-      entry = std::ranges::transform(shares.items(), entry, [](Item item) {
-                return static_cast<std::int32_t>(item);
-              }).out;
+      unit = std::ranges::transform(shares.items(), unit, [](Item item) {
+               return static_cast<std::int32_t>(item);
+             }).out;
     }
   }
 
   [[nodiscard]] std::vector<Partition> read() const {
     std::vector<Partition> mini_batches;
     auto size = words_.begin() + 1;
-    auto entry = size + static_cast<std::ptrdiff_t>(num_shares_);
+    auto unit = size + static_cast<std::ptrdiff_t>(num_shares_);
     for (std::size_t m = 0; m < num_shares_ / dp_; ++m) {
       std::vector<std::int64_t> offsets{0};
       for (std::size_t r = 0; r < dp_; ++r) offsets.push_back(offsets.back() + *size++);
-      const auto end = entry + offsets.back();
-      mini_batches.emplace_back(std::vector<Item>(entry, end), std::move(offsets));
-      entry = end;
+      const auto end = unit + offsets.back();
+      mini_batches.emplace_back(std::vector<Item>(unit, end), std::move(offsets));
+      unit = end;
     }
     return mini_batches;
   }
@@ -90,36 +90,36 @@ bool broadcast_words(const boost::mpi::communicator& node, std::span<std::int32_
 
 }  // namespace
 
-void deal_on_node(const boost::mpi::communicator& node, const LengthTable& table,
-                  const PlanSettings& settings, std::int64_t step, std::span<const SharedGroup> trees,
-                  DealtStep& dealt, GuardedWork& work) {
+void assign_on_node(const boost::mpi::communicator& node, const StepProblem& problem,
+                    StepAssignment& assignment, GuardedWork& work) {
+  const LengthTable& table = problem.table;
+  const PlanSettings& settings = problem.settings;
   work.on_replicated_data([&] { settings.validate(); });
   if (node.size() == 1 || !is_worth_telling(table, settings)) {
-    work.on_replicated_data([&] { dealt = deal_step(table, settings, step, trees); });
+    work.on_replicated_data([&] { assignment = assign_step(problem); });
     return;
   }
-  std::optional<SharesMessage> message;
+  std::optional<UnitsMessage> message;
   work([&] { message.emplace(table.size(), settings); });
-  std::vector<Partition> shares;
+  std::vector<Partition> units;
   const bool first = node.rank() == 0;
   if (first && message) {
     const auto error = try_locally([&] {
-      shares = deal_shares(table, settings, step);
-      message->write(shares);
+      units = assign_units(problem);
+      message->write(units);
     });
     if (error) message->words().front() = 0;
   }
-  const bool is_dealt =
-      broadcast_words(node, message ? std::span(message->words()) : std::span<std::int32_t>(),
-                      SharesMessage::size(table.size(), settings));
+  const bool is_told = broadcast_words(node, message ? std::span(message->words()) : std::span<std::int32_t>(),
+                                       UnitsMessage::size(table.size(), settings));
   work.on_replicated_data([&] {
     // What fails on the first rank fails on every rank: the input is equal.
-    if (!is_dealt) {
-      dealt = deal_step(table, settings, step, trees);
+    if (!is_told) {
+      assignment = assign_step(problem);
       return;
     }
-    if (!first) shares = message->read();
-    dealt = deal_step_by_shares(table, settings, step, std::move(shares));
+    if (!first) units = message->read();
+    assignment = assign_step_by_units(problem, std::move(units));
   });
 }
 

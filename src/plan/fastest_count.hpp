@@ -4,15 +4,15 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/plan/dealt_step.hpp"
+#include "micro_batcher.hpp"
 
 namespace evenkeel {
 
 /// What CountRule::fastest compares: the time (PlanSettings::time_of) of each micro-batch of a DP rank, in
 /// the order in which they run, at each of the 8 smallest counts that are allowed; mini-batch after
-/// mini-batch. `fewest` are the agreed counts, so that the list is equally long on all ranks. Local; as dear
+/// mini-batch. `fewest` are the agreed counts, so that the list is equally long on all ranks. Local; as costly
 /// as 8 plans.
-[[nodiscard]] std::vector<Cost> times_at_counts(const LengthTable& table, const DealtStep& dealt, DpRank rank,
+[[nodiscard]] std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
                                                 std::span<const std::int64_t> fewest,
                                                 const PlanSettings& settings);
 

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/dealt_step.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,8 +40,8 @@ std::vector<Entries> entries_of(const DpRankPlan& plan) {
 TEST(PaddedStep, is_the_documented_example_of_dynamic_batching) {
   PlanSettings settings = settings_of(2, MicroBatchMode::padded, 12);
   settings.micro_batch.length_round = 2;
-  const StepPlan plan = plan_step(table_of({7, 6, 8, 5, 1, 3, 8, 6}), settings);
-  EXPECT_EQ(plan.num_micro_batches, 3);
+  const StepPlan plan = plan_step({table_of({7, 6, 8, 5, 1, 3, 8, 6}), settings});
+  EXPECT_EQ(plan.num_micro_batches(), 3);
   EXPECT_THAT(entries_of(plan.ranks[0]), ElementsAre(Entries{4, 3}, Entries{7}, Entries{2}));
   EXPECT_THAT(entries_of(plan.ranks[1]), ElementsAre(Entries{5, 1}, Entries{0}, Entries{6}));
   std::int64_t rows = 0;
@@ -56,8 +56,8 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
   settings.micro_batch.length_round = *rc::gen::inRange<std::int64_t>(1, 30);
   settings.balance.algorithm =
       *rc::gen::element(BalanceAlgorithm::automatic, BalanceAlgorithm::karmarkar_karp);
-  const StepPlan plan = plan_step(table, settings);
-  const DealtStep dealt = deal_step(table, settings, 0);
+  const StepPlan plan = plan_step({table, settings});
+  const StepAssignment assignment = assign_step({table, settings});
   for (std::size_t m = 0; m < plan.ranks[0].micro_batches.size(); ++m) {
     const std::int64_t length = plan.ranks[0].micro_batches[m].padded_length;
     RC_ASSERT(length % settings.alignment() == 0);
@@ -65,7 +65,7 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
       const MicroBatchPlan& held = rank.micro_batches[m];
       RC_ASSERT(held.padded_length == length);
       RC_ASSERT(std::ssize(held.entries) * length <= settings.micro_batch.max_tokens);
-      for (const std::int64_t entry : held.entries) RC_ASSERT(dealt.segments[entry].aligned_length == length);
+      for (const std::int64_t entry : held.entries) RC_ASSERT(assignment.segments[entry].aligned_length == length);
     }
   }
 }
@@ -74,23 +74,23 @@ TEST(FixedStep, draws_another_order_for_every_step_and_rank_when_asked) {
   const LengthTable table = made_up_table(30, 1);
   PlanSettings settings = settings_of(2, MicroBatchMode::fixed, 1 << 20);
   settings.micro_batch.size = 4;
-  const StepPlan in_order = plan_step(table, settings);
+  const StepPlan in_order = plan_step({table, settings});
   for (const DpRankPlan& rank : in_order.ranks) {
     Entries all;
     for (const Entries& m : entries_of(rank)) all.insert(all.end(), m.begin(), m.end());
     EXPECT_TRUE(std::ranges::is_sorted(all));
   }
   settings.micro_batch.shuffle = true;
-  EXPECT_EQ(plan_step(table, settings, 3), plan_step(table, settings, 3));
-  EXPECT_NE(plan_step(table, settings, 3), plan_step(table, settings, 4));
-  EXPECT_NE(plan_step(table, settings, 3), in_order);
+  EXPECT_EQ(plan_step({table, settings, 3}), plan_step({table, settings, 3}));
+  EXPECT_NE(plan_step({table, settings, 3}), plan_step({table, settings, 4}));
+  EXPECT_NE(plan_step({table, settings, 3}), in_order);
 }
 
 TEST(MiniBatchedStep, tags_micro_batches_and_gives_every_rank_the_same_number_of_each) {
   const LengthTable table = made_up_table(50, 1);
   PlanSettings settings = settings_of(3, MicroBatchMode::packed, 200);
   settings.mini_batches.count = 4;
-  const StepPlan plan = plan_step(table, settings);
+  const StepPlan plan = plan_step({table, settings});
   const auto tags_of = [](const DpRankPlan& rank) {
     Entries tags;
     for (const MicroBatchPlan& m : rank.micro_batches) tags.push_back(m.mini_batch);
@@ -116,20 +116,20 @@ RC_GTEST_PROP(GridStep, has_every_sample_once_under_the_cap_in_equal_counts, ())
   settings.mini_batches.shuffle = *rc::gen::arbitrary<bool>();
   settings.micro_batch.min_count = *rc::gen::inRange<std::int64_t>(1, 3);
   settings.align_lcm = *rc::gen::inRange<std::int64_t>(1, 9);
-  const DealtStep dealt = deal_step(table, settings, 7);
-  const StepPlan plan = plan_step(table, settings, 7);
+  const StepAssignment assignment = assign_step({table, settings, 7});
+  const StepPlan plan = plan_step({table, settings, 7});
   std::vector<int> times(static_cast<std::size_t>(table.size()));
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    RC_ASSERT(std::ssize(plan.ranks[r].micro_batches) == plan.num_micro_batches);
+    RC_ASSERT(std::ssize(plan.ranks[r].micro_batches) == plan.num_micro_batches());
     RC_ASSERT(plan.ranks[r].lower_bound <= plan.ranks[r].needed);
-    RC_ASSERT(plan.ranks[r].needed <= plan.num_micro_batches);
+    RC_ASSERT(plan.ranks[r].needed <= plan.num_micro_batches());
     Entries of_rank;
     for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
       RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
       of_rank.insert(of_rank.end(), m.entries.begin(), m.entries.end());
       for (const std::int64_t entry : m.entries) ++times[static_cast<std::size_t>(entry)];
     }
-    const auto share = dealt.shares[static_cast<std::int64_t>(r)];
+    const auto share = assignment.shares[static_cast<std::int64_t>(r)];
     RC_ASSERT(std::ranges::is_permutation(of_rank, share));
   }
   RC_ASSERT(std::ranges::count(times, 1) == table.size());
@@ -141,50 +141,49 @@ TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
   settings.mini_batches = {4, true, true};
   PlanSettings hierarchical = settings;
   hierarchical.balance.strategy = Strategy::hierarchical;
-  const auto samples_of = [](const DealtMiniBatch& mini_batch) {
-    Entries entries(mini_batch.shares.items().begin(), mini_batch.shares.items().end());
+  const auto samples_of = [](const MiniBatchAssignment& mini_batch) {
+    Entries entries(mini_batch.units.items().begin(), mini_batch.units.items().end());
     std::ranges::sort(entries);
     return entries;
   };
-  const DealtStep grid = deal_step(table, settings, 2);
-  const DealtStep dealt = deal_step(table, hierarchical, 2);
+  const StepAssignment grid = assign_step({table, settings, 2});
+  const StepAssignment assignment = assign_step({table, hierarchical, 2});
   ASSERT_EQ(grid.mini_batches.size(), 4U);
   for (std::size_t m = 0; m < 4; ++m)
-    EXPECT_EQ(samples_of(grid.mini_batches[m]), samples_of(dealt.mini_batches[m]));
+    EXPECT_EQ(samples_of(grid.mini_batches[m]), samples_of(assignment.mini_batches[m]));
 }
 
-TEST(GridStep, waits_less_at_every_micro_batch_than_dealing_first_does) {
+TEST(GridStep, waits_less_at_every_micro_batch_than_assigning_first_does) {
   // A few samples have more work than a micro-batch of others can have under the cap.
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 256; ++i)
     lengths.push_back(i % 32 == 0 ? 4000 + 17 * (i % 96) : 100 + 7 * (i % 31));
   PlanSettings settings = grid_settings(8, 6000);
   settings.balance.cost = CostModel::flops_7b();
-  const double grid = step_waiting(step_balance(plan_step(table_of(lengths), settings))).every_micro_batch;
+  const double grid = step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
   settings.balance.strategy = Strategy::hierarchical;
-  const double dealt = step_waiting(step_balance(plan_step(table_of(lengths), settings))).every_micro_batch;
-  EXPECT_LT(grid, dealt / 2);
+  const double assigned_first = step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
+  EXPECT_LT(grid, assigned_first / 2);
 }
 
-TEST(GridStep, refuses_what_rules_dealing_or_packing_alone) {
+TEST(GridStep, refuses_what_rules_assigning_or_packing_alone) {
   const auto refused = [](auto change) {
     PlanSettings settings = grid_settings(2, 100);
     change(settings);
-    EXPECT_THROW((void)deal_step(table_of({1, 2}), settings, 0), ConfigError);
+    EXPECT_THROW((void)assign_step({table_of({1, 2}), settings}), ConfigError);
   };
   refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; });
   refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; });
   refused([](PlanSettings& s) { s.balance.preset = Preset::verl; });
   refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; });
   refused([](PlanSettings& s) { s.balance.equal_count = true; });
-  refused([](PlanSettings& s) { s.sharing = PrefixSharing::prompts; });
   refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; });
 }
 
-std::int64_t tokens_at_home(const LengthTable& table, const DealtStep& dealt, const PlanSettings& settings) {
+std::int64_t tokens_at_home(const LengthTable& table, const StepAssignment& assignment, const PlanSettings& settings) {
   std::int64_t tokens = 0;
   for (int r = 0; r < settings.dp; ++r) {
-    for (const Item entry : dealt.shares[r]) {
+    for (const Item entry : assignment.shares[r]) {
       const int home = settings.dp_of_rank[table[entry].owner.index()];
       if (home == r) tokens += table[entry].shape.length();
     }
@@ -200,7 +199,7 @@ TEST(PlacedStep, leaves_each_part_with_the_rank_that_holds_most_of_it) {
                            {{SampleId{3}, 0, 0, 4}, WorldRank{1}, 1}});
   PlanSettings settings = settings_of(3, MicroBatchMode::packed, 10);
   settings.dp_of_rank = {0, 1, 2};
-  EXPECT_EQ(deal_step(table, settings, 0).shares,
+  EXPECT_EQ(assign_step({table, settings}).shares,
             Partition(std::vector<std::vector<Item>>{{1}, {2, 3}, {0}}));
 }
 
@@ -216,15 +215,15 @@ RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
   for (int rank = 0; rank < 2 * dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
   PlanSettings unplaced = settings;
   unplaced.balance.placement = PlacementRule::none;
-  const StepPlan plan = plan_step(table, settings);
-  const StepPlan as_dealt = plan_step(table, unplaced);
-  RC_ASSERT(plan.num_micro_batches == as_dealt.num_micro_batches);
-  RC_ASSERT(std::ranges::is_permutation(plan.ranks, as_dealt.ranks));
-  RC_ASSERT(tokens_at_home(table, deal_step(table, settings, 0), settings) >=
-            tokens_at_home(table, deal_step(table, unplaced, 0), settings));
+  const StepPlan plan = plan_step({table, settings});
+  const StepPlan unplaced_step = plan_step({table, unplaced});
+  RC_ASSERT(plan.num_micro_batches() == unplaced_step.num_micro_batches());
+  RC_ASSERT(std::ranges::is_permutation(plan.ranks, unplaced_step.ranks));
+  RC_ASSERT(tokens_at_home(table, assign_step({table, settings}), settings) >=
+            tokens_at_home(table, assign_step({table, unplaced}), settings));
 }
 
-RC_GTEST_PROP(StepByShares, is_the_step_that_is_dealt_in_one_go, ()) {
+RC_GTEST_PROP(StepByUnits, is_the_step_that_is_assigned_in_one_go, ()) {
   const int dp = *rc::gen::inRange(1, 6);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), dp);
   PlanSettings settings = settings_of(
@@ -234,35 +233,30 @@ RC_GTEST_PROP(StepByShares, is_the_step_that_is_dealt_in_one_go, ()) {
   settings.mini_batches.shuffle = *rc::gen::arbitrary<bool>();
   for (int rank = 0; rank < dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
   const std::int64_t step = *rc::gen::inRange<std::int64_t>(0, 9);
-  RC_ASSERT(follows_from_shares(settings));
-  RC_ASSERT(deal_step_by_shares(table, settings, step, deal_shares(table, settings, step)) ==
-            deal_step(table, settings, step));
+  RC_ASSERT(follows_from_units(settings));
+  RC_ASSERT(assign_step_by_units({table, settings, step}, assign_units({table, settings, step})) ==
+            assign_step({table, settings, step}));
 }
 
-TEST(StepByShares, is_not_for_grids_and_shared_prefixes) {
+TEST(StepByUnits, is_not_for_grids) {
   PlanSettings grid;
   grid.balance.strategy = Strategy::grid;
-  EXPECT_FALSE(follows_from_shares(grid));
-  for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
-    PlanSettings shared;
-    shared.sharing = sharing;
-    EXPECT_FALSE(follows_from_shares(shared));
-  }
+  EXPECT_FALSE(follows_from_units(grid));
 }
 
-TEST(StepByShares, refuses_what_cannot_be_dealt) {
+TEST(StepByUnits, refuses_what_cannot_be_assigned) {
   const PlanSettings settings = settings_of(2, MicroBatchMode::packed, 8);
-  EXPECT_THROW((void)deal_shares(table_of({3, 9}), settings, 0), LimitError);
-  EXPECT_THROW((void)deal_shares(table_of({3}), settings_of(0, MicroBatchMode::packed, 8), 0), ConfigError);
+  EXPECT_THROW((void)assign_units({table_of({3, 9}), settings}), LimitError);
+  EXPECT_THROW((void)assign_units({table_of({3}), settings_of(0, MicroBatchMode::packed, 8)}), ConfigError);
 }
 
 TEST(PlacedStep, keeps_the_labels_of_presets) {
   const LengthTable table = made_up_table(40, 4);
   PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
   settings.balance.preset = Preset::verl;
-  const DealtStep as_dealt = deal_step(table, settings, 0);
+  const StepAssignment unplaced_step = assign_step({table, settings});
   settings.dp_of_rank = {3, 2, 1, 0};
-  EXPECT_EQ(deal_step(table, settings, 0), as_dealt);
+  EXPECT_EQ(assign_step({table, settings}), unplaced_step);
 }
 
 /// What a preset's reference makes of shares, all with the count the ranks agree on.
@@ -297,7 +291,7 @@ TEST(PresetStep, of_verl_is_batch_balance_and_then_its_micro_batches) {
   PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
   settings.balance.preset = Preset::verl;
   const Partition shares = roll_batch_balance(table.sample_lengths(), 4);
-  EXPECT_EQ(planned(plan_step(table, settings)),
+  EXPECT_EQ(planned(plan_step({table, settings})),
             reference_plan(table, shares, VerlBatching{300, 1, 1, true}));
 }
 
@@ -308,7 +302,7 @@ TEST(PresetStep, of_roll_is_batch_balance_and_then_load_balanced_packing) {
   settings.micro_batch.min_count = 3;
   settings.balance.preset = Preset::roll;
   const Partition shares = roll_batch_balance(table.sample_lengths(), 4);
-  EXPECT_EQ(planned(plan_step(table, settings)), reference_plan(table, shares, RollPacking{320, 3, 1, 16}));
+  EXPECT_EQ(planned(plan_step({table, settings})), reference_plan(table, shares, RollPacking{320, 3, 1, 16}));
 }
 
 TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dynamic_batches) {
@@ -316,21 +310,21 @@ TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dyn
   PlanSettings settings = settings_of(2, MicroBatchMode::packed, 12);
   settings.balance.preset = Preset::mindspeed_rl;
   // 9 | 8, then 7 to the second, 5 to the first, ...: 20 tokens and four samples each.
-  const Partition shares = deal_step(table, settings, 0).shares;
+  const Partition shares = assign_step({table, settings}).shares;
   EXPECT_EQ(shares[0].size(), shares[1].size());
   EXPECT_EQ(group_sums(shares, table.sample_lengths()), (Entries{20, 20}));
-  EXPECT_EQ(planned(plan_step(table, settings)),
+  EXPECT_EQ(planned(plan_step({table, settings})),
             reference_plan(table, shares, MindSpeedBatching{12, std::nullopt}));
 }
 
-TEST(PresetStep, deals_by_an_algorithm_that_is_asked_for_by_name) {
+TEST(PresetStep, assigns_by_an_algorithm_that_is_asked_for_by_name) {
   const LengthTable table = made_up_table(30, 1);
   PlanSettings settings = settings_of(3, MicroBatchMode::packed, 300);
   settings.balance.preset = Preset::verl;
   settings.balance.algorithm = BalanceAlgorithm::none;
   PlanSettings plain = settings;
   plain.balance.preset = Preset::none;
-  EXPECT_EQ(deal_step(table, settings, 0).shares, deal_step(table, plain, 0).shares);
+  EXPECT_EQ(assign_step({table, settings}).shares, assign_step({table, plain}).shares);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/dealing.hpp"
+#include "evenkeel/plan/simple_partitions.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/shared_prefixes.hpp"
+#include "evenkeel/plan/pack_units.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,9 +43,10 @@ PlanSettings sharing(std::int64_t cap, int dp = 1) {
   return settings;
 }
 
-std::vector<Entries> entries_of(std::span<const Atom> atoms) {
+std::vector<Entries> entries_of(const PackUnits& units) {
   std::vector<Entries> entries;
-  for (const Atom& atom : atoms) entries.push_back(atom.group.entries);
+  for (std::int64_t u = 0; u < units.size(); ++u)
+    entries.emplace_back(units[u].entries.begin(), units[u].entries.end());
   return entries;
 }
 
@@ -67,15 +68,15 @@ TEST(PrefixTrees, that_leave_samples_out_or_hold_them_twice_are_refused_and_neve
   const std::vector<std::vector<std::int64_t>> tokens{{1, 2, 3}, {1, 2, 3}};
   const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
   const std::vector<SharedGroup> both = prefix_trees(table, sequences);
-  EXPECT_EQ(plan_step(table, settings, 0, both).num_micro_batches, 1);
-  EXPECT_THROW((void)plan_step(table, settings), InputError);
-  EXPECT_THROW((void)plan_step(table, settings, 0, std::vector{both[0]}), InputError);
-  EXPECT_THROW((void)plan_step(table, settings, 0, std::vector{both[0], both[0]}), InputError);
+  EXPECT_EQ(plan_step({table, settings, 0, both}).num_micro_batches(), 1);
+  EXPECT_THROW((void)plan_step({table, settings}), InputError);
+  EXPECT_THROW((void)plan_step({table, settings, 0, std::vector{both[0]}}), InputError);
+  EXPECT_THROW((void)plan_step({table, settings, 0, std::vector{both[0], both[0]}}), InputError);
 }
 
 TEST(PromptGroups, gather_samples_of_one_uid_wherever_they_stand) {
   const LengthTable table = table_of({{7, 3, 2}, {8, 2, 1}, {7, 3, 4}, {8, 2, 2}, {7, 3, 0}});
-  const std::vector<SharedGroup> groups = prompt_groups(table, all_entries(table));
+  const std::vector<SharedGroup> groups = prompt_groups(table);
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_THAT(groups[0].entries, ElementsAre(0, 2, 4));
   EXPECT_THAT(groups[1].entries, ElementsAre(1, 3));
@@ -89,45 +90,72 @@ TEST(PromptGroups, never_share_a_prompt_that_differs) {
     entries.push_back({{SampleId{id}, 7, 3, 2}, WorldRank{0}, id, -1, hash});
   }
   const LengthTable table(std::move(entries));
-  const std::vector<SharedGroup> groups = prompt_groups(table, all_entries(table));
+  const std::vector<SharedGroup> groups = prompt_groups(table);
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_THAT(groups[0].entries, ElementsAre(0, 2));
 }
 
-TEST(Atoms, cost_the_prompt_and_its_attention_once) {
+TEST(PackUnits, are_the_samples_themselves_where_nothing_is_shared) {
+  const LengthTable table = table_of({{7, 3, 2}, {7, 3, 4}});
+  PlanSettings settings = sharing(100);
+  settings.sharing = PrefixSharing::none;
+  settings.align_lcm = 4;
+  const PackUnits units = make_units({table, settings});
+  EXPECT_FALSE(units.shared());
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_EQ(units[1].rows, 7);
+  EXPECT_EQ(units[1].aligned_rows, 8);
+  EXPECT_EQ(units[1].cost, 49);
+  EXPECT_EQ(units[1].tree, nullptr);
+}
+
+TEST(PackUnits, of_one_group_follow_each_other_and_number_their_segments_on) {
+  const LengthTable table = table_of({{7, 4, 2}, {8, 1, 1}, {7, 4, 2}, {7, 4, 3}});
+  const PlanSettings settings = sharing(8);
+  const PackUnits units = make_units({table, settings});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 2), ElementsAre(3), ElementsAre(1)));
+  EXPECT_EQ(units.num_groups(), 2);
+  EXPECT_EQ(units.first_of_group(1), 2);
+  EXPECT_EQ(units.first_segment(1), 3);  // a prompt and two responses stand before it
+  EXPECT_EQ(units.num_segments(1), 2);
+}
+
+TEST(PackUnits, cost_the_prompt_and_its_attention_once) {
   // s^2: 3^2 + (4^2 - 3^2) + (5^2 - 3^2) = 32, where apart they cost 16 + 25.
   const LengthTable table = table_of({{7, 3, 1}, {7, 3, 2}});
-  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), sharing(100));
-  ASSERT_EQ(atoms.size(), 1U);
-  EXPECT_EQ(atoms[0].cost, 32);
-  EXPECT_EQ(atoms[0].cost, cost_of_group(CostModel{0, 1}, 3, Entries{1, 2}));
-  EXPECT_EQ(atoms[0].aligned_rows, 6);
+  const PlanSettings settings = sharing(100);
+  const PackUnits units = make_units({table, settings});
+  ASSERT_EQ(units.size(), 1);
+  EXPECT_EQ(units[0].cost, 32);
+  EXPECT_EQ(units[0].cost, cost_of_group(CostModel{0, 1}, 3, Entries{1, 2}));
+  EXPECT_EQ(units[0].aligned_rows, 6);
 }
 
-TEST(Atoms, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) {
+TEST(PackUnits, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) {
   const LengthTable table = table_of({{7, 4, 2}, {7, 4, 2}, {7, 4, 3}, {7, 4, 1}});
-  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), sharing(8));
-  EXPECT_THAT(entries_of(atoms), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
-  EXPECT_THAT(savings_of(atoms).tokens, 4 + 2 + 2 + 4 + 3 + 1);
-  EXPECT_EQ(savings_of(atoms).repeated_tokens, 24);
+  const PlanSettings settings = sharing(8);
+  const PackUnits units = make_units({table, settings});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(savings_of(units).tokens, 4 + 2 + 2 + 4 + 3 + 1);
+  EXPECT_EQ(savings_of(units).repeated_tokens, 24);
 }
 
-TEST(Atoms, hold_at_most_max_samples) {
+TEST(PackUnits, hold_at_most_max_samples) {
   const LengthTable table = table_of({{7, 1, 1}, {7, 1, 1}, {7, 1, 1}});
   PlanSettings settings = sharing(100);
   settings.micro_batch.max_samples = 2;
-  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), settings);
-  EXPECT_THAT(entries_of(atoms), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
+  const PackUnits units = make_units({table, settings});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
 }
 
-TEST(Atoms, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_fit) {
+TEST(PackUnits, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_fit) {
   const LengthTable table = table_of({{7, 5, 3}, {7, 5, 1}});
   PlanSettings settings = sharing(8);
   settings.align = 8;
-  const std::vector<Atom> atoms = make_atoms(table, prompt_groups(table, all_entries(table)), settings);
-  EXPECT_THAT(entries_of(atoms), ElementsAre(ElementsAre(0), ElementsAre(1)));
-  EXPECT_EQ(atoms[0].aligned_rows, 8);
-  EXPECT_EQ(atoms[0].group.tree.size(), 1);
+  const PackUnits units = make_units({table, settings});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_EQ(units[0].aligned_rows, 8);
+  EXPECT_EQ(units[0].tree->size(), 1);
 }
 
 // The limit counts samples, however many of them a group has.
@@ -136,28 +164,28 @@ TEST(SharedStep, needs_no_more_micro_batches_because_one_group_is_large) {
   for (std::int64_t uid = 2; uid < 10; ++uid) samples.push_back({uid, 2, 1});
   PlanSettings settings = sharing(1000);
   settings.micro_batch.max_samples = 8;
-  const StepPlan plan = plan_step(table_of(samples), settings);
-  EXPECT_EQ(plan.num_micro_batches, 2);
+  const StepPlan plan = plan_step({table_of(samples), settings});
+  EXPECT_EQ(plan.num_micro_batches(), 2);
   EXPECT_EQ(plan.ranks[0].lower_bound, 2);
   for (const MicroBatchPlan& m : plan.ranks[0].micro_batches) EXPECT_EQ(m.entries.size(), 8U);
 }
 
 TEST(SharedStep, names_a_sample_that_does_not_fit_alone) {
   try {
-    (void)plan_step(table_of({{7, 4, 2}, {7, 4, 9}}), sharing(12));
+    (void)plan_step({table_of({{7, 4, 2}, {7, 4, 9}}), sharing(12)});
     FAIL() << "13 tokens fit under a cap of 12";
   } catch (const LimitError& error) {
     EXPECT_THAT(error.what(), HasSubstr("sample 1"));
   }
 }
 
-TEST(SharedStep, wants_packed_micro_batches_and_its_own_planning) {
+TEST(SharedStep, wants_micro_batches_that_are_not_padded_and_its_own_planning) {
   PlanSettings settings = sharing(100);
   settings.micro_batch.mode = MicroBatchMode::padded;
-  EXPECT_THROW((void)plan_step({}, settings), ConfigError);
+  EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
   settings.micro_batch.mode = MicroBatchMode::packed;
   settings.balance.preset = Preset::verl;
-  EXPECT_THROW((void)plan_step({}, settings), ConfigError);
+  EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
 }
 
 LengthTable any_table() {
@@ -182,10 +210,10 @@ PlanSettings any_settings() {
 RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_sample_limit, ()) {
   const LengthTable table = any_table();
   const PlanSettings settings = any_settings();
-  const StepPlan plan = plan_step(table, settings);
+  const StepPlan plan = plan_step({table, settings});
   Entries delivered;
   for (const DpRankPlan& rank : plan.ranks) {
-    RC_ASSERT(std::ssize(rank.micro_batches) == plan.num_micro_batches);
+    RC_ASSERT(std::ssize(rank.micro_batches) == plan.num_micro_batches());
     for (const MicroBatchPlan& m : rank.micro_batches) {
       RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
       RC_ASSERT(std::ssize(m.entries) <= settings.micro_batch.max_samples.value_or(1 << 20));
@@ -198,11 +226,11 @@ RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_samp
 
 RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
   const LengthTable table = any_table();
-  const DealtStep dealt = deal_step(table, any_settings(), 0);
+  const StepAssignment assignment = assign_step({table, any_settings()});
   for (std::int64_t e = 0; e < table.size(); ++e) {
     std::int64_t next = 0;
-    for (const std::int64_t s : dealt.segments.path_of(e)) {
-      const Segment& segment = dealt.segments[s];
+    for (const std::int64_t s : assignment.segments.path_of(e)) {
+      const Segment& segment = assignment.segments[s];
       RC_ASSERT(segment.rows.begin == next);
       RC_ASSERT(table[segment.entry].shape.group == table[e].shape.group);
       next = segment.rows.end;
@@ -212,10 +240,10 @@ RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
 }
 
 RC_GTEST_PROP(SharedStep, every_segment_belongs_to_one_dp_rank, ()) {
-  const DealtStep dealt = deal_step(any_table(), any_settings(), 0);
-  Entries segments(dealt.segments.shares().items().begin(), dealt.segments.shares().items().end());
+  const StepAssignment assignment = assign_step({any_table(), any_settings()});
+  Entries segments(assignment.segments.shares().items().begin(), assignment.segments.shares().items().end());
   std::ranges::sort(segments);
-  RC_ASSERT(std::ssize(segments) == dealt.segments.size());
+  RC_ASSERT(std::ssize(segments) == assignment.segments.size());
   for (std::size_t i = 0; i < segments.size(); ++i) RC_ASSERT(segments[i] == static_cast<std::int64_t>(i));
 }
 

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/pack/prefix_tree_attention.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
+#include "evenkeel/plan/step_problem.hpp"
+
+namespace evenkeel {
+
+/// What is assigned to a DP rank and packed into a micro-batch as a whole: one sample, or samples that share
+/// prefixes. Seen in place: valid as long as its PackUnits are.
+struct PackUnit {
+  std::span<const std::int64_t> entries;  ///< its samples in packed order
+  std::int64_t rows = 0;                  ///< true tokens, shared ones once
+  std::int64_t aligned_rows = 0;          ///< over the whole CP group
+  Cost cost = 0;                          ///< every shared token and its attention once
+  const PrefixTree* tree = nullptr;       ///< what its samples share; none where it is one sample alone
+};
+
+/// The units of a step, numbered 0..n-1. Where nothing is shared every sample is a unit of the same number as
+/// its entry. Else groups of samples that share prefixes are, or as much of a group as fits under the limits:
+/// the units of one group follow each other. Replicated. A value type, 32 bytes a sample that stands alone.
+class PackUnits {
+ public:
+  PackUnits() = default;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(costs_); }
+  [[nodiscard]] PackUnit operator[](std::int64_t unit) const noexcept;
+  /// Whether units may be more than one sample.
+  [[nodiscard]] bool shared() const noexcept { return shared_; }
+
+  [[nodiscard]] std::span<const std::int64_t> rows() const noexcept { return rows_; }
+  [[nodiscard]] std::span<const Cost> costs() const noexcept { return costs_; }
+  /// Aligned rows and samples of every unit: what a micro-batch's limits count.
+  [[nodiscard]] BinItems items() const noexcept { return {aligned_rows_, samples_}; }
+
+  /// Groups of samples that share something: what mini-batches are cut between.
+  [[nodiscard]] std::int64_t num_groups() const noexcept;
+  /// The first unit of a group; of num_groups(): size().
+  [[nodiscard]] std::int64_t first_of_group(std::int64_t group) const noexcept;
+
+  /// The segments of a unit are numbered from here, in the order of its tree; of size(): all there are.
+  [[nodiscard]] std::int64_t first_segment(std::int64_t unit) const noexcept;
+  [[nodiscard]] std::int64_t num_segments(std::int64_t unit) const noexcept {
+    return first_segment(unit + 1) - first_segment(unit);
+  }
+
+  friend bool operator==(const PackUnits&, const PackUnits&) = default;
+
+ private:
+  friend PackUnits make_units(const StepProblem& problem);
+  void add(SharedGroup unit, const PlanSettings& settings);
+
+  bool shared_ = false;
+  std::vector<std::int64_t> rows_;
+  std::vector<std::int64_t> aligned_rows_;
+  std::vector<Cost> costs_;
+  std::vector<std::int64_t> entries_;  // where every sample is a unit: 0..n-1
+  // With shared prefixes, by unit:
+  std::vector<std::int64_t> samples_;
+  std::vector<SharedGroup> trees_;
+  std::vector<std::int64_t> first_segments_;  // and all there are
+  std::vector<std::int64_t> first_of_group_;  // by group, and all there are
+};
+
+/// The units of a step under its settings' sharing, alignment, cap, max_samples and, where micro-batches are
+/// of a fixed size, that. A group that does not fit is split into sub-groups of neighbouring samples, each
+/// filled before the next is begun, which repeat what they share. One prompt with its responses stays in that
+/// form, however few the responses. Deterministic, O(n); with trees O(n log n). Throws InputError for trees
+/// that do not hold every entry once, LimitError that names the first sample that does not fit on its own.
+[[nodiscard]] PackUnits make_units(const StepProblem& problem);
+
+/// What sharing saves over all units, repeated prefixes of sub-groups counted.
+[[nodiscard]] SharingSavings savings_of(const PackUnits& units);
+
+}  // namespace evenkeel

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/pack/prefix_tree.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/settings.hpp"
+
+namespace evenkeel {
+
+/// Samples that share tokens: the tree's sample i is table entry entries[i].
+struct SharedGroup {
+  std::vector<std::int64_t> entries;
+  PrefixTree tree;
+
+  friend bool operator==(const SharedGroup&, const SharedGroup&) = default;
+};
+
+/// The entries' groups by uid, prompt length and prompt (its hash), in the order of their first entries: an
+/// entry each where nothing is shared. Trees of one level, `[prompt | response 1 | ...]`.
+[[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table);
+
+/// The entries of each uid, in the order of their first entries. O(size of the table).
+[[nodiscard]] std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table);
+
+/// The trees that the samples of each uid make, in the order of their first entries. `tokens` are those of
+/// every entry. Time in the order of the samples' total length.
+[[nodiscard]] std::vector<SharedGroup> prefix_trees(const LengthTable& table,
+                                                    std::span<const std::span<const std::int64_t>> tokens);
+
+/// Throws InputError unless every entry is a sample of exactly one group. O(size of the table).
+void require_cover(const LengthTable& table, std::span<const SharedGroup> groups);
+
+/// The work of a tree: every segment attends to what is in front of it and to itself, once.
+[[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
+
+/// Groups that fit under the settings' alignment and limits: these groups, those that do not fit split into
+/// sub-groups (see make_units). Throws LimitError that names the first sample that does not fit on its own.
+[[nodiscard]] std::vector<SharedGroup> split_to_fit(const LengthTable& table, SharedGroup group,
+                                                    const PlanSettings& settings);
+
+}  // namespace evenkeel

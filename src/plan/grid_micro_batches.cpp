@@ -1,0 +1,60 @@
+#include "grid_micro_batches.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/balance/grid_partition.hpp"
+#include "picked_units.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Where each column goes: order_micro_batches on one stand-in a column, as costly as the column's costliest
+/// cell.
+std::vector<std::int64_t> column_order(const Partition& cells, std::span<const Cost> costs, GridShape shape,
+                                       MicroBatchOrder order) {
+  const std::vector<Cost> sums = group_sums(cells, costs);
+  std::vector<MicroBatchPlan> stand_ins;
+  for (std::int64_t j = 0; j < shape.columns; ++j) {
+    MicroBatchPlan& stand_in = stand_ins.emplace_back();
+    for (std::int64_t row = 0; row < shape.rows; ++row)
+      stand_in.cost = std::max(stand_in.cost, sums[static_cast<std::size_t>(row * shape.columns + j)]);
+    stand_in.entries = {shape.columns - 1 - j};  // of equals the first column goes first
+  }
+  order_micro_batches(stand_ins, order);
+  std::vector<std::int64_t> columns;
+  for (const MicroBatchPlan& stand_in : stand_ins)
+    columns.push_back(shape.columns - 1 - stand_in.entries.front());
+  return columns;
+}
+
+}  // namespace
+
+MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& units,
+                                std::span<const Item> mini_batch) {
+  const PlanSettings& settings = problem.settings;
+  const BinLimits limits = settings.micro_batch.limits();
+  const PickedUnits own(units, mini_batch);
+  const GroupCount cells = count_groups(own.costs, own.items(), limits);
+  const auto of_a_rank = [&](std::int64_t n) { return n / settings.dp + (n % settings.dp != 0 ? 1 : 0); };
+  MiniBatchAssignment assigned;
+  assigned.joint.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
+  const GridShape shape{settings.dp, agreed_count(assigned.joint.count.needed, settings)};
+  const Partition grid = partition_into_grid(own.costs, own.items(), limits, shape);
+  const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings.micro_batch.order);
+  std::vector<std::vector<Item>> shares;
+  for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
+    std::vector<MicroBatchPlan>& micro_batches = assigned.joint.of_ranks.emplace_back();
+    std::vector<Item>& share = shares.emplace_back();
+    for (const std::int64_t j : columns) {
+      std::vector<Item> cell = picked(mini_batch, grid[rank * shape.columns + j]);
+      share.insert(share.end(), cell.begin(), cell.end());
+      micro_batches.push_back(micro_batch_of(units, std::move(cell)));
+    }
+  }
+  assigned.units = Partition(shares).with_sorted_items();
+  return assigned;
+}
+
+}  // namespace evenkeel

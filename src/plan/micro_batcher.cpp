@@ -1,0 +1,35 @@
+#include "micro_batcher.hpp"
+
+#include "fixed_micro_batches.hpp"
+#include "joint_micro_batches.hpp"
+#include "packed_micro_batches.hpp"
+#include "preset_micro_batches.hpp"
+
+namespace evenkeel {
+
+std::vector<MicroBatchPlan> MicroBatcher::pack(MiniBatchShare share, std::int64_t count) const {
+  std::vector<MicroBatchPlan> micro_batches = packed(share, count);
+  micro_batches.resize(static_cast<std::size_t>(count));
+  for (MicroBatchPlan& m : micro_batches) m.mini_batch = share.mini_batch;
+  return micro_batches;
+}
+
+std::unique_ptr<const MicroBatcher> make_micro_batcher(const StepProblem& problem,
+                                                       const StepAssignment& assignment) {
+  const PlanSettings& settings = problem.settings;
+  switch (settings.micro_batch.mode) {
+    case MicroBatchMode::fixed:
+      return std::make_unique<FixedMicroBatcher>(problem, assignment);
+    case MicroBatchMode::padded:
+      return std::make_unique<JointMicroBatcher>(problem, assignment);
+    case MicroBatchMode::packed:
+      break;
+  }
+  if (settings.balance.strategy == Strategy::grid)
+    return std::make_unique<JointMicroBatcher>(problem, assignment);
+  if (settings.balance.preset != Preset::none)
+    return std::make_unique<PresetMicroBatcher>(problem, assignment);
+  return std::make_unique<PackedMicroBatcher>(problem, assignment);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,89 @@
+#include "evenkeel/plan/pack_units.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/pack/prefix_tree_split.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::vector<SharedGroup> groups_of(const StepProblem& problem) {
+  if (problem.settings.sharing == PrefixSharing::prompts) return prompt_groups(problem.table);
+  require_cover(problem.table, problem.trees);
+  return {problem.trees.begin(), problem.trees.end()};
+}
+
+}  // namespace
+
+PackUnit PackUnits::operator[](std::int64_t unit) const noexcept {
+  const auto at = static_cast<std::size_t>(unit);
+  PackUnit found{{}, rows_[at], aligned_rows_[at], costs_[at], nullptr};
+  if (shared_) {
+    found.entries = trees_[at].entries;
+    found.tree = &trees_[at].tree;
+  } else {
+    found.entries = std::span(entries_).subspan(at, 1);
+  }
+  return found;
+}
+
+std::int64_t PackUnits::num_groups() const noexcept {
+  return shared_ ? std::ssize(first_of_group_) - 1 : size();
+}
+
+std::int64_t PackUnits::first_of_group(std::int64_t group) const noexcept {
+  return shared_ ? first_of_group_[static_cast<std::size_t>(group)] : group;
+}
+
+std::int64_t PackUnits::first_segment(std::int64_t unit) const noexcept {
+  return shared_ ? first_segments_[static_cast<std::size_t>(unit)] : unit;
+}
+
+void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
+  rows_.push_back(unit.tree.num_rows());
+  aligned_rows_.push_back(evenkeel::aligned_rows(unit.tree, settings.alignment()));
+  costs_.push_back(cost_of_tree(settings.balance.cost, unit.tree));
+  samples_.push_back(std::ssize(unit.entries));
+  first_segments_.push_back(first_segments_.back() + unit.tree.size());
+  trees_.push_back(std::move(unit));
+}
+
+PackUnits make_units(const StepProblem& problem) {
+  const PlanSettings& settings = problem.settings;
+  PackUnits units;
+  units.shared_ = settings.sharing != PrefixSharing::none;
+  if (units.shared_) {
+    units.first_segments_ = {0};
+    for (SharedGroup& group : groups_of(problem)) {
+      units.first_of_group_.push_back(units.size());
+      for (SharedGroup& unit : split_to_fit(problem.table, std::move(group), settings))
+        units.add(std::move(unit), settings);
+    }
+    units.first_of_group_.push_back(units.size());
+    return units;
+  }
+  const std::int64_t alignment = settings.alignment();
+  units.rows_ = problem.table.sample_lengths();
+  units.aligned_rows_.reserve(units.rows_.size());
+  units.costs_.reserve(units.rows_.size());
+  for (const std::int64_t length : units.rows_) {
+    units.aligned_rows_.push_back(align_up(length, alignment));
+    units.costs_.push_back(settings.balance.cost(length));
+  }
+  units.entries_.resize(units.rows_.size());
+  std::iota(units.entries_.begin(), units.entries_.end(), std::int64_t{0});
+  return units;
+}
+
+SharingSavings savings_of(const PackUnits& units) {
+  SharingSavings savings;
+  for (std::int64_t unit = 0; unit < units.size(); ++unit) {
+    const PrefixTree* tree = units[unit].tree;
+    if (tree != nullptr) savings += sharing_savings(*tree);
+  }
+  return savings;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/plan/pack_units.hpp"
+
+namespace evenkeel {
+
+/// What balancing and capping look at of some units: item i is units[i].
+struct PickedUnits {
+  std::vector<Cost> costs;
+  std::vector<std::int64_t> aligned_rows;
+  std::vector<std::int64_t> samples;  ///< empty: one each
+
+  PickedUnits(const PackUnits& all, std::span<const Item> units);
+  [[nodiscard]] BinItems items() const { return {aligned_rows, samples}; }
+};
+
+/// The values of a list that belong to some units.
+[[nodiscard]] std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, std::span<const Item> units);
+
+}  // namespace evenkeel

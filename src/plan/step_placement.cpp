@@ -1,0 +1,124 @@
+#include "step_placement.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/plan/placement.hpp"
+#include "evenkeel/plan/reassignment.hpp"
+#include "micro_batcher.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool wants_placement(const PlanSettings& settings) {
+  return settings.balance.placement == PlacementRule::locality && settings.balance.preset == Preset::none &&
+         !settings.dp_of_rank.empty();
+}
+
+/// Who holds the tokens of each unit: a piece a segment, which comes from one owner.
+class HeldPieces {
+ public:
+  HeldPieces(const LengthTable& table, const PackUnits& units) {
+    const auto add = [&](std::int64_t entry, std::int64_t rows) {
+      owners_.push_back(table[entry].owner);
+      tokens_.push_back(rows);
+    };
+    for (std::int64_t u = 0; u < units.size(); ++u) {
+      const PackUnit unit = units[u];
+      if (unit.tree == nullptr) {
+        add(unit.entries.front(), unit.rows);
+        continue;
+      }
+      first_of_unit_.push_back(std::ssize(owners_));
+      for (const TreeSegment& segment : unit.tree->segments())
+        add(unit.entries[static_cast<std::size_t>(segment.first_sample)], segment.rows.size());
+    }
+    if (!first_of_unit_.empty()) first_of_unit_.push_back(std::ssize(owners_));
+  }
+
+  [[nodiscard]] PlacementInput input(const PlanSettings& settings) const {
+    PlacementInput input{owners_, tokens_, settings.dp_of_rank, settings.node_of_rank, settings.balance.speeds};
+    input.first_pieces = first_of_unit_;
+    return input;
+  }
+
+ private:
+  std::vector<WorldRank> owners_;
+  std::vector<std::int64_t> tokens_;
+  std::vector<std::int64_t> first_of_unit_;  // empty: a piece each
+};
+
+/// The units of each DP rank over all mini-batches.
+Partition whole_shares(const StepAssignment& assignment, int dp) {
+  std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
+  for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
+    for (std::int64_t r = 0; r < dp; ++r) {
+      const std::span<const Item> share = mini_batch.units[r];
+      std::vector<Item>& whole = shares[static_cast<std::size_t>(r)];
+      whole.insert(whole.end(), share.begin(), share.end());
+    }
+  }
+  return Partition(shares);
+}
+
+void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_rank) {
+  if (std::ranges::is_sorted(part_of_rank)) return;
+  for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
+    mini_batch.units = reorder_parts(mini_batch.units, part_of_rank);
+    std::vector<std::vector<MicroBatchPlan>> unplaced = std::exchange(mini_batch.joint.of_ranks, {});
+    if (unplaced.empty()) continue;
+    for (const std::int64_t part : part_of_rank)
+      mini_batch.joint.of_ranks.push_back(std::move(unplaced[static_cast<std::size_t>(part)]));
+  }
+}
+
+/// The most micro-batches any DP rank needs, of each mini-batch.
+std::vector<std::int64_t> counts_needed(const StepProblem& problem, const StepAssignment& assignment) {
+  const auto batcher = make_micro_batcher(problem, assignment);
+  std::vector<std::int64_t> needed;
+  for (std::int64_t m = 0; m < std::ssize(assignment.mini_batches); ++m) {
+    std::int64_t& most = needed.emplace_back(0);
+    for (int r = 0; r < problem.settings.dp; ++r)
+      most = std::max(most, batcher->count({m, DpRank{r}}).needed);
+  }
+  return needed;
+}
+
+void reassign_units(const StepProblem& problem, const PlacementInput& input, StepAssignment& assignment) {
+  const PlanSettings& settings = problem.settings;
+  const std::vector<std::int64_t> before = counts_needed(problem, assignment);
+  ReassignmentRules rules{settings.balance.placement_tolerance, settings.balance.equal_count};
+  std::vector<bool> settled(assignment.mini_batches.size(), false);
+  constexpr int tries = 4;
+  for (int tried = 0; tried < tries && !std::ranges::all_of(settled, std::identity{}); ++tried) {
+    std::vector<Partition> unchanged(settled.size());
+    for (std::size_t m = 0; m < settled.size(); ++m) {
+      Partition& units = assignment.mini_batches[m].units;
+      if (!settled[m])
+        unchanged[m] =
+            std::exchange(units, reassign_to_owners(units, assignment.units.costs(), input, rules));
+    }
+    const std::vector<std::int64_t> after = counts_needed(problem, assignment);
+    for (std::size_t m = 0; m < settled.size(); ++m) {
+      if (settled[m]) continue;
+      settled[m] = after[m] <= before[m];
+      if (!settled[m]) assignment.mini_batches[m].units = std::move(unchanged[m]);
+    }
+    rules.tolerance /= 4;
+  }
+}
+
+}  // namespace
+
+void place_shares(const StepProblem& problem, StepAssignment& assignment) {
+  const PlanSettings& settings = problem.settings;
+  if (!wants_placement(settings)) return;
+  const HeldPieces pieces(problem.table, assignment.units);
+  const PlacementInput input = pieces.input(settings);
+  relabel(assignment, best_placement(whole_shares(assignment, settings.dp), input).part_of_rank);
+  if (settings.balance.placement_tolerance > 0) reassign_units(problem, input, assignment);
+}
+
+}  // namespace evenkeel

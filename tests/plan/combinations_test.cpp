@@ -1,0 +1,315 @@
+// Every combination of the settings that rule how a step is planned, on small random steps: each is planned
+// with all that is promised, or refused by the key that the table of keys gives a reason for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "balance/fewest_bins.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr int dp = 2;
+
+/// A few samples of three prompts, with their tokens, held by two ranks.
+struct SmallStep {
+  LengthTable table;
+  std::vector<SharedGroup> trees;
+};
+
+SmallStep small_step(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  const std::int64_t prompts[] = {1 + below(6), 1 + below(6), 1 + below(6)};
+  std::vector<LengthEntry> entries;
+  std::vector<std::vector<std::int64_t>> tokens;
+  const std::int64_t samples = below(8);
+  for (std::int64_t id = 0; id < samples; ++id) {
+    const auto uid = static_cast<std::size_t>(below(3));
+    const SampleShape shape{SampleId{id}, uid, prompts[uid], below(9)};
+    entries.push_back({shape, WorldRank{static_cast<int>(below(dp))}, static_cast<int>(id), -1, uid});
+    std::vector<std::int64_t>& of_sample = tokens.emplace_back(static_cast<std::size_t>(shape.length()), 0);
+    for (std::int64_t t = shape.prompt; t < shape.length(); ++t)
+      of_sample[static_cast<std::size_t>(t)] = below(2);
+  }
+  SmallStep step{LengthTable(std::move(entries)), {}};
+  std::vector<std::span<const std::int64_t>> sequences;
+  for (const LengthEntry& entry : step.table.entries()) sequences.push_back(tokens[entry.shape.id.index()]);
+  step.trees = prefix_trees(step.table, sequences);
+  return step;
+}
+
+/// The choices of every setting, one list a setting.
+using Choice = std::function<void(PlanSettings&)>;
+using Choices = std::vector<std::vector<Choice>>;
+
+template <typename Value, typename Set>
+std::vector<Choice> choices(std::initializer_list<Value> values, Set set) {
+  std::vector<Choice> list;
+  for (const Value& value : values) list.push_back([=](PlanSettings& settings) { set(settings, value); });
+  return list;
+}
+
+Choices all_choices() {
+  using S = PlanSettings;
+  using enum MicroBatchMode;
+  const std::optional<BinPacking> any_packing;
+  return {
+      choices({packed, padded, fixed}, [](S& s, auto v) { s.micro_batch.mode = v; }),
+      choices({Strategy::hierarchical, Strategy::grid}, [](S& s, auto v) { s.balance.strategy = v; }),
+      choices({PrefixSharing::none, PrefixSharing::prompts, PrefixSharing::trees},
+              [](S& s, auto v) { s.sharing = v; }),
+      choices({Preset::none, Preset::mindspeed_rl, Preset::roll, Preset::verl},
+              [](S& s, auto v) { s.balance.preset = v; }),
+      choices({PlacementRule::locality, PlacementRule::none}, [](S& s, auto v) { s.balance.placement = v; }),
+      choices({0, 100'000}, [](S& s, auto v) { s.balance.placement_tolerance = v; }),
+      choices({CountRule::fewest, CountRule::fastest}, [](S& s, auto v) { s.micro_batch.count = v; }),
+      choices({any_packing, std::optional(BinPacking::first_fit_decreasing),
+               std::optional(BinPacking::best_fit_decreasing),
+               std::optional(BinPacking::modified_first_fit_decreasing)},
+              [](S& s, auto v) { s.micro_batch.packing = v; }),
+      choices({MicroBatchOrder::pipeline, MicroBatchOrder::plan, MicroBatchOrder::cost},
+              [](S& s, auto v) { s.micro_batch.order = v; }),
+      choices({MiniBatchSettings{1}, {2}, {2, true, true}, {2, false}},
+              [](S& s, auto v) { s.mini_batches = v; }),
+      choices({false, true}, [](S& s, auto v) { s.balance.equal_count = v; }),
+      choices({std::vector<std::int64_t>{}, {1000, 500}}, [](S& s, const auto& v) { s.balance.speeds = v; }),
+      choices({BalanceAlgorithm::automatic, BalanceAlgorithm::lpt, BalanceAlgorithm::sorted_stride,
+               BalanceAlgorithm::none},
+              [](S& s, auto v) { s.balance.algorithm = v; }),
+  };
+}
+
+/// Numbers that are drawn for each combination: what a profile changes.
+void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  settings.dp = dp;
+  settings.dp_of_rank = {1, 0};
+  settings.balance.cost = below(2) == 0 ? CostModel::tokens() : CostModel{3, 1};
+  settings.align_lcm = 1 + below(3);
+  settings.micro_batch.length_round = 1 + below(4);
+  settings.micro_batch.max_tokens = align_up(14, settings.alignment()) + below(30);
+  if (below(2) == 0) settings.micro_batch.max_samples = 1 + below(4);
+  settings.micro_batch.min_count = 1 + below(2);
+  if (below(3) == 0) settings.micro_batch.multiple_of = 2;
+  settings.micro_batch.size = 1 + below(4);
+  settings.micro_batch.shuffle = below(2) == 0;
+  settings.seed = random();
+}
+
+/// The keys that the table of keys says do not go with the rest.
+std::set<std::string> refusing_keys(const PlanSettings& settings) {
+  const BalanceSettings& b = settings.balance;
+  const MicroBatchSettings& m = settings.micro_batch;
+  const bool own = b.preset == Preset::none;
+  const bool automatic = b.algorithm == BalanceAlgorithm::automatic;
+  const bool grid = b.strategy == Strategy::grid;
+  const bool padded = m.mode == MicroBatchMode::padded;
+  const bool packed = m.mode == MicroBatchMode::packed;
+  const bool cut_first = settings.mini_batches.keep || settings.mini_batches.count == 1;
+  std::set<std::string> keys;
+  if (grid && !(packed && own && automatic && !b.equal_count && cut_first)) keys.insert("balance.strategy");
+  if (!b.speeds.empty() && !(!grid && own && automatic && !b.equal_count && !padded))
+    keys.insert("balance.speeds");
+  const bool by_work =
+      b.algorithm != BalanceAlgorithm::none && b.algorithm != BalanceAlgorithm::sorted_stride;
+  if (b.placement_tolerance > 0 &&
+      !(b.placement == PlacementRule::locality && !grid && own && by_work && !padded && cut_first))
+    keys.insert("balance.placement_tolerance");
+  const bool own_packing = packed && own && !grid;
+  if (m.packing && !own_packing) keys.insert("micro_batch.packing");
+  if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
+  if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
+  return keys;
+}
+
+std::string description(const PlanSettings& s) {
+  const auto number = [](auto value) { return std::to_string(static_cast<std::int64_t>(value)); };
+  return "mode " + number(s.micro_batch.mode) + " strategy " + number(s.balance.strategy) + " sharing " +
+         number(s.sharing) + " preset " + number(s.balance.preset) + " placement " +
+         number(s.balance.placement) + " tolerance " + number(s.balance.placement_tolerance) + " count " +
+         number(s.micro_batch.count) + " packing " +
+         (s.micro_batch.packing ? number(*s.micro_batch.packing) : "auto") + " order " +
+         number(s.micro_batch.order) + " mini-batches " + number(s.mini_batches.count) +
+         (s.mini_batches.keep ? " kept" : "") + (s.mini_batches.shuffle ? " drawn" : "") + " equal " +
+         number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) + " algorithm " +
+         number(s.balance.algorithm);
+}
+
+/// A planned step, and what is promised of it.
+class PlannedStep {
+ public:
+  PlannedStep(const SmallStep& step, const PlanSettings& settings)
+      : settings_(settings),
+        problem_{step.table, settings_, 3, step.trees},
+        assignment_(assign_step(problem_)),
+        plan_(plan_step(problem_)) {}
+
+  void expect_all_promises() const {
+    expect_every_sample_once();
+    expect_equal_counts();
+    for (const DpRankPlan& rank : plan_.ranks) {
+      for (const MicroBatchPlan& m : rank.micro_batches) expect_limits(m);
+    }
+    expect_groups_whole();
+    expect_bounds();
+  }
+
+ private:
+  void expect_every_sample_once() const {
+    std::vector<std::int64_t> entries;
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      std::vector<std::int64_t> of_rank;
+      for (const MicroBatchPlan& m : plan_.ranks[r].micro_batches)
+        of_rank.insert(of_rank.end(), m.entries.begin(), m.entries.end());
+      EXPECT_TRUE(std::ranges::is_permutation(of_rank, assignment_.shares[static_cast<std::int64_t>(r)]));
+      entries.insert(entries.end(), of_rank.begin(), of_rank.end());
+    }
+    std::ranges::sort(entries);
+    ASSERT_EQ(std::ssize(entries), problem_.table.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(entries[i], static_cast<std::int64_t>(i));
+  }
+
+  void expect_equal_counts() const {
+    for (const DpRankPlan& rank : plan_.ranks)
+      EXPECT_EQ(std::ssize(rank.micro_batches), plan_.num_micro_batches());
+    for (const std::int64_t count : plan_.counts) {
+      EXPECT_EQ(count % settings_.count_multiple(), 0);
+      EXPECT_GE(count, settings_.micro_batch.min_count);
+    }
+  }
+
+  // None of the presets' references keeps its caps.
+  void expect_limits(const MicroBatchPlan& m) const {
+    if (settings_.balance.preset != Preset::none && settings_.micro_batch.mode == MicroBatchMode::packed)
+      return;
+    EXPECT_LE(m.aligned_tokens, settings_.micro_batch.max_tokens);
+    EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
+  }
+
+  void expect_groups_whole() const {
+    const PackUnits& units = assignment_.units;
+    if (!units.shared()) return;
+    std::map<std::int64_t, std::tuple<std::size_t, std::int64_t, std::size_t>> place_of_entry;
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      for (std::size_t j = 0; j < plan_.ranks[r].micro_batches.size(); ++j) {
+        const MicroBatchPlan& m = plan_.ranks[r].micro_batches[j];
+        for (const std::int64_t entry : m.entries) place_of_entry[entry] = {r, m.mini_batch, j};
+      }
+    }
+    for (std::int64_t u = 0; u < units.size(); ++u) {
+      for (const std::int64_t entry : units[u].entries)
+        EXPECT_EQ(place_of_entry[entry], place_of_entry[units[u].entries.front()]);
+    }
+    if (!settings_.mini_batches.keep) return;
+    for (std::int64_t g = 0; g < units.num_groups(); ++g) {
+      const auto mini_batch_of = [&](std::int64_t unit) {
+        return std::get<1>(place_of_entry[units[unit].entries.front()]);
+      };
+      for (std::int64_t u = units.first_of_group(g); u < units.first_of_group(g + 1); ++u)
+        EXPECT_EQ(mini_batch_of(u), mini_batch_of(units.first_of_group(g)));
+    }
+  }
+
+  /// The fewest micro-batches that units can be packed into.
+  [[nodiscard]] std::int64_t optimum_of(std::span<const Item> units) const {
+    std::vector<std::int64_t> sizes;
+    std::vector<std::int64_t> samples;
+    for (const Item unit : units) {
+      sizes.push_back(assignment_.units[unit].aligned_rows);
+      samples.push_back(std::ssize(assignment_.units[unit].entries));
+    }
+    return fewest_bins({sizes, samples}, settings_.micro_batch.limits());
+  }
+
+  void expect_bounds() const {
+    const bool keeps_caps =
+        settings_.balance.preset == Preset::none || settings_.micro_batch.mode != MicroBatchMode::packed;
+    std::vector<std::int64_t> optima(plan_.ranks.size(), 0);
+    for (std::size_t m = 0; m < assignment_.mini_batches.size(); ++m) {
+      const Partition& units = assignment_.mini_batches[m].units;
+      const std::int64_t of_all = (optimum_of(units.items()) + dp - 1) / dp;
+      for (std::size_t r = 0; r < optima.size(); ++r) {
+        const std::int64_t of_rank = optimum_of(units[static_cast<std::int64_t>(r)]);
+        const bool grid = settings_.balance.strategy == Strategy::grid;
+        optima[r] += grid ? of_all : most_of_ranks(units, of_rank);
+        if (keeps_caps) {
+          EXPECT_GE(plan_.counts[m], std::max(of_all, of_rank));
+        }
+      }
+    }
+    for (std::size_t r = 0; r < optima.size(); ++r) EXPECT_LE(plan_.ranks[r].lower_bound, optima[r]);
+  }
+
+  // Padded micro-batches are planned for all ranks at once, and bounded by the one that needs most.
+  [[nodiscard]] std::int64_t most_of_ranks(const Partition& units, std::int64_t of_rank) const {
+    if (settings_.micro_batch.mode != MicroBatchMode::padded) return of_rank;
+    for (int r = 0; r < dp; ++r) of_rank = std::max(of_rank, optimum_of(units[r]));
+    return of_rank;
+  }
+
+  PlanSettings settings_;
+  StepProblem problem_;
+  StepAssignment assignment_;
+  StepPlan plan_;
+};
+
+/// Plans the step or expects it to be refused by one of the keys; returns whether it was planned.
+bool plan_or_refuse(const SmallStep& step, const PlanSettings& settings) {
+  const std::set<std::string> keys = refusing_keys(settings);
+  try {
+    const PlannedStep planned(step, settings);
+    EXPECT_TRUE(keys.empty()) << "planned in spite of " << *keys.begin();
+    planned.expect_all_promises();
+    return true;
+  } catch (const ConfigError& error) {
+    EXPECT_TRUE(keys.contains(error.report().where)) << error.what();
+    EXPECT_FALSE(error.report().hint.empty());
+    return false;
+  }
+}
+
+class EveryCombination : public testing::TestWithParam<int> {};
+
+// The first setting's choices in turn as parameters, so that the work spreads over tests.
+TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
+  const Choices settings_choices = all_choices();
+  std::vector<std::size_t> chosen(settings_choices.size(), 0);
+  chosen[0] = static_cast<std::size_t>(GetParam());
+  std::int64_t planned = 0;
+  std::int64_t refused = 0;
+  std::uint64_t number = 0;
+  for (bool more = true; more; ++number) {
+    std::mt19937_64 random(number);
+    PlanSettings settings;
+    for (std::size_t i = 0; i < chosen.size(); ++i) settings_choices[i][chosen[i]](settings);
+    draw_numbers(random, settings);
+    ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
+    if (HasFailure()) FAIL() << description(settings);
+    more = false;
+    for (std::size_t i = 1; i < chosen.size() && !more; ++i) {
+      more = ++chosen[i] < settings_choices[i].size();
+      if (!more) chosen[i] = 0;
+    }
+  }
+  RecordProperty("planned", std::to_string(planned));
+  RecordProperty("refused", std::to_string(refused));
+  EXPECT_GT(planned, 0);
+  EXPECT_GT(refused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, EveryCombination, testing::Values(0, 1, 2), [](const testing::TestParamInfo<int>& mode) {
+      return std::string(mode.param == 0 ? "packed" : mode.param == 1 ? "padded" : "fixed");
+    });
+
+}  // namespace
+}  // namespace evenkeel
