@@ -11,8 +11,8 @@
 #include "cli/help_text.hpp"
 #include "cli/logging.hpp"
 #include "cli/terminal.hpp"
+#include "config/suggest.hpp"
 #include "evenkeel/base/printable.hpp"
-#include "service/config_suggest.hpp"
 
 namespace evenkeel::cli {
 namespace {

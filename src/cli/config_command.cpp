@@ -3,8 +3,8 @@
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/service/config_file.hpp"
-#include "evenkeel/service/config_schema.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/schema.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/import.hpp"
 #include "evenkeel/io/atomic_file.hpp"
-#include "evenkeel/service/config_file.hpp"
-#include "evenkeel/service/config_import.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "config/suggest.hpp"
 #include "evenkeel/base/printable.hpp"
-#include "service/config_suggest.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -11,11 +11,11 @@
 #include "cli/plan_input.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "evenkeel/service/config_file.hpp"
 
 namespace evenkeel::cli {
 namespace {

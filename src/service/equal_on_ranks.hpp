@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/service/config_file.hpp"
+#include "evenkeel/config/file.hpp"
 
 namespace evenkeel {
 

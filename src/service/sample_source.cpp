@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/service/config_file.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/jsonl_source.hpp"
 #include "service/synthetic_source.hpp"

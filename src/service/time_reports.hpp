@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/plan/measured_cost.hpp"
-#include "evenkeel/service/config.hpp"
 
 namespace evenkeel {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/exchange/sample_exchange.hpp"
@@ -20,7 +21,6 @@
 #include "evenkeel/plan/loss_weights.hpp"
 #include "evenkeel/plan/measured_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "evenkeel/service/config.hpp"
 #include "evenkeel/service/step_origin.hpp"
 #include "evenkeel/service/step_results.hpp"
 

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "evenkeel/service/config.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
 
 namespace evenkeel {
@@ -53,8 +53,8 @@ class Prefetcher {
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
   /// `steps` are made in all, planned with `profile`. Throws what DataService throws; ConfigError when the
-  /// steps or the profiles of ranks differ; InputError for fewer than no steps; LimitError where a rank cannot
-  /// have a thread; each on every rank.
+  /// steps or the profiles of ranks differ; InputError for fewer than no steps; LimitError where a rank
+  /// cannot have a thread; each on every rank.
   Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
              std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;

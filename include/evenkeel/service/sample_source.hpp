@@ -8,7 +8,7 @@
 #include <string>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/service/config.hpp"
+#include "evenkeel/config/config.hpp"
 
 namespace evenkeel {
 

@@ -1,5 +1,5 @@
+#include <evenkeel/config/file.hpp>
 #include <evenkeel/plan/step_plan.hpp>
-#include <evenkeel/service/config_file.hpp>
 #include <iostream>
 
 // Plans one step with a configuration from text.

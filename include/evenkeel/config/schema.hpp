@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace evenkeel {
+
+/// What a reader needs to know about one configuration key. Loading, checking, dumping and the reference
+/// page all come from the table behind these, so none of them can disagree.
+struct ConfigKey {
+  std::string path;           ///< "micro_batch.max_tokens"
+  std::string type;           ///< "integer", "integer or auto", "word", ...
+  std::string default_value;  ///< as YAML text
+  std::string values;         ///< the range, or the words allowed, and those this version does not have yet
+  std::string meaning;        ///< one plain sentence
+};
+
+/// Every key, section by section, in the order of the reference page. Lives as long as the program.
+[[nodiscard]] std::span<const ConfigKey> config_keys();
+
+/// The keys as plain text in lines of `width` characters: what `evenkeel config schema` prints. Those of a
+/// section, or one key, where `chosen` names it. Throws ConfigError that suggests the nearest name where
+/// there is none such.
+[[nodiscard]] std::string config_schema_text(std::string_view chosen = {}, std::size_t width = 80);
+
+/// The keys as a Markdown page: docs/configuration.md, byte for byte.
+[[nodiscard]] std::string config_reference_markdown();
+
+}  // namespace evenkeel

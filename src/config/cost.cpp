@@ -1,0 +1,167 @@
+#include <functional>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "value.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+template <class Settings>
+struct Field {
+  std::string name;
+  std::function<void(Settings&, const ConfigValue&)> read;
+};
+
+constexpr std::int64_t largest_size = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t largest_coefficient = (std::int64_t{1} << 62) - 1;
+
+template <class Settings>
+Field<Settings> number(std::string name, std::int64_t Settings::*member, std::int64_t min, std::int64_t max) {
+  const Integer<std::int64_t> format{min, max};
+  return {std::move(name),
+          [=](Settings& settings, const ConfigValue& value) { settings.*member = format.read(value); }};
+}
+
+template <class Settings>
+Field<Settings> flag(std::string name, bool Settings::*member) {
+  return {std::move(name),
+          [=](Settings& settings, const ConfigValue& value) { settings.*member = Boolean{}.read(value); }};
+}
+
+const std::vector<Field<ModelDescription>>& model_fields() {
+  using Model = ModelDescription;
+  static const std::vector<Field<Model>> fields{
+      number("hidden_size", &Model::hidden_size, 1, largest_size),
+      number("layers", &Model::layers, 1, largest_size),
+      number("heads", &Model::heads, 1, largest_size),
+      number("kv_heads", &Model::kv_heads, 0, largest_size),
+      number("head_dim", &Model::head_dim, 0, largest_size),
+      number("ffn_size", &Model::ffn_size, 0, largest_size),
+      number("vocab_size", &Model::vocab_size, 0, largest_size),
+      number("active_experts", &Model::active_experts, 1, largest_size),
+      number("shared_experts", &Model::shared_experts, 0, largest_size),
+      number("shared_ffn_size", &Model::shared_ffn_size, 0, largest_size),
+      number("sliding_window", &Model::sliding_window, 0, largest_size),
+      flag("backward", &Model::backward)};
+  return fields;
+}
+
+const std::vector<Field<CostModel>>& coefficient_fields() {
+  static const std::vector<Field<CostModel>> fields{
+      number("linear", &CostModel::linear, 0, largest_coefficient),
+      number("quadratic", &CostModel::quadratic, 0, largest_coefficient),
+      number("window", &CostModel::window, 0, largest_size)};
+  return fields;
+}
+
+template <class Settings>
+std::vector<std::string> names_of(const std::vector<Field<Settings>>& fields) {
+  std::vector<std::string> names;
+  for (const auto& field : fields) names.push_back(field.name);
+  return names;
+}
+
+template <class Settings>
+Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>>& fields,
+                     Settings settings) {
+  if (!value.node.IsMap()) throw_wrong_type(value, "a map");
+  const auto where_of = [&](const std::string& name, const YAML::Mark& /*mark*/) {
+    return value.where + ": " + name;
+  };
+  for (const auto& [name, field_value] : map_entries(value.node, where_of)) {
+    const auto field = std::ranges::find(fields, name, &Field<Settings>::name);
+    if (field == fields.end()) {
+      throw ConfigError(field_value.where, "unknown key", "Keys there: " + join(names_of(fields)));
+    }
+    field->read(settings, field_value);
+  }
+  return settings;
+}
+
+CostModel from_model(const ConfigValue& value) {
+  const ModelDescription model = read_fields(value, model_fields(), ModelDescription{});
+  try {
+    return CostModel::from_model(model);
+  } catch (const Error& error) {
+    throw ConfigError(value.where, error.report().message, error.report().hint);
+  }
+}
+
+CostModel from_coefficients(const ConfigValue& value) {
+  const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0});
+  if (cost.linear == 0 && cost.quadratic == 0)
+    throw ConfigError(value.where, "linear and quadratic are both 0");
+  return cost;
+}
+
+Choice<CostModel> named_costs(std::vector<std::pair<std::string, CostModel>> more = {}) {
+  more.insert(more.begin(), {{"tokens", CostModel::tokens()}, {"flops-7b", CostModel::flops_7b()}});
+  return Choice<CostModel>(std::move(more));
+}
+
+constexpr std::string_view measured_word = "measured";
+
+/// A cost that stays as it is.
+CostModel read_fixed(const ConfigValue& value) {
+  if (value.node.IsScalar()) return named_costs().read(value);
+  if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
+  const YAML::Node model = value.node["model"];
+  if (!model.IsDefined()) return from_coefficients(value);
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "model stands alone, without other keys beside it");
+  return from_model({model, value.where + ": model"});
+}
+
+const std::vector<Field<ConfiguredCost>>& measured_fields() {
+  const auto of_measured = [](std::string name, std::int64_t MeasuredCost::*member,
+                              Integer<std::int64_t> format) {
+    return Field<ConfiguredCost>{std::move(name), [=](ConfiguredCost& cost, const ConfigValue& value) {
+                                   (*cost.measured).*member = format.read(value);
+                                 }};
+  };
+  constexpr std::int64_t most_steps = 1 << 20;
+  constexpr std::int64_t fewest_times = 16;  // below, nothing is ever fitted
+  constexpr std::int64_t most_times = 1 << 20;
+  static const std::vector<Field<ConfiguredCost>> fields{
+      {"initial", [](ConfiguredCost& cost, const ConfigValue& value) { cost.model = read_fixed(value); }},
+      of_measured("every", &MeasuredCost::every, {1, most_steps}),
+      of_measured("window", &MeasuredCost::window, {fewest_times, most_times})};
+  return fields;
+}
+
+std::string write_fixed(const CostModel& cost) {
+  if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return named_costs().write(cost);
+  const std::string window = cost.window == 0 ? "" : ", window: " + std::to_string(cost.window);
+  return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) +
+         window + "}";
+}
+
+}  // namespace
+
+std::string CostFormat::values() const {
+  return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, {" +
+         join(names_of(coefficient_fields())) + "}, measured, or {measured: {" +
+         join(names_of(measured_fields())) + "}}";
+}
+
+ConfiguredCost CostFormat::read(const ConfigValue& value) const {
+  if (plain_text(value.node) == measured_word) return {CostModel::tokens(), MeasuredCost{}};
+  if (value.node.IsScalar())
+    return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt};
+  const YAML::Node measured = value.node.IsMap() ? value.node[std::string(measured_word)] : YAML::Node();
+  if (!value.node.IsMap() || !measured.IsDefined()) return {read_fixed(value), std::nullopt};
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "measured stands alone, without other keys beside it");
+  return read_fields({measured, value.where + ": measured"}, measured_fields(),
+                     ConfiguredCost{CostModel::tokens(), MeasuredCost{}});
+}
+
+std::string CostFormat::write(const ConfiguredCost& cost) const {
+  if (!cost.measured) return write_fixed(cost.model);
+  return "{measured: {initial: " + write_fixed(cost.model) +
+         ", every: " + std::to_string(cost.measured->every) +
+         ", window: " + std::to_string(cost.measured->window) + "}}";
+}
+
+}  // namespace evenkeel::config_detail

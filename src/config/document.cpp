@@ -1,0 +1,213 @@
+#include "document.hpp"
+
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/printable.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+constexpr std::string_view merge_key = "<<";
+/// Values of a document, counted once for each alias that leads to them.
+constexpr std::size_t most_values = 100'000;
+/// As deep as yaml-cpp nests without aliases.
+constexpr int deepest = 500;
+
+[[noreturn]] void throw_malformed(const std::string& where, const std::string& what,
+                                  const std::string& hint = {}) {
+  throw ConfigError(where, "malformed YAML: " + what, hint);
+}
+
+/// YAML is text. yaml-cpp takes other bytes as they come, and ends a document at some of them.
+void require_text(const std::string& text, const Place& place) {
+  if (text.size() > most_document_bytes) {
+    throw ConfigError(place.name(),
+                      "has " + std::to_string(text.size()) + " bytes; a configuration has at most " +
+                          std::to_string(most_document_bytes),
+                      "Is it the right file?");
+  }
+  YAML::Mark mark;
+  for (std::size_t begin = 0; begin < text.size(); ++mark.line) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    std::ranges::replace_if(
+        line, [](char c) { return c == '\t' || c == '\r'; }, ' ');
+    const std::string shown = printable(line);
+    if (shown != line) {
+      mark.column = static_cast<int>(std::ranges::mismatch(line, shown).in1 - line.begin());
+      throw_malformed(
+          place.of_syntax_error(mark),
+          "a byte that is no text, shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4),
+          "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
+    }
+    begin = end + 1;
+  }
+}
+
+/// What may have gone wrong at a place that yaml-cpp names.
+std::string hint_for(const std::string& text, const YAML::Mark& mark) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int i = 0; i <= mark.line && std::getline(lines, line); ++i) {
+  }
+  const std::size_t tab = line.find('\t');
+  const bool indents = tab != std::string::npos && line.find_first_not_of(" \t") > tab;
+  return indents ? "Indent with spaces: the line begins with a tab" : "";
+}
+
+/// Goes through the events of one document, and stops where another begins.
+class OneDocument : public YAML::EventHandler {
+ public:
+  /// Where the second document begins.
+  class Second : public std::exception {
+   public:
+    explicit Second(const YAML::Mark& mark) : mark_(mark) {}
+    [[nodiscard]] const YAML::Mark& mark() const noexcept { return mark_; }
+
+   private:
+    YAML::Mark mark_;
+  };
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (begun_) throw Second(mark);
+    begun_ = true;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+  void OnAlias(const YAML::Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+  void OnScalar(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& /*value*/) override {}
+  void OnSequenceStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                       YAML::EmitterStyle::value /*style*/) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {}
+  void OnMapEnd() override {}
+
+ private:
+  bool begun_ = false;
+};
+
+/// What yaml-cpp cannot make part of the first document begins a second one, over and over: it would read a
+/// stray comma as documents without end.
+void require_one_document(const std::string& text, const Place& place) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  OneDocument handler;
+  try {
+    while (parser.HandleNextDocument(handler)) {
+    }
+  } catch (const OneDocument::Second& second) {
+    const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
+    const std::string_view rest = std::string_view(text).substr(at);
+    const std::string where = place.of_syntax_error(second.mark());
+    if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found another");
+    throw_malformed(where,
+                    "the document has ended before \"" + shortened(rest.substr(0, rest.find('\n'))) + "\"",
+                    "Remove what follows, or look for a bracket too many or a line indented too little");
+  }
+}
+
+/// Carries out merge keys and bounds what aliases stand for.
+class Walk {
+ public:
+  explicit Walk(const Place& place) : place_(place) {}
+
+  void visit(const YAML::Node& node, int depth = 0) {
+    if (++values_ > most_values || depth > deepest) {
+      throw ConfigError(place_.of_syntax_error(node.Mark()),
+                        "has more than " + std::to_string(most_values) + " values or " +
+                            std::to_string(deepest) + " levels, aliases followed",
+                        "Aliases stand for too much here, or for what they are part of");
+    }
+    if (node.IsSequence()) {
+      for (const YAML::Node& entry : node) visit(entry, depth + 1);
+    }
+    if (!node.IsMap()) return;
+    for (const auto& entry : node) {
+      visit(entry.first, depth + 1);
+      visit(entry.second, depth + 1);
+    }
+    merge_into(node);
+  }
+
+ private:
+  // Keys that stand in the map itself win, then those of the first map merged.
+  void merge_into(YAML::Node map) {
+    std::vector<YAML::Node> merge_keys;
+    std::vector<YAML::Node> bases;
+    std::set<std::string> own;
+    for (const auto& entry : map) {
+      if (!entry.first.IsScalar()) continue;
+      own.insert(entry.first.Scalar());
+      // Quoted, it is a key like others.
+      if (entry.first.Scalar() != merge_key || entry.first.Tag() != "?") continue;
+      merge_keys.push_back(entry.first);
+      add_bases(entry.second, bases);
+    }
+    for (const YAML::Node& key : merge_keys) map.remove(key);
+    for (const YAML::Node& base : bases) {
+      for (const auto& entry : base) {
+        if (entry.first.IsScalar() && own.insert(entry.first.Scalar()).second)
+          map.force_insert(entry.first, entry.second);
+      }
+    }
+  }
+
+  void add_bases(const YAML::Node& value, std::vector<YAML::Node>& bases) const {
+    if (value.IsSequence()) {
+      for (const YAML::Node& base : value) add_base(base, bases);
+    } else {
+      add_base(value, bases);
+    }
+  }
+
+  void add_base(const YAML::Node& base, std::vector<YAML::Node>& bases) const {
+    if (!base.IsMap())
+      throw ConfigError(place_.of_key(base.Mark(), std::string(merge_key)),
+                        "only maps can be merged into one");
+    bases.push_back(base);
+  }
+
+  const Place& place_;
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+std::string shortened(std::string_view text) {
+  constexpr std::size_t most = 60;
+  if (text.size() <= most) return std::string(text);
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; };
+  std::size_t end = most;
+  while (end > 0 && continues(text[end])) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+YAML::Node parse_document(const std::string& given, const Place& place) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  const std::string text = given.starts_with(byte_order_mark) ? given.substr(byte_order_mark.size()) : given;
+  require_text(text, place);
+  try {
+    require_one_document(text, place);
+    YAML::Node root = YAML::Load(text);
+    Walk(place).visit(root);
+    return root;
+  } catch (const YAML::DeepRecursion& error) {
+    throw_malformed(place.of_syntax_error(error.mark),
+                    "nested too deeply, below " + std::to_string(deepest) + " levels");
+  } catch (const YAML::Exception& error) {
+    throw_malformed(place.of_syntax_error(error.mark), error.msg, hint_for(text, error.mark));
+  }
+}
+
+}  // namespace evenkeel::config_detail

@@ -1,0 +1,375 @@
+#include "keys.hpp"
+
+#include <array>
+#include <cassert>
+#include <iterator>
+
+#include "evenkeel/exchange/node_aggregation.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+using Int64 = std::int64_t;
+using Keys = std::vector<KeySpec>;
+
+constexpr int largest_axis = 1 << 20;
+constexpr Int64 largest_multiple = Int64{1} << 20;
+/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
+constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
+constexpr Int64 smallest_int32 = -largest_int32 - 1;
+/// Each takes a step's memory.
+constexpr Int64 most_prefetched = 16;
+constexpr Int64 largest_source = Int64{1} << 40;
+/// BalanceSettings::speeds are in thousandths.
+constexpr Int64 speed_parts = 1000;
+/// BalanceSettings::placement_tolerance is in millionths.
+constexpr Int64 tolerance_parts = 1'000'000;
+
+/// A key that is a member of a section of Config; its default is the member's.
+template <class Section, class Member, class Format>
+KeySpec key(std::string path, Section Config::*section, Member Section::*member, Format format,
+            std::string meaning) {
+  return {{std::move(path), format.type(), format.write(Config{}.*section.*member), format.values(),
+           std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
+          [=](const Config& config) { return format.write(config.*section.*member); }};
+}
+
+KeySpec cost_key(std::string meaning) {
+  const CostFormat format;
+  const auto write = [=](const Config& config) {
+    return format.write({config.balance.cost, config.balance.measured});
+  };
+  return {{"balance.cost", format.type(), write(Config{}), format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) {
+            const ConfiguredCost cost = format.read(value);
+            config.balance.cost = cost.model;
+            config.balance.measured = cost.measured;
+          },
+          write};
+}
+
+/// A key that takes only its default in this version: `later` are the words the design has besides.
+KeySpec reserved_word(std::string path, const std::string& only, std::vector<std::string> later,
+                      std::string meaning) {
+  const Choice<std::string> format({{only, only}}, std::move(later));
+  return {{std::move(path), format.type(), only, format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& /*config*/) { static_cast<void>(format.read(value)); },
+          {}};
+}
+
+Keys mesh_keys() {
+  const auto m = &Config::mesh;
+  const Integer<int> axis{1, largest_axis};
+  return {
+      key("mesh.tp", m, &MeshConfig::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
+      key("mesh.cp", m, &MeshConfig::cp, axis,
+          "Ranks of context parallelism; each gets its part of every sequence."),
+      key("mesh.pp", m, &MeshConfig::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
+      key("mesh.vpp", m, &MeshConfig::vpp, axis,
+          "Virtual stages a pipeline rank holds (interleaved schedule)."),
+      key("mesh.dp", m, &MeshConfig::dp, OptionalInteger<int>{"auto", axis},
+          "Ranks of data parallelism; auto is what remains of the world: ranks / (tp * cp * pp)."),
+      key("mesh.order", m, &MeshConfig::order, AxisOrder{},
+          "The order in which ranks run through the grid, fastest axis first."),
+  };
+}
+
+Keys source_keys() {
+  const auto s = &Config::source;
+  const OptionalChoice<SourceKind> kinds{Choice<SourceKind>({{"jsonl", SourceKind::jsonl},
+                                                             {"synthetic", SourceKind::synthetic},
+                                                             {"lengths", SourceKind::lengths},
+                                                             {"embedded", SourceKind::embedded}},
+                                                            {"safetensors", "megatron"})};
+  return {
+      key("source.kind", s, &SourceConfig::kind, kinds,
+          "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
+          "of "
+          "lengths with made-up tokens; or the program that embeds Evenkeel. evenkeel run does not start "
+          "without one; a program that embeds Evenkeel needs none."),
+      key("source.path", s, &SourceConfig::path, FilePath{},
+          "The file of jsonl and lengths, relative to the folder the job is started in."),
+      key("source.seed", s, &SourceConfig::seed, Integer<std::uint64_t>{},
+          "Seed of made-up tokens and lengths."),
+      key("source.samples", s, &SourceConfig::samples, Integer<Int64>{1, largest_source},
+          "How many samples a synthetic source has."),
+  };
+}
+
+Keys batch_keys() {
+  const auto b = &Config::batch;
+  return {
+      key("batch.global_batch", b, &ScheduleSettings::global_batch, Integer<Int64>{1, largest_int32},
+          "Samples of one step over all ranks."),
+      key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
+          Integer<Int64>{1, largest_multiple}, "Optimizer updates a step is split into."),
+      key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
+          "How often the source is run through."),
+      key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
+      key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
+          "Seed of everything that is drawn: shuffles, and mini-batches that are not kept."),
+      key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
+          "Leave out an epoch's last batch when it is smaller than global_batch."),
+      key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
+          "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; else "
+          "balance "
+          "the whole batch and cut each rank's share at random."),
+  };
+}
+
+Keys balance_keys() {
+  const auto b = &Config::balance;
+  const Choice<BalanceAlgorithm> algorithms({{"auto", BalanceAlgorithm::automatic},
+                                             {"karmarkar-karp", BalanceAlgorithm::karmarkar_karp},
+                                             {"lpt", BalanceAlgorithm::lpt},
+                                             {"sorted-stride", BalanceAlgorithm::sorted_stride},
+                                             {"none", BalanceAlgorithm::none}});
+  const Choice<Preset> presets({{"none", Preset::none},
+                                {"mindspeed-rl", Preset::mindspeed_rl},
+                                {"roll", Preset::roll},
+                                {"verl", Preset::verl}});
+  const Decimal speed{speed_parts, 1, 1000 * speed_parts};
+  const Decimal tolerance{tolerance_parts, 0, tolerance_parts};
+  const Choice<PlacementRule> placements(
+      {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
+  const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
+  return {
+      key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
+          "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
+          "first, "
+          "every dp-th by rising length, or contiguous runs in source order."),
+      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
+               "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
+               "the latest times the trainer reports, beginning with an initial cost (tokens)."),
+      key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
+          "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is assigned "
+          "so that "
+          "ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, no "
+          "preset "
+          "and micro-batches that are not padded."),
+      key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
+          "Give DP ranks equal numbers of samples, to within one; with prefix.share, of groups that share "
+          "something, or of the parts into which the cap splits them."),
+      key("balance.refine", b, &BalanceSettings::refine, Boolean{},
+          "Improve the assignment by moves and swaps afterwards."),
+      key("balance.strategy", b, &BalanceSettings::strategy, strategies,
+          "Assign to DP ranks first and let each pack its own; or pack the whole step first and lay its "
+          "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
+          "all-to-all). grid goes with packed micro-batches, algorithm auto, free counts, kept mini-batches "
+          "and no preset."),
+      key("balance.placement", b, &BalanceSettings::placement, placements,
+          "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
+          "travel; or as the algorithm numbers them, as presets always have it."),
+      key("balance.placement_tolerance", b, &BalanceSettings::placement_tolerance, tolerance,
+          "Share by which the DP rank that ends last may end later so that fewer tokens travel: samples then "
+          "go "
+          "to the DP rank that holds them, or change places, while no rank passes that and no more "
+          "micro-batches "
+          "are needed. 0 leaves balance as it is. Goes with placement locality, strategy hierarchical, "
+          "algorithms that balance work, no preset, kept mini-batches and micro-batches "
+          "that "
+          "are not padded."),
+      key("balance.preset", b, &BalanceSettings::preset, presets,
+          "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
+          "micro-batches above it."),
+  };
+}
+
+Keys micro_batch_keys() {
+  const auto m = &Config::micro_batch;
+  const OptionalInteger<Int64> most_samples{"null", {1, largest_int32}};
+  const OptionalInteger<Int64> multiple{"auto", {1, largest_multiple}};
+  const Choice<MicroBatchMode> modes({{"packed", MicroBatchMode::packed},
+                                      {"padded", MicroBatchMode::padded},
+                                      {"fixed", MicroBatchMode::fixed}});
+  const Choice<MicroBatchOrder> orders({{"pipeline", MicroBatchOrder::pipeline},
+                                        {"plan", MicroBatchOrder::plan},
+                                        {"cost", MicroBatchOrder::cost}});
+  const Choice<std::optional<BinPacking>> packings(
+      {{"auto", std::nullopt},
+       {"first-fit-decreasing", BinPacking::first_fit_decreasing},
+       {"best-fit-decreasing", BinPacking::best_fit_decreasing},
+       {"modified-first-fit-decreasing", BinPacking::modified_first_fit_decreasing}});
+  const Choice<CountRule> counts({{"fewest", CountRule::fewest}, {"fastest", CountRule::fastest}});
+  return {
+      key("micro_batch.mode", m, &MicroBatchSettings::mode, modes,
+          "As many sequences as the cap holds, balanced and back to back; sequences of near length padded to "
+          "one "
+          "length; or a fixed number of sequences in order, back to back."),
+      key("micro_batch.max_tokens", m, &MicroBatchSettings::max_tokens, Integer<Int64>{1, largest_int32},
+          "The cap: most tokens of one micro-batch after alignment, over its whole CP group."),
+      key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
+          "Most samples of one micro-batch; null is no limit."),
+      key("micro_batch.min_count", m, &MicroBatchSettings::min_count, Integer<Int64>{1, largest_multiple},
+          "Fewest micro-batches of a DP rank."),
+      key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
+          "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
+      key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},
+          "Samples of a fixed micro-batch; fewer where the cap asks, or where samples that share prefixes "
+          "would be torn apart."),
+      key("micro_batch.length_round", m, &MicroBatchSettings::length_round,
+          Integer<Int64>{1, largest_multiple},
+          "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
+      key("micro_batch.order", m, &MicroBatchSettings::order, orders,
+          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or dearest "
+          "first."),
+      key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
+          "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
+          "algorithm "
+          "of that name makes of the aligned lengths, each filled as far as the cap lets it, without "
+          "balancing "
+          "afterwards. A name goes with packed micro-batches, strategy hierarchical and no preset."),
+      key("micro_batch.count", m, &MicroBatchSettings::count, counts,
+          "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
+          "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
+          "them. The cap holds at every count. fastest goes with packed micro-batches, packing auto, strategy "
+          "hierarchical and no preset."),
+      key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
+          "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
+  };
+}
+
+Keys pack_keys() {
+  const auto p = &Config::pack;
+  const OptionalInteger<Int64> align{"auto", {1, largest_int32}};
+  const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
+  return {
+      key("pack.cp_layout", p, &PackConfig::cp_layout, layouts,
+          "How a sequence is cut over CP ranks: 2 * cp chunks, of which rank r takes r and 2 * cp - 1 - r "
+          "(ring attention), or cp chunks in order (Ulysses)."),
+      key("pack.align", p, &PackConfig::align, align,
+          "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
+      key("pack.align_lcm", p, &PackConfig::align_lcm, Integer<Int64>{1, largest_int32},
+          "The alignment becomes its least common multiple with this; FP8 kernels want 16 or 32."),
+      key("pack.pad_token", p, &PackConfig::pad_token, Integer<Int64>{0, largest_int32},
+          "The token in pad slots."),
+      key("pack.label_pad", p, &PackConfig::label_pad, Integer<Int64>{smallest_int32, largest_int32},
+          "The label in pad slots and at the end of each sequence."),
+  };
+}
+
+Keys prefix_keys() {
+  const Choice<PrefixSharing> sharing(
+      {{"false", PrefixSharing::none}, {"true", PrefixSharing::prompts}, {"tree", PrefixSharing::trees}});
+  return {
+      {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
+        "Samples of one uid share tokens, which travel and are computed once: nothing, their prompt, or "
+        "every "
+        "prefix that some of them have in common. Goes with packed and fixed micro-batches and no preset."},
+       [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
+       [=](const Config& config) { return sharing.write(config.prefix); }},
+      reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
+  };
+}
+
+Keys loss_keys() {
+  const auto l = &Config::loss;
+  const Choice<LossAggregation> aggregations(
+      {{"token-mean", LossAggregation::token_mean},
+       {"token-sum", LossAggregation::token_sum},
+       {"seq-mean-token-sum", LossAggregation::seq_mean_token_sum},
+       {"seq-mean-token-mean", LossAggregation::seq_mean_token_mean},
+       {"seq-mean-token-sum-norm", LossAggregation::seq_mean_token_sum_norm},
+       {"prompt-mean", LossAggregation::prompt_mean},
+       {"mindspeed-rl", LossAggregation::mindspeed_rl}});
+  const Choice<Reduction> reductions({{"sum", Reduction::sum}, {"mean", Reduction::mean}});
+  const Choice<FullyMasked> masked({{"count", FullyMasked::count}, {"skip", FullyMasked::skip}});
+  return {
+      key("loss.aggregation", l, &LossSettings::aggregation, aggregations,
+          "What the un-split loss is, over all tokens of a step; mindspeed-rl is that system's own rule, "
+          "which depends on "
+          "the split."),
+      key("loss.micro_batches", l, &LossSettings::micro_batches, reductions,
+          "How the trainer reduces over a rank's micro-batches."),
+      key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions, "How the trainer reduces over DP ranks."),
+      key("loss.fully_masked", l, &LossSettings::fully_masked, masked,
+          "Whether samples without loss tokens count among the samples and prompts of a mean."),
+      key("loss.norm_length", l, &LossSettings::norm_length, Integer<Int64>{1, largest_int32},
+          "The fixed length that seq-mean-token-sum-norm divides by."),
+  };
+}
+
+// Read and written by the loader: an entry's value is a map of the sections below.
+Keys profile_keys() {
+  return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
+            "Settings of one kind of pass, such as log_prob or update, where they differ from those above."},
+           {},
+           {}}};
+}
+
+Keys exchange_keys() {
+  const Choice<ExchangePath> paths({{"auto", ExchangePath::automatic},
+                                    {"shared-memory", ExchangePath::shared_memory},
+                                    {"point-to-point", ExchangePath::point_to_point},
+                                    {"alltoallv", ExchangePath::alltoallv}});
+  const Choice<TensorParallelCopies> copies(
+      {{"own", TensorParallelCopies::own}, {"shared", TensorParallelCopies::shared}});
+  const Choice<NodeAggregation> aggregation({{"auto", NodeAggregation::automatic},
+                                             {"always", NodeAggregation::always},
+                                             {"never", NodeAggregation::never}});
+  return {
+      key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
+          "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
+          "messages between nodes; one message a pair of ranks; or one collective call."),
+      key("exchange.tp_copies", &Config::exchange, &ExchangeConfig::tp_copies, copies,
+          "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
+          "the first: one copy in memory, which trainers must not write through pointers they made "
+          "writable."),
+      key("exchange.aggregate", &Config::exchange, &ExchangeConfig::aggregate, aggregation,
+          "Ranks of a node send what goes to another node through one of them, in one message: when their "
+          "messages are small in the mean, of " +
+              std::to_string(small_message_bytes) +
+              " bytes or less; whenever it fits the leaders' memory; or never."),
+      key("exchange.prefetch", &Config::exchange, &ExchangeConfig::prefetch,
+          Integer<Int64>{0, most_prefetched},
+          "Steps that are made ready ahead of the trainer, by a thread where MPI permits threads; 0 is none. "
+          "Each takes a step's memory."),
+  };
+}
+
+Keys all_keys() {
+  Keys all;
+  for (Keys (*section)() : {mesh_keys, source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
+                            prefix_keys, loss_keys, profile_keys, exchange_keys}) {
+    std::ranges::move(section(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::span<const KeySpec> key_specs() {
+  static const Keys table = all_keys();
+  return table;
+}
+
+std::string_view section_of(std::string_view path) {
+  return path.substr(0, path.find('.'));
+}
+
+bool is_profile_section(std::string_view section) {
+  constexpr std::array<std::string_view, 4> sections{"balance", "micro_batch", "pack", "loss"};
+  return std::ranges::find(sections, section) != sections.end();
+}
+
+std::string_view section_meaning(std::string_view section) {
+  constexpr std::pair<std::string_view, std::string_view> meanings[] = {
+      {"mesh", "The process grid."},
+      {"source", "Where samples come from."},
+      {"batch", "What one step takes from the source."},
+      {"balance", "How samples are assigned to data-parallel ranks."},
+      {"micro_batch", "How a data-parallel rank's samples are split into micro-batches."},
+      {"pack", "What a micro-batch's tensors look like."},
+      {"prefix", "Groups of samples that share their prompt."},
+      {"loss", "How the trainer reduces the loss, so that the weights come out exact."},
+      {"profiles", "Settings for one kind of pass over a step's samples, by name."},
+      {"exchange", "How tokens get from their owners to the trainer."},
+  };
+  const auto* found =
+      std::ranges::find(meanings, section, &std::pair<std::string_view, std::string_view>::first);
+  assert(found != std::end(meanings));
+  return found->second;
+}
+
+}  // namespace evenkeel::config_detail

@@ -1,0 +1,138 @@
+#include "value.hpp"
+
+#include <cctype>
+#include <cmath>
+#include <set>
+
+#include "document.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+std::string describe(const YAML::Node& node) {
+  if (node.IsNull()) return "null";
+  if (node.IsMap()) return "a map";
+  if (node.IsSequence()) return "a list";
+  if (const auto text = plain_text(node)) return shortened(*text);
+  return "the quoted text \"" + shortened(node.Scalar()) + "\"";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, ConfigValue>> map_entries(
+    const YAML::Node& map,
+    const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of) {
+  std::vector<std::pair<std::string, ConfigValue>> entries;
+  std::set<std::string> seen;
+  for (const auto& entry : map) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+    const std::string where = where_of(shortened(name), entry.first.Mark());
+    if (!entry.first.IsScalar()) throw_wrong_type({entry.first, where}, "a word as the key");
+    if (!seen.insert(name).second) throw ConfigError(where, "the key is given twice");
+    entries.emplace_back(name, ConfigValue{entry.second, where});
+  }
+  return entries;
+}
+
+void throw_wrong_type(const ConfigValue& value, std::string_view expected) {
+  throw ConfigError(value.where, "expected " + std::string(expected) + ", found " + describe(value.node));
+}
+
+void throw_out_of_range(const ConfigValue& value, const std::string& range) {
+  throw ConfigError(value.where, describe(value.node) + " is out of range; allowed: " + range);
+}
+
+void throw_not_available(const ConfigValue& value, std::span<const std::string> available) {
+  throw ConfigError(
+      value.where, describe(value.node) + " is not available in this version; available: " + join(available));
+}
+
+void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed) {
+  const auto meant = nearest_word(value.node.Scalar(), allowed);
+  throw ConfigError(value.where, describe(value.node) + " is not one of: " + join(allowed),
+                    meant ? "Did you mean " + *meant + "?" : "");
+}
+
+std::optional<std::string> plain_text(const YAML::Node& node) {
+  if (!node.IsScalar() || node.Tag() != "?") return std::nullopt;
+  return node.Scalar();
+}
+
+bool is_integer_text(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool Boolean::read(const ConfigValue& value) const {
+  const auto text = plain_text(value.node);
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  throw_wrong_type(value, "true or false");
+}
+
+std::int64_t Decimal::read(const ConfigValue& value) const {
+  const auto text = plain_text(value.node);
+  double number = 0;
+  const char* end = text ? text->data() + text->size() : nullptr;
+  const auto result = text ? std::from_chars(text->data(), end, number) : std::from_chars_result{};
+  if (!text || result.ec != std::errc{} || result.ptr != end || !std::isfinite(number))
+    throw_wrong_type(value, "a number");
+  const double parts = std::round(number * static_cast<double>(scale));
+  if (parts < static_cast<double>(min) || parts > static_cast<double>(max))
+    throw_out_of_range(value, values());
+  return static_cast<std::int64_t>(parts);
+}
+
+std::string Decimal::write(std::int64_t parts) const {
+  std::string decimals = std::to_string(scale + parts % scale).substr(1);
+  decimals.erase(decimals.find_last_not_of('0') + 1);
+  return std::to_string(parts / scale) + (decimals.empty() ? "" : "." + decimals);
+}
+
+std::vector<std::int64_t> DecimalList::read(const ConfigValue& value) const {
+  if (plain_text(value.node) == word) return {};
+  if (!value.node.IsSequence() || value.node.size() == 0)
+    throw_wrong_type(value, "a list of numbers or " + word);
+  std::vector<std::int64_t> numbers;
+  for (const YAML::Node& entry : value.node) numbers.push_back(number.read({entry, value.where}));
+  return numbers;
+}
+
+std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
+  if (numbers.empty()) return word;
+  std::string text;
+  for (const std::int64_t parts : numbers) text += (text.empty() ? "[" : ", ") + number.write(parts);
+  return text + "]";
+}
+
+std::filesystem::path FilePath::read(const ConfigValue& value) const {
+  if (value.node.IsNull()) return {};
+  if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
+  // The system would open another file: the one named before it.
+  if (value.node.Scalar().find('\0') != std::string::npos)
+    throw ConfigError(value.where, "holds a NUL byte, which no path can");
+  return value.node.Scalar();
+}
+
+std::string FilePath::write(const std::filesystem::path& path) const {
+  if (path.empty()) return "null";
+  YAML::Emitter text;
+  text << YAML::DoubleQuoted << path.string();
+  std::string quoted = text.c_str();
+  // yaml-cpp leaves DEL as it is.
+  for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != std::string::npos;)
+    quoted.replace(at, 1, "\\x7F");
+  return quoted;
+}
+
+RankOrder AxisOrder::read(const ConfigValue& value) const {
+  if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
+  try {
+    return RankOrder(value.node.Scalar());
+  } catch (const ConfigError& error) {
+    throw ConfigError(value.where, error.report().message, error.report().hint);
+  }
+}
+
+}  // namespace evenkeel::config_detail

@@ -1,0 +1,227 @@
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/plan/settings.hpp"
+#include "suggest.hpp"
+
+/// How values are read from YAML and written as YAML. Each format has `value_type`, `type()` and `values()`
+/// for the reader of the reference page, `read()` (throws ConfigError at the value's place) and `write()`.
+namespace evenkeel::config_detail {
+
+/// A value and the place to name when it is wrong: "FILE:LINE: key" or "--set key=value".
+struct ConfigValue {
+  YAML::Node node;
+  std::string where;
+};
+
+/// A map's entries in order, each with its place as `where_of` its name and mark tells. Throws ConfigError
+/// when a key is no word or is given twice.
+[[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> map_entries(
+    const YAML::Node& map,
+    const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
+
+[[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
+[[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);
+[[noreturn]] void throw_not_available(const ConfigValue& value, std::span<const std::string> available);
+[[noreturn]] void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed);
+
+/// The text of a plain (unquoted) scalar; nothing when the value is anything else.
+[[nodiscard]] std::optional<std::string> plain_text(const YAML::Node& node);
+/// An optional sign and decimal digits.
+[[nodiscard]] bool is_integer_text(std::string_view text);
+
+/// What an integer of the wrong type or size is told.
+struct IntegerMessages {
+  std::string expected;
+  std::string allowed;
+};
+template <std::integral T>
+[[nodiscard]] T read_integer(const ConfigValue& value, T min, T max, const IntegerMessages& messages) {
+  const auto text = plain_text(value.node);
+  if (!text || !is_integer_text(*text)) throw_wrong_type(value, messages.expected);
+  const char* first = text->data() + (text->front() == '+' ? 1 : 0);
+  T number{};
+  const auto result = std::from_chars(first, text->data() + text->size(), number);
+  if (result.ec != std::errc{} || number < min || number > max) throw_out_of_range(value, messages.allowed);
+  return number;
+}
+
+/// Integers from `min` to `max`.
+template <std::integral T>
+struct Integer {
+  using value_type = T;
+  T min = std::numeric_limits<T>::min();
+  T max = std::numeric_limits<T>::max();
+
+  [[nodiscard]] std::string type() const { return "integer"; }
+  [[nodiscard]] std::string values() const {
+    if (max == std::numeric_limits<T>::max()) return write(min) + " or more";
+    return write(min) + " to " + write(max);
+  }
+  [[nodiscard]] T read(const ConfigValue& value) const {
+    return read_integer(value, min, max, {"an integer", values()});
+  }
+  [[nodiscard]] std::string write(T number) const { return std::to_string(number); }
+};
+
+/// An integer, or a word (auto, null) that leaves it unset.
+template <std::integral T>
+struct OptionalInteger {
+  using value_type = std::optional<T>;
+  std::string word;
+  Integer<T> integer;
+
+  [[nodiscard]] std::string type() const { return "integer or " + word; }
+  [[nodiscard]] std::string values() const { return integer.values() + ", or " + word; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const {
+    const bool is_null = word == "null" && value.node.IsNull();
+    if (is_null || plain_text(value.node) == word) return std::nullopt;
+    return read_integer(value, integer.min, integer.max, {"an integer or " + word, values()});
+  }
+  [[nodiscard]] std::string write(const value_type& number) const {
+    return number ? integer.write(*number) : word;
+  }
+};
+
+/// true or false.
+struct Boolean {
+  using value_type = bool;
+  [[nodiscard]] std::string type() const { return "boolean"; }
+  [[nodiscard]] std::string values() const { return "true, false"; }
+  [[nodiscard]] bool read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(bool flag) const { return flag ? "true" : "false"; }
+};
+
+/// One of some words, each standing for a value; `later` are words that the design has and this version has
+/// not.
+template <class T>
+class Choice {
+ public:
+  using value_type = T;
+  explicit Choice(std::vector<std::pair<std::string, T>> available, std::vector<std::string> later = {})
+      : available_(std::move(available)), later_(std::move(later)) {}
+
+  [[nodiscard]] std::string type() const { return "word"; }
+  [[nodiscard]] std::string values() const {
+    return join(words()) + (later_.empty() ? "" : " (not in this version: " + join(later_) + ")");
+  }
+  [[nodiscard]] T read(const ConfigValue& value) const {
+    if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
+    const std::string& word = value.node.Scalar();
+    for (const auto& [name, meant] : available_) {
+      if (name == word) return meant;
+    }
+    if (std::ranges::find(later_, word) != later_.end()) throw_not_available(value, words());
+    throw_not_allowed(value, words());
+  }
+  /// Throws ConfigError, without a place, for a value that no word stands for: one that a program cast or
+  /// that came out of an archive.
+  [[nodiscard]] std::string write(const T& meant) const {
+    const auto found = std::ranges::find(available_, meant, &std::pair<std::string, T>::second);
+    if (found == available_.end()) throw ConfigError("", "holds a value that is none of: " + join(words()));
+    return found->first;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::string> words() const {
+    std::vector<std::string> names;
+    for (const auto& entry : available_) names.push_back(entry.first);
+    return names;
+  }
+
+  std::vector<std::pair<std::string, T>> available_;
+  std::vector<std::string> later_;
+};
+
+/// One of some words, or null for none of them.
+template <class T>
+struct OptionalChoice {
+  using value_type = std::optional<T>;
+  Choice<T> choice;
+
+  [[nodiscard]] std::string type() const { return "word or null"; }
+  [[nodiscard]] std::string values() const { return choice.values() + ", or null"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const {
+    return value.node.IsNull() ? std::nullopt : value_type(choice.read(value));
+  }
+  [[nodiscard]] std::string write(const value_type& meant) const {
+    return meant ? choice.write(*meant) : "null";
+  }
+};
+
+/// A path, or null for none.
+struct FilePath {
+  using value_type = std::filesystem::path;
+  [[nodiscard]] std::string type() const { return "path or null"; }
+  [[nodiscard]] std::string values() const { return "a file, or null"; }
+  [[nodiscard]] std::filesystem::path read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const std::filesystem::path& path) const;
+};
+
+/// The four axes joined by dashes, fastest first.
+struct AxisOrder {
+  using value_type = RankOrder;
+  [[nodiscard]] std::string type() const { return "word"; }
+  [[nodiscard]] std::string values() const { return "tp, cp, dp and pp in any order, joined by -"; }
+  [[nodiscard]] RankOrder read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const RankOrder& order) const { return order.text(); }
+};
+
+/// A number with few decimals, kept as an integer in parts of `scale`, a power of ten, and rounded to one.
+struct Decimal {
+  using value_type = std::int64_t;
+  std::int64_t scale = 1;
+  std::int64_t min = 0;  ///< in parts; so below
+  std::int64_t max = 0;
+
+  [[nodiscard]] std::string type() const { return "number"; }
+  [[nodiscard]] std::string values() const { return write(min) + " to " + write(max); }
+  [[nodiscard]] std::int64_t read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(std::int64_t parts) const;
+};
+
+/// A list of numbers, one at least, or a word for none.
+struct DecimalList {
+  using value_type = std::vector<std::int64_t>;
+  std::string word;
+  Decimal number;
+
+  [[nodiscard]] std::string type() const { return "list of numbers or " + word; }
+  [[nodiscard]] std::string values() const { return number.values() + " each, or " + word; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& numbers) const;
+};
+
+/// Work as it is configured, with how it is measured where it is.
+struct ConfiguredCost {
+  CostModel model;
+  std::optional<MeasuredCost> measured;
+};
+
+/// A named cost, one worked out from a model's shape, the two coefficients, or one that is measured.
+struct CostFormat {
+  using value_type = ConfiguredCost;
+  [[nodiscard]] std::string type() const { return "word or map"; }
+  [[nodiscard]] std::string values() const;
+  [[nodiscard]] ConfiguredCost read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const ConfiguredCost& cost) const;
+};
+
+}  // namespace evenkeel::config_detail

@@ -1,0 +1,281 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// The line a user reads when this configuration is refused with a ConfigError.
+std::string refusal(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  try {
+    static_cast<void>(parse_config(yaml, "job.yaml", overrides));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ConfigUnknownKey, names_the_line_and_the_nearest_key) {
+  EXPECT_EQ(refusal("mesh: {tp: 2}\nmicro_batch:\n  max_token: 4096\n"),
+            "job.yaml:3: micro_batch.max_token: unknown key. Did you mean micro_batch.max_tokens?");
+}
+
+TEST(ConfigUnknownKey, is_found_across_sections) {
+  EXPECT_EQ(refusal("max_token: 4096\n"),
+            "job.yaml:1: max_token: unknown key. Did you mean micro_batch.max_tokens?");
+  EXPECT_EQ(refusal("batch: {max_tokens: 4096}\n"),
+            "job.yaml:1: batch.max_tokens: unknown key. Did you mean micro_batch.max_tokens?");
+}
+
+TEST(ConfigUnknownKey, a_key_of_the_same_section_is_preferred) {
+  EXPECT_EQ(refusal("batch: {sede: 4}\n"), "job.yaml:1: batch.sede: unknown key. Did you mean batch.seed?");
+  EXPECT_EQ(refusal("source: {sede: 4}\n"),
+            "job.yaml:1: source.sede: unknown key. Did you mean source.seed?");
+}
+
+TEST(ConfigUnknownKey, a_misspelt_section_is_found) {
+  EXPECT_EQ(refusal("micro-batch: {max_tokens: 4}\n"),
+            "job.yaml:1: micro-batch: unknown key. Did you mean micro_batch?");
+}
+
+TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
+  EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
+            "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.group_by");
+  EXPECT_EQ(refusal("telemetry: true\n"),
+            "job.yaml:1: telemetry: unknown key. Sections: mesh, source, batch, balance, micro_batch, pack, "
+            "prefix, loss, profiles, exchange");
+}
+
+TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
+  EXPECT_EQ(refusal("", {"micro_batch.max_tokens.x=1"}).substr(0, 52),
+            "--set micro_batch.max_tokens.x=1: unknown key. Keys ");
+}
+
+TEST(ConfigWrongType, says_what_was_expected_and_found) {
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: 8k}"),
+            "job.yaml:1: micro_batch.max_tokens: expected an integer, found 8k");
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: 1.5}"),
+            "job.yaml:1: micro_batch.max_tokens: expected an integer, found 1.5");
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: null}"),
+            "job.yaml:1: micro_batch.max_tokens: expected an integer, found null");
+  EXPECT_EQ(refusal("micro_batch:\n  max_tokens:\n"),
+            "job.yaml:2: micro_batch.max_tokens: expected an integer, found null");
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: [1, 2]}"),
+            "job.yaml:1: micro_batch.max_tokens: expected an integer, found a list");
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: \"8192\"}"),
+            "job.yaml:1: micro_batch.max_tokens: expected an integer, found the quoted text \"8192\"");
+  EXPECT_EQ(refusal("micro_batch: {max_samples: many}"),
+            "job.yaml:1: micro_batch.max_samples: expected an integer or null, found many");
+  EXPECT_EQ(refusal("mesh: {dp: {}}"), "job.yaml:1: mesh.dp: expected an integer or auto, found a map");
+  EXPECT_EQ(refusal("batch: {shuffle: yes}"), "job.yaml:1: batch.shuffle: expected true or false, found yes");
+  EXPECT_EQ(refusal("source: {path: [a]}"), "job.yaml:1: source.path: expected a path, found a list");
+  EXPECT_EQ(refusal("source: {kind: [jsonl]}"), "job.yaml:1: source.kind: expected a word, found a list");
+  EXPECT_EQ(refusal("mesh: {order: [tp, cp]}"), "job.yaml:1: mesh.order: expected a word, found a list");
+  EXPECT_EQ(refusal("profiles: [a]"), "job.yaml:1: profiles: expected a map, found a list");
+  EXPECT_EQ(refusal("batch: {mini_batches: few}"),
+            "job.yaml:1: batch.mini_batches: expected an integer, found few");
+}
+
+TEST(ConfigWrongType, a_number_in_another_notation_is_not_guessed_at) {
+  EXPECT_EQ(refusal("mesh: {tp: 0x2}"), "job.yaml:1: mesh.tp: expected an integer, found 0x2");
+  EXPECT_EQ(refusal("mesh: {tp: 1_000}"), "job.yaml:1: mesh.tp: expected an integer, found 1_000");
+  EXPECT_EQ(parse_config("mesh: {tp: 010}", "job.yaml").mesh.tp, 10);
+  EXPECT_EQ(parse_config("mesh: {tp: +2}", "job.yaml").mesh.tp, 2);
+}
+
+TEST(ConfigWrongType, sections_and_the_whole_file_are_maps) {
+  EXPECT_EQ(refusal("mesh: 4\n"), "job.yaml:1: mesh: expected a map of keys, found 4");
+  EXPECT_EQ(refusal("batch: [1]\n"), "job.yaml:1: batch: expected a map of keys, found a list");
+  EXPECT_EQ(refusal("- mesh\n"), "job.yaml: expected a map of sections, found a list");
+  EXPECT_EQ(refusal("? [mesh]\n: {tp: 1}\n"), "job.yaml:1: ?: expected a word as the key, found a list");
+}
+
+TEST(ConfigRange, shows_the_value_and_the_limits) {
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: 0}"),
+            "job.yaml:1: micro_batch.max_tokens: 0 is out of range; allowed: 1 to 2147483647");
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: 2147483648}"),
+            "job.yaml:1: micro_batch.max_tokens: 2147483648 is out of range; allowed: 1 to 2147483647");
+  EXPECT_EQ(refusal("mesh: {tp: 99999999999999999999}"),
+            "job.yaml:1: mesh.tp: 99999999999999999999 is out of range; allowed: 1 to 1048576");
+  EXPECT_EQ(refusal("source: {seed: -1}"), "job.yaml:1: source.seed: -1 is out of range; allowed: 0 or more");
+  EXPECT_EQ(refusal("mesh: {dp: 0}"),
+            "job.yaml:1: mesh.dp: 0 is out of range; allowed: 1 to 1048576, or auto");
+  EXPECT_EQ(parse_config("micro_batch: {max_tokens: 2147483647}", "job.yaml").micro_batch.max_tokens,
+            2147483647);
+}
+
+TEST(ConfigChoice, lists_the_allowed_words) {
+  EXPECT_EQ(refusal("pack: {cp_layout: ring}"),
+            "job.yaml:1: pack.cp_layout: ring is not one of: zigzag, contiguous");
+  EXPECT_EQ(refusal("pack: {cp_layout: zig-zag}"),
+            "job.yaml:1: pack.cp_layout: zig-zag is not one of: zigzag, contiguous. Did you mean zigzag?");
+  EXPECT_EQ(refusal("balance: {cost: flops}").substr(0, 65),
+            "job.yaml:1: balance.cost: flops is not one of: tokens, flops-7b, ");
+}
+
+TEST(ConfigRange, bounds_prefetching_since_each_step_takes_memory) {
+  EXPECT_EQ(refusal("exchange: {prefetch: 17}"),
+            "job.yaml:1: exchange.prefetch: 17 is out of range; allowed: 0 to 16");
+}
+
+TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
+  EXPECT_EQ(refusal("mesh:\n  order: tp-cp-dp\n").substr(0, 24), "job.yaml:2: mesh.order: ");
+}
+
+TEST(ConfigNotAvailable, says_so_and_what_there_is) {
+  EXPECT_EQ(
+      refusal("source: {kind: megatron}"),
+      "job.yaml:1: source.kind: megatron is not available in this version; available: jsonl, synthetic, "
+      "lengths, embedded");
+}
+
+TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
+  EXPECT_EQ(refusal("profiles:\n  update: {mesh: {tp: 2}}\n"),
+            "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "
+            "micro_batch, pack and loss");
+  EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
+            "job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Did you mean "
+            "micro_batch.max_tokens?");
+  EXPECT_EQ(
+      refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
+      "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to 2147483647");
+  EXPECT_EQ(refusal("profiles: {update: 3}"), "job.yaml:1: profiles.update: expected a map of keys, found 3");
+  EXPECT_EQ(refusal("profiles: {a b: {}}"),
+            "job.yaml:1: profiles.a b: is not a name for a profile. Use letters, digits, _ and -");
+  EXPECT_EQ(refusal("mesh: {tp: 8}\nprofiles: {update: {micro_batch: {max_tokens: 4}}}").substr(0, 50),
+            "job.yaml: profiles.update.micro_batch.max_tokens: ");
+}
+
+TEST(ConfigCost, refuses_what_makes_no_cost) {
+  EXPECT_EQ(refusal("balance:\n  cost: {model: {heads: 4, head: 5}}\n").substr(0, 57),
+            "job.yaml:2: balance.cost: model: head: unknown key. Keys ");
+  EXPECT_EQ(refusal("balance: {cost: {model: {heads: four}}}"),
+            "job.yaml:1: balance.cost: model: heads: expected an integer, found four");
+  EXPECT_EQ(refusal("balance: {cost: {model: 7b}}"),
+            "job.yaml:1: balance.cost: model: expected a map, found 7b");
+  EXPECT_EQ(refusal("balance: {cost: {model: {heads: 4}}}").substr(0, 33),
+            "job.yaml:1: balance.cost: model: ");
+  EXPECT_EQ(refusal("balance: {cost: {linear: 0, quadratic: 0}}"),
+            "job.yaml:1: balance.cost: linear and quadratic are both 0");
+  EXPECT_EQ(refusal("balance: {cost: {linear: 1, model: {}}}"),
+            "job.yaml:1: balance.cost: model stands alone, without other keys beside it");
+  EXPECT_EQ(refusal("balance: {cost: [1]}"),
+            "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
+}
+
+TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {
+  EXPECT_EQ(refusal("balance: {cost: {measured: {until: 3}}}"),
+            "job.yaml:1: balance.cost: measured: until: unknown key. Keys there: initial, every, window");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {every: 0}}}"),
+            "job.yaml:1: balance.cost: measured: every: 0 is out of range; allowed: 1 to 1048576");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {window: 15}}}"),
+            "job.yaml:1: balance.cost: measured: window: 15 is out of range; allowed: 16 to 1048576");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {initial: measured}}}"),
+            "job.yaml:1: balance.cost: measured: initial: measured is not one of: tokens, flops-7b");
+  EXPECT_EQ(refusal("balance: {cost: {measured: {}, linear: 1}}"),
+            "job.yaml:1: balance.cost: measured stands alone, without other keys beside it");
+  EXPECT_EQ(refusal("balance: {cost: measured, preset: verl}").substr(0, 49),
+            "job.yaml: balance.cost: measured needs Evenkeel's");
+}
+
+TEST(ConfigSpeeds, are_positive_numbers) {
+  EXPECT_EQ(refusal("balance: {speeds: [1, 0]}"),
+            "job.yaml:1: balance.speeds: 0 is out of range; allowed: 0.001 to 1000");
+  EXPECT_EQ(refusal("balance: {speeds: [1, -2]}"),
+            "job.yaml:1: balance.speeds: -2 is out of range; allowed: 0.001 to 1000");
+  EXPECT_EQ(refusal("balance: {speeds: [1, .inf]}"),
+            "job.yaml:1: balance.speeds: expected a number, found .inf");
+  EXPECT_EQ(refusal("balance: {speeds: [1, nan]}"),
+            "job.yaml:1: balance.speeds: expected a number, found nan");
+  EXPECT_EQ(refusal("balance: {speeds: [1, 0.5x]}"),
+            "job.yaml:1: balance.speeds: expected a number, found 0.5x");
+  EXPECT_EQ(refusal("balance: {speeds: [1, [2]]}"),
+            "job.yaml:1: balance.speeds: expected a number, found a list");
+  EXPECT_EQ(refusal("balance: {speeds: []}"),
+            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found a list");
+  EXPECT_EQ(refusal("balance: {speeds: 2}"),
+            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found 2");
+}
+
+TEST(ConfigSpeeds, are_one_a_dp_rank_where_their_number_is_known) {
+  EXPECT_EQ(refusal("mesh: {dp: 3}\nbalance: {speeds: [1, 2]}"),
+            "job.yaml: balance.speeds: has 2 speeds for 3 DP ranks. Give one speed a DP rank");
+  EXPECT_EQ(refusal("balance: {speeds: [1, 2]}"), "accepted");
+}
+
+TEST(ConfigDuplicate, is_refused_where_it_stands_the_second_time) {
+  EXPECT_EQ(refusal("mesh: {tp: 2}\nbatch: {epochs: 2}\nmesh: {cp: 2}\n"),
+            "job.yaml:3: mesh: the key is given twice");
+  EXPECT_EQ(refusal("mesh:\n  tp: 2\n  tp: 4\n"), "job.yaml:3: mesh.tp: the key is given twice");
+  EXPECT_EQ(refusal("balance: {cost: {linear: 1, linear: 2}}"),
+            "job.yaml:1: balance.cost: linear: the key is given twice");
+}
+
+TEST(ConfigMalformed, names_the_line_and_the_column) {
+  EXPECT_EQ(refusal("mesh:\n  tp: 2\n\tcp: 2\n").substr(0, 31), "job.yaml:3:1: malformed YAML: i");
+  EXPECT_EQ(refusal("mesh: {tp: 2\n").substr(0, 29), "job.yaml:2:1: malformed YAML:");
+  EXPECT_EQ(refusal("mesh: *unknown\n").substr(0, 29), "job.yaml:1:7: malformed YAML:");
+}
+
+TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
+  EXPECT_EQ(refusal("", {"micro_batch.max_tokens=0"}),
+            "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647");
+  EXPECT_EQ(refusal("", {"micro_batch.max_token=1"}),
+            "--set micro_batch.max_token=1: unknown key. Did you mean micro_batch.max_tokens?");
+  EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: no = in it. Write section.key=value");
+  EXPECT_EQ(refusal("", {"mesh.tp="}), "--set mesh.tp=: expected an integer, found null");
+  EXPECT_EQ(refusal("", {"mesh=2"}), "--set mesh=2: expected a map of keys, found 2");
+  EXPECT_EQ(refusal("", {"=2"}).substr(0, 29), "--set =2: unknown key. Sectio");
+  EXPECT_EQ(refusal("", {"mesh.tp=[2"}).substr(0, 34), "--set mesh.tp=[2: malformed YAML: ");
+}
+
+TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
+  EXPECT_EQ(refusal("source: {kind: jsonl}"),
+            "job.yaml: source.path: is missing. The kinds jsonl and lengths of source.kind read a file");
+  EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
+  EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
+}
+
+TEST(ConfigConsistency, shared_prefixes_want_packed_micro_batches_and_own_planning) {
+  EXPECT_EQ(refusal("prefix: {share: true}\nmicro_batch: {mode: padded}").substr(0, 24),
+            "job.yaml: prefix.share: ");
+  EXPECT_EQ(refusal("prefix: {share: tree}\nbalance: {preset: verl}").substr(0, 24),
+            "job.yaml: prefix.share: ");
+  EXPECT_EQ(refusal("prefix: {share: tree}"), "accepted");
+}
+
+TEST(ConfigConsistency, a_cap_below_the_alignment_is_found_before_anything_runs) {
+  EXPECT_EQ(refusal("mesh: {tp: 2, cp: 4}\nmicro_batch: {max_tokens: 15}\n").substr(0, 34),
+            "job.yaml: micro_batch.max_tokens: ");
+  EXPECT_EQ(refusal("mesh: {tp: 2, cp: 4}\nmicro_batch: {max_tokens: 16}\n"), "accepted");
+}
+
+TEST(ConfigConsistency, an_alignment_beyond_32_bits_is_refused_whatever_it_is_made_of) {
+  const std::string common = "job.yaml: pack.align_lcm: the least common multiple of ";
+  EXPECT_EQ(refusal("pack: {align: 2147483647, align_lcm: 2147483646}").substr(0, common.size()), common);
+  // In 64 bits this comes out negative.
+  EXPECT_EQ(refusal("pack: {align: 2147483647, align_lcm: 2147483629}\n"
+                    "micro_batch: {mode: padded, length_round: 1048573, max_tokens: 2147483647}")
+                .substr(0, common.size()),
+            common);
+  EXPECT_EQ(refusal("pack: {align: 2147483647, align_lcm: 2147483647}\n"
+                    "micro_batch: {max_tokens: 2147483647}"),
+            "accepted");
+}
+
+TEST(ConfigMissingFile, is_an_io_error_that_names_it) {
+  try {
+    static_cast<void>(load_config("no/such/job.yaml"));
+    FAIL() << "a missing file was read";
+  } catch (const IoError& error) {
+    EXPECT_EQ(error.report().where, "no/such/job.yaml");
+  }
+  EXPECT_THROW(static_cast<void>(load_config(std::filesystem::temp_directory_path())), IoError);
+}
+
+}  // namespace
+}  // namespace evenkeel

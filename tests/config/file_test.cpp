@@ -1,0 +1,423 @@
+#include "evenkeel/config/file.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "config/fixtures.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/printable.hpp"
+#include "evenkeel/config/schema.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+Config parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  return parse_config(yaml, "job.yaml", overrides);
+}
+
+/// Every key with its default, as the design writes them.
+constexpr const char* all_defaults = R"(
+mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
+source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
+batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true}
+balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, placement_tolerance: 0, preset: none}
+             # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
+micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shuffle: false}
+pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
+prefix:      {share: false, group_by: uid}
+loss:        {aggregation: token-mean, micro_batches: sum, dp_ranks: mean}
+profiles:    {}
+exchange:    {path: auto, prefetch: 1}
+)";
+
+TEST(ConfigFile, nothing_given_is_all_defaults) {
+  EXPECT_EQ(parse(""), Config{});
+  EXPECT_EQ(parse("# only a comment\n"), Config{});
+}
+
+TEST(ConfigFile, the_whole_block_of_defaults_is_the_defaults) {
+  EXPECT_EQ(parse(all_defaults), Config{});
+}
+
+TEST(ConfigFile, sets_what_is_given_and_leaves_the_rest) {
+  Config expected;
+  expected.mesh.tp = 2;
+  expected.micro_batch.max_tokens = 16384;
+  EXPECT_EQ(parse("mesh: {tp: 2}\nmicro_batch:\n  max_tokens: 16384\n"), expected);
+}
+
+TEST(ConfigFile, an_empty_section_says_nothing) {
+  EXPECT_EQ(parse("batch:\n  # global_batch: 4\nmesh: {}\n"), Config{});
+}
+
+TEST(ConfigFile, reads_every_kind_of_value) {
+  const Config config = parse(
+      "mesh: {dp: 4, order: cp-tp-pp-dp}\n"
+      "source: {kind: lengths, path: lengths.csv, seed: 18446744073709551615}\n"
+      "batch: {shuffle: true}\n"
+      "balance: {algorithm: karmarkar-karp, cost: flops-7b}\n"
+      "micro_batch: {max_samples: 5, multiple_of: 4, order: plan}\n"
+      "pack: {cp_layout: contiguous, align: 16, label_pad: -1}\n"
+      "exchange: {path: shared-memory}\n");
+  EXPECT_EQ(config.mesh.dp, 4);
+  EXPECT_EQ(config.mesh.order, RankOrder("cp-tp-pp-dp"));
+  EXPECT_EQ(config.source.kind, SourceKind::lengths);
+  EXPECT_EQ(config.source.path, "lengths.csv");
+  EXPECT_EQ(config.source.seed, 18446744073709551615u);
+  EXPECT_TRUE(config.batch.shuffle);
+  EXPECT_EQ(config.balance.algorithm, BalanceAlgorithm::karmarkar_karp);
+  EXPECT_EQ(config.balance.cost, CostModel::flops_7b());
+  EXPECT_EQ(config.micro_batch.max_samples, 5);
+  EXPECT_EQ(config.micro_batch.multiple_of, 4);
+  EXPECT_EQ(config.micro_batch.order, MicroBatchOrder::plan);
+  EXPECT_EQ(config.pack.cp_layout, CpLayout::contiguous);
+  EXPECT_EQ(config.pack.align, 16);
+  EXPECT_EQ(config.pack.label_pad, -1);
+  EXPECT_EQ(config.exchange.path, ExchangePath::shared_memory);
+}
+
+TEST(ConfigFile, the_cost_is_worked_out_from_a_model) {
+  const ModelDescription qwen{3584, 28, 28, 4, 128, 18944, 152064, 1};
+  const Config config = parse(
+      "balance:\n"
+      "  cost:\n"
+      "    model: {hidden_size: 3584, layers: 28, heads: 28, kv_heads: 4, head_dim: 128, ffn_size: 18944,\n"
+      "            vocab_size: 152064, active_experts: 1}\n");
+  EXPECT_EQ(config.balance.cost, CostModel::from_model(qwen));
+}
+
+TEST(ConfigFile, a_model_may_have_shared_experts_a_window_and_a_backward_pass) {
+  ModelDescription model{2048, 24, 16, 16, 128, 1408, 151936, 4};
+  model.shared_experts = 1;
+  model.shared_ffn_size = 5632;
+  model.sliding_window = 4096;
+  model.backward = true;
+  const Config config = parse(
+      "balance:\n"
+      "  cost:\n"
+      "    model: {hidden_size: 2048, layers: 24, heads: 16, kv_heads: 16, head_dim: 128, ffn_size: 1408,\n"
+      "            vocab_size: 151936, active_experts: 4, shared_experts: 1, shared_ffn_size: 5632,\n"
+      "            sliding_window: 4096, backward: true}\n");
+  EXPECT_EQ(config.balance.cost, CostModel::from_model(model));
+}
+
+TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
+  EXPECT_EQ(parse("balance: {cost: {linear: 5, quadratic: 1, window: 4096}}").balance.cost,
+            (CostModel{5, 1, 4096}));
+  EXPECT_EQ(parse("balance: {cost: {linear: 100, quadratic: 3}}").balance.cost, (CostModel{100, 3}));
+  EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
+}
+
+TEST(ConfigFile, a_cost_may_be_measured_from_the_trainers_times) {
+  const Config plain = parse("balance: {cost: measured}");
+  EXPECT_EQ(plain.balance.cost, CostModel::tokens());
+  EXPECT_EQ(plain.balance.measured, (MeasuredCost{1, 4096}));
+  const Config full = parse("balance: {cost: {measured: {initial: flops-7b, every: 10, window: 512}}}");
+  EXPECT_EQ(full.balance.cost, CostModel::flops_7b());
+  EXPECT_EQ(full.balance.measured, (MeasuredCost{10, 512}));
+  EXPECT_EQ(parse("balance: {cost: {measured: {initial: {linear: 9, quadratic: 2}}}}").balance.cost,
+            (CostModel{9, 2}));
+  EXPECT_EQ(parse("balance: {cost: measured}", {"balance.cost=tokens"}).balance.measured, std::nullopt);
+}
+
+TEST(ConfigFile, speeds_are_numbers_relative_to_each_other) {
+  EXPECT_EQ(parse("balance: {speeds: [1, 0.5, 1.25]}").balance.speeds,
+            (std::vector<std::int64_t>{1000, 500, 1250}));
+  EXPECT_EQ(parse("balance: {speeds: [2e-1, 0.3333, 1000]}").balance.speeds,
+            (std::vector<std::int64_t>{200, 333, 1000000}));
+  EXPECT_TRUE(parse("balance: {speeds: [1, 2]}", {"balance.speeds=equal"}).balance.speeds.empty());
+}
+
+TEST(ConfigFile, the_tolerance_of_placement_is_a_share) {
+  EXPECT_EQ(parse("balance: {placement_tolerance: 0.001}").balance.placement_tolerance, 1000);
+  EXPECT_EQ(parse("balance: {placement_tolerance: 1}").balance.placement_tolerance, 1000000);
+}
+
+TEST(ConfigFile, micro_batches_may_be_packed_by_name_or_counted_by_time) {
+  EXPECT_EQ(parse("micro_batch: {packing: best-fit-decreasing}").micro_batch.packing,
+            BinPacking::best_fit_decreasing);
+  EXPECT_EQ(parse("micro_batch: {packing: auto, count: fastest}").micro_batch.count, CountRule::fastest);
+}
+
+TEST(ConfigOverrides, win_over_the_file_and_the_last_one_wins) {
+  const std::string yaml = "mesh: {tp: 2, cp: 2}\n";
+  EXPECT_EQ(parse(yaml, {"mesh.tp=4"}).mesh.tp, 4);
+  EXPECT_EQ(parse(yaml, {"mesh.tp=4", "mesh.tp=8"}).mesh.tp, 8);
+  EXPECT_EQ(parse(yaml, {"mesh.tp=4"}).mesh.cp, 2);
+}
+
+TEST(ConfigOverrides, values_are_yaml) {
+  EXPECT_EQ(parse("", {"balance.cost={linear: 7, quadratic: 2}"}).balance.cost, (CostModel{7, 2}));
+  EXPECT_EQ(parse("micro_batch: {max_samples: 3}", {"micro_batch.max_samples=null"}).micro_batch.max_samples,
+            std::nullopt);
+  EXPECT_EQ(parse("", {"source.path=a=b.jsonl"}).source.path, "a=b.jsonl");
+}
+
+TEST(ConfigOverrides, may_set_several_keys_of_a_section) {
+  const Config config = parse("mesh: {pp: 2}", {"mesh={tp: 2, cp: 4}"});
+  EXPECT_EQ(config.mesh.tp, 2);
+  EXPECT_EQ(config.mesh.cp, 4);
+  EXPECT_EQ(config.mesh.pp, 2);
+}
+
+constexpr const char* two_profiles = R"(
+micro_batch: {max_tokens: 16384}
+profiles:
+  log_prob:
+  update: {micro_batch: {max_tokens: 4096, max_samples: 8}, loss: {aggregation: prompt-mean}}
+)";
+
+TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
+  const Config config = parse(two_profiles);
+  EXPECT_EQ(config.profile("log_prob"), config.profile({}));
+  const Profile update = config.profile("update");
+  EXPECT_EQ(update.micro_batch.max_tokens, 4096);
+  EXPECT_EQ(update.micro_batch.max_samples, 8);
+  EXPECT_EQ(update.loss.aggregation, LossAggregation::prompt_mean);
+  EXPECT_EQ(update.balance, config.balance);
+  EXPECT_EQ(config.plan_settings({1, 1, 2, 1}, "update").micro_batch.max_tokens, 4096);
+}
+
+TEST(ConfigProfiles, start_from_the_final_settings_overrides_counted) {
+  const Config config = parse(two_profiles, {"micro_batch.max_tokens=32768", "micro_batch.min_count=3",
+                                             "profiles.update.micro_batch.max_samples=2"});
+  EXPECT_EQ(config.profile("log_prob").micro_batch.max_tokens, 32768);
+  EXPECT_EQ(config.profile("update").micro_batch.max_tokens, 4096);
+  EXPECT_EQ(config.profile("update").micro_batch.min_count, 3);
+  EXPECT_EQ(config.profile("update").micro_batch.max_samples, 2);
+}
+
+TEST(ConfigProfiles, may_be_made_by_an_override_alone) {
+  EXPECT_EQ(parse("", {"profiles.infer.pack.align_lcm=16"}).profile("infer").pack.align_lcm, 16);
+}
+
+TEST(ConfigProfiles, that_nobody_has_are_refused_with_the_names_there_are) {
+  try {
+    (void)parse(two_profiles).profile("training");
+    FAIL() << "a profile nobody has was found";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().hint, "Profiles: log_prob, update");
+  }
+}
+
+TEST(ConfigYaml, defaults_round_trip) {
+  EXPECT_EQ(parse(to_yaml(Config{})), Config{});
+}
+
+TEST(ConfigYaml, every_changed_member_round_trips) {
+  const Config config = test::changed_config();
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigYaml, shared_prefixes_round_trip) {
+  Config config;
+  for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
+    config.prefix = sharing;
+    EXPECT_EQ(parse(to_yaml(config)), config);
+  }
+  EXPECT_EQ(parse("prefix: {share: true}").prefix, PrefixSharing::prompts);
+  EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);
+}
+
+TEST(ConfigYaml, speeds_measured_costs_and_ways_of_packing_round_trip) {
+  const Config config = test::measured_config();
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigYaml, is_canonical) {
+  const std::string yaml = to_yaml(test::changed_config());
+  EXPECT_EQ(to_yaml(parse(yaml)), yaml);
+}
+
+TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
+  std::istringstream changed(to_yaml(test::changed_config()));
+  std::istringstream defaults(to_yaml(Config{}));
+  std::size_t keys = 0;
+  for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
+    if (!left.starts_with("  ")) continue;
+    // These do not go with the rest of that configuration.
+    const std::set<std::string> stays_off{"  strategy: hierarchical", "  share: false",  "  speeds: equal",
+                                          "  placement_tolerance: 0", "  packing: auto", "  count: fewest"};
+    EXPECT_EQ(left == right, stays_off.contains(left)) << left;
+    ++keys;
+  }
+  EXPECT_EQ(keys, 52u);
+}
+
+RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
+  Config config;
+  const auto character = rc::gen::element<std::string>(
+      "a", " ", "'", "\"", "\\", "#", ": ", "\n", "\r", "\t", "\x01", "\x04", "\x1b[2J", "\x7f", "\xc2\x85",
+      "\xc2\x9b", "\xc2\xa0", "\xc3\xa9", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xf0\x9f\x9a\xa2");
+  std::string path;
+  for (const std::string& part : *rc::gen::container<std::vector<std::string>>(character)) path += part;
+  config.source.path = path;
+  const std::string yaml = to_yaml(config);
+  RC_ASSERT(parse(yaml).source.path == config.source.path);
+  // Nothing in it that a terminal would obey.
+  std::string one_line = yaml;
+  std::ranges::replace(one_line, '\n', ' ');
+  RC_ASSERT(printable(one_line) == one_line);
+}
+
+TEST(ConfigYaml, a_value_without_a_word_is_refused_by_its_key) {
+  Config config;
+  config.balance.algorithm = static_cast<BalanceAlgorithm>(77);
+  try {
+    (void)to_yaml(config);
+    FAIL() << "77 was given a word";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().where, "balance.algorithm");
+    EXPECT_EQ(error.report().message,
+              "holds a value that is none of: auto, karmarkar-karp, lpt, sorted-stride, none");
+  }
+}
+
+std::set<std::string> differing_keys(const Config& one, const Config& other) {
+  const std::vector<ConfigSetting> left = list_settings(one);
+  const std::vector<ConfigSetting> right = list_settings(other);
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    EXPECT_EQ(left[i].path, right[i].path);
+    if (left[i] != right[i]) keys.insert(left[i].path);
+  }
+  return keys;
+}
+
+// Ranks compare their configurations by this list, so that a key which is not in it could differ unseen.
+TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
+  std::set<std::string> all;
+  for (const ConfigKey& key : config_keys()) all.insert(key.path);
+  std::set<std::string> listed{"profiles", "prefix.group_by"};
+  Config shared;
+  shared.prefix = PrefixSharing::trees;
+  shared.balance.strategy = Strategy::grid;
+  shared.micro_batch.count = CountRule::fastest;
+  for (Config config : {test::changed_config(), test::measured_config(), shared}) {
+    config.profiles.clear();
+    listed.merge(differing_keys(Config{}, config));
+  }
+  EXPECT_EQ(listed, all) << "a new key needs another value in config_fixtures.hpp";
+}
+
+TEST(ConfigSettings, list_what_each_profile_says_in_full) {
+  Config config = parse("profiles: {a: {}, b: {loss: {norm_length: 5}}}");
+  const std::vector<ConfigSetting> settings = list_settings(config);
+  const auto has = [&](const std::string& path, const std::string& value) {
+    return std::ranges::find(settings, ConfigSetting{path, value}) != settings.end();
+  };
+  EXPECT_TRUE(has("profiles.b.loss.norm_length", "5"));
+  EXPECT_TRUE(has("profiles.a.loss.norm_length", "1"));
+  EXPECT_TRUE(has("profiles.a.micro_batch.max_tokens", "8192"));
+  EXPECT_FALSE(has("profiles.a.mesh.tp", "1"));
+}
+
+RC_GTEST_PROP(ConfigYaml, any_cost_round_trips, ()) {
+  Config config;
+  const auto coefficient = rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 61);
+  config.balance.cost = {*coefficient, *coefficient + 1};
+  RC_ASSERT(parse(to_yaml(config)).balance.cost == config.balance.cost);
+}
+
+TEST(ConfigFiles, all_that_are_shipped_load) {
+  std::size_t loaded = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    EXPECT_NO_THROW(static_cast<void>(load_config(entry.path()))) << entry.path();
+    ++loaded;
+  }
+  EXPECT_GE(loaded, 3u);
+}
+
+TEST(ConfigFiles, the_quickstart_is_the_main_job) {
+  const Config config = load_config(EVENKEEL_SOURCE_DIR "/configs/quickstart.yaml");
+  EXPECT_EQ(config.grid(8).sizes(), (GridPoint{.tp = 2, .cp = 2, .dp = 2, .pp = 1}));
+  EXPECT_EQ(config.source.kind, SourceKind::synthetic);
+  EXPECT_EQ(config.micro_batch.max_tokens, 8192);
+  EXPECT_EQ(config.pack.cp_layout, CpLayout::zigzag);
+}
+
+TEST(ConfigFiles, that_are_shipped_say_where_samples_come_from) {
+  for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs"))
+    EXPECT_TRUE(load_config(entry.path()).source.kind) << entry.path();
+}
+
+class ConfigFrom : public testing::Test {
+ protected:
+  ConfigFrom() { testing_support::write_text(job(), "mesh: {tp: 2}\nbatch: {epochs: 3}\n"); }
+
+  [[nodiscard]] std::filesystem::path job() const { return scratch_ / "job.yaml"; }
+  static void expect_read(const std::filesystem::path& file) {
+    const std::vector<std::string> overrides{"batch.epochs=5"};
+    const Config config = load_config(file, overrides);
+    EXPECT_EQ(config.mesh.tp, 2) << file;
+    EXPECT_EQ(config.batch.epochs, 5) << file;
+  }
+  static Error refusal(const std::filesystem::path& file) {
+    try {
+      (void)load_config(file);
+    } catch (const Error& error) {
+      return error;
+    }
+    throw std::logic_error(file.string() + " was accepted");
+  }
+
+  testing_support::ScratchFolder scratch_;
+};
+
+TEST_F(ConfigFrom, a_file_a_link_or_one_that_may_only_be_read) {
+  expect_read(job());
+  std::filesystem::create_symlink(job(), scratch_ / "link.yaml");
+  expect_read(scratch_ / "link.yaml");
+  std::filesystem::permissions(job(), std::filesystem::perms::owner_read);
+  expect_read(job());
+}
+
+// What a shell's <(...) and a named pipe are: they can be read once.
+TEST_F(ConfigFrom, a_pipe) {
+  const std::filesystem::path pipe = scratch_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::jthread writer([&] { std::ofstream(pipe) << testing_support::read_text(job()); });
+  expect_read(pipe);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const std::string text = testing_support::read_text(job());
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), std::ssize(text));
+  close(ends[1]);
+  expect_read("/dev/fd/" + std::to_string(ends[0]));
+  close(ends[0]);
+}
+
+TEST_F(ConfigFrom, a_file_without_any_key_is_refused_unless_it_means_to_say_nothing) {
+  for (const char* text : {"", "\n", "# comment only\n", "---\n", "null", "\xef\xbb\xbf"}) {
+    testing_support::write_text(job(), text);
+    EXPECT_EQ(refusal(job()).report().kind, ErrorKind::config) << text;
+    EXPECT_EQ(refusal(job()).report().where, job().string());
+    EXPECT_EQ(refusal(job()).report().message, "holds no key: it is empty, or only comments");
+  }
+  testing_support::write_text(job(), "{}");
+  EXPECT_EQ(load_config(job()), Config{});
+}
+
+TEST_F(ConfigFrom, what_cannot_be_read_is_refused_with_the_reason) {
+  EXPECT_EQ(refusal(scratch_ / "none").report().message,
+            "cannot open the configuration: No such file or directory");
+  EXPECT_EQ(refusal("/dev/fd/987").report().hint.substr(0, 46),
+            "A launcher such as mpirun does not hand the sh");
+  EXPECT_EQ(refusal("/dev/zero").report().message, "is larger than a configuration can be, 1048576 bytes");
+}
+
+}  // namespace
+}  // namespace evenkeel

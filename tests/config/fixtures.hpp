@@ -1,0 +1,53 @@
+#pragma once
+
+#include "evenkeel/config/config.hpp"
+
+namespace evenkeel::test {
+
+/// A configuration in which every member differs from its default, consistent in itself. Shared prefixes,
+/// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.
+inline Config changed_config() {
+  Config config;
+  config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
+  config.source = {SourceKind::jsonl, "/data/a \"quoted\": name #1.jsonl", 18446744073709551615u, 77};
+  config.batch = {512, 3, true, 99, true};
+  config.mini_batches = {4, false, false};
+  config.balance = {BalanceAlgorithm::lpt,
+                    CostModel{12345678901, 17, 4096},
+                    true,
+                    false,
+                    Preset::verl,
+                    Strategy::hierarchical,
+                    PlacementRule::none};
+  config.micro_batch = {MicroBatchMode::padded, 4096, 12, 2, 6, 3, 128, true, MicroBatchOrder::cost};
+  config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
+  config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
+  Profile update = config.profile({});
+  update.micro_batch.mode = MicroBatchMode::fixed;
+  update.micro_batch.max_samples = std::nullopt;
+  update.pack.align_lcm = 16;
+  update.loss.aggregation = LossAggregation::token_sum;
+  config.profiles = {{"log-prob", config.profile({})}, {"update", update}};
+  config.exchange = {ExchangePath::alltoallv, TensorParallelCopies::shared, NodeAggregation::never, 3};
+  return config;
+}
+
+/// What changed_config() leaves off.
+inline Config measured_config() {
+  Config config;
+  config.mesh.dp = 3;
+  config.balance.cost = CostModel{3000, 1};
+  config.balance.measured = MeasuredCost{5, 300};
+  config.balance.speeds = {1000, 500, 1250};
+  config.balance.placement_tolerance = 12500;
+  config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
+  Profile fast = config.profile({});
+  fast.balance.measured = std::nullopt;
+  fast.balance.speeds = {};
+  fast.micro_batch.packing = std::nullopt;
+  fast.micro_batch.count = CountRule::fastest;
+  config.profiles = {{"fast", fast}};
+  return config;
+}
+
+}  // namespace evenkeel::test

@@ -1,0 +1,177 @@
+#include "import_fixtures.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::imported;
+using test::note_of;
+using test::outcome;
+using test::Outcomes;
+using test::outcomes;
+using test::setting;
+using testing::HasSubstr;
+
+const std::string fsdp = R"(
+data:
+  train_batch_size: 512
+  shuffle: True
+  seed: 7
+actor_rollout_ref:
+  model:
+    use_remove_padding: True
+  actor:
+    strategy: fsdp
+    ppo_mini_batch_size: 128
+    ppo_micro_batch_size_per_gpu: null
+    use_dynamic_bsz: True
+    ppo_max_token_len_per_gpu: 16384
+    loss_agg_mode: token-mean
+    ulysses_sequence_parallel_size: 2
+    ppo_epochs: 1
+    shuffle: False
+  ref:
+    log_prob_use_dynamic_bsz: ${actor_rollout_ref.actor.use_dynamic_bsz}
+    log_prob_max_token_len_per_gpu: ${oc.select:actor_rollout_ref.actor.ppo_max_token_len_per_gpu,16384}
+    ulysses_sequence_parallel_size: ${actor_rollout_ref.actor.ulysses_sequence_parallel_size}
+  rollout:
+    name: vllm
+    n: 5
+    log_prob_use_dynamic_bsz: false
+    log_prob_micro_batch_size_per_gpu: 8
+trainer:
+  balance_batch: True
+  total_epochs: 15
+  n_gpus_per_node: 8
+)";
+
+TEST(ImportVerl, a_trainer_on_fsdp_with_ulysses) {
+  const ImportedConfig config = imported(fsdp);
+  EXPECT_EQ(config.system, ForeignSystem::verl);
+  const std::string actor = "actor_rollout_ref.actor.";
+  const std::string ref = "actor_rollout_ref.ref.";
+  const std::string rollout = "actor_rollout_ref.rollout.";
+  EXPECT_EQ(
+      outcomes(config),
+      (Outcomes{
+          {"data.train_batch_size", "batch.global_batch: 2560, batch.mini_batches: 4"},
+          {"data.shuffle", "batch.shuffle: true"},
+          {"data.seed", "batch.seed: 7"},
+          {"actor_rollout_ref.model.use_remove_padding", "-"},
+          {actor + "strategy", "loss.micro_batches: sum, loss.dp_ranks: mean"},
+          {actor + "ppo_mini_batch_size", "batch.mini_batches: 4"},
+          {actor + "ppo_micro_batch_size_per_gpu", "-"},
+          {actor + "use_dynamic_bsz", "micro_batch.mode: packed, profiles.update.micro_batch.mode: packed"},
+          {actor + "ppo_max_token_len_per_gpu",
+           "micro_batch.max_tokens: 32768, profiles.update.micro_batch.max_tokens: 32768"},
+          {actor + "loss_agg_mode", "loss.aggregation: token-mean"},
+          {actor + "ulysses_sequence_parallel_size", "mesh.cp: 2, pack.cp_layout: contiguous"},
+          {actor + "ppo_epochs",
+           "unused: passes over a step are the trainer's: iterate its micro-batches again"},
+          {actor + "shuffle", "batch.keep_mini_batch: true"},
+          {ref + "log_prob_use_dynamic_bsz", "profiles.ref_log_prob.micro_batch.mode: packed"},
+          {ref + "log_prob_max_token_len_per_gpu", "profiles.ref_log_prob.micro_batch.max_tokens: 32768"},
+          {ref + "ulysses_sequence_parallel_size", "-"},
+          {rollout + "name", "unused: generation"},
+          {rollout + "n", "batch.global_batch: 2560"},
+          {rollout + "log_prob_use_dynamic_bsz", "profiles.log_prob.micro_batch.mode: fixed"},
+          {rollout + "log_prob_micro_batch_size_per_gpu",
+           "profiles.log_prob.micro_batch.mode: fixed, profiles.log_prob.micro_batch.size: 8"},
+          {"trainer.balance_batch", "balance.algorithm: auto"},
+          {"trainer.total_epochs", "batch.epochs: 15"},
+          {"trainer.n_gpus_per_node", "unused: the launcher says where ranks run"},
+      }));
+  EXPECT_EQ(setting(config, "balance.cost"), "flops-7b");
+}
+
+TEST(ImportVerl, the_cap_of_one_gpu_is_multiplied_by_those_that_share_a_sequence) {
+  EXPECT_THAT(note_of(imported(fsdp), "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"),
+              HasSubstr("times 2"));
+}
+
+TEST(ImportVerl, a_trainer_on_megatron_cuts_in_zigzag_and_takes_means) {
+  const ImportedConfig config = imported(R"(
+actor_rollout_ref:
+  actor:
+    strategy: megatron
+    use_dynamic_bsz: true
+    ppo_max_token_len_per_gpu: 8192
+    loss_agg_mode: seq-mean-token-sum-norm
+    loss_scale_factor: 4096
+    megatron:
+      tensor_model_parallel_size: 4
+      context_parallel_size: 2
+      pipeline_model_parallel_size: 2
+      virtual_pipeline_model_parallel_size: null
+      expert_model_parallel_size: 8
+  ref:
+    megatron: {tensor_model_parallel_size: 4, context_parallel_size: 1}
+)");
+  EXPECT_EQ(setting(config, "mesh.tp"), "4");
+  EXPECT_EQ(setting(config, "mesh.cp"), "2");
+  EXPECT_EQ(setting(config, "mesh.pp"), "2");
+  EXPECT_EQ(setting(config, "mesh.vpp"), "(not set)");
+  EXPECT_EQ(setting(config, "pack.cp_layout"), "(not set)") << "zigzag is the default";
+  EXPECT_EQ(setting(config, "micro_batch.max_tokens"), "16384");
+  EXPECT_EQ(setting(config, "loss.micro_batches"), "mean");
+  EXPECT_EQ(setting(config, "loss.aggregation"), "seq-mean-token-sum-norm");
+  EXPECT_EQ(setting(config, "loss.norm_length"), "4096");
+  EXPECT_EQ(outcome(config, "actor_rollout_ref.ref.megatron.tensor_model_parallel_size"), "-");
+  EXPECT_THAT(outcome(config, "actor_rollout_ref.ref.megatron.context_parallel_size"),
+              HasSubstr("unused: one job has one value"));
+}
+
+TEST(ImportVerl, the_engine_may_hold_the_ulysses_size_too) {
+  const ImportedConfig config = imported(R"(
+actor_rollout_ref:
+  actor:
+    ulysses_sequence_parallel_size: 1
+    fsdp_config: {ulysses_sequence_parallel_size: 4}
+)");
+  EXPECT_EQ(setting(config, "mesh.cp"), "4");
+  EXPECT_EQ(setting(config, "pack.cp_layout"), "contiguous");
+}
+
+TEST(ImportVerl, static_micro_batches_leave_the_cap_unused) {
+  const ImportedConfig config = imported(R"(
+actor_rollout_ref:
+  actor:
+    use_dynamic_bsz: false
+    ppo_max_token_len_per_gpu: 16384
+    ppo_micro_batch_size_per_gpu: 4
+    shuffle: true
+trainer: {balance_batch: false}
+)");
+  EXPECT_EQ(setting(config, "micro_batch.mode"), "fixed");
+  EXPECT_EQ(setting(config, "micro_batch.size"), "4");
+  EXPECT_EQ(setting(config, "batch.keep_mini_batch"), "false");
+  EXPECT_EQ(setting(config, "balance.algorithm"), "none");
+  EXPECT_EQ(setting(config, "balance.cost"), "(not set)");
+  EXPECT_EQ(outcome(config, "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"),
+            "unused: has no effect when micro_batch.mode is fixed");
+}
+
+TEST(ImportVerl, the_critic_has_profiles_and_must_share_the_mini_batches) {
+  const ImportedConfig config = imported(R"(
+actor_rollout_ref: {actor: {ppo_mini_batch_size: 128, use_dynamic_bsz: true}}
+critic:
+  ppo_mini_batch_size: ${actor_rollout_ref.actor.ppo_mini_batch_size}
+  use_dynamic_bsz: true
+  ppo_max_token_len_per_gpu: 32768
+  forward_max_token_len_per_gpu: ${critic.ppo_max_token_len_per_gpu}
+)");
+  EXPECT_EQ(outcome(config, "critic.ppo_mini_batch_size"), "-");
+  EXPECT_EQ(setting(config, "profiles.critic_update.micro_batch.max_tokens"), "32768");
+  EXPECT_EQ(setting(config, "profiles.critic_forward.micro_batch.max_tokens"), "32768");
+}
+
+TEST(ImportVerl, a_reference_to_another_file_is_named) {
+  const ImportedConfig config = imported(R"(
+trainer: {balance_batch: true}
+data: {train_batch_size: "${my.batch}"}
+)");
+  EXPECT_EQ(outcome(config, "data.train_batch_size"),
+            "unused: refers to my.batch, which this file does not have");
+}
+
+}  // namespace
+}  // namespace evenkeel
