@@ -42,12 +42,18 @@ void inspect_safetensors(const std::filesystem::path& path) {
   show(metadata);
 }
 
-void show_fields(const std::vector<FieldSpec>& fields) {
+std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
+  const bool is_open = schema.kind_open.contains(field.name);
+  return std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : "");
+}
+
+void show_fields(const JsonlSchema& schema) {
+  const std::vector<FieldSpec>& fields = schema.fields;
   const bool any_shape =
       !std::ranges::all_of(fields, &std::vector<std::int64_t>::empty, &FieldSpec::trailing);
   TextTable table({{"field"}, {"dtype"}, {"one row a"}, {any_shape ? "row shape" : ""}});
   for (const FieldSpec& field : fields) {
-    table.add({printable(field.name), std::string(name_of(field.dtype)), std::string(name_of(field.kind)),
+    table.add({printable(field.name), std::string(name_of(field.dtype)), rows_text(schema, field),
                field.trailing.empty() ? "" : shape_text(field.trailing)});
   }
   show(table);
@@ -105,7 +111,7 @@ void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines) {
     lines = lines.subspan(block.size());
   }
   std::move(lengths).show();
-  if (!schema.fields.empty()) show_fields(schema.fields);
+  if (!schema.fields.empty()) show_fields(schema);
   if (!schema.ignored.empty()) show_left_out(schema);
 }
 

@@ -22,6 +22,7 @@ class JsonlSource : public SampleSource {
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
+  [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
 
  private:
   explicit JsonlSource(const std::filesystem::path& path) : file_(path) {}

@@ -80,6 +80,22 @@ TEST(InspectCommand, shows_fields_of_rollouts_in_lines_as_wide_as_the_terminal) 
                         "spoken    text, null\n"));
 }
 
+TEST(InspectCommand, and_a_jobs_log_say_where_only_empty_prompts_make_a_field_one_of_tokens) {
+  const ScratchFolder scratch;
+  const std::string path = (scratch / "rollouts.jsonl").string();
+  write_text(path, R"({"prompt_ids":[],"response_ids":[2,3],"turn":[0,1],"reward":1})"
+                   "\n");
+  write_text(scratch / "job.yaml", "source: {kind: jsonl, path: " + path + "}\n");
+  const std::string run = "run " + (scratch / "job.yaml").string();
+  EXPECT_THAT(shown(path, 80), AllOf(HasSubstr("turn    int64  token, as all prompts are empty\n"),
+                                     HasSubstr("reward  int64  sample\n")));
+  EXPECT_THAT(run_evenkeel(run).err, HasSubstr(path + ": one row a token, as all prompts are empty: 'turn'"));
+  write_text(path, R"({"prompt_ids":[1],"response_ids":[2,3],"turn":[0,1],"reward":1})"
+                   "\n");
+  EXPECT_THAT(shown(path, 80), HasSubstr("turn    int64  response_token\n"));
+  EXPECT_THAT(run_evenkeel(run).err, Not(HasSubstr("prompts are empty")));
+}
+
 TEST(InspectCommand, names_fields_that_are_left_out_and_lets_a_terminal_obey_nothing) {
   const ScratchFolder scratch;
   write_text(scratch / "rollouts.jsonl",
