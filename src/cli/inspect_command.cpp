@@ -23,25 +23,46 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+void show(const TextTable& table) {
+  std::cout << table.to_text(style_of(Stream::out).width);
+}
+
 void inspect_safetensors(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
+  TextTable tensors({{"tensor"}, {"dtype"}, {"shape"}, {"bytes", TextTable::Align::right}});
   for (const std::string& name : file.names()) {
     const TensorView& tensor = file.at(name);
-    std::cout << fmt::format("  {:<24} {:<9} {:<16} {} bytes\n", printable(name), name_of(tensor.dtype),
-                             shape_text(tensor.shape), tensor.bytes.size());
+    tensors.add({printable(name), std::string(name_of(tensor.dtype)), shape_text(tensor.shape),
+                 std::to_string(tensor.bytes.size())});
   }
-  for (const auto& [key, value] : file.metadata())
-    std::cout << fmt::format("  {:<24} = {}\n", printable(key), printable(value));
+  show(tensors);
+  if (file.metadata().empty()) return;
+  TextTable metadata({{"metadata"}, {"value"}});
+  for (const auto& [key, value] : file.metadata()) metadata.add({printable(key), printable(value)});
+  show(metadata);
+}
+
+std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
+  const bool is_open = schema.kind_open.contains(field.name);
+  return std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : "");
 }
 
 void show_fields(const JsonlSchema& schema) {
-  std::cout << "fields\n";
-  for (const FieldSpec& field : schema.fields) {
-    std::cout << fmt::format("  {:<24} {:<9} one row a {} {}\n", printable(field.name), name_of(field.dtype),
-                             name_of(field.kind), field.trailing.empty() ? "" : shape_text(field.trailing));
+  const std::vector<FieldSpec>& fields = schema.fields;
+  const bool any_shape =
+      !std::ranges::all_of(fields, &std::vector<std::int64_t>::empty, &FieldSpec::trailing);
+  TextTable table({{"field"}, {"dtype"}, {"one row a"}, {any_shape ? "row shape" : ""}});
+  for (const FieldSpec& field : fields) {
+    table.add({printable(field.name), std::string(name_of(field.dtype)), rows_text(schema, field),
+               field.trailing.empty() ? "" : shape_text(field.trailing)});
   }
-  for (const auto& [name, reasons] : schema.ignored)
-    std::cout << fmt::format("  {:<24} left out: {}\n", printable(name), words_for(reasons));
+  show(table);
+}
+
+void show_left_out(const JsonlSchema& schema) {
+  TextTable table({{"left out"}, {"why"}});
+  for (const auto& [name, reasons] : schema.ignored) table.add({printable(name), words_for(reasons)});
+  show(table);
 }
 
 /// The lengths of samples, one after the other, in the three ways that are shown.
@@ -90,7 +111,8 @@ void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines) {
     lines = lines.subspan(block.size());
   }
   std::move(lengths).show();
-  show_fields(schema);
+  if (!schema.fields.empty()) show_fields(schema);
+  if (!schema.ignored.empty()) show_left_out(schema);
 }
 
 void inspect_length_table(const InputFile& file) {
@@ -102,7 +124,7 @@ void inspect_length_table(const InputFile& file) {
 
 int inspect(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
-    std::cout << printable(path.string()) << '\n' << describe_run_folder(path);
+    std::cout << printable(path.string()) << '\n' << describe_run_folder(path, style_of(Stream::out).width);
     return 0;
   }
   std::cout << printable(path.string()) << '\n';

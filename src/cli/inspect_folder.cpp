@@ -5,12 +5,16 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/run_lock.hpp"
 #include "cli/run_marker.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/printable.hpp"
+#include "evenkeel/base/text_layout.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -85,25 +89,29 @@ std::string missing_micro_batch(const Found& found) {
   return {};
 }
 
-std::string counted(std::int64_t number, const char* thing) {
-  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
+/// One thing that is told of a folder.
+using Line = std::pair<std::string_view, std::string>;
+
+std::string text_of(std::span<const Line> lines, std::size_t width) {
+  constexpr std::size_t column = 17;
+  std::string text;
+  for (const auto& [name, value] : lines)
+    text += labelled("  " + std::string(name), printable(value), column, width);
+  return text;
 }
 
-std::string line(std::string_view name, const std::string& value) {
-  return fmt::format("  {:<14} {}\n", name, printable(value));
-}
-
-std::string missing_text(const RunMarker& marker, RunOutput output, const Found& found) {
+std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Found& found) {
   const std::int64_t written = marker.files.at(output);
-  if (found.files == written) return {};
+  if (found.files == written) return std::nullopt;
   if (found.files > written) {
-    return line("too many", fmt::format("{} of the {} that the run did not write",
-                                        counted(found.files - written, "file"), name_of(output)));
+    return Line("too many", fmt::format("{} of the {} that the run did not write",
+                                        number_of(found.files - written, "file"), name_of(output)));
   }
   std::string first = output == RunOutput::report ? "" : missing_step(found, marker.steps);
   if (first.empty()) first = missing_micro_batch(found);
-  return line("missing", fmt::format("{} of {} of the {}{}", written - found.files, counted(written, "file"),
-                                     name_of(output), first.empty() ? "" : ", the first at " + first));
+  return Line("missing",
+              fmt::format("{} of {} of the {}{}", written - found.files, number_of(written, "file"),
+                          name_of(output), first.empty() ? "" : ", the first at " + first));
 }
 
 std::string state_text(const fs::path& folder, const RunMarker& marker) {
@@ -113,14 +121,14 @@ std::string state_text(const fs::path& folder, const RunMarker& marker) {
 }
 
 std::string files_text(RunOutput output, const Found& found) {
-  const std::string files = counted(found.files, "file");
+  const std::string files = number_of(found.files, "file");
   if (output == RunOutput::report) return files;
-  return counted(std::ssize(found.steps), "step") + ", " + files;
+  return number_of(std::ssize(found.steps), "step") + ", " + files;
 }
 
 }  // namespace
 
-std::string describe_run_folder(const fs::path& folder) {
+std::string describe_run_folder(const fs::path& folder, std::size_t width) {
   const std::optional<RunMarker> marker = read_run_marker(folder);
   if (!marker) {
     throw InputError(folder.string(),
@@ -128,21 +136,22 @@ std::string describe_run_folder(const fs::path& folder) {
                      "Give a file, or a folder of evenkeel run --dump, --results or --report");
   }
   const RunIdentity& by = marker->by;
-  std::string text = line("state", state_text(folder, *marker)) +
-                     line("started", fmt::format("{} on {}, process {}, {}", by.started, by.host, by.pid,
-                                                 counted(marker->ranks, "rank"))) +
-                     line("run", fmt::format("{} of evenkeel {}, configuration {}", by.run, marker->version,
-                                             marker->configuration));
+  std::vector<Line> lines{{"state", state_text(folder, *marker)},
+                          {"started", fmt::format("{} on {}, process {}, {}", by.started, by.host, by.pid,
+                                                  number_of(marker->ranks, "rank"))},
+                          {"run", fmt::format("{} of evenkeel {}, configuration {}", by.run, marker->version,
+                                              marker->configuration)}};
   if (!marker->profiles.empty())
-    text += line("profiles", fmt::format("{}", fmt::join(marker->profiles, ", ")));
+    lines.emplace_back("profiles", fmt::to_string(fmt::join(marker->profiles, ", ")));
   std::map<RunOutput, Found> found = find_files(folder, marker->layout());
-  std::string gaps;
+  std::vector<Line> gaps;
   for (const auto& [output, files] : marker->files) {
-    text += line(name_of(output), files_text(output, found[output]));
-    if (marker->state == RunMarker::State::complete) gaps += missing_text(*marker, output, found[output]);
+    lines.emplace_back(name_of(output), files_text(output, found[output]));
+    if (marker->state != RunMarker::State::complete) continue;
+    if (auto gap = gap_in(*marker, output, found[output])) gaps.push_back(*std::move(gap));
   }
-  if (marker->state == RunMarker::State::complete && gaps.empty()) gaps = line("missing", "nothing");
-  return text + gaps;
+  if (marker->state == RunMarker::State::complete && gaps.empty()) gaps.emplace_back("missing", "nothing");
+  return text_of(lines, width) + text_of(gaps, width);
 }
 
 }  // namespace evenkeel::cli

@@ -129,8 +129,7 @@ class Job {
     if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
     const auto start = std::chrono::steady_clock::now();
     if (first()) spdlog::info("{}, {}", counted(source_->num_samples(), "sample"), counted(steps_, "step"));
-    if (const std::string left_out = source_->left_out(); first() && !left_out.empty())
-      spdlog::warn("{}: left out: {}", printable(config_.source.path.string()), printable(left_out));
+    if (first()) warn_of_what_is_read_otherwise();
     start_prefetching();
     Progress progress(first() ? options_.progress : ProgressStyle::off, steps_);
     while (std::optional<Step> step = prefetcher_->next()) progress.advance(run_passes(std::move(*step)));
@@ -143,6 +142,15 @@ class Job {
   }
 
  private:
+  /// What the user may have meant in another way.
+  void warn_of_what_is_read_otherwise() const {
+    const std::string path = printable(config_.source.path.string());
+    if (const std::string left_out = source_->left_out(); !left_out.empty())
+      spdlog::warn("{}: left out: {}", path, printable(left_out));
+    if (const std::string undecided = source_->undecided(); !undecided.empty())
+      spdlog::warn("{}: one row a token, as all prompts are empty: {}", path, printable(undecided));
+  }
+
   [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
   [[nodiscard]] bool first() const { return world().rank() == 0; }
 

@@ -9,9 +9,7 @@
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
 #include "exchange/announcement.hpp"
-#include "exchange/archive_bytes.hpp"
-#include "exchange/gather_lists.hpp"
-#include "mesh/broadcast_bytes.hpp"
+#include "exchange/share_values.hpp"
 
 namespace evenkeel {
 namespace {
@@ -56,32 +54,15 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 [[noreturn]] void throw_first_difference(const boost::mpi::communicator& comm,
                                          const std::vector<FieldSpec>& mine,
                                          std::span<const FieldDigest> digests, std::size_t reference) {
-  std::string bytes;
   GuardedWork work;
-  work([&] { bytes = to_archive(mine); });
-  const auto gathered = all_gather_lists<char>(comm, bytes, work.error(), "bytes of field names");
+  const auto all = all_gather_values(comm, mine, work, "bytes of field names");
   work.on_replicated_data([&] {
-    std::vector<std::vector<FieldSpec>> all(digests.size());
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const std::span<const char> of_rank = gathered.of(rank);
-      from_archive(std::string(of_rank.begin(), of_rank.end()), all[rank]);
-    }
     for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
       if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
     }
     throw InputError("fields", "have equal descriptions but different hashes on some ranks");
   });
   fail_with_report_of(comm, 0, work.error());
-}
-
-/// Takes rank `root`'s fields.
-void receive_fields(const boost::mpi::communicator& comm, std::vector<FieldSpec>& fields, int root) {
-  std::string bytes;
-  GuardedWork work;
-  if (comm.rank() == root) work([&] { bytes = to_archive(fields); });
-  broadcast_bytes(comm, bytes, root, work);
-  if (comm.rank() != root && !bytes.empty()) work([&] { from_archive(std::move(bytes), fields); });
-  work.agree(comm);
 }
 
 }  // namespace
@@ -102,7 +83,11 @@ std::vector<FieldSpec> OwnFields::agree(const boost::mpi::communicator& comm,
     return has_data(digest) && digest.hash != first->hash;
   };
   if (std::ranges::any_of(digests, differs)) throw_first_difference(comm, fields_, digests, reference);
-  if (!std::ranges::all_of(digests, has_data)) receive_fields(comm, fields_, static_cast<int>(reference));
+  if (!std::ranges::all_of(digests, has_data)) {
+    GuardedWork work;
+    broadcast_value(comm, fields_, static_cast<int>(reference), work);
+    work.agree(comm);
+  }
   return std::move(fields_);
 }
 

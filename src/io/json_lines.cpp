@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -31,9 +32,10 @@ std::size_t lines_in_block(std::span<const LineRef> lines) {
   return count;
 }
 
-/// Throws for a line that is no JSON. What Python writes for numbers that are not finite is the commonest
-/// reason.
+/// Throws for a line that cannot be parsed: there is no memory, or it is no JSON. What Python writes for
+/// numbers that are not finite is the commonest reason.
 [[noreturn]] void refuse(std::string_view text, simdjson::error_code error, const std::string& where) {
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (const auto found = find_non_finite(text)) {
     throw InputError(where,
                      (found->field.empty() ? "" : "field '" + found->field + "' ") + "holds " + found->word +

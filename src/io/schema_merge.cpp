@@ -153,6 +153,12 @@ std::string words_for(const std::set<LeftOut>& reasons) {
   return text;
 }
 
+std::string undecided_fields(const JsonlSchema& schema) {
+  std::string text;
+  for (const std::string& name : schema.kind_open) text += (text.empty() ? "'" : ", '") + name + "'";
+  return text;
+}
+
 std::string ignored_fields(const JsonlSchema& schema) {
   std::string text;
   for (const auto& [name, reasons] : schema.ignored) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/collectives/all_reduce.hpp>
 #include <boost/mpi/operations.hpp>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
@@ -15,6 +15,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
+#include "exchange/share_values.hpp"
 
 namespace boost::serialization {
 
@@ -96,9 +97,12 @@ void throw_any_difference(const std::vector<ConfigSetting>& first, const std::ve
 void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
                             std::string_view hint) {
   if (all_equal(comm, hash_of(mine))) return;
-  std::vector<ConfigSetting> first = mine;
-  boost::mpi::broadcast(comm, first, 0);
-  together(comm, [&] { throw_any_difference(first, mine, comm.rank(), hint); });
+  std::vector<ConfigSetting> first;
+  GuardedWork work;
+  if (comm.rank() == 0) work([&] { first = mine; });
+  broadcast_value(comm, first, 0, work);
+  work([&] { throw_any_difference(first, mine, comm.rank(), hint); });
+  work.agree(comm);
 }
 
 }  // namespace evenkeel

@@ -1,17 +1,15 @@
 #include "service/file_agreement.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "exchange/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -27,12 +25,10 @@ struct Sight {
   }
 };
 
-/// One word or struct of each rank. `all` has room for them.
 template <typename T>
-void gather(const boost::mpi::communicator& comm, const T& mine, std::vector<T>& all) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  check_mpi(MPI_Allgather(&mine, sizeof(T), MPI_BYTE, all.data(), sizeof(T), MPI_BYTE, MPI_Comm(comm)),
-            "MPI_Allgather");
+std::vector<T> value_of_each_rank(const boost::mpi::communicator& comm, const T& mine,
+                                  const GuardedWork& work) {
+  return all_gather_lists<T>(comm, std::span(&mine, 1), work.error(), "ranks that read a file").values;
 }
 
 std::string on_rank(std::size_t rank) {
@@ -87,28 +83,25 @@ std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector
 
 }  // namespace
 
+// What was gathered is the same on all ranks, so that all refuse it, each by the name of its own copy.
 void require_same_content(const boost::mpi::communicator& comm, const InputFile& file) {
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  std::vector<Sight> sights;
-  std::vector<std::uint64_t> parts;
-  const auto mine = together(comm, [&] {
-    sights.resize(ranks);
-    parts.resize(ranks);
-    return Sight{file.version(), file.sampled_digest()};
-  });
-  gather(comm, mine, sights);
+  GuardedWork work;
+  Sight mine;
+  work([&] { mine = {file.version(), file.sampled_digest()}; });
+  const std::vector<Sight> sights = value_of_each_rank(comm, mine, work);
   require_equal_sizes(file, sights);
   const auto other =
       std::ranges::find_if(sights, [&](const Sight& s) { return s.digest != sights[0].digest; });
   if (other != sights.end()) refuse_content(file, static_cast<std::size_t>(other - sights.begin()));
   if (std::ranges::all_of(sights, [&](const Sight& s) { return s.same_copy(sights[0]); })) return;
 
-  gather(comm, together(comm, [&] { return share_of_digest(file, sights, rank); }), parts);
+  std::uint64_t part = 0;
+  work([&] { part = share_of_digest(file, sights, static_cast<std::size_t>(comm.rank())); });
+  const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
   const std::uint64_t first = digest_of_copy(sights, parts, 0);
-  for (std::size_t r = 1; r < ranks; ++r) {
-    const bool seen = sights[r].same_copy(sights[r - 1]);
-    if (!seen && digest_of_copy(sights, parts, r) != first) refuse_content(file, r);
+  for (std::size_t rank = 1; rank < sights.size(); ++rank) {
+    const bool seen = sights[rank].same_copy(sights[rank - 1]);
+    if (!seen && digest_of_copy(sights, parts, rank) != first) refuse_content(file, rank);
   }
 }
 

@@ -16,14 +16,19 @@ namespace evenkeel {
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.
-  JsonlSource(const boost::mpi::communicator& comm, const std::filesystem::path& path);
+  [[nodiscard]] static std::unique_ptr<JsonlSource> open(const boost::mpi::communicator& comm,
+                                                         const std::filesystem::path& path);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
+  [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
 
  private:
-  std::unique_ptr<const InputFile> file_;
+  explicit JsonlSource(const std::filesystem::path& path) : file_(path) {}
+  void scan(const boost::mpi::communicator& comm);
+
+  const InputFile file_;
   JsonlSchema schema_;
   std::vector<LineRef> lines_;
 };

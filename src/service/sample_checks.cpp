@@ -24,8 +24,11 @@ std::string name_of(const SampleShape& sample) {
   return "sample " + std::to_string(sample.id.value());
 }
 
+/// "an int64 token field of rows of 2"; uint8 is spoken with a "you".
 std::string description_of(const FieldSpec& spec) {
-  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind)) + " field";
+  const std::string_view dtype = name_of(spec.dtype);
+  std::string text = (dtype.starts_with('i') ? "an " : "a ") + std::string(dtype) + " " +
+                     std::string(name_of(spec.kind)) + " field";
   for (std::size_t d = 0; d < spec.trailing.size(); ++d)
     text += (d == 0 ? " of rows of " : " x ") + std::to_string(spec.trailing[d]);
   return text;
@@ -67,7 +70,7 @@ std::optional<std::string_view> missing_form(const FieldSpec& spec) {
 void require_form(const FieldSpec& spec) {
   const std::optional<std::string_view> missing = missing_form(spec);
   if (!missing) return;
-  throw InputError(name_of(spec), "is a " + description_of(spec) + "; it must have " + std::string(*missing));
+  throw InputError(name_of(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing));
 }
 
 /// Rows are counted in 31 bits at most and their bytes too, so that sizes of columns fit into 64.
@@ -81,7 +84,7 @@ void require_valid_field(const RaggedBatch& batch, const Column& column) {
   }
   require_form(spec);
   if (column.row_bytes() > max_row_bytes) {
-    throw LimitError(name_of(spec), "is a " + description_of(spec) + ", each of " +
+    throw LimitError(name_of(spec), "is " + description_of(spec) + ", each of " +
                                         std::to_string(column.row_bytes()) + " bytes; a row has at most " +
                                         std::to_string(max_row_bytes));
   }

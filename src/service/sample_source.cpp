@@ -24,11 +24,14 @@ SourceKind required_kind(const SourceConfig& config) {
 
 // Each kind communicates in its own way.
 void require_equal_sources(const boost::mpi::communicator& comm, const SourceConfig& source) {
-  Config config;
-  config.source = source;
-  // Copies of one file may have a name each: their content is compared when they are opened.
-  if (source.kind != SourceKind::lengths && !source.path.empty()) config.source.path = "a file of its own";
-  require_equal_on_ranks(comm, together(comm, [&] { return list_settings(config); }),
+  const auto settings = [&] {
+    Config config;
+    config.source = source;
+    // Copies of one file may have a name each: their content is compared when they are opened.
+    if (source.kind != SourceKind::lengths && !source.path.empty()) config.source.path = "a file of its own";
+    return list_settings(config);
+  };
+  require_equal_on_ranks(comm, together(comm, settings),
                          "Give every rank the same source; each reads its own share of it");
 }
 
@@ -43,6 +46,13 @@ void require_path(const SourceConfig& config) {
 std::unique_ptr<SampleSource> with_samples(const SourceConfig& config, std::unique_ptr<SampleSource> source) {
   if (source->num_samples() > 0) return source;
   throw InputError(config.path.string(), "has no samples", "Give a source with at least one sample");
+}
+
+std::unique_ptr<SampleSource> made_up(const boost::mpi::communicator& comm, const SourceConfig& config) {
+  std::unique_ptr<SampleSource> source;
+  fail_together(comm, try_on_replicated_data(
+                          [&] { source = std::make_unique<SyntheticSource>(config.samples, config.seed); }));
+  return source;
 }
 
 }  // namespace
@@ -60,13 +70,12 @@ std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, 
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
-      return with_samples(config, std::make_unique<JsonlSource>(comm, config.path));
+      return with_samples(config, JsonlSource::open(comm, config.path));
     case SourceKind::lengths:
       require_path(config);
-      return with_samples(config,
-                          std::make_unique<LengthTableSource>(comm, config.path, config.seed, max_tokens));
+      return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
     case SourceKind::synthetic:
-      return std::make_unique<SyntheticSource>(config.samples, config.seed);
+      return made_up(comm, config);
     case SourceKind::embedded:
       break;
   }

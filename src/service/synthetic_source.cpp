@@ -65,13 +65,16 @@ RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const
   return synthetic_samples(spec_, ids);
 }
 
-LengthTableSource::LengthTableSource(const boost::mpi::communicator& comm, const std::filesystem::path& path,
-                                     std::uint64_t seed, std::int64_t max_tokens)
-    : path_(path.string()), seed_(seed), max_tokens_(max_tokens) {
-  together(comm, [&] {
-    if (comm.rank() == 0) rows_ = read_length_table(InputFile(path));
+std::unique_ptr<LengthTableSource> LengthTableSource::open(const boost::mpi::communicator& comm,
+                                                           const std::filesystem::path& path,
+                                                           std::uint64_t seed, std::int64_t max_tokens) {
+  auto source = together(comm, [&] {
+    std::unique_ptr<LengthTableSource> made(new LengthTableSource(path.string(), seed, max_tokens));
+    if (comm.rank() == 0) made->rows_ = read_length_table(InputFile(path));
+    return made;
   });
-  broadcast_rows(comm, rows_);
+  broadcast_rows(comm, source->rows_);
+  return source;
 }
 
 RaggedBatch LengthTableSource::read(std::span<const std::int64_t> positions) const {

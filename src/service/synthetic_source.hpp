@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/io/length_table.hpp"
@@ -27,14 +29,18 @@ class SyntheticSource : public SampleSource {
 class LengthTableSource : public SampleSource {
  public:
   /// Collective over `comm`: rank 0 reads the table and all get it.
-  LengthTableSource(const boost::mpi::communicator& comm, const std::filesystem::path& path,
-                    std::uint64_t seed, std::int64_t max_tokens);
+  [[nodiscard]] static std::unique_ptr<LengthTableSource> open(const boost::mpi::communicator& comm,
+                                                               const std::filesystem::path& path,
+                                                               std::uint64_t seed, std::int64_t max_tokens);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
   /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 
  private:
+  LengthTableSource(std::string path, std::uint64_t seed, std::int64_t max_tokens)
+      : path_(std::move(path)), seed_(seed), max_tokens_(max_tokens) {}
+
   std::string path_;
   std::vector<LengthRow> rows_;
   std::uint64_t seed_;

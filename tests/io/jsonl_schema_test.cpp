@@ -88,6 +88,18 @@ TEST(InferSchema, with_an_empty_prompt_the_kind_stays_open_until_another_line_de
   EXPECT_EQ(merged(open, infer_fields(1, 2, R"("x": [1, 2, 3])")).fields.at(0).kind, FieldKind::token);
 }
 
+TEST(InferSchema, where_all_prompts_are_empty_lists_have_one_row_a_token_and_are_named) {
+  const JsonlSchema schema = infer(
+      R"({"prompt_ids": [], "response_ids": [2, 3], "reward": 1, "x": [0, 1], "advantages": [0.5, 1.5]})"
+      "\n"
+      R"({"prompt_ids": [], "response_ids": [4], "reward": 1, "x": [1], "advantages": [2.5]})");
+  EXPECT_THAT(schema.fields, ElementsAre(FieldSpec{"advantages", DType::float32, FieldKind::token, {}},
+                                         FieldSpec{"reward", DType::int64, FieldKind::sample, {}},
+                                         FieldSpec{"x", DType::int64, FieldKind::token, {}}));
+  EXPECT_EQ(undecided_fields(schema), "'advantages', 'x'");
+  EXPECT_EQ(undecided_fields(infer_fields(1, 2, R"("x": [1, 2])")), "");
+}
+
 TEST(InferSchema, with_an_empty_response_the_elements_stay_open_until_another_line_decides) {
   const JsonlSchema open = infer_fields(2, 0, R"("x": [])");
   EXPECT_THAT(open.element_open, ElementsAre("x"));

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -291,6 +292,66 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_service_is_made_is_everybodys_erro
     expect_faults_to_be_shared(
         world, [&] { const DataService service(world, each.config); },
         [&] { expect_equal(DataService(world, each.config).step(mine), expected); });
+  }
+}
+
+TEST(Faults, memory_that_a_rank_lacks_to_tell_how_configurations_differ_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  Config own;
+  if (world.rank() == 1) own.micro_batch.max_tokens = 64;
+  const auto expect_refusal = [&] {
+    try {
+      const DataService service(world, own);
+      ADD_FAILURE() << "is not refused";
+    } catch (const ConfigError&) {  // where memory ran out for its text, with less of it
+    }
+  };
+  const Step expected = DataService(world, Config{}).step(mine);
+  expect_faults_to_be_shared(world, expect_refusal,
+                             [&] { expect_equal(DataService(world, Config{}).step(mine), expected); });
+}
+
+/// A file of rollouts that all ranks open; rank 0 makes it, and removes it once all are done.
+class SharedRollouts {
+ public:
+  static constexpr std::int64_t count = 40;
+
+  explicit SharedRollouts(const boost::mpi::communicator& world) : world_(world) {
+    std::string path;
+    if (world.rank() == 0) {
+      path = (folder_.emplace() / "rollouts.jsonl").string();
+      std::string lines;
+      for (std::int64_t i = 0; i < count; ++i)
+        lines += R"({"prompt_ids":[1,2],"response_ids":[3],"reward":0.5,"text":"a"})"
+                 "\n";
+      testing_support::write_text(path, lines);
+    }
+    boost::mpi::broadcast(world, path, 0);
+    source.path = path;
+  }
+  SharedRollouts(const SharedRollouts&) = delete;
+  SharedRollouts& operator=(const SharedRollouts&) = delete;
+  ~SharedRollouts() { world_.barrier(); }
+
+  SourceConfig source;
+
+ private:
+  boost::mpi::communicator world_;
+  std::optional<testing_support::ScratchFolder> folder_;
+};
+
+TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedRollouts rollouts(world);
+  SourceConfig source = rollouts.source;
+  source.samples = SharedRollouts::count;
+  for (const SourceKind kind : {SourceKind::jsonl, SourceKind::lengths, SourceKind::synthetic}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    source.kind = kind;
+    expect_faults_to_be_shared(
+        world, [&] { (void)open_source(world, source); },
+        [&] { EXPECT_EQ(open_source(world, source)->num_samples(), SharedRollouts::count); });
   }
 }
 

@@ -38,11 +38,12 @@ struct FieldOrigin {
 /// without trailing dimensions), and the first line that shows more decides. Stand-ins are what a reader uses
 /// when nothing ever does.
 struct JsonlSchema {
-  bool empty = true;                   ///< no line was seen: the identity of merge()
-  std::int64_t first_line = 0;         ///< the lowest number of a line that was seen
-  std::vector<FieldSpec> fields;       ///< sorted by name; dtypes are bool, int64 and float32
-  std::vector<FieldOrigin> origins;    ///< one a field
-  std::set<std::string> kind_open;     ///< fields that may be token or response_token: all prompts were empty
+  bool empty = true;                 ///< no line was seen: the identity of merge()
+  std::int64_t first_line = 0;       ///< the lowest number of a line that was seen
+  std::vector<FieldSpec> fields;     ///< sorted by name; dtypes are bool, int64 and float32
+  std::vector<FieldOrigin> origins;  ///< one a field
+  /// Fields that may be token or response_token: all prompts were empty, so that both have as many rows.
+  std::set<std::string> kind_open;
   std::set<std::string> element_open;  ///< fields of which no element was seen: dtype and trailing are open
   std::map<std::string, std::set<LeftOut>> ignored;  ///< names whose values make no field, and why
 
@@ -72,5 +73,8 @@ struct JsonlSchema {
 /// The fields that are ignored and why, such as "'chat' (objects), 'solution' (text, null)"; empty when there
 /// are none.
 [[nodiscard]] std::string ignored_fields(const JsonlSchema& schema);
+
+/// The fields whose kind is open, such as "'advantages', 'turn'"; empty when there are none.
+[[nodiscard]] std::string undecided_fields(const JsonlSchema& schema);
 
 }  // namespace evenkeel

@@ -30,6 +30,10 @@ class SampleSource {
   /// What the source holds beside the fields of its samples, and why it is left out, such as "'note' (text)";
   /// empty when all is read.
   [[nodiscard]] virtual std::string left_out() const { return {}; }
+
+  /// Fields that have one row a token only because nothing says whether they have one a response token, such
+  /// as "'advantages'"; empty when all is clear.
+  [[nodiscard]] virtual std::string undecided() const { return {}; }
 };
 
 inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::max();

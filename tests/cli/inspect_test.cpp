@@ -1,0 +1,139 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::ProgramResult;
+using testing_support::run_command;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+/// What `inspect` shows of a file or folder in lines of so many characters.
+std::string shown(const std::filesystem::path& path, std::size_t width) {
+  const ProgramResult result =
+      run_command("COLUMNS=" + std::to_string(width) + " " EVENKEEL_PROGRAM " inspect " + path.string());
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.out;
+}
+
+/// Every line below the first, which is the path, is at most `width` characters long, or a single word.
+void expect_fits(const std::string& text, std::size_t width) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    const std::size_t word = line.find_first_not_of(' ');
+    EXPECT_TRUE(line.size() <= width || line.find(' ', word) == std::string::npos) << width << ": " << line;
+  }
+}
+
+TEST(InspectCommand, shows_tensors_of_a_dump_and_the_folder_in_lines_as_wide_as_the_terminal) {
+  const ScratchFolder scratch;
+  write_text(scratch / "job.yaml",
+             "source: {kind: synthetic, samples: 24}\nmicro_batch: {max_tokens: 1048576}\n");
+  const std::filesystem::path dump = scratch / "dump";
+  const ProgramResult run =
+      run_evenkeel("run " + (scratch / "job.yaml").string() + " --log-level off --dump " + dump.string());
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::filesystem::path file = dump / "step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors";
+  for (const std::size_t width : {34U, 40U, 80U, 200U}) {
+    const std::string tensors = shown(file, width);
+    expect_fits(tensors, width);
+    EXPECT_THAT(tensors, AllOf(HasSubstr("cu_seqlens_padded"), HasSubstr("num_tokens"))) << width;
+    if (width >= 40) expect_fits(shown(dump, width), width);  // a time stands in one line
+  }
+  EXPECT_THAT(shown(file, 80), AllOf(HasSubstr("\ntensor             dtype    shape     bytes\n"),
+                                     HasSubstr("\nsample_index       int64    [24]        192\n"),
+                                     HasSubstr("\nlayout       packed\n")));
+}
+
+TEST(InspectCommand, shows_fields_of_rollouts_in_lines_as_wide_as_the_terminal) {
+  const ScratchFolder scratch;
+  write_text(scratch / "rollouts.jsonl",
+             R"({"prompt_ids":[1],"response_ids":[2],"a_field_with_a_long_name_indeed":[[1,2]],"reward":1,)"
+             R"("spoken":null})"
+             "\n"
+             R"({"prompt_ids":[1],"response_ids":[2],"a_field_with_a_long_name_indeed":[[1,2]],"reward":1,)"
+             R"("spoken":"word"})"
+             "\n");
+  for (const std::size_t width : {34U, 40U, 80U, 200U}) {
+    const std::string text = shown(scratch / "rollouts.jsonl", width);
+    expect_fits(text, width);
+    EXPECT_THAT(text, AllOf(HasSubstr("a_field_with_a_long_name_indeed"), HasSubstr("response_token"),
+                            HasSubstr("spoken")))
+        << width;
+  }
+  EXPECT_THAT(shown(scratch / "rollouts.jsonl", 80),
+              HasSubstr("field                            dtype  one row a       row shape\n"
+                        "a_field_with_a_long_name_indeed  int64  response_token  [2]\n"
+                        "reward                           int64  sample\n"
+                        "left out  why\n"
+                        "spoken    text, null\n"));
+}
+
+TEST(InspectCommand, and_a_jobs_log_say_where_only_empty_prompts_make_a_field_one_of_tokens) {
+  const ScratchFolder scratch;
+  const std::string path = (scratch / "rollouts.jsonl").string();
+  write_text(path, R"({"prompt_ids":[],"response_ids":[2,3],"turn":[0,1],"reward":1})"
+                   "\n");
+  write_text(scratch / "job.yaml", "source: {kind: jsonl, path: " + path + "}\n");
+  const std::string run = "run " + (scratch / "job.yaml").string();
+  EXPECT_THAT(shown(path, 80), AllOf(HasSubstr("turn    int64  token, as all prompts are empty\n"),
+                                     HasSubstr("reward  int64  sample\n")));
+  EXPECT_THAT(run_evenkeel(run).err, HasSubstr(path + ": one row a token, as all prompts are empty: 'turn'"));
+  write_text(path, R"({"prompt_ids":[1],"response_ids":[2,3],"turn":[0,1],"reward":1})"
+                   "\n");
+  EXPECT_THAT(shown(path, 80), HasSubstr("turn    int64  response_token\n"));
+  EXPECT_THAT(run_evenkeel(run).err, Not(HasSubstr("prompts are empty")));
+}
+
+TEST(InspectCommand, names_fields_that_are_left_out_and_lets_a_terminal_obey_nothing) {
+  const ScratchFolder scratch;
+  write_text(scratch / "rollouts.jsonl",
+             R"({"prompt_ids":[1],"response_ids":[2],"note":"a","a\u001b[31mred":1,"c\u001b[0m":null})"
+             "\n");
+  const ProgramResult result = run_evenkeel("inspect " + (scratch / "rollouts.jsonl").string());
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nnote      text\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nc\\x1b[0m  null\n"));
+  EXPECT_THAT(result.out, HasSubstr("a\\x1b[31mred"));
+  EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
+}
+
+TEST(InspectCommand, refuses_what_a_job_refuses) {
+  const ScratchFolder scratch;
+  const auto refusal = [&](const std::string& name, const std::string& text) {
+    write_text(scratch / name, text);
+    const ProgramResult result = run_evenkeel("inspect " + (scratch / name).string());
+    EXPECT_NE(result.status, 0) << text;
+    return result.err;
+  };
+  const std::string good = R"({"prompt_ids":[1],"response_ids":[2]})"
+                           "\n";
+  EXPECT_THAT(refusal("a.jsonl", good + R"({"prompt_ids":[1],"response_ids":[-2]})"
+                                        "\n"),
+              HasSubstr("a.jsonl:2: response_ids[0] is -2"));
+  EXPECT_THAT(refusal("a.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"x":[1,2,3]})"
+                                 "\n"),
+              HasSubstr("a.jsonl:1: field 'x' has 3 rows"));
+  EXPECT_THAT(refusal("a.jsonl", good + R"({"length":3})"
+                                        "\n"),
+              HasSubstr("a.jsonl:2: has no prompt_ids"));
+  EXPECT_THAT(refusal("a.jsonl", good + R"({"prompt_ids":[1],"response_ids":[2],"x":1e39})"
+                                        "\n"),
+              HasSubstr("line 2"));
+  EXPECT_THAT(refusal("empty.jsonl", "\n"), HasSubstr("empty.jsonl: has no samples"));
+  EXPECT_THAT(refusal("empty.csv", "length\n"), HasSubstr("empty.csv: has no samples"));
+}
+
+}  // namespace
+}  // namespace evenkeel
