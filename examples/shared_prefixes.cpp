@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/prefix_predictions.hpp"
-#include "evenkeel/pack/prefix_tree.hpp"
-#include "evenkeel/pack/prefix_tree_attention.hpp"
-#include "evenkeel/pack/prefix_tree_packed.hpp"
+#include "evenkeel/pack/prefix/predictions.hpp"
+#include "evenkeel/pack/prefix/tree.hpp"
+#include "evenkeel/pack/prefix/tree_attention.hpp"
+#include "evenkeel/pack/prefix/tree_packed.hpp"
 
 namespace {
 

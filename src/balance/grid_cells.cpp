@@ -52,7 +52,7 @@ class PeakExchanges {
     return columns;
   }
 
-  /// Takes cost from the column's dearest cell, where a cell with room is found.
+  /// Takes cost from the column's costliest cell, where a cell with room is found.
   bool lower(std::size_t j) {
     const std::size_t giver = by_cost_[j].rbegin()->second;
     if (grid_.cells[giver].cost == 0) return false;

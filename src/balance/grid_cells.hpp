@@ -22,7 +22,7 @@ struct CellGrid {
   }
 
   [[nodiscard]] Cost total() const;
-  /// The dearest cell of a column.
+  /// The costliest cell of a column.
   [[nodiscard]] Cost peak(std::size_t j) const {
     return std::ranges::max(column(j), {}, &ItemGroup::cost).cost;
   }
@@ -31,14 +31,15 @@ struct CellGrid {
   /// The sum of each row.
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
-  /// Puts the dearest cells into column 0 and so on: no other way to deal these cells meets at a lower cost.
+  /// Puts the costliest cells into column 0 and so on: no other way to deal these cells meets at a lower
+  /// cost.
   void sort_into_columns();
   /// Whole columns by falling peak.
   void sort_columns();
 };
 
-/// Lowers the meeting cost: the dearest cell of a column gives items to cells that stay below their column's
-/// peak. It never rises. The work is bounded by a multiple of the number of items.
+/// Lowers the meeting cost: the costliest cell of a column gives items to cells that stay below their
+/// column's peak. It never rises. The work is bounded by a multiple of the number of items.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
 /// Evens out the rows' sums: deals each column's cells anew, then swaps cells and exchanges items between

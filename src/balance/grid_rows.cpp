@@ -15,13 +15,13 @@ std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
   std::vector<std::size_t> columns(grid.columns());
   std::iota(columns.begin(), columns.end(), std::size_t{0});
   std::ranges::stable_sort(columns, std::ranges::greater{}, [&](std::size_t j) {
-    const auto [cheapest, dearest] = std::ranges::minmax(grid.column(j), {}, &ItemGroup::cost);
-    return dearest.cost - cheapest.cost;
+    const auto [cheapest, costliest] = std::ranges::minmax(grid.column(j), {}, &ItemGroup::cost);
+    return costliest.cost - cheapest.cost;
   });
   return columns;
 }
 
-/// Deals each column's cells to the rows, the dearest to the row that has least so far.
+/// Deals each column's cells to the rows, the costliest to the row that has least so far.
 void deal_columns(CellGrid& grid) {
   std::vector<std::pair<Cost, std::size_t>> rows;
   for (std::size_t row = 0; row < grid.rows; ++row) rows.emplace_back(0, row);
@@ -38,7 +38,7 @@ void deal_columns(CellGrid& grid) {
   }
 }
 
-/// Exchanges between the dearest row and a cheap one.
+/// Exchanges between the costliest row and a cheap one.
 class RowExchanges {
  public:
   RowExchanges(CellGrid& grid, const ExchangeRules& rules) : grid_(grid), rules_(rules) {

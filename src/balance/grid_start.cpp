@@ -128,11 +128,11 @@ GridStart::Filled GridStart::fill(double generosity) const {
   return filled;
 }
 
-Cost GridStart::ceiling(const CostedItem& dearest, double generosity) const {
-  const auto room = static_cast<double>(rules_.limits.max_size - rules_.size_of(dearest.item));
+Cost GridStart::ceiling(const CostedItem& costliest, double generosity) const {
+  const auto room = static_cast<double>(rules_.limits.max_size - rules_.size_of(costliest.item));
   const double more = generosity * cheapest_ * room;
   const Cost most = balance_checks::sum_limit;
-  return more < static_cast<double>(most - dearest.cost) ? dearest.cost + static_cast<Cost>(more) : most;
+  return more < static_cast<double>(most - costliest.cost) ? costliest.cost + static_cast<Cost>(more) : most;
 }
 
 std::vector<ItemGroup> GridStart::fill_column(std::vector<CostedItem>& left, Cost most) const {

@@ -20,12 +20,13 @@ class GridStart {
   /// All cells balanced alike.
   [[nodiscard]] CellGrid level() const;
 
-  /// Columns are filled one after the other with the dearest items left, dearest first; once a column would
-  /// be no dearer than the rest is on average, that is balanced. A column is filled up to a ceiling: as dear
-  /// as its dearest item would make a cell that is filled up with the cheapest items, or with a fraction or a
-  /// multiple of their cost. The lower ceilings are, the less rows wait, and the more is left for the other
-  /// columns: the lowest ones are taken that leave no more than balancing brings under the limits. Where none
-  /// do, columns are filled until nothing fits. Nothing when that leaves too much as well, or fills none.
+  /// Columns are filled one after the other with the costliest items left, costliest first; once a column
+  /// would be no costlier than the rest is on average, that is balanced. A column is filled up to a ceiling:
+  /// as dear as its costliest item would make a cell that is filled up with the cheapest items, or with a
+  /// fraction or a multiple of their cost. The lower ceilings are, the less rows wait, and the more is left
+  /// for the other columns: the lowest ones are taken that leave no more than balancing brings under the
+  /// limits. Where none do, columns are filled until nothing fits. Nothing when that leaves too much as well,
+  /// or fills none.
   [[nodiscard]] std::optional<CellGrid> dear_columns_first() const;
 
  private:
@@ -38,7 +39,7 @@ class GridStart {
 
   [[nodiscard]] Filled fill(double generosity) const;
   [[nodiscard]] std::optional<Filled> fill_least() const;
-  [[nodiscard]] Cost ceiling(const CostedItem& dearest, double generosity) const;
+  [[nodiscard]] Cost ceiling(const CostedItem& costliest, double generosity) const;
   [[nodiscard]] std::vector<ItemGroup> fill_column(std::vector<CostedItem>& left, Cost most) const;
   [[nodiscard]] bool is_easily_balanced(const Filled& filled) const;
   [[nodiscard]] std::optional<CellGrid> balanced(Filled filled) const;

@@ -13,7 +13,7 @@
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/balance/quality.hpp"
-#include "evenkeel/io/length_table.hpp"
+#include "evenkeel/io/lengths_file.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -158,7 +158,7 @@ Table capped_made_up(const PlanOptions& options) {
 Table capped_from_table(const PlanOptions& options) {
   constexpr std::size_t samples = 64;
   std::vector<std::int64_t> lengths;
-  for (const LengthRow& row : read_length_table(InputFile(options.lengths))) {
+  for (const FileLengths& row : read_length_table(InputFile(options.lengths))) {
     lengths.push_back(row.prompt + row.response);
   }
   std::mt19937_64 engine(7);

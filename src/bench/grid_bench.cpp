@@ -48,7 +48,7 @@ std::int64_t count_above(std::span<const std::int64_t> tokens, std::int64_t cap)
   return std::ranges::count_if(tokens, [&](std::int64_t sum) { return sum > cap; });
 }
 
-/// Dearest micro-batch first, as far as differencing goes.
+/// Costliest micro-batch first, as far as differencing goes.
 Layout differenced_twice(const Samples& samples, std::int64_t cap) {
   Layout layout;
   const Partition ranks = karmarkar_karp(samples.costs, shape.rows);
@@ -83,8 +83,8 @@ double most_cost(std::int64_t longest, std::int64_t cap) {
 }
 
 /// No layout under the cap waits for less at the micro-batches. The first t columns are as dear as the
-/// dearest samples that cannot share a micro-batch make them; they take no more work than micro-batches with
-/// the longest samples can; all columns together are at least as dear as the work that is left for the
+/// costliest samples that cannot share a micro-batch make them; they take no more work than micro-batches
+/// with the longest samples can; all columns together are at least as dear as the work that is left for the
 /// others.
 double least_waiting(const Samples& samples, std::int64_t cap) {
   std::vector<std::int64_t> longest = samples.tokens;

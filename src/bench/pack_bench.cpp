@@ -16,7 +16,7 @@
 #include "evenkeel/pack/derived_fields.hpp"
 #include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
-#include "evenkeel/pack/prefix_tensors.hpp"
+#include "evenkeel/pack/prefix/tensors.hpp"
 
 namespace evenkeel::bench {
 namespace {

@@ -64,8 +64,8 @@ class LargePlan {
       for (const std::int64_t s : segments) {
         const Segment& segment = assignment_.segments[s];
         const SampleShape& shape = table_[segment.entry].shape;
-        for (const RowMove& move :
-             rows_to_move(FieldKind::token, {shape.prompt, shape.length(), segment.rows,
+        for (const RowCopy& move :
+             rows_to_copy(FieldKind::token, {shape.prompt, shape.length(), segment.rows,
                                              segment.aligned_length, settings_.cp, CpRank{0}})) {
           rows_ += move.source.size();
         }

@@ -107,7 +107,7 @@ double TransferJob::seconds_to_plan() {
   const DpRank rank{service.mesh().here().dp};
   world_.barrier();
   return seconds_of([&] {
-    const auto [table, fields] = gather_lengths(world_, lengths_of(mine_), fields_of(mine_), std::nullopt);
+    const auto [table, fields] = gather_lengths(world_, summaries_of(mine_), fields_of(mine_), std::nullopt);
     GuardedWork work;
     StepAssignment assignment;
     const StepProblem problem{table, settings};

@@ -12,9 +12,9 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/printable.hpp"
 #include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/length_table.hpp"
+#include "evenkeel/io/lengths_file.hpp"
 #include "evenkeel/io/safetensors.hpp"
-#include "service/schema_agreement.hpp"
+#include "source/schema_agreement.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -117,7 +117,7 @@ void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines) {
 
 void inspect_length_table(const InputFile& file) {
   Lengths lengths;
-  for (const LengthRow& row : read_length_table(file)) lengths.add(row.prompt, row.response, row.group);
+  for (const FileLengths& row : read_length_table(file)) lengths.add(row.prompt, row.response, row.group);
   require_samples(!lengths.empty(), file);
   std::move(lengths).show();
 }

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "cli/run_lock.hpp"
-#include "cli/run_marker.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/printable.hpp"
 #include "evenkeel/base/text_layout.hpp"
+#include "job/run_lock.hpp"
+#include "job/run_marker.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/exchange/length_gather.hpp"
 #include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/length_table.hpp"
+#include "evenkeel/io/lengths_file.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -31,7 +31,7 @@ class TableBuilder {
 
 LengthTable table_of_lengths(const InputFile& file) {
   TableBuilder builder;
-  for (const LengthRow& row : read_length_table(file))
+  for (const FileLengths& row : read_length_table(file))
     builder.add({SampleId{0}, row.group, row.prompt, row.response});
   return std::move(builder).table();
 }
@@ -56,7 +56,7 @@ std::vector<SharedGroup> trees_of(const LengthTable& table, const RaggedBatch& s
 PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing) {
   const RaggedBatch samples = read_samples(file, scan_lines(file).lines, {});
   TableBuilder builder;
-  for (const SampleLengths& sample : lengths_for_sharing(samples))
+  for (const SampleSummary& sample : summaries_for_sharing(samples))
     builder.add(sample.shape, sample.prompt_hash);
   PlanInput input{std::move(builder).table(), {}};
   if (sharing == PrefixSharing::trees) input.trees = trees_of(input.table, samples);

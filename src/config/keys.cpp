@@ -4,7 +4,7 @@
 #include <cassert>
 #include <iterator>
 
-#include "evenkeel/exchange/node_aggregation.hpp"
+#include "evenkeel/transport/node_aggregation.hpp"
 
 namespace evenkeel::config_detail {
 namespace {
@@ -212,7 +212,7 @@ Keys micro_batch_keys() {
           Integer<Int64>{1, largest_multiple},
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
-          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or dearest "
+          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or costliest "
           "first."),
       key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
           "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
@@ -223,7 +223,8 @@ Keys micro_batch_keys() {
       key("micro_batch.count", m, &MicroBatchSettings::count, counts,
           "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
           "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
-          "them. The cap holds at every count. fastest goes with packed micro-batches, packing auto, strategy "
+          "them. The cap holds at every count. fastest goes with packed micro-batches, packing auto, "
+          "strategy "
           "hierarchical and no preset."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Draw the order of a DP rank's samples before fixed micro-batches are cut."),

@@ -8,8 +8,8 @@
 
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mpi_call.hpp"
-#include "exchange/gather_lists.hpp"
-#include "mesh/kept_with.hpp"
+#include "transport/comm_attribute.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t failed = -1;
 
 Announcements& kept_announcements(const boost::mpi::communicator& comm) {
-  return kept_with<Announcements>(
+  return comm_attribute<Announcements>(
       comm, [&] { return together(comm, [&] { return std::make_unique<Announcements>(comm.size()); }); });
 }
 

@@ -9,7 +9,7 @@
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/plan_serialization.hpp"
 #include "exchange/announcement.hpp"
-#include "exchange/share_values.hpp"
+#include "transport/share_values.hpp"
 
 namespace evenkeel {
 namespace {

@@ -13,7 +13,7 @@
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "exchange/announcement.hpp"
-#include "exchange/gather_lists.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -38,10 +38,10 @@ std::int64_t likely_total(std::int64_t own, int ranks) {
 }
 
 // Precondition: there are no more samples than an int counts.
-std::vector<LengthEntry> entries_of(std::span<const SampleLengths> samples, WorldRank owner) {
+std::vector<LengthEntry> entries_of(std::span<const SampleSummary> samples, WorldRank owner) {
   std::vector<LengthEntry> entries;
   entries.reserve(samples.size());
-  for (const SampleLengths& sample : samples) {
+  for (const SampleSummary& sample : samples) {
     const auto position = static_cast<std::int32_t>(entries.size());
     entries.push_back({sample.shape, owner, position, sample.loss_tokens, sample.prompt_hash});
   }
@@ -60,8 +60,8 @@ RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind
 }
 
 // Loss tokens are the marked rows of each sample, where the batch brings a mask.
-std::vector<SampleLengths> counted_lengths(const RaggedBatch& batch, bool shared) {
-  std::vector<SampleLengths> lengths;
+std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared) {
+  std::vector<SampleSummary> lengths;
   lengths.reserve(batch.samples().size());
   for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
   const Column* mask = batch.find(loss_mask_field);
@@ -104,12 +104,12 @@ void fetch(std::span<const std::int64_t> tokens) noexcept {
 
 }  // namespace
 
-std::vector<SampleLengths> lengths_of(const RaggedBatch& batch) {
+std::vector<SampleSummary> summaries_of(const RaggedBatch& batch) {
   return counted_lengths(batch, false);
 }
 
-std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
-  std::vector<SampleLengths> lengths = counted_lengths(batch, true);
+std::vector<SampleSummary> summaries_for_sharing(const RaggedBatch& batch) {
+  std::vector<SampleSummary> lengths = counted_lengths(batch, true);
   if (batch.size() == 0) return lengths;
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto prompt_of = [&](std::int64_t i) {
@@ -123,7 +123,7 @@ std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch) {
   return lengths;
 }
 
-GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleLengths> mine,
+GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleSummary> mine,
                                std::optional<std::vector<FieldSpec>> fields,
                                const std::optional<ErrorReport>& my_error, const CallKey& call) {
   GuardedWork work(my_error);

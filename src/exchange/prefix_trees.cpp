@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "evenkeel/mesh/fail_together.hpp"
-#include "exchange/gather_lists.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -100,8 +100,8 @@ PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples
 
 }  // namespace
 
-std::vector<SharedGroup> agree_on_trees(const boost::mpi::communicator& comm, const LengthTable& table,
-                                        const RaggedBatch& mine, const ExchangeOptions& options) {
+std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm, const LengthTable& table,
+                                             const RaggedBatch& mine, const ExchangeOptions& options) {
   GuardedWork work;
   std::vector<std::vector<std::int64_t>> groups;
   std::optional<TreeBuilder> builder;

@@ -42,8 +42,8 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
   std::int64_t predictions = 0;
   for (const std::int64_t entry : plan.entries) {
     for (const std::int64_t segment : frame.assignment.segments.path_of(entry)) {
-      for (const RowMove& move :
-           rows_to_move(FieldKind::response_token, frame.cut_of(segment, entry, rank))) {
+      for (const RowCopy& move :
+           rows_to_copy(FieldKind::response_token, frame.cut_of(segment, entry, rank))) {
         predictions += move.source.size();
       }
     }

@@ -4,20 +4,20 @@
 #include <optional>
 
 #include "evenkeel/base/narrow.hpp"
-#include "evenkeel/exchange/recipients.hpp"
+#include "evenkeel/exchange/node_receivers.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
-#include "exchange/loans.hpp"
-#include "exchange/prepared_exchange.hpp"
 #include "exchange/sample_layout.hpp"
+#include "exchange/shared_columns.hpp"
 #include "exchange/transfer_sides.hpp"
+#include "transport/prepared_exchange.hpp"
 
 namespace evenkeel {
 namespace {
 
 /// What one DP rank gets from one owner: segments with their token fields, samples with the others.
-struct Parcels {
-  Parcels(const Mesh& mesh, const StepTransfer& step)
+struct OutgoingPlan {
+  OutgoingPlan(const Mesh& mesh, const StepTransfer& step)
       : segments(plan_transfers(step.table, step.assignment.segments, mesh.rank(), DpRank{mesh.here().dp},
                                 mesh.grid().num_ranks())),
         samples(plan_transfers(step.table, step.assignment.shares, mesh.rank(), DpRank{mesh.here().dp},
@@ -38,7 +38,7 @@ class Consumer {
         fields_(fields_sent_to(step, mesh.here(), mesh.grid().sizes())),
         packed_(packed) {
     for (const std::int64_t size : side_.halo_sizes()) halos_.emplace_back(static_cast<std::size_t>(size));
-    for (const MovedField& field : fields_) {
+    for (const FieldTransfer& field : fields_) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
       for (const PackedMicroBatch& m : packed_) of_field.push_back(m.find(field.spec.name));
     }
@@ -61,10 +61,10 @@ class Consumer {
 
   /// What the model-parallel rank at `place` needs of what this one has, and what this one needs itself.
   [[nodiscard]] BlockList needed_at(const GridPoint& place, const GridPoint& sizes) const {
-    const std::vector<MovedField> fields = fields_sent_to(step_, place, sizes);
+    const std::vector<FieldTransfer> fields = fields_sent_to(step_, place, sizes);
     BlockList blocks;
     for (std::size_t m = 0; m < packed_.size(); ++m) {
-      for (const MovedField& field : fields) {
+      for (const FieldTransfer& field : fields) {
         const auto bytes = std::as_const(packed_[m]).find(field.spec.name)->bytes();
         blocks.add(bytes.data(), bytes.size());
         if (!field.with_halo) continue;
@@ -82,7 +82,7 @@ class Consumer {
  private:
   const StepTransfer& step_;
   PackedSide side_;
-  std::vector<MovedField> fields_;  // of this pipeline stage
+  std::vector<FieldTransfer> fields_;  // of this pipeline stage
   std::vector<PackedMicroBatch>& packed_;
   std::vector<std::vector<const Column*>> columns_;  // by field, then by micro-batch
   std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
@@ -93,7 +93,7 @@ class Sender {
  public:
   Sender(const StepTransfer& step, const RaggedSide& side, const GridPoint& place, const GridPoint& sizes)
       : side_(side), rank_(place.cp), fields_(fields_sent_to(step, place, sizes)) {
-    for (const MovedField& field : fields_)
+    for (const FieldTransfer& field : fields_)
       sources_.push_back(step.mine.find(step.fields[field.source].name));
   }
 
@@ -119,33 +119,34 @@ class Sender {
  private:
   const RaggedSide& side_;
   CpRank rank_;
-  std::vector<MovedField> fields_;
+  std::vector<FieldTransfer> fields_;
   std::vector<const Column*> sources_;  // by field; none on a rank that owns nothing
 };
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-                                std::span<const int> recipients, const Parcels& parcels) {
+                                std::span<const int> receivers, const OutgoingPlan& outgoing_plan) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
   std::vector<BlockList> sends(static_cast<std::size_t>(grid.num_ranks()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
-    if (recipients[static_cast<std::size_t>(rank)] != rank) continue;
+    if (receivers[static_cast<std::size_t>(rank)] != rank) continue;
     const GridPoint place = grid.point_of(WorldRank{rank});
     const Sender sender(step, side, place, grid.sizes());
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
     const auto dp = static_cast<std::size_t>(place.dp);
-    for (const std::int64_t segment : parcels.segments.to_dp_rank[dp]) sender.add_segment(segment, blocks);
-    for (const std::int64_t entry : parcels.samples.to_dp_rank[dp]) sender.add_sample(entry, blocks);
+    for (const std::int64_t segment : outgoing_plan.segments.to_dp_rank[dp])
+      sender.add_segment(segment, blocks);
+    for (const std::int64_t entry : outgoing_plan.samples.to_dp_rank[dp]) sender.add_sample(entry, blocks);
   }
   return sends;
 }
 
-std::vector<BlockList> incoming(const Mesh& mesh, const Parcels& parcels, Consumer& consumer) {
+std::vector<BlockList> incoming(const Mesh& mesh, const OutgoingPlan& outgoing_plan, Consumer& consumer) {
   std::vector<BlockList> receives(static_cast<std::size_t>(mesh.grid().num_ranks()));
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
-    for (const std::int64_t segment : parcels.segments.from_owner[owner])
+    for (const std::int64_t segment : outgoing_plan.segments.from_owner[owner])
       consumer.add_segment(segment, receives[owner]);
-    for (const std::int64_t entry : parcels.samples.from_owner[owner])
+    for (const std::int64_t entry : outgoing_plan.samples.from_owner[owner])
       consumer.add_sample(entry, receives[owner]);
   }
   return receives;
@@ -163,21 +164,21 @@ ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
 }
 
 /// The model-parallel ranks of this node and the one of them that receives.
-struct Twins {
-  Twins(const Mesh& mesh, std::span<const int> recipients)
+struct ModelParallelPeers {
+  ModelParallelPeers(const Mesh& mesh, std::span<const int> receivers)
       : ranks(mesh.model_parallel_on_node()),
-        receives(recipients[mesh.rank().index()] == mesh.rank().value()) {
+        receives(receivers[mesh.rank().index()] == mesh.rank().value()) {
     const Grid& grid = mesh.grid();
     for (int rank = 0; rank < grid.num_ranks(); ++rank) {
-      if (recipients[static_cast<std::size_t>(rank)] != recipients[mesh.rank().index()]) continue;
-      if (recipients[static_cast<std::size_t>(rank)] == rank) recipient = narrow<int>(places.size(), "ranks");
+      if (receivers[static_cast<std::size_t>(rank)] != receivers[mesh.rank().index()]) continue;
+      if (receivers[static_cast<std::size_t>(rank)] == rank) receiver = narrow<int>(places.size(), "ranks");
       places.push_back(grid.point_of(WorldRank{rank}));
     }
   }
 
   const boost::mpi::communicator& ranks;
   std::vector<GridPoint> places;  // by rank of `ranks`
-  int recipient = 0;              // among `ranks`
+  int receiver = 0;               // among `ranks`
   bool receives;                  // this rank is it
 };
 
@@ -189,29 +190,29 @@ NodeMemory* memory_in_common(const boost::mpi::communicator& ranks, const Exchan
   return memory.obstacle() ? nullptr : &memory;
 }
 
-/// What the recipient's twins get of what it has received.
+/// What the receiver's peers get of what it has received.
 struct CopiesForTwins {
   std::vector<BlockList> sends;
   std::vector<BlockList> receives;
 
-  void add(const Twins& twins, const Consumer& consumer, const GridPoint& sizes) {
-    sends.resize(twins.places.size());
-    receives.resize(twins.places.size());
-    if (!twins.receives) {
-      const auto self = static_cast<std::size_t>(twins.ranks.rank());
-      receives[static_cast<std::size_t>(twins.recipient)] = consumer.needed_at(twins.places[self], sizes);
+  void add(const ModelParallelPeers& peers, const Consumer& consumer, const GridPoint& sizes) {
+    sends.resize(peers.places.size());
+    receives.resize(peers.places.size());
+    if (!peers.receives) {
+      const auto self = static_cast<std::size_t>(peers.ranks.rank());
+      receives[static_cast<std::size_t>(peers.receiver)] = consumer.needed_at(peers.places[self], sizes);
     }
-    for (std::size_t other = 0; twins.receives && other < sends.size(); ++other) {
-      if (static_cast<int>(other) != twins.recipient)
-        sends[other] = consumer.needed_at(twins.places[other], sizes);
+    for (std::size_t other = 0; peers.receives && other < sends.size(); ++other) {
+      if (static_cast<int>(other) != peers.receiver)
+        sends[other] = consumer.needed_at(peers.places[other], sizes);
     }
   }
 };
 
-/// The columns that a place has, of those its recipient has, derived ones included.
-bool stands_at(const StepTransfer& step, std::span<const MovedField> fields, const FieldSpec& column) {
+/// The columns that a place has, of those its receiver has, derived ones included.
+bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, const FieldSpec& column) {
   const auto brought = [&](std::string_view name) {
-    return std::ranges::any_of(fields, [&](const MovedField& field) { return field.spec.name == name; });
+    return std::ranges::any_of(fields, [&](const FieldTransfer& field) { return field.spec.name == name; });
   };
   if (brought(column.name) || column.name == position_ids_field || column.name == prediction_rows_field)
     return true;
@@ -232,13 +233,13 @@ class SampleExchange {
         packed_(packed),
         frame_{step.table, step.assignment, step.cp},
         work_(before) {
-    const boost::mpi::communicator& twins = mesh.model_parallel_on_node();
-    work_.in_any_case([&] { in_common_ = memory_in_common(twins, options); });
+    const boost::mpi::communicator& peers = mesh.model_parallel_on_node();
+    work_.in_any_case([&] { in_common_ = memory_in_common(peers, options); });
     work_([&] { prepare(); });
-    // Among twins first, so that what fails there is told to all ranks.
+    // Among peers first, so that what fails there is told to all ranks.
     if (copies_to_twins()) {
       work_.in_any_case([&] {
-        to_twins_.emplace(twins, copies_.sends, copies_.receives, options, work_.failed());
+        to_twins_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
         to_twins_->agree(work_.error());
       });
     }
@@ -259,7 +260,7 @@ class SampleExchange {
     });
     if (in_common_ != nullptr) {
       const auto wanted = [this](const FieldSpec& column) { return stands_at(step_, fields_, column); };
-      share_columns(mesh_.model_parallel_on_node(), *in_common_, twins_->recipient, wanted, packed_, work_);
+      share_columns(mesh_.model_parallel_on_node(), *in_common_, peers_->receiver, wanted, packed_, work_);
     }
     volume_.passed_on = traffic.passed_on;
     volume_.messages = traffic.between_nodes;
@@ -281,22 +282,22 @@ class SampleExchange {
 
   void prepare() {
     const GridPoint& sizes = mesh_.grid().sizes();
-    const std::vector<int> recipients = recipients_of(mesh_.grid(), mesh_.nodes());
-    twins_.emplace(mesh_, recipients);
-    const bool borrows = in_common_ != nullptr && !twins_->receives;
-    const Parcels parcels(mesh_, step_);
+    const std::vector<int> receivers = node_receivers(mesh_.grid(), mesh_.nodes());
+    peers_.emplace(mesh_, receivers);
+    const bool borrows = in_common_ != nullptr && !peers_->receives;
+    const OutgoingPlan outgoing_plan(mesh_, step_);
     packed_.clear();
     for (const MicroBatchPlan& plan : step_.micro_batches) {
       packed_.push_back(borrows ? lay_out_rows(mesh_, step_, plan)
                                 : lay_out_micro_batch(mesh_, step_, plan, derived_));
     }
     if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
-    sends_ = outgoing(mesh_, step_, frame_, recipients, parcels);
+    sends_ = outgoing(mesh_, step_, frame_, receivers, outgoing_plan);
     receives_.resize(sends_.size());
-    if (twins_->receives) receives_ = incoming(mesh_, parcels, *consumer_);
+    if (peers_->receives) receives_ = incoming(mesh_, outgoing_plan, *consumer_);
     volume_ = volume_of(mesh_, sends_);
     if (copies_to_twins()) {
-      copies_.add(*twins_, *consumer_, sizes);
+      copies_.add(*peers_, *consumer_, sizes);
       volume_.copied = total_bytes(copies_.receives);
     }
     if (in_common_ != nullptr) fields_ = fields_sent_to(step_, mesh_.here(), sizes);
@@ -309,9 +310,9 @@ class SampleExchange {
   TransferFrame frame_;
   GuardedWork work_;
   NodeMemory* in_common_ = nullptr;
-  std::optional<Twins> twins_;
+  std::optional<ModelParallelPeers> peers_;
   std::optional<Consumer> consumer_;
-  std::vector<MovedField> fields_;  // where tensors are in common: what this rank's place is sent
+  std::vector<FieldTransfer> fields_;  // where tensors are in common: what this rank's place is sent
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;
   CopiesForTwins copies_;

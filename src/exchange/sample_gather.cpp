@@ -72,10 +72,10 @@ RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBat
                            const ExchangeOptions& options) {
   require_ranks_of_one_group(comm);
   GuardedWork work;
-  std::vector<SampleLengths> lengths;
+  std::vector<SampleSummary> lengths;
   std::optional<std::vector<FieldSpec>> fields;
   work([&] {
-    lengths = lengths_of(mine);
+    lengths = summaries_of(mine);
     fields = fields_of(mine);
   });
   const GatheredLengths gathered = gather_lengths(comm, lengths, std::move(fields), work.error());

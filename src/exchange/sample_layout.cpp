@@ -25,7 +25,7 @@ PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& pla
 }
 
 /// A column of a field that samples bring, empty where they bring nothing: everything else is overwritten.
-Column column_for(const MovedField& field, const PackedMicroBatch& m, const DerivedFieldOptions& derived) {
+Column column_for(const FieldTransfer& field, const PackedMicroBatch& m, const DerivedFieldOptions& derived) {
   const FieldSpec& spec = field.spec;
   const std::int64_t rows = m.rows_of(spec.kind);
   const bool is_labels = spec.name == labels_field;
@@ -46,9 +46,9 @@ Column column_for(const MovedField& field, const PackedMicroBatch& m, const Deri
 
 }  // namespace
 
-std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
-                                       const GridPoint& sizes) {
-  return moved_fields(step.fields, {place.pp, sizes.pp}, step.assignment.shared());
+std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
+                                          const GridPoint& sizes) {
+  return field_transfers(step.fields, {place.pp, sizes.pp}, step.assignment.shared());
 }
 
 PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
@@ -63,7 +63,7 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                                      const DerivedFieldOptions& derived) {
   PackedMicroBatch m = lay_out_rows(mesh, step, plan);
-  for (const MovedField& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
+  for (const FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
     m.fields.push_back(column_for(field, m, derived));
   }
   return m;

@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "evenkeel/exchange/sample_exchange.hpp"
-#include "exchange/moved_fields.hpp"
+#include "plan/field_transfers.hpp"
 
 namespace evenkeel {
 
 /// The fields that a place of the mesh is sent.
-[[nodiscard]] std::vector<MovedField> fields_sent_to(const StepTransfer& step, const GridPoint& place,
-                                                     const GridPoint& sizes);
+[[nodiscard]] std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
+                                                        const GridPoint& sizes);
 
 /// A micro-batch as this rank's place in the mesh holds it, without the columns of these fields (see
 /// lay_out_micro_batch). Local.

@@ -11,7 +11,7 @@
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "exchange/gather_lists.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {

@@ -9,13 +9,13 @@ std::size_t bytes_of(std::int64_t rows, const Column& column) {
 
 }  // namespace
 
-RowMoves TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
+RowCopies TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
   const Segment& part = assignment.segments[segment];
   if (part.rows.empty()) return {};
   for (const std::int64_t s : assignment.segments.path_of(part.entry)) {
     const RowRange& rows = assignment.segments[s].rows;
     if (!rows.empty() && rows.end == part.rows.begin)
-      return branch_to_move(cut_of(s, part.entry, rank), cut_of(segment, rank));
+      return branch_to_copy(cut_of(s, part.entry, rank), cut_of(segment, rank));
   }
   return {};
 }
@@ -23,12 +23,12 @@ RowMoves TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
 void RaggedSide::add_segment(std::int64_t segment, CpRank rank, const Column& column,
                              BlockList& blocks) const {
   const SequenceCut cut = frame_.cut_of(segment, rank);
-  add_rows(frame_.assignment.segments[segment].entry, column, rows_to_move(FieldKind::token, cut), 0, blocks);
+  add_rows(frame_.assignment.segments[segment].entry, column, rows_to_copy(FieldKind::token, cut), 0, blocks);
 }
 
 void RaggedSide::add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const {
   const std::int64_t entry = frame_.assignment.segments[segment].entry;
-  add_rows(entry, column, halo_to_move(frame_.cut_of(segment, rank)), 0, blocks);
+  add_rows(entry, column, halo_to_copy(frame_.cut_of(segment, rank)), 0, blocks);
   add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
 }
 
@@ -40,7 +40,7 @@ void RaggedSide::add_sample(std::int64_t entry, CpRank rank, const Column& colum
     return;
   }
   for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
-    add_rows(entry, column, rows_to_move(kind, frame_.cut_of(segment, entry, rank)), 0, blocks);
+    add_rows(entry, column, rows_to_copy(kind, frame_.cut_of(segment, entry, rank)), 0, blocks);
   }
 }
 
@@ -49,14 +49,14 @@ void RaggedSide::add_responses(std::int64_t entry, CpRank rank, const Column& co
   const std::int64_t first = frame_.table[entry].shape.prompt + shift;
   for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
     const SequenceCut cut = frame_.cut_of(segment, entry, rank);
-    add_rows(entry, column, rows_to_move(FieldKind::response_token, cut), first, blocks);
+    add_rows(entry, column, rows_to_copy(FieldKind::response_token, cut), first, blocks);
   }
 }
 
-void RaggedSide::add_rows(std::int64_t entry, const Column& column, const RowMoves& moves, std::int64_t shift,
-                          BlockList& blocks) const {
+void RaggedSide::add_rows(std::int64_t entry, const Column& column, const RowCopies& moves,
+                          std::int64_t shift, BlockList& blocks) const {
   const std::int64_t base = batch_.rows_of(column.spec().kind, frame_.table[entry].owner_index).begin + shift;
-  for (const RowMove& move : moves)
+  for (const RowCopy& move : moves)
     blocks.add(column.row(base + move.source.begin), bytes_of(move.source.size(), column));
 }
 
@@ -76,7 +76,7 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
     segment_slots_[segment] = {m, row, run, 0};
     const SequenceCut cut = frame_.cut_of(segment, rank_);
     row += cut.aligned_length / frame_.cp.size;
-    run += static_cast<std::int64_t>(rows_to_move(FieldKind::token, cut).size());
+    run += static_cast<std::int64_t>(rows_to_copy(FieldKind::token, cut).size());
   }
   halo_sizes_.push_back(run);
   if (!frame_.assignment.shared()) return;
@@ -95,8 +95,8 @@ void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
 std::int64_t PackedSide::predictions_of(std::int64_t entry) const {
   std::int64_t predictions = 0;
   for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
-    for (const RowMove& move :
-         rows_to_move(FieldKind::response_token, frame_.cut_of(segment, entry, rank_))) {
+    for (const RowCopy& move :
+         rows_to_copy(FieldKind::response_token, frame_.cut_of(segment, entry, rank_))) {
       predictions += move.source.size();
     }
   }
@@ -107,7 +107,7 @@ void PackedSide::add_segment(std::int64_t segment, std::span<const Column* const
                              BlockList& blocks) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
   const Column& column = *columns[slot.micro_batch];
-  for (const RowMove& move : rows_to_move(FieldKind::token, frame_.cut_of(segment, rank_)))
+  for (const RowCopy& move : rows_to_copy(FieldKind::token, frame_.cut_of(segment, rank_)))
     blocks.add(column.row(slot.first_row + move.target), bytes_of(move.source.size(), column));
 }
 
@@ -118,8 +118,8 @@ void PackedSide::add_halo(std::int64_t segment, std::span<std::vector<std::int64
     const std::int64_t& token = halos[slot.micro_batch][static_cast<std::size_t>(at)];
     blocks.add(std::as_bytes(std::span(&token, 1)).data(), sizeof(token));
   };
-  for (const RowMove& move : halo_to_move(frame_.cut_of(segment, rank_))) add(slot.first_run + move.target);
-  for (const RowMove& move : frame_.branch_of(segment, rank_)) add(slot.branch + move.target);
+  for (const RowCopy& move : halo_to_copy(frame_.cut_of(segment, rank_))) add(slot.first_run + move.target);
+  for (const RowCopy& move : frame_.branch_of(segment, rank_)) add(slot.branch + move.target);
 }
 
 void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
@@ -136,7 +136,7 @@ void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> c
   }
   for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
     const std::int64_t base = segment_slots_.at(segment).first_row;
-    for (const RowMove& move : rows_to_move(kind, frame_.cut_of(segment, entry, rank_)))
+    for (const RowCopy& move : rows_to_copy(kind, frame_.cut_of(segment, entry, rank_)))
       blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));
   }
 }

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/exchange/block_list.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
+#include "evenkeel/transport/block_list.hpp"
 
 namespace evenkeel {
 
@@ -31,7 +31,7 @@ struct TransferFrame {
     return cut_of(segment, assignment.segments[segment].entry, rank);
   }
   /// The first token of a segment, for a CP rank that predicts it and does not have it.
-  [[nodiscard]] RowMoves branch_of(std::int64_t segment, CpRank rank) const;
+  [[nodiscard]] RowCopies branch_of(std::int64_t segment, CpRank rank) const;
 };
 
 /// The ragged side: columns of the samples a rank owns. Appends the bytes of one segment or sample that CP
@@ -54,7 +54,7 @@ class RaggedSide {
                      BlockList& blocks) const;
 
  private:
-  void add_rows(std::int64_t entry, const Column& column, const RowMoves& moves, std::int64_t shift,
+  void add_rows(std::int64_t entry, const Column& column, const RowCopies& moves, std::int64_t shift,
                 BlockList& blocks) const;
 
   const TransferFrame& frame_;

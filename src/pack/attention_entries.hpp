@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/base/narrow.hpp"
-#include "evenkeel/pack/prefix_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel {
 

@@ -3,11 +3,11 @@
 #include <deque>
 #include <string>
 
+#include "base/run_copy.hpp"
 #include "evenkeel/base/error.hpp"
 #include "packed_walk.hpp"
 #include "row_fill.hpp"
 #include "row_writer.hpp"
-#include "run_copy.hpp"
 #include "shared_work.hpp"
 
 namespace evenkeel {

@@ -8,7 +8,7 @@
 
 #include "evenkeel/pack/derived_fields.hpp"
 #include "evenkeel/pack/pack_rows.hpp"
-#include "evenkeel/pack/prefix_predictions.hpp"
+#include "evenkeel/pack/prefix/predictions.hpp"
 
 namespace evenkeel {
 namespace {

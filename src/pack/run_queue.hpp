@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "streaming.hpp"
+#include "base/streaming.hpp"
 
 namespace evenkeel {
 

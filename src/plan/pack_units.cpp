@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/pack/prefix_tree_split.hpp"
+#include "evenkeel/pack/prefix/tree_split.hpp"
 
 namespace evenkeel {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "checks.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/prefix_tree_split.hpp"
+#include "evenkeel/pack/prefix/tree_split.hpp"
 
 namespace evenkeel {
 namespace {

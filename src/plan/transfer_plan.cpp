@@ -6,8 +6,8 @@ namespace evenkeel {
 namespace {
 
 // The runs of true rows a CP rank holds, with the local row each starts at.
-RowMoves token_moves(const SequenceCut& cut) {
-  RowMoves moves;
+RowCopies token_moves(const SequenceCut& cut) {
+  RowCopies moves;
   std::int64_t local = 0;
   for (const RowRange run : cp_runs(cut.aligned_length, cut.cp, cut.rank)) {
     const RowRange true_rows{cut.rows.begin + run.begin, std::min(cut.rows.begin + run.end, cut.rows.end)};
@@ -17,9 +17,9 @@ RowMoves token_moves(const SequenceCut& cut) {
   return moves;
 }
 
-RowMoves response_moves(const SequenceCut& cut) {
-  RowMoves moves;
-  for (const RowMove& move : token_moves(cut)) {
+RowCopies response_moves(const SequenceCut& cut) {
+  RowCopies moves;
+  for (const RowCopy& move : token_moves(cut)) {
     const std::int64_t first_token = std::max(move.source.begin + 1, cut.prompt);
     const std::int64_t end_token = std::min(move.source.end + 1, cut.length);
     if (first_token >= end_token) continue;
@@ -60,7 +60,7 @@ TransferPlan plan_transfers(const LengthTable& table, const SegmentTable& segmen
       num_owners);
 }
 
-RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut) {
+RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut) {
   switch (kind) {
     case FieldKind::token:
       return token_moves(cut);
@@ -69,29 +69,29 @@ RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut) {
     case FieldKind::sample:
       break;
   }
-  RowMoves one_row;
+  RowCopies one_row;
   one_row.push_back({{0, 1}, 0});
   return one_row;
 }
 
-RowMoves halo_to_move(const SequenceCut& cut) {
-  RowMoves halo;
+RowCopies halo_to_copy(const SequenceCut& cut) {
+  RowCopies halo;
   std::int64_t run = 0;
-  for (const RowMove& move : token_moves(cut)) {
+  for (const RowCopy& move : token_moves(cut)) {
     if (move.source.end < cut.rows.end) halo.push_back({{move.source.end, move.source.end + 1}, run});
     ++run;
   }
   return halo;
 }
 
-RowMoves branch_to_move(const SequenceCut& before, const SequenceCut& cut) {
-  const RowMoves here = token_moves(before);
-  const RowMoves there = token_moves(cut);
+RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut) {
+  const RowCopies here = token_moves(before);
+  const RowCopies there = token_moves(cut);
   const bool predicts =
-      std::ranges::any_of(here, [&](const RowMove& move) { return move.source.end == before.rows.end; });
+      std::ranges::any_of(here, [&](const RowCopy& move) { return move.source.end == before.rows.end; });
   const bool has_token =
-      std::ranges::any_of(there, [&](const RowMove& move) { return move.source.begin == cut.rows.begin; });
-  RowMoves halo;
+      std::ranges::any_of(there, [&](const RowCopy& move) { return move.source.begin == cut.rows.begin; });
+  RowCopies halo;
   if (predicts && !has_token) halo.push_back({{cut.rows.begin, cut.rows.begin + 1}, 0});
   return halo;
 }

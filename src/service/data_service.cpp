@@ -266,7 +266,7 @@ Step DataService::run_step(std::optional<RaggedBatch> mine, GuardedWork& work, s
                            double read_seconds) {
   std::optional<Making> begun;
   begin(begun, profile, work);
-  std::vector<SampleLengths> lengths_of_mine;
+  std::vector<SampleSummary> lengths_of_mine;
   std::optional<std::vector<FieldSpec>> fields;
   CallKey call;
   work([&] {
@@ -286,7 +286,7 @@ Step DataService::run_step(std::optional<RaggedBatch> mine, GuardedWork& work, s
   making.work([&] { step.fields = at_least_tokens(std::move(gathered.fields)); });
   use_measured_cost(making);
   if (config_.prefix == PrefixSharing::trees)
-    step.trees = agree_on_trees(mesh_.world(), step.table, *mine, exchange_options());
+    step.trees = gather_prefix_trees(mesh_.world(), step.table, *mine, exchange_options());
   step.seconds.read = read_seconds;
   step.seconds.gather = making.stopwatch.lap();
   plan(making);
@@ -403,7 +403,8 @@ void DataService::plan(Making& making) const {
 
 StepTransfer DataService::transfer_of(const Step& step, const PlanSettings& settings,
                                       std::span<const FieldSpec> fields, const RaggedBatch& mine) const {
-  return {step.table, step.assignment, fields, mine, step.plan.micro_batches, settings.alignment(), settings.cp};
+  return {step.table,           step.assignment, fields, mine, step.plan.micro_batches,
+          settings.alignment(), settings.cp};
 }
 
 // Hands on what the pass before left on this rank or, where samples go elsewhere, has them sent again.
@@ -498,8 +499,8 @@ void DataService::set_loss_weights(Step& step, const PlanSettings& settings) con
     set_token_weights(step.micro_batches[m], step.losses[m]);
 }
 
-std::vector<SampleLengths> DataService::lengths(const RaggedBatch& mine) const {
-  return config_.prefix == PrefixSharing::none ? lengths_of(mine) : lengths_for_sharing(mine);
+std::vector<SampleSummary> DataService::lengths(const RaggedBatch& mine) const {
+  return config_.prefix == PrefixSharing::none ? summaries_of(mine) : summaries_for_sharing(mine);
 }
 
 DerivedFieldOptions DataService::derived_options(std::string_view profile) const {

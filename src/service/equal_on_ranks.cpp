@@ -15,7 +15,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/hash.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
-#include "exchange/share_values.hpp"
+#include "transport/share_values.hpp"
 
 namespace boost::serialization {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/mesh/fail_together.hpp"
-#include "exchange/gather_lists.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 

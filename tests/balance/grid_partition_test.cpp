@@ -22,7 +22,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// What rows that meet at every column take, and what the dearest row does.
+/// What rows that meet at every column take, and what the costliest row does.
 struct GridCost {
   Cost meeting = 0;
   Cost dearest_row = 0;
@@ -165,7 +165,7 @@ TEST(PartitionIntoGrid, impossible_shapes_and_limits_are_errors) {
                LimitError);
 }
 
-/// Differencing over rows, then over each row's columns, dearest column first.
+/// Differencing over rows, then over each row's columns, costliest column first.
 Cost two_level_meeting_cost(const std::vector<Cost>& costs, GridShape shape) {
   std::vector<Cost> all;
   const Partition rows = karmarkar_karp(costs, shape.rows);

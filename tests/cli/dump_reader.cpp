@@ -8,7 +8,7 @@
 
 #include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/io/safetensors.hpp"
-#include "evenkeel/service/dump.hpp"
+#include "evenkeel/job/dump.hpp"
 
 namespace evenkeel::testing_support {
 namespace {

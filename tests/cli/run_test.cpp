@@ -8,7 +8,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/io/safetensors.hpp"
-#include "evenkeel/service/hash_consumer.hpp"
+#include "evenkeel/job/hash_consumer.hpp"
 #include "support/run_program.hpp"
 
 namespace evenkeel {

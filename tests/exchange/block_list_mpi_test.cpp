@@ -1,4 +1,4 @@
-#include "evenkeel/exchange/block_list.hpp"
+#include "evenkeel/transport/block_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <numeric>
 
-#include "evenkeel/exchange/message_exchange.hpp"
+#include "evenkeel/transport/message_exchange.hpp"
 
 namespace evenkeel {
 namespace {

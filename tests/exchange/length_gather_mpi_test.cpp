@@ -14,8 +14,8 @@ namespace {
 using testing_support::made_up_shape;
 
 // Samples dealt out unevenly: rank r of p owns every id with (id * id) % p == r, so that some ranks own none.
-std::vector<SampleLengths> shapes_of(int rank, int ranks, std::int64_t samples) {
-  std::vector<SampleLengths> shapes;
+std::vector<SampleSummary> shapes_of(int rank, int ranks, std::int64_t samples) {
+  std::vector<SampleSummary> shapes;
   for (std::int64_t id = samples - 1; id >= 0; --id) {
     if (id * id % ranks == rank) shapes.push_back({made_up_shape(id), id % 3 - 1});
   }
@@ -24,14 +24,14 @@ std::vector<SampleLengths> shapes_of(int rank, int ranks, std::int64_t samples) 
 
 TEST(GatherLengths, every_rank_gets_all_samples_in_source_order_with_their_owners) {
   const boost::mpi::communicator world;
-  const std::vector<SampleLengths> mine = shapes_of(world.rank(), world.size(), 30);
+  const std::vector<SampleSummary> mine = shapes_of(world.rank(), world.size(), 30);
   const LengthTable table = gather_lengths(world, mine, std::nullopt, std::nullopt).table;
   ASSERT_EQ(table.size(), 30);
   for (std::int64_t id = 0; id < 30; ++id) {
     EXPECT_EQ(table[id].shape, made_up_shape(id));
     EXPECT_EQ(table[id].loss_tokens, id % 3 - 1);
     EXPECT_EQ(table[id].owner, WorldRank{static_cast<int>(id * id % world.size())});
-    const std::vector<SampleLengths> owners = shapes_of(table[id].owner.value(), world.size(), 30);
+    const std::vector<SampleSummary> owners = shapes_of(table[id].owner.value(), world.size(), 30);
     EXPECT_EQ(owners[static_cast<std::size_t>(table[id].owner_index)].shape.id, SampleId{id});
   }
 }
@@ -61,7 +61,7 @@ std::int64_t counted(std::int64_t prompt, std::int64_t response, FieldKind kind,
   RaggedBatch batch({{SampleId{0}, 0, 2, 3}, {SampleId{1}, 0, prompt, response}});
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
   std::ranges::fill(batch.add_field({"loss_mask", DType::uint8, kind, {}}).bytes(), std::byte{1});
-  return (shared ? lengths_for_sharing(batch) : lengths_of(batch))[1].loss_tokens;
+  return (shared ? summaries_for_sharing(batch) : summaries_of(batch))[1].loss_tokens;
 }
 
 TEST(LengthsOf, count_the_loss_tokens_of_masks_of_one_value_a_token_or_a_response_token) {
@@ -91,9 +91,9 @@ TEST(GatherLengths, tells_the_fields_of_those_who_have_samples) {
   const std::vector<FieldSpec> fields{{"reward", DType::float32, FieldKind::sample, {}}};
   const int owner = world.size() - 1;
   const bool is_owner = world.rank() == owner;
-  const std::vector<SampleLengths> mine{{made_up_shape(7)}};
+  const std::vector<SampleSummary> mine{{made_up_shape(7)}};
   const GatheredLengths gathered =
-      gather_lengths(world, is_owner ? std::span(mine) : std::span<const SampleLengths>(),
+      gather_lengths(world, is_owner ? std::span(mine) : std::span<const SampleSummary>(),
                      is_owner ? std::optional(fields) : std::nullopt, std::nullopt);
   EXPECT_EQ(gathered.fields, fields);
   ASSERT_EQ(gathered.table.size(), 1);
@@ -103,7 +103,7 @@ TEST(GatherLengths, tells_the_fields_of_those_who_have_samples) {
 TEST(GatherLengths, fields_that_differ_are_everybodys_error) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
-  const std::vector<SampleLengths> mine{{made_up_shape(world.rank())}};
+  const std::vector<SampleSummary> mine{{made_up_shape(world.rank())}};
   for (const int odd_one : std::set<int>{0, world.size() / 2, world.size() - 1}) {
     const DType dtype = world.rank() == odd_one ? DType::float64 : DType::float32;
     const std::vector<FieldSpec> fields{{"reward", dtype, FieldKind::sample, {}}};

@@ -58,16 +58,17 @@ struct MadeUpStep {
       if (made_up_owner(id, mesh.world().size()) == mesh.rank().value()) shapes.push_back(made_up_shape(id));
     }
     const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
-    GatheredLengths gathered = gather_lengths(mesh.world(), lengths_of(mine), fields_of(mine), std::nullopt);
+    GatheredLengths gathered =
+        gather_lengths(mesh.world(), summaries_of(mine), fields_of(mine), std::nullopt);
     table = std::move(gathered.table);
     fields = std::move(gathered.fields);
     const StepAssignment assignment = assign_step({table, settings});
     plan = plan_step({table, settings});
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    volume =
-        exchange_samples(mesh, {table, assignment, fields, mine, micro_batches, settings.alignment(), settings.cp},
-                         {pad_token, label_pad}, options, packed);
+    volume = exchange_samples(
+        mesh, {table, assignment, fields, mine, micro_batches, settings.alignment(), settings.cp},
+        {pad_token, label_pad}, options, packed);
   }
 
   Mesh mesh;

@@ -1,6 +1,6 @@
 #include <set>
 
-#include "evenkeel/exchange/recipients.hpp"
+#include "evenkeel/exchange/node_receivers.hpp"
 #include "made_up_step.hpp"
 
 namespace evenkeel {
@@ -108,7 +108,7 @@ void expect_each_token_to_travel_once_to_each_node(const ExchangeOptions& option
     const std::size_t self = step.mesh.rank().index();
     std::int64_t needed = 0;
     std::int64_t needed_of_other_nodes = 0;
-    const bool receives = recipients_of(grid, nodes)[self] == world.rank();
+    const bool receives = node_receivers(grid, nodes)[self] == world.rank();
     for (const PackedMicroBatch& m : step.packed) {
       if (!receives || m.find("input_ids") == nullptr) continue;
       for (std::int64_t i = 0; i < m.layout.size(); ++i) {

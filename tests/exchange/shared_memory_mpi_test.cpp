@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/exchange/message_exchange.hpp"
-#include "evenkeel/exchange/shared_heap.hpp"
 #include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/transport/message_exchange.hpp"
+#include "evenkeel/transport/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

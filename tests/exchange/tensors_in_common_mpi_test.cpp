@@ -3,7 +3,7 @@
 #include <boost/mpi/collectives.hpp>
 #include <utility>
 
-#include "evenkeel/exchange/shared_heap.hpp"
+#include "evenkeel/transport/shared_heap.hpp"
 #include "made_up_step.hpp"
 
 namespace evenkeel {

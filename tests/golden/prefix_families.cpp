@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/prefix_layout.hpp"
-#include "evenkeel/pack/prefix_tensors.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
+#include "evenkeel/pack/prefix/tensors.hpp"
 #include "golden/families.hpp"
 #include "golden/nested_lists.hpp"
 #include "support/grouped_attention.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/length_table.hpp"
+#include "evenkeel/io/lengths_file.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/length_table.hpp"
+#include "evenkeel/io/lengths_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing_support::report_of;
 using testing_support::TemporaryFile;
 
-std::vector<LengthRow> read(const std::string& text, const std::string& ending) {
+std::vector<FileLengths> read(const std::string& text, const std::string& ending) {
   const TemporaryFile file(text, ending);
   return read_length_table(InputFile(file.path()));
 }
@@ -31,27 +31,27 @@ ErrorReport reading_fails(const std::string& text, const std::string& ending, in
 
 TEST(LengthTable, a_csv_gives_prompt_and_response_lengths) {
   EXPECT_THAT(read("prompt_length,response_length\n6758,500\n7322,490\n", ".csv"),
-              ElementsAre(LengthRow{6758, 500, mix_64(1)}, LengthRow{7322, 490, mix_64(2)}));
+              ElementsAre(FileLengths{6758, 500, mix_64(1)}, FileLengths{7322, 490, mix_64(2)}));
 }
 
 TEST(LengthTable, columns_may_come_in_any_order_with_others_between) {
   EXPECT_THAT(read("response_length,time,uid,prompt_length\n1,0.5,a,2\n3,,\"b,\"\"c\",4\n", ".csv"),
-              ElementsAre(LengthRow{2, 1, fnv1a_64("a")}, LengthRow{4, 3, fnv1a_64("b,\"c")}));
+              ElementsAre(FileLengths{2, 1, fnv1a_64("a")}, FileLengths{4, 3, fnv1a_64("b,\"c")}));
 }
 
 TEST(LengthTable, length_alone_is_all_response) {
   EXPECT_THAT(read("length\n12\n0\n", ".csv"),
-              ElementsAre(LengthRow{0, 12, mix_64(1)}, LengthRow{0, 0, mix_64(2)}));
-  EXPECT_THAT(read("{\"length\": 12}\n", ".jsonl"), ElementsAre(LengthRow{0, 12, mix_64(0)}));
+              ElementsAre(FileLengths{0, 12, mix_64(1)}, FileLengths{0, 0, mix_64(2)}));
+  EXPECT_THAT(read("{\"length\": 12}\n", ".jsonl"), ElementsAre(FileLengths{0, 12, mix_64(0)}));
 }
 
 TEST(LengthTable, spreadsheets_csv_is_read) {
   EXPECT_THAT(read("\xef\xbb\xbf\"prompt_length\", \"response_length\"\r\n 1 ,\"2\"\r\n\r\n3,4", ".csv"),
-              ElementsAre(LengthRow{1, 2, mix_64(1)}, LengthRow{3, 4, mix_64(3)}));
+              ElementsAre(FileLengths{1, 2, mix_64(1)}, FileLengths{3, 4, mix_64(3)}));
 }
 
 TEST(LengthTable, a_row_without_a_uid_is_a_group_of_its_own) {
-  const std::vector<LengthRow> rows = read("uid,length\n,1\n,1\nu,1\nu,1\n", ".csv");
+  const std::vector<FileLengths> rows = read("uid,length\n,1\n,1\nu,1\nu,1\n", ".csv");
   EXPECT_NE(rows[0].group, rows[1].group);
   EXPECT_EQ(rows[2].group, rows[3].group);
 }
@@ -61,7 +61,7 @@ TEST(LengthTable, jsonl_may_hold_rollouts_or_lengths) {
                    "\n"
                    "{\"uid\": 9, \"response_length\": 5, \"prompt_length\": 4}\n",
                    ".jsonl"),
-              ElementsAre(LengthRow{2, 1, fnv1a_64("a")}, LengthRow{4, 5, 9}));
+              ElementsAre(FileLengths{2, 1, fnv1a_64("a")}, FileLengths{4, 5, 9}));
 }
 
 TEST(LengthTable, a_header_alone_or_an_empty_jsonl_gives_no_rows) {
@@ -80,7 +80,7 @@ TEST(LengthTable, a_column_or_key_that_is_there_twice_is_an_error) {
   EXPECT_EQ(reading_fails("length,note,note\n1,a,2\n", ".csv", 1).message, "has the column 'note' twice");
   EXPECT_EQ(reading_fails("{\"length\": 1, \"length\": 2}\n", ".jsonl", 1).message,
             "has the key 'length' twice");
-  EXPECT_THAT(read("length,,\n1,,\n", ".csv"), ElementsAre(LengthRow{0, 1, mix_64(1)}))
+  EXPECT_THAT(read("length,,\n1,,\n", ".csv"), ElementsAre(FileLengths{0, 1, mix_64(1)}))
       << "spreadsheets write columns without any content";
 }
 
@@ -96,7 +96,7 @@ TEST(LengthTable, a_value_that_runs_over_several_lines_is_an_error_on_its_first)
 TEST(LengthTable, quotation_marks_enclose_whole_values) {
   EXPECT_EQ(reading_fails("length\n\"12\"3\n", ".csv", 2).message, "has '3' behind the quoted value '12'");
   EXPECT_THAT(reading_fails("length\n1\"2\"\n", ".csv", 2).message, HasSubstr("length is '1\"2\"'"));
-  EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(LengthRow{0, 7, mix_64(1)}));
+  EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(FileLengths{0, 7, mix_64(1)}));
 }
 
 TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
@@ -108,7 +108,7 @@ TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
 
 TEST(LengthTable, length_beside_its_parts_must_be_their_sum) {
   EXPECT_THAT(read("length,prompt_length,response_length\n5,2,3\n", ".csv"),
-              ElementsAre(LengthRow{2, 3, mix_64(1)}));
+              ElementsAre(FileLengths{2, 3, mix_64(1)}));
   EXPECT_EQ(reading_fails("length,prompt_length,response_length\n5,2,4\n", ".csv", 2).message,
             "length is 5, but prompt_length and response_length are 2 and 4");
   EXPECT_EQ(
@@ -129,13 +129,13 @@ TEST(LengthTable, lengths_that_cannot_be_added_up_are_an_error) {
 
 TEST(LengthTable, what_pandas_writes_is_read_or_refused_with_its_value) {
   EXPECT_THAT(read(",prompt_length,response_length\n0,3,4\n1,5,6\n", ".csv"),
-              ElementsAre(LengthRow{3, 4, mix_64(1)}, LengthRow{5, 6, mix_64(2)}))
+              ElementsAre(FileLengths{3, 4, mix_64(1)}, FileLengths{5, 6, mix_64(2)}))
       << "to_csv() with its index";
   EXPECT_EQ(reading_fails("length\n3.0\n\"\"\n", ".csv", 2).message,
             "length is '3.0'; a length is an integer from 0 to 1099511627776")
       << "a column with gaps";
   EXPECT_THAT(read("{\"prompt_length\":3,\"response_length\":4,\"uid\":null}\n", ".jsonl"),
-              ElementsAre(LengthRow{3, 4, mix_64(0)}))
+              ElementsAre(FileLengths{3, 4, mix_64(0)}))
       << "to_json(lines=True)";
   EXPECT_THAT(reading_fails("{\"length\": NaN}\n", ".jsonl", 1).message, HasSubstr("'length' holds NaN"));
 }
@@ -177,7 +177,7 @@ RC_GTEST_PROP(LengthTable, any_text_is_read_or_refused_at_a_place_in_the_file, (
       rc::gen::elementOf(std::string("\"\"\",,,,\n\n\n\r\t ;0123456789-x\xef\xff")));
   const TemporaryFile file("length,uid" + text, ".csv");
   try {
-    for (const LengthRow& row : read_length_table(InputFile(file.path()))) RC_ASSERT(row.response >= 0);
+    for (const FileLengths& row : read_length_table(InputFile(file.path()))) RC_ASSERT(row.response >= 0);
   } catch (const InputError& error) {
     RC_ASSERT(error.report().where.starts_with(file.path().string()));
   }

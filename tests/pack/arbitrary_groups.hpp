@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/pack/prefix_layout.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
 
 namespace evenkeel {
 

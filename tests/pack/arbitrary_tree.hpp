@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/pack/prefix_tree.hpp"
+#include "evenkeel/pack/prefix/tree.hpp"
 
 namespace evenkeel {
 

@@ -7,8 +7,8 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
-#include "evenkeel/pack/prefix_tensors.hpp"
-#include "evenkeel/pack/prefix_token_places.hpp"
+#include "evenkeel/pack/prefix/tensors.hpp"
+#include "evenkeel/pack/prefix/token_places.hpp"
 #include "pack/arbitrary.hpp"
 
 // Copies of some megabytes are stored in another way than small ones, in whole cache lines. Rows of any size

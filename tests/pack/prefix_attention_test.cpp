@@ -1,8 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
-#include "evenkeel/pack/prefix_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "support/grouped_attention.hpp"

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix_groups.hpp"
+#include "evenkeel/pack/prefix/groups.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

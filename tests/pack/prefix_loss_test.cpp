@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "evenkeel/pack/pack_rows.hpp"
-#include "evenkeel/pack/prefix_predictions.hpp"
+#include "evenkeel/pack/prefix/predictions.hpp"
 #include "evenkeel/plan/loss_weights.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"

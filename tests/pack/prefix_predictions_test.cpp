@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix_predictions.hpp"
+#include "evenkeel/pack/prefix/predictions.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix_tree.hpp"
+#include "evenkeel/pack/prefix/tree.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/prefix_tree_attention.hpp"
+#include "evenkeel/pack/prefix/tree_attention.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
 

@@ -16,8 +16,8 @@ namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
-using testing_support::samples_to_dp_ranks;
 using testing_support::made_up_table;
+using testing_support::samples_to_dp_ranks;
 
 SequenceCut any_cut() {
   SequenceCut cut;
@@ -29,38 +29,38 @@ SequenceCut any_cut() {
   return cut;
 }
 
-std::vector<RowMove> moves_of(const RowMoves& moves) {
+std::vector<RowCopy> moves_of(const RowCopies& moves) {
   return {moves.begin(), moves.end()};
 }
 
 TEST(RowsToMove, zigzag_gives_a_rank_its_two_chunks_and_leaves_the_padding) {
   // 10 tokens aligned to 12, cut in 4 chunks of 3: rank 0 holds [0,3) and [9,12), of which [9,10) is true.
   const SequenceCut cut = whole_cut(4, 10, 12, {2, CpLayout::zigzag}, CpRank{0});
-  EXPECT_THAT(moves_of(rows_to_move(FieldKind::token, cut)),
-              ElementsAre(RowMove{{0, 3}, 0}, RowMove{{9, 10}, 3}));
-  EXPECT_THAT(moves_of(halo_to_move(cut)), ElementsAre(RowMove{{3, 4}, 0}));
+  EXPECT_THAT(moves_of(rows_to_copy(FieldKind::token, cut)),
+              ElementsAre(RowCopy{{0, 3}, 0}, RowCopy{{9, 10}, 3}));
+  EXPECT_THAT(moves_of(halo_to_copy(cut)), ElementsAre(RowCopy{{3, 4}, 0}));
   // Response tokens 4..9 stand where they are predicted, at rows 3..8: none of rows 0..2, and row 9 predicts
   // nothing.
-  EXPECT_THAT(moves_of(rows_to_move(FieldKind::response_token, cut)), ElementsAre());
+  EXPECT_THAT(moves_of(rows_to_copy(FieldKind::response_token, cut)), ElementsAre());
 }
 
 TEST(RowsToMove, response_tokens_stand_one_row_early_like_labels) {
   const SequenceCut cut = whole_cut(4, 10, 12, {2, CpLayout::zigzag}, CpRank{1});
-  EXPECT_THAT(moves_of(rows_to_move(FieldKind::token, cut)), ElementsAre(RowMove{{3, 9}, 0}));
-  EXPECT_THAT(moves_of(rows_to_move(FieldKind::response_token, cut)), ElementsAre(RowMove{{0, 6}, 0}));
-  EXPECT_THAT(moves_of(halo_to_move(cut)), ElementsAre(RowMove{{9, 10}, 0}));
+  EXPECT_THAT(moves_of(rows_to_copy(FieldKind::token, cut)), ElementsAre(RowCopy{{3, 9}, 0}));
+  EXPECT_THAT(moves_of(rows_to_copy(FieldKind::response_token, cut)), ElementsAre(RowCopy{{0, 6}, 0}));
+  EXPECT_THAT(moves_of(halo_to_copy(cut)), ElementsAre(RowCopy{{9, 10}, 0}));
 }
 
 TEST(RowsToMove, the_first_token_of_a_sequence_is_predicted_nowhere) {
   const SequenceCut cut = whole_cut(0, 3, 3, {1, CpLayout::zigzag}, CpRank{0});
-  EXPECT_THAT(moves_of(rows_to_move(FieldKind::response_token, cut)), ElementsAre(RowMove{{1, 3}, 0}));
+  EXPECT_THAT(moves_of(rows_to_copy(FieldKind::response_token, cut)), ElementsAre(RowCopy{{1, 3}, 0}));
 }
 
 TEST(RowsToMove, an_empty_sequence_has_no_token_rows_but_its_sample_row) {
   const SequenceCut cut = whole_cut(0, 0, 0, {2, CpLayout::zigzag}, CpRank{1});
-  EXPECT_EQ(rows_to_move(FieldKind::token, cut).size(), 0U);
-  EXPECT_EQ(halo_to_move(cut).size(), 0U);
-  EXPECT_THAT(moves_of(rows_to_move(FieldKind::sample, cut)), ElementsAre(RowMove{{0, 1}, 0}));
+  EXPECT_EQ(rows_to_copy(FieldKind::token, cut).size(), 0U);
+  EXPECT_EQ(halo_to_copy(cut).size(), 0U);
+  EXPECT_THAT(moves_of(rows_to_copy(FieldKind::sample, cut)), ElementsAre(RowCopy{{0, 1}, 0}));
 }
 
 RC_GTEST_PROP(RowsToMove, all_cp_ranks_together_get_every_row_exactly_once, ()) {
@@ -69,11 +69,11 @@ RC_GTEST_PROP(RowsToMove, all_cp_ranks_together_get_every_row_exactly_once, ()) 
   std::vector<int> responses(static_cast<std::size_t>(cut.length - cut.prompt), 0);
   for (int r = 0; r < cut.cp.size; ++r) {
     cut.rank = CpRank{r};
-    for (const RowMove& m : rows_to_move(FieldKind::token, cut)) {
+    for (const RowCopy& m : rows_to_copy(FieldKind::token, cut)) {
       for (std::int64_t row = m.source.begin; row < m.source.end; ++row)
         ++tokens[static_cast<std::size_t>(row)];
     }
-    for (const RowMove& m : rows_to_move(FieldKind::response_token, cut)) {
+    for (const RowCopy& m : rows_to_copy(FieldKind::response_token, cut)) {
       for (std::int64_t row = m.source.begin; row < m.source.end; ++row)
         ++responses[static_cast<std::size_t>(row)];
     }
@@ -91,9 +91,9 @@ RC_GTEST_PROP(RowsToMove, token_rows_agree_with_the_packed_layouts_runs, ()) {
   const PackedLayout layout(lengths, alignment, cut.cp);
   for (int r = 0; r < cut.cp.size; ++r) {
     cut.rank = CpRank{r};
-    std::vector<RowMove> expected;
+    std::vector<RowCopy> expected;
     for (const PackedRun& run : packed_runs(layout, cut.rank)) expected.push_back({run.sequence, run.local});
-    RC_ASSERT(moves_of(rows_to_move(FieldKind::token, cut)) == expected);
+    RC_ASSERT(moves_of(rows_to_copy(FieldKind::token, cut)) == expected);
   }
 }
 
@@ -102,9 +102,9 @@ RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_goes_on_else
   for (int r = 0; r < cut.cp.size; ++r) {
     cut.rank = CpRank{r};
     std::map<std::int64_t, std::int64_t> halo;
-    for (const RowMove& m : halo_to_move(cut)) halo[m.target] = m.source.begin;
+    for (const RowCopy& m : halo_to_copy(cut)) halo[m.target] = m.source.begin;
     std::int64_t run = 0;
-    for (const RowMove& m : rows_to_move(FieldKind::token, cut)) {
+    for (const RowCopy& m : rows_to_copy(FieldKind::token, cut)) {
       RC_ASSERT(halo.contains(run) == (m.source.end < cut.length));
       if (halo.contains(run)) RC_ASSERT(halo.at(run) == m.source.end);
       ++run;
@@ -116,15 +116,15 @@ RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_goes_on_else
 TEST(RowsToMove, the_first_token_of_a_branch_goes_to_the_rank_that_predicts_it_unless_it_is_there) {
   SequenceCut prompt{2, 5, {0, 2}, 4, {2, CpLayout::zigzag}, CpRank{1}};
   SequenceCut response{2, 5, {2, 5}, 4, {2, CpLayout::zigzag}, CpRank{1}};
-  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre(RowMove{{2, 3}, 0}));
+  EXPECT_THAT(moves_of(branch_to_copy(prompt, response)), ElementsAre(RowCopy{{2, 3}, 0}));
   prompt.rank = response.rank = CpRank{0};
-  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre());
+  EXPECT_THAT(moves_of(branch_to_copy(prompt, response)), ElementsAre());
   prompt = {4, 7, {0, 4}, 4, {2, CpLayout::zigzag}, CpRank{0}};
   response = {4, 7, {4, 7}, 4, {2, CpLayout::zigzag}, CpRank{0}};
-  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre()) << "rank 0 has both";
+  EXPECT_THAT(moves_of(branch_to_copy(prompt, response)), ElementsAre()) << "rank 0 has both";
   prompt.cp = response.cp = {2, CpLayout::contiguous};
   prompt.rank = response.rank = CpRank{1};
-  EXPECT_THAT(moves_of(branch_to_move(prompt, response)), ElementsAre(RowMove{{4, 5}, 0}));
+  EXPECT_THAT(moves_of(branch_to_copy(prompt, response)), ElementsAre(RowCopy{{4, 5}, 0}));
 }
 
 // Conservation over all ranks in one process: what every owner sends each DP rank is what that DP rank

@@ -88,9 +88,9 @@ TEST(Collectives, are_seen_when_boost_makes_them) {
 TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world, 20);
-  (void)gather_lengths(world, lengths_of(mine), fields_of(mine), std::nullopt);  // makes what it keeps
+  (void)gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);  // makes what it keeps
   EXPECT_EQ(
-      collectives_of([&] { (void)gather_lengths(world, lengths_of(mine), fields_of(mine), std::nullopt); }),
+      collectives_of([&] { (void)gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt); }),
       2);
 }
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "evenkeel/service/step_figures.hpp"
+#include "evenkeel/report/step_figures.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 

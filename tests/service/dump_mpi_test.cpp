@@ -1,4 +1,4 @@
-#include "evenkeel/service/dump.hpp"
+#include "evenkeel/job/dump.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

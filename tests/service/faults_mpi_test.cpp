@@ -15,10 +15,10 @@
 #include <string>
 
 #include "evenkeel/exchange/result_exchange.hpp"
+#include "evenkeel/report/step_figures.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
-#include "evenkeel/service/sample_source.hpp"
-#include "evenkeel/service/step_figures.hpp"
+#include "evenkeel/source/sample_source.hpp"
 #include "service/equal_steps.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_up_batch.hpp"

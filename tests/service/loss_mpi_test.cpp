@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "evenkeel/batch/mask.hpp"
+#include "evenkeel/job/hash_consumer.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {

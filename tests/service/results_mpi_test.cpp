@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
+#include "evenkeel/job/hash_consumer.hpp"
 #include "evenkeel/pack/padded_output.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/service/sample_source.hpp"
+#include "evenkeel/source/sample_source.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/report/run_report.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/run_report.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {

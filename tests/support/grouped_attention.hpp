@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/prefix_layout.hpp"
-#include "evenkeel/pack/prefix_tensors.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
+#include "evenkeel/pack/prefix/tensors.hpp"
 #include "support/reference_attention.hpp"
 
 namespace evenkeel::testing_support {

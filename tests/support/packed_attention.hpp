@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "evenkeel/pack/pack_rows.hpp"
-#include "evenkeel/pack/prefix_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "support/repeated_attention.hpp"
 
 namespace evenkeel::testing_support {

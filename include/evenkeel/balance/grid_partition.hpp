@@ -8,7 +8,8 @@
 
 namespace evenkeel {
 
-/// Rows work side by side through the columns, and meet at each: a column takes as long as its dearest cell.
+/// Rows work side by side through the columns, and meet at each: a column takes as long as its costliest
+/// cell.
 struct GridShape {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
@@ -21,7 +22,7 @@ struct GridShape {
 /// - sum over j of max over r of cost(r, j), what rows that meet at every column take;
 /// - max over r of the sum over j of cost(r, j), what rows that meet once take.
 ///
-/// Columns come dearest first; a cell's items ascend. Where single items are dearer than an average cell,
+/// Columns come costliest first; a cell's items ascend. Where single items are costlier than an average cell,
 /// they share columns that are filled up to a ceiling, as low as leaves the other columns no more than
 /// balancing brings under the limits (partition_under_limits); then items move and are swapped between and
 /// within columns, cells between rows.

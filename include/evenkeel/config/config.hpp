@@ -9,11 +9,11 @@
 #include <string_view>
 
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/exchange/exchange_path.hpp"
 #include "evenkeel/mesh/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/loss_weights.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/transport/exchange_path.hpp"
 
 namespace evenkeel {
 

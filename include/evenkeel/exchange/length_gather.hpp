@@ -14,7 +14,7 @@
 namespace evenkeel {
 
 /// What an owner tells the others of one sample.
-struct SampleLengths {
+struct SampleSummary {
   SampleShape shape;
   std::int64_t loss_tokens = -1;  ///< see LengthEntry
   std::uint64_t prompt_hash = 0;  ///< see LengthEntry
@@ -23,9 +23,9 @@ struct SampleLengths {
 /// The samples of a batch as their owner tells them; loss tokens are counted where the batch brings a loss
 /// mask of one value a token or a response token (see count_set): a response token that starts its sample is
 /// predicted nowhere, and is none. Local.
-[[nodiscard]] std::vector<SampleLengths> lengths_of(const RaggedBatch& batch);
+[[nodiscard]] std::vector<SampleSummary> summaries_of(const RaggedBatch& batch);
 /// The same for samples that share prefixes: prompts are hashed, and only response tokens can carry loss.
-[[nodiscard]] std::vector<SampleLengths> lengths_for_sharing(const RaggedBatch& batch);
+[[nodiscard]] std::vector<SampleSummary> summaries_for_sharing(const RaggedBatch& batch);
 
 /// What all ranks know of a step's samples before any token moves. Replicated.
 struct GatheredLengths {
@@ -41,7 +41,7 @@ struct GatheredLengths {
 /// bytes a rank, then 56 bytes a sample; no tokens move. One more when the ranks bring very different numbers
 /// of samples, more than half of a step on few.
 [[nodiscard]] GatheredLengths gather_lengths(const boost::mpi::communicator& comm,
-                                             std::span<const SampleLengths> mine,
+                                             std::span<const SampleSummary> mine,
                                              std::optional<std::vector<FieldSpec>> fields,
                                              const std::optional<ErrorReport>& my_error,
                                              const CallKey& call = {});

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
+#include "evenkeel/transport/message_exchange.hpp"
 
 namespace evenkeel {
 
@@ -16,8 +16,8 @@ namespace evenkeel {
 /// rank rolls out a prompt), and tells all ranks the tree's structure, which has no tokens.
 ///
 /// `mine` holds this rank's samples of the table with their tokens. Deterministic.
-[[nodiscard]] std::vector<SharedGroup> agree_on_trees(const boost::mpi::communicator& comm,
-                                                      const LengthTable& table, const RaggedBatch& mine,
-                                                      const ExchangeOptions& options);
+[[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm,
+                                                           const LengthTable& table, const RaggedBatch& mine,
+                                                           const ExchangeOptions& options);
 
 }  // namespace evenkeel

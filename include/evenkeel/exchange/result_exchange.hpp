@@ -8,11 +8,11 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/call_key.hpp"
-#include "evenkeel/exchange/message_exchange.hpp"
 #include "evenkeel/mesh/mesh.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
+#include "evenkeel/transport/message_exchange.hpp"
 
 namespace evenkeel {
 

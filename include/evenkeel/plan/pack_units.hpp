@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/pack/prefix_tree_attention.hpp"
+#include "evenkeel/pack/prefix/tree_attention.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_problem.hpp"
 

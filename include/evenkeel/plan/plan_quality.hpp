@@ -18,7 +18,7 @@ namespace evenkeel {
 struct StepBalance {
   double dp_max_over_mean = 1;           ///< of the DP ranks' total work
   double micro_batch_max_over_mean = 1;  ///< of single micro-batches that are not empty, over all DP ranks
-  /// For ranks that meet at every micro-batch: the sum over j of the dearest j-th micro-batch, over a DP
+  /// For ranks that meet at every micro-batch: the sum over j of the costliest j-th micro-batch, over a DP
   /// rank's mean work.
   double step_max_over_mean = 1;
 

@@ -24,7 +24,7 @@ enum class BalanceAlgorithm : std::uint8_t {
 enum class MicroBatchOrder : std::uint8_t {
   pipeline,  ///< cheap ones at both ends, where a pipeline fills and drains (verl, ROLL)
   plan,      ///< as the planner made them
-  cost,      ///< dearest first
+  cost,      ///< costliest first
 };
 
 /// Another system whose exact partitions are wanted. Each ignores what its reference ignores, the cap of a
@@ -81,8 +81,8 @@ struct BalanceSettings {
   std::vector<std::int64_t> speeds = {};
   /// Set: `cost` is where measuring begins, and later steps are balanced by what was measured.
   std::optional<MeasuredCost> measured = std::nullopt;
-  /// By how much placement may make the DP rank that ends last later, in millionths (reassign_to_owners); 0: not
-  /// at all, parts only change hands as wholes.
+  /// By how much placement may make the DP rank that ends last later, in millionths (reassign_to_owners); 0:
+  /// not at all, parts only change hands as wholes.
   std::int64_t placement_tolerance = 0;
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;

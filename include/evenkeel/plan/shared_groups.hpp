@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/pack/prefix_tree.hpp"
+#include "evenkeel/pack/prefix/tree.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
 

@@ -14,7 +14,7 @@
 namespace evenkeel {
 
 /// Who sends what where, from one rank's point of view: samples (table entries) or segments. The order in
-/// every list is that of the shares; it, and the order of fields and of rows_to_move, is what sender and
+/// every list is that of the shares; it, and the order of fields and of rows_to_copy, is what sender and
 /// receiver agree on without talking.
 ///
 /// The sender needs only the shares: which micro-batch a sample lands in is the receiver's own business.
@@ -35,23 +35,23 @@ struct TransferPlan {
 
 /// One contiguous copy of a sample's field: rows `source` of the sample's rows at the owner become rows
 /// [target, target + source.size()) of the sequence's local rows on the CP rank.
-struct RowMove {
+struct RowCopy {
   RowRange source;
   std::int64_t target = 0;
 
-  friend constexpr bool operator==(const RowMove&, const RowMove&) = default;
+  friend constexpr bool operator==(const RowCopy&, const RowCopy&) = default;
 };
 
 /// At most two moves: a CP rank holds at most two runs of a sequence.
-class RowMoves {
+class RowCopies {
  public:
-  void push_back(const RowMove& move) noexcept { moves_[count_++] = move; }
-  [[nodiscard]] const RowMove* begin() const noexcept { return moves_.data(); }
-  [[nodiscard]] const RowMove* end() const noexcept { return moves_.data() + count_; }
+  void push_back(const RowCopy& move) noexcept { moves_[count_++] = move; }
+  [[nodiscard]] const RowCopy* begin() const noexcept { return moves_.data(); }
+  [[nodiscard]] const RowCopy* end() const noexcept { return moves_.data() + count_; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
 
  private:
-  std::array<RowMove, 2> moves_{};
+  std::array<RowCopy, 2> moves_{};
   std::size_t count_ = 0;
 };
 
@@ -76,15 +76,15 @@ struct SequenceCut {
 /// labels and loss
 ///   mask; a response that starts the sequence has no such row for its first token, which stays behind.
 /// - sample: one row, target 0, to every CP rank.
-[[nodiscard]] RowMoves rows_to_move(FieldKind kind, const SequenceCut& cut);
+[[nodiscard]] RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut);
 
-/// The token right after each run that rows_to_move(token) has, as source rows: what labels need where a run
+/// The token right after each run that rows_to_copy(token) has, as source rows: what labels need where a run
 /// ends inside the segment. Targets number the runs from 0; a run that ends its sequence has no entry.
-[[nodiscard]] RowMoves halo_to_move(const SequenceCut& cut);
+[[nodiscard]] RowCopies halo_to_copy(const SequenceCut& cut);
 
 /// The first token of a segment, as a source row, if the CP rank holds the row in front of it but not the
 /// token: what the label of that row needs. `before` is the segment that ends there, of the same sample and
 /// on the same rank; neither is empty.
-[[nodiscard]] RowMoves branch_to_move(const SequenceCut& before, const SequenceCut& cut);
+[[nodiscard]] RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut);
 
 }  // namespace evenkeel

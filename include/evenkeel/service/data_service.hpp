@@ -159,7 +159,7 @@ class DataService {
   void set_loss_weights(Step& step, const PlanSettings& settings) const;
   [[nodiscard]] StepTransfer transfer_of(const Step& step, const PlanSettings& settings,
                                          std::span<const FieldSpec> fields, const RaggedBatch& mine) const;
-  [[nodiscard]] std::vector<SampleLengths> lengths(const RaggedBatch& mine) const;
+  [[nodiscard]] std::vector<SampleSummary> lengths(const RaggedBatch& mine) const;
   [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
   [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 

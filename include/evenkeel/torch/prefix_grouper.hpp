@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/prefix_layout.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
 
 namespace evenkeel {
 

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
+#include "evenkeel/pack/prefix/groups.hpp"
+
+namespace evenkeel {
+
+/// Prefix groups in one packed micro-batch, `[prefix | suffix 1 | ... | suffix G]` group after group. Each
+/// prefix and each suffix is a segment: aligned and cut over the CP ranks on its own, as a sequence is, so
+/// that every rank holds an equal share of every prefix and every suffix. Tokens are packed, cut and merged
+/// through segments(), whose ragged rows are the segments' tokens back to back. A value type.
+///
+/// Example: groups {{3, 2, 1}, {2, 4}} are segments of 3, 2, 1, 2 and 4 tokens in groups 0, 0, 0, 1, 1; with
+/// alignment 4 and cp 2 each takes 4 rows, 2 of them on each rank.
+class PackedPrefixLayout {
+ public:
+  /// `samples` has the source line of every suffix. Throws InputError when their number is wrong, and as
+  /// PackedLayout does. O(b + n).
+  PackedPrefixLayout(PrefixGroups groups, std::span<const SampleId> samples, std::int64_t alignment,
+                     CpGroup cp);
+
+  [[nodiscard]] const PrefixGroups& groups() const noexcept { return groups_; }
+  /// The segments as b + n packed sequences.
+  [[nodiscard]] const PackedLayout& segments() const noexcept { return segments_; }
+  /// Source line of each segment; -1 for a prefix, which all samples of its group share.
+  [[nodiscard]] std::span<const SampleId> segment_sample() const noexcept { return segment_sample_; }
+  /// 0-based group of each segment within the micro-batch.
+  [[nodiscard]] std::span<const std::int64_t> segment_group() const noexcept { return segment_group_; }
+  /// The segment that holds group g's prefix; its suffixes follow.
+  [[nodiscard]] std::int64_t prefix_segment(std::int64_t g) const noexcept {
+    return g + groups_.suffixes_of(g).begin;
+  }
+  /// Tokens in front of the segment in its samples, which are also its first position id: 0 for a prefix,
+  /// its prefix's length for a suffix.
+  [[nodiscard]] std::int64_t tokens_before(std::int64_t segment) const noexcept;
+
+  friend bool operator==(const PackedPrefixLayout&, const PackedPrefixLayout&) = default;
+
+ private:
+  PrefixGroups groups_;
+  PackedLayout segments_;
+  std::vector<SampleId> segment_sample_;
+  std::vector<std::int64_t> segment_group_;
+};
+
+/// Position ids of one CP rank's rows: a prefix counts from 0, every suffix from its prefix's length; pad
+/// rows run on, as in a packed layout without prefixes. `out` has segments().local_rows() elements.
+void derive_position_ids(const PackedPrefixLayout& layout, CpRank rank, std::span<std::int64_t> out);
+
+/// What a varlen attention kernel needs on one CP rank: queries are the rank's local rows as they stand, keys
+/// and values are gathered from all rows of the micro-batch. Entry e is one run of rows of one segment (see
+/// cp_runs): its queries attend, causally and aligned at the last query and key (as in Flash Attention), to
+/// the segment's prefix and to the segment up to the run's end.
+///
+/// The padded pair has no gaps on either side, so that a kernel which knows one pair only can take it: a true
+/// query never reaches a pad row. Kernels that know both pairs skip the pad rows.
+struct PrefixAttentionPlan {
+  std::vector<std::int32_t> cu_seqlens_q{0};         ///< true queries, entries + 1
+  std::vector<std::int32_t> cu_seqlens_q_padded{0};  ///< local rows, entries + 1
+  std::vector<std::int32_t> cu_seqlens_k{0};         ///< true keys
+  std::vector<std::int32_t> cu_seqlens_k_padded{0};  ///< gathered rows
+  std::int32_t max_seqlen_q = 0;                     ///< most local rows of an entry
+  std::int32_t max_seqlen_k = 0;                     ///< most gathered rows of an entry
+  std::vector<std::int64_t> segment;                 ///< of each entry
+  std::vector<RowRange> key_rows;  ///< the rows of the whole micro-batch to gather, in order
+};
+/// Throws LimitError when the gathered keys pass 2^31-1 rows. O(b + n).
+[[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedPrefixLayout& layout, CpRank rank);
+
+/// Query-key pairs that causal attention over a pair of cumulative lengths scores: the work of attention.
+/// With zigzag, the padded pairs give every CP rank exactly the same number. The true pairs only save: what
+/// they leave out are pad rows, which stand on the ranks with a segment's last chunks. Throws InputError when
+/// the lists have different sizes or an entry has fewer keys than queries.
+[[nodiscard]] std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
+                                         std::span<const std::int32_t> cu_seqlens_k);
+
+}  // namespace evenkeel

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/pack/prefix/groups.hpp"
+
+namespace evenkeel {
+
+/// One segment of a tree as its maker gives it.
+struct TreeNode {
+  std::int64_t parent = -1;  ///< an earlier segment; -1 for a root
+  std::int64_t tokens = 0;
+
+  friend constexpr bool operator==(TreeNode, TreeNode) = default;
+};
+
+/// A run of tokens that the same samples share.
+struct TreeSegment {
+  RowRange rows;                  ///< its rows in the tree
+  std::int64_t parent = -1;       ///< segment in front of it; -1 for a root
+  std::int64_t depth = 0;         ///< tokens in front of it in its samples: its first position id
+  std::int64_t subtree_end = 0;   ///< its descendants are the segments behind it up to this one, exclusive
+  std::int64_t first_sample = 0;  ///< the lowest number of a sample that goes through it
+  std::int64_t num_samples = 0;   ///< samples that go through it; above 1 it is shared
+
+  /// Where its tokens stand in each of its samples.
+  [[nodiscard]] constexpr RowRange source() const noexcept { return {depth, depth + rows.size()}; }
+  friend constexpr bool operator==(const TreeSegment&, const TreeSegment&) = default;
+};
+
+/// Samples that share prefixes, and prefixes of prefixes, laid out depth-first with every shared token once.
+/// A value type.
+///
+/// Segments are numbered depth-first: a parent, then the subtree of each child. Their rows stand back to back
+/// in that order. A sample is the path of segments from a root to the segment where it ends; an empty sample
+/// ends at none (-1). There may be many roots: samples that share nothing.
+///
+/// Example: samples {1,2,3,4}, {1,2,3,5,6} and {1,2,7} make segments of 2, 1, 1, 2 and 1 tokens,
+/// `1 2 | 3 | 4 | 5 6 | 7`, with parents -1, 0, 1, 1, 0 and depths 0, 2, 3, 3, 2.
+class PrefixTree {
+ public:
+  PrefixTree() = default;
+  /// A tree from its structure: segments in depth-first order, and for each sample the segment where it ends
+  /// (-1: the sample is empty). This is how a tree travels: as two short lists, without tokens. Throws
+  /// InputError when a parent is not on the way from the segment before to its root, a length is negative, a
+  /// sample ends at no segment, or no sample goes through a segment; LimitError above 2^31-1 rows.
+  /// O(segments + samples).
+  PrefixTree(std::span<const TreeNode> segments, std::vector<std::int64_t> sample_ends);
+
+  /// The tree of samples with these tokens: two samples share all tokens up to the first that differs. A
+  /// segment ends where samples part or one of them ends, so that paths are made of whole segments, none of
+  /// which is empty. Siblings stand in the order of their first samples. Equal samples share all their
+  /// segments. Time in the order of the samples' total length.
+  [[nodiscard]] static PrefixTree of_tokens(std::span<const std::span<const std::int64_t>> samples);
+  /// The tree of groups whose tokens are not looked at: a root for each prefix, a child for each suffix, in
+  /// the order of PackedPrefixLayout; samples are the suffixes. Empty prefixes and suffixes stay as segments.
+  [[nodiscard]] static PrefixTree of_groups(const PrefixGroups& groups);
+
+  /// Segments.
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(segments_.size()); }
+  [[nodiscard]] std::span<const TreeSegment> segments() const noexcept { return segments_; }
+  [[nodiscard]] const TreeSegment& segment(std::int64_t s) const noexcept {
+    return segments_[static_cast<std::size_t>(s)];
+  }
+  /// Tokens, each shared one counted once.
+  [[nodiscard]] std::int64_t num_rows() const noexcept {
+    return segments_.empty() ? 0 : segments_.back().rows.end;
+  }
+  [[nodiscard]] std::int64_t num_samples() const noexcept {
+    return static_cast<std::int64_t>(sample_ends_.size());
+  }
+  /// The segment where a sample ends; -1 for an empty sample.
+  [[nodiscard]] std::int64_t sample_end(std::int64_t sample) const noexcept {
+    return sample_ends_[static_cast<std::size_t>(sample)];
+  }
+  [[nodiscard]] std::span<const std::int64_t> sample_ends() const noexcept { return sample_ends_; }
+  [[nodiscard]] std::int64_t sample_length(std::int64_t sample) const noexcept;
+
+  /// The segments from a root to this one, both included; none for -1.
+  [[nodiscard]] std::vector<std::int64_t> path_to(std::int64_t segment) const;
+  /// For every token of a sample its row.
+  [[nodiscard]] std::vector<std::int64_t> rows_of(std::int64_t sample) const;
+  /// For every token t of a sample the row that predicts it, which is the row of token t-1. Where samples
+  /// part, the one row in front serves all of them: gathering by these rows repeats it. Nothing predicts
+  /// token 0: -1. The row's position id is t-1.
+  [[nodiscard]] std::vector<std::int64_t> prediction_rows(std::int64_t sample) const;
+
+  /// All samples in the order in which a walk through the tree meets their ends; equal ones by number.
+  [[nodiscard]] std::vector<std::int64_t> depth_first_samples() const;
+  /// The tree of some of the samples, numbered as listed, with the segments in this tree's order. Segments
+  /// between which none of them parts or ends any more become one, empty ones vanish. Throws InputError when
+  /// a sample does not exist. O(segments + samples).
+  [[nodiscard]] PrefixTree subtree(std::span<const std::int64_t> samples) const;
+
+  friend bool operator==(const PrefixTree&, const PrefixTree&) = default;
+
+ private:
+  void count_samples();
+
+  std::vector<TreeSegment> segments_;
+  std::vector<std::int64_t> sample_ends_;
+};
+
+}  // namespace evenkeel

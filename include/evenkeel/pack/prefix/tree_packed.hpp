@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "evenkeel/pack/prefix/packed.hpp"
+#include "evenkeel/pack/prefix/tree.hpp"
+#include "evenkeel/pack/prefix/tree_attention.hpp"
+
+namespace evenkeel {
+
+/// A tree in one packed micro-batch: its segments back to back, depth-first, each aligned and cut over the CP
+/// ranks on its own, as PackedPrefixLayout has them for trees of one level. Tokens are packed, cut and merged
+/// through segments(), whose ragged rows are the rows of tree(). A value type.
+///
+/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` with alignment 4 and cp 2 takes 4 rows a segment, 2 of them on
+/// each rank.
+class PackedTreeLayout {
+ public:
+  /// Throws as PackedLayout does. O(segments).
+  PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGroup cp);
+  /// The same rows as prefix groups have, seen as a tree of one level.
+  explicit PackedTreeLayout(const PackedPrefixLayout& groups);
+
+  [[nodiscard]] const PrefixTree& tree() const noexcept { return tree_; }
+  [[nodiscard]] const PackedLayout& segments() const noexcept { return segments_; }
+
+  friend bool operator==(const PackedTreeLayout&, const PackedTreeLayout&) = default;
+
+ private:
+  PrefixTree tree_;
+  PackedLayout segments_;
+};
+
+/// Position ids of one CP rank's rows: every segment counts from its depth; pad rows run on. `out` has
+/// segments().local_rows() elements.
+void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out);
+
+/// Ancestor intervals of one CP rank's rows, pad rows included. The numbers are the same on all ranks, so
+/// that queries of one rank meet keys of any: put the ranks' lists one after the other, as an all-gather puts
+/// their keys. No query sees a pad row. A pad row sees its own segment and what is in front of it, so that
+/// no row's softmax is empty. O(local rows).
+[[nodiscard]] AncestorIntervals ancestor_intervals(const PackedTreeLayout& layout, CpRank rank);
+
+/// What a varlen attention kernel needs on one CP rank; see PrefixAttentionPlan. The keys of a run are the
+/// rows of all segments in front of it, then those of its own segment. O(sum of the segments' path lengths).
+[[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank);
+
+}  // namespace evenkeel

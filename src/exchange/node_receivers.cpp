@@ -1,0 +1,35 @@
+#include "evenkeel/exchange/node_receivers.hpp"
+
+#include <array>
+#include <map>
+
+#include "evenkeel/plan/stage_fields.hpp"
+
+namespace evenkeel {
+namespace {
+
+// What a stage needs, those after it in this order need too.
+int needs(const GridPoint& place, const GridPoint& sizes) {
+  const PipelineStage stage{place.pp, sizes.pp};
+  return stage.last() ? 2 : stage.first() ? 1 : 0;
+}
+
+}  // namespace
+
+std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes) {
+  const auto group_of = [&](int rank) {
+    const GridPoint place = grid.point_of(WorldRank{rank});
+    return std::array{place.dp, place.cp, nodes[static_cast<std::size_t>(rank)]};
+  };
+  const auto needs_of = [&](int rank) { return needs(grid.point_of(WorldRank{rank}), grid.sizes()); };
+  std::map<std::array<int, 3>, int> neediest;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+    const auto [known, is_new] = neediest.try_emplace(group_of(rank), rank);
+    if (!is_new && needs_of(rank) > needs_of(known->second)) known->second = rank;
+  }
+  std::vector<int> receivers;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) receivers.push_back(neediest.at(group_of(rank)));
+  return receivers;
+}
+
+}  // namespace evenkeel

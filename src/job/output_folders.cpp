@@ -1,0 +1,159 @@
+#include "job/output_folders.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string option_of(RunOutput output) {
+  return "--" + std::string(name_of(output));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+/// The way from `outer` down to `inner`; empty when it is not inside.
+fs::path way_down(const fs::path& outer, const fs::path& inner) {
+  const fs::path way = inner.lexically_relative(outer);
+  return way.empty() || way == "." || *way.begin() == ".." ? fs::path() : way;
+}
+
+}  // namespace
+
+OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputRequest request)
+    : world_(world), request_(std::move(request)) {
+  if (request_.folders.empty()) return;
+  marker_.version = request_.version;
+  together(world_, [&] { marker_.by = {random_name(), time_now(), host_name(), ::getpid(), world_.rank()}; });
+  boost::mpi::broadcast(world_, marker_.by.run, 0);
+  boost::mpi::broadcast(world_, marker_.by.started, 0);
+  marker_.configuration = request_.configuration;
+  marker_.ranks = world_.size();
+  marker_.profiles = request_.profiles;
+  // Nobody looks before rank 0 is done: a network file system would remember that nothing was there.
+  for (int next = 0; next < world_.size();) {
+    together(world_, [&] {
+      if (world_.rank() == next) prepare_missing();
+    });
+    const bool done = together(world_, [&] { return all_are_prepared(); });
+    next = boost::mpi::all_reduce(world_, done ? world_.size() : world_.rank(), boost::mpi::minimum<int>());
+  }
+  together(world_, [&] {
+    for (RunFolder& folder : folders_) folder.begin();
+  });
+  warn_of_missing_locks();
+}
+
+void OutputFolders::complete(std::int64_t steps) {
+  if (request_.folders.empty()) return;
+  std::vector<int> answers;
+  std::vector<std::int64_t> dumped;
+  boost::mpi::all_gather(world_, uses(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, answers);
+  boost::mpi::all_gather(world_, written_[RunOutput::dump], dumped);
+  std::int64_t of_mine = 0;
+  for (std::size_t rank = 0; rank < answers.size(); ++rank)
+    of_mine += answers[rank] == world_.rank() ? dumped[rank] : 0;
+  together(world_, [&] {
+    for (RunFolder& folder : folders_) {
+      std::map<RunOutput, std::int64_t> files;
+      for (const auto& [output, place] : mine_) {
+        if (place == &folder) files[output] = output == RunOutput::dump ? of_mine : written_[output];
+      }
+      folder.complete(steps, files);
+    }
+  });
+}
+
+bool OutputFolders::uses(RunOutput output) const {
+  return request_.folders.contains(output) && (output == RunOutput::dump || world_.rank() == 0);
+}
+
+// Whether the folder that this rank sees under the name is this run's.
+bool OutputFolders::is_prepared(RunOutput output) {
+  if (!uses(output) || answers_.contains(output)) return true;
+  const std::optional<RunIdentity> holder = named_by_lock(request_.folders.at(output));
+  if (!holder || holder->run != marker_.by.run) return false;
+  answers_[output] = holder->rank;
+  return true;
+}
+
+bool OutputFolders::all_are_prepared() {
+  return std::ranges::all_of(request_.folders, [&](const auto& folder) { return is_prepared(folder.first); });
+}
+
+void OutputFolders::prepare_missing() {
+  for (const auto& [output, path] : request_.folders) {
+    if (uses(output) && !answers_.contains(output)) add(output);
+  }
+  require_apart();
+  for (RunFolder& folder : folders_) folder.require_free(request_.overwrite);
+}
+
+void OutputFolders::add(RunOutput output) {
+  RunFolder& folder = folders_.emplace_front(request_.folders.at(output), option_of(output), marker_);
+  const auto same = std::ranges::find_if(folders_, [&](const RunFolder& other) {
+    return &other != &folder && other.canonical() == folder.canonical();
+  });
+  RunFolder* place = &folder;
+  if (same != folders_.end()) {
+    place = &*same;
+    folders_.pop_front();
+  } else if (!folder.lock()) {
+    folders_.pop_front();
+    answers_[output] = named_by_lock(request_.folders.at(output)).value_or(marker_.by).rank;
+    return;
+  }
+  place->add(output);
+  mine_[output] = place;
+  answers_[output] = world_.rank();
+}
+
+// Readers of a dump take every safetensors file below it for a micro-batch.
+void OutputFolders::require_apart() const {
+  for (const auto& [outer_output, outer] : mine_) {
+    for (const auto& [inner_output, inner] : mine_) {
+      const fs::path way = way_down(outer->canonical(), inner->canonical());
+      const bool results_in_dump = outer_output == RunOutput::dump && inner_output == RunOutput::results &&
+                                   (inner == outer || !way.empty());
+      const bool in_layout = !way.empty() && (is_step_folder(way.begin()->string()) ||
+                                              request_.profiles.contains(way.begin()->string()));
+      if (!results_in_dump && !in_layout) continue;
+      throw IoError(
+          request_.folders.at(inner_output).string(),
+          option_of(inner_output) + " would write among the files of " + option_of(outer_output),
+          "Give " + option_of(inner_output) + " a folder beside that of " + option_of(outer_output));
+    }
+  }
+}
+
+void OutputFolders::warn_of_missing_locks() const {
+  for (const RunFolder& folder : folders_) {
+    if (folder.keeps_others_out()) continue;
+    spdlog::warn("{}: the file system knows no locks; a second run that writes here would not be noticed",
+                 folder.canonical().string());
+  }
+}
+
+}  // namespace evenkeel

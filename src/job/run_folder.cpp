@@ -1,0 +1,206 @@
+#include "job/run_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Takes away what runs left below a folder; folders only where nothing else is in them.
+void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
+  visit_run_entries(folder, layout, [](const RunEntry& entry) {
+    std::error_code failure;
+    fs::remove(entry.path, failure);
+    if (failure && entry.kind != RunEntry::Kind::folder)
+      throw IoError(entry.path.string(), "cannot be removed: " + failure.message());
+    return true;
+  });
+}
+
+/// The first file of a run; empty when there is none. Throws IoError at what no run makes.
+fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool look_at_all) {
+  fs::path first;
+  visit_run_entries(folder, layout, [&](const RunEntry& entry) {
+    if (entry.kind == RunEntry::Kind::foreign) {
+      throw IoError(entry.path.string(), "has a name that a run writes to, and is nothing that a run made",
+                    "Move it away, or give another folder");
+    }
+    if (first.empty() && entry.kind == RunEntry::Kind::file) first = entry.path;
+    return look_at_all || first.empty();
+  });
+  return first;
+}
+
+std::string told_of(const RunIdentity& run) {
+  return fmt::format("started {} on {}, process {}", run.started, run.host, run.pid);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+/// For folders that are not this run's: a marker that cannot be understood is no reason to fail.
+std::optional<RunMarker> marker_or_nothing(const fs::path& folder) {
+  try {
+    return read_run_marker(folder);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+MadeFolders::MadeFolders(const fs::path& folder, const std::string& option) {
+  std::error_code failure;
+  for (fs::path path = folder; !path.empty() && !fs::exists(path, failure); path = path.parent_path())
+    made_.insert(made_.begin(), path);
+  failure.clear();
+  fs::create_directories(folder, failure);
+  if (!failure && !fs::is_directory(folder, failure) && !failure)
+    failure = std::make_error_code(std::errc::not_a_directory);
+  if (failure) {
+    throw IoError(folder.string(), "cannot make the folder of " + option + ": " + failure.message(),
+                  "Give a folder that every rank may write to");
+  }
+}
+
+MadeFolders::~MadeFolders() {
+  std::error_code ignored;
+  std::for_each(made_.rbegin(), made_.rend(), [&](const fs::path& path) { fs::remove(path, ignored); });
+}
+
+RunFolder::RunFolder(const fs::path& folder, std::string option, const RunMarker& marker)
+    : folder_(folder),
+      option_(std::move(option)),
+      marker_(marker),
+      made_(folder_, option_),
+      canonical_(fs::canonical(folder_)) {}
+
+RunFolder::~RunFolder() {
+  if (lock_ && begun_) undo();
+}
+
+bool RunFolder::lock() {
+  try {
+    if (auto lock = RunLock::try_take(folder_, marker_.by)) lock_.emplace(std::move(*lock));
+  } catch (const IoError& error) {
+    refuse("cannot be the folder of " + option_ + ": " + RunLock::file_name + " " + error.report().message,
+           "Give a folder that every rank may write to");
+  }
+  if (lock_) return true;
+  const std::optional<RunIdentity> holder = named_by_lock(folder_);
+  if (holder && holder->run == marker_.by.run) {
+    made_.keep();
+    return false;
+  }
+  refuse("another run is writing to it" + (holder ? " (" + told_of(*holder) + ")" : std::string()),
+         "Wait until it has ended, or give " + option_ + " another folder");
+}
+
+void RunFolder::read_earlier() {
+  try {
+    earlier_ = read_run_marker(folder_);
+  } catch (const InputError&) {
+    // What is not a file at all no run made, so no run removes it.
+    if (!fs::is_regular_file(fs::symlink_status(folder_ / RunMarker::file_name))) throw;
+    damaged_ = true;
+  }
+  layout_ = marker_.layout();
+  if (damaged_) layout_.outputs = {RunOutput::dump, RunOutput::results, RunOutput::report};
+  if (earlier_) layout_.outputs.merge(earlier_->layout().outputs);
+  if (earlier_) layout_.profiles.merge(earlier_->layout().profiles);
+}
+
+void RunFolder::require_free(bool overwrite) {
+  read_earlier();
+  require_no_other_inside();
+  require_not_inside_another();
+  const fs::path first = first_run_file(folder_, layout_, overwrite);
+  const bool complete = earlier_ && earlier_->state == RunMarker::State::complete;
+  if (!overwrite && (damaged_ || complete || !first.empty())) refuse_used(first);
+}
+
+void RunFolder::begin() {
+  if (earlier_ && earlier_->state == RunMarker::State::complete) {
+    earlier_->state = RunMarker::State::running;  // from the first file on that goes
+    write_run_marker(folder_, *earlier_);
+  }
+  remove_run_entries(folder_, layout_);
+  begun_ = true;
+  write_run_marker(folder_, marker_);
+}
+
+void RunFolder::complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files) {
+  marker_.state = RunMarker::State::complete;
+  marker_.steps = steps;
+  marker_.ended = time_now();
+  for (const auto& [output, count] : files) marker_.files[output] = count;
+  write_run_marker(folder_, marker_);
+  lock_.reset();
+  made_.keep();
+}
+
+void RunFolder::refuse(const std::string& why, const std::string& hint) const {
+  throw IoError(folder_.string(), why, hint);
+}
+
+void RunFolder::refuse_used(const fs::path& first_file) const {
+  const std::string hint = "Give " + option_ + " another folder, or --overwrite to remove that run's files";
+  const std::string example =
+      first_file.empty() ? "" : fmt::format("such as {}", first_file.lexically_relative(folder_).string());
+  if (damaged_) refuse(fmt::format("has a damaged {}", RunMarker::file_name), hint);
+  if (!earlier_) refuse(fmt::format("has files of an earlier run, {}", example), hint);
+  if (earlier_->state == RunMarker::State::complete) {
+    refuse(fmt::format("holds an earlier run of {} steps ({}, complete {})", earlier_->steps,
+                       told_of(earlier_->by), earlier_->ended),
+           hint);
+  }
+  refuse(fmt::format("holds what is left of a run that did not end ({}), {}", told_of(earlier_->by), example),
+         hint);
+}
+
+// A profile's folder that is the output folder of another run.
+void RunFolder::require_no_other_inside() const {
+  for (const std::string& profile : layout_.profiles) {
+    const fs::path inner = folder_ / profile;
+    if (!is_there(inner / RunMarker::file_name) && !is_there(inner / RunLock::file_name)) continue;
+    refuse("would hold the files of profile " + profile + " in " + inner.string() +
+               ", which is another run's folder",
+           "Give " + option_ + " another folder");
+  }
+}
+
+// A folder that belongs to the layout of a run further up.
+void RunFolder::require_not_inside_another() const {
+  for (fs::path above = canonical_.parent_path(); above != above.parent_path(); above = above.parent_path()) {
+    if (!is_there(above / RunMarker::file_name)) continue;
+    const std::string within = (*canonical_.lexically_relative(above).begin()).string();
+    const std::optional<RunMarker> other = marker_or_nothing(above);
+    if (!is_step_folder(within) && !(other && other->profiles.contains(within))) continue;
+    refuse("lies among the files of the run in " + above.string(), "Give " + option_ + " another folder");
+  }
+}
+
+// Best effort: the error that ended the run is what counts.
+void RunFolder::undo() noexcept {
+  try {
+    if (!first_run_file(folder_, layout_, true).empty()) {
+      made_.keep();
+      return;
+    }
+    remove_run_entries(folder_, layout_);
+    fs::remove(folder_ / RunMarker::file_name);
+  } catch (const std::exception&) {
+    made_.keep();
+  }
+}
+
+}  // namespace evenkeel

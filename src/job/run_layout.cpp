@@ -1,0 +1,146 @@
+#include "job/run_layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Numbered {
+  std::string_view prefix;
+  std::size_t digits;
+};
+
+constexpr Numbered step{"step-", 6};
+constexpr Numbered micro_batch{"mb-", 5};
+constexpr std::array levels_of_a_dump{step, Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
+                                      Numbered{"pp-", 3}};
+constexpr std::string_view tensors = ".safetensors";
+
+bool is_number(std::string_view text) noexcept {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Whether numbered_name() makes this name: so many digits, more only where the number needs them.
+bool matches(std::string_view name, const Numbered& form) noexcept {
+  if (!name.starts_with(form.prefix)) return false;
+  const std::string_view digits = name.substr(form.prefix.size());
+  return is_number(digits) && digits.size() >= form.digits &&
+         (digits.size() == form.digits || digits.front() != '0');
+}
+
+bool matches_file(std::string_view name, const Numbered& form) noexcept {
+  return name.ends_with(tensors) && matches(name.substr(0, name.size() - tensors.size()), form);
+}
+
+/// NAME of AtomicFile's NAME.tmp-PID-ATTEMPT; any other name as it is.
+std::string_view without_temporary_ending(std::string_view name) noexcept {
+  const std::size_t ending = name.rfind(".tmp-");
+  if (ending == std::string_view::npos) return name;
+  const std::string_view numbers = name.substr(ending + 5);
+  const std::size_t dash = numbers.find('-');
+  const bool temporary = dash != std::string_view::npos && is_number(numbers.substr(0, dash)) &&
+                         is_number(numbers.substr(dash + 1));
+  return temporary ? name.substr(0, ending) : name;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
+    names.push_back(entry->path().filename().string());
+  if (failure) throw IoError(folder.string(), "cannot be read: " + failure.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+class Walk {
+ public:
+  Walk(const RunLayout& layout, const std::function<bool(const RunEntry&)>& visit)
+      : layout_(layout), visit_(visit) {}
+
+  bool over(const fs::path& folder) const {
+    if (!over_steps(folder) || !over_single_files(folder)) return false;
+    return std::ranges::all_of(layout_.profiles, [&](const std::string& profile) {
+      return over_folder(folder / profile, [&] { return over_steps(folder / profile); });
+    });
+  }
+
+ private:
+  [[nodiscard]] bool has(RunOutput output) const { return layout_.outputs.contains(output); }
+
+  bool over_steps(const fs::path& folder) const {
+    if (!has(RunOutput::dump) && !has(RunOutput::results)) return true;
+    return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
+      if (has(RunOutput::dump) && matches(name, step))
+        return over_folder(folder / name, [&] { return over_level(folder / name, 1); });
+      return !has(RunOutput::results) || !matches_file(without_temporary_ending(name), step) ||
+             show_file(folder / name);
+    });
+  }
+
+  /// What is in a folder of a dump; `level` is that of the names in it.
+  bool over_level(const fs::path& folder, std::size_t level) const {
+    return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
+      const fs::path path = folder / name;
+      if (level == levels_of_a_dump.size())
+        return !matches_file(without_temporary_ending(name), micro_batch) || show_file(path);
+      return !matches(name, levels_of_a_dump[level]) ||
+             over_folder(path, [&] { return over_level(path, level + 1); });
+    });
+  }
+
+  /// The report, and what interrupted writes of the marker left.
+  bool over_single_files(const fs::path& folder) const {
+    return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
+      const std::string_view whole = without_temporary_ending(name);
+      const bool of_report = has(RunOutput::report) && (whole == "report.txt" || whole == "report.json");
+      const bool of_marker = whole == RunLayout::marker_name && whole != name;
+      return (!of_report && !of_marker) || show_file(folder / name);
+    });
+  }
+
+  template <typename Contents>
+  bool over_folder(const fs::path& path, const Contents& contents) const {
+    const fs::file_status status = fs::symlink_status(path);
+    if (!fs::exists(status)) return true;  // gone since it was listed
+    if (!fs::is_directory(status)) return visit_({path, RunEntry::Kind::foreign});
+    return contents() && visit_({path, RunEntry::Kind::folder});
+  }
+
+  [[nodiscard]] bool show_file(const fs::path& path) const {
+    const fs::file_status status = fs::symlink_status(path);
+    if (!fs::exists(status)) return true;  // gone since it was listed
+    if (!fs::is_regular_file(status)) return visit_({path, RunEntry::Kind::foreign});
+    const std::string name = path.filename().string();
+    const bool whole = without_temporary_ending(name).size() == name.size();
+    return visit_({path, whole ? RunEntry::Kind::file : RunEntry::Kind::temporary});
+  }
+
+  const RunLayout& layout_;
+  const std::function<bool(const RunEntry&)>& visit_;
+};
+
+}  // namespace
+
+std::string_view name_of(RunOutput output) noexcept {
+  constexpr std::array<std::string_view, 3> names{"dump", "results", "report"};
+  return names[static_cast<std::size_t>(output)];
+}
+
+bool visit_run_entries(const fs::path& folder, const RunLayout& layout,
+                       const std::function<bool(const RunEntry&)>& visit) {
+  return Walk(layout, visit).over(folder);
+}
+
+bool is_step_folder(std::string_view name) noexcept {
+  return matches(name, step);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,126 @@
+#include "job/run_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr mode_t for_all = 0666;
+
+[[noreturn]] void fail(const fs::path& path, int code) {
+  throw IoError(path.string(), "cannot be written: " + std::generic_category().message(code));
+}
+
+struct flock whole_file() {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  return range;
+}
+
+bool is_unknown_to_file_system(int code) {
+  return code == ENOLCK || code == ENOSYS || code == EOPNOTSUPP || code == EINVAL;
+}
+
+/// Whether `path` still names the open file: the run that held the lock before may have removed it.
+bool names(const fs::path& path, int descriptor) {
+  struct stat open {};
+  struct stat there {};
+  return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
+}  // namespace
+
+std::optional<RunLock> RunLock::try_take(const fs::path& folder, const RunIdentity& run) {
+  const fs::path path = folder / file_name;
+  for (;;) {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, for_all);
+    if (descriptor < 0) fail(path, errno);
+    RunLock lock(path, descriptor);
+    if (!lock.lock()) return std::nullopt;
+    if (!names(path, descriptor)) continue;
+    lock.write(run);
+    return lock;
+  }
+}
+
+RunLock::RunLock(RunLock&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      held_(other.held_),
+      locked_(other.locked_) {}
+
+RunLock::~RunLock() {
+  if (descriptor_ < 0) return;
+  if (held_ && names(path_, descriptor_)) ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+bool RunLock::lock() {
+  struct flock range = whole_file();
+  if (::fcntl(descriptor_, F_OFD_SETLK, &range) == 0) {
+    locked_ = true;
+  } else if (!is_unknown_to_file_system(errno)) {
+    if (errno == EAGAIN || errno == EACCES) return false;
+    fail(path_, errno);
+  }
+  held_ = true;
+  return true;
+}
+
+void RunLock::write(const RunIdentity& run) const {
+  const std::string text = Json{{"run", run.run},
+                                {"started", run.started},
+                                {"host", run.host},
+                                {"pid", run.pid},
+                                {"rank", run.rank}}
+                               .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                           "\n";
+  if (::ftruncate(descriptor_, 0) != 0) fail(path_, errno);
+  const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), 0);
+  if (written < 0) fail(path_, errno);
+  if (static_cast<std::size_t>(written) != text.size()) fail(path_, ENOSPC);
+  // Other nodes that share the folder look for it next.
+  if (::fsync(descriptor_) != 0) fail(path_, errno);
+}
+
+std::optional<RunIdentity> named_by_lock(const fs::path& folder) {
+  const fs::path path = folder / RunLock::file_name;
+  std::error_code failure;
+  if (!fs::is_regular_file(fs::symlink_status(path, failure))) return std::nullopt;
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  try {
+    const Json json = Json::parse(text.str());
+    return RunIdentity{json.at("run"), json.at("started"), json.at("host"), json.at("pid"), json.at("rank")};
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+bool is_locked(const fs::path& folder) {
+  const int descriptor =
+      ::open((folder / RunLock::file_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  struct flock range = whole_file();
+  const bool asked = ::fcntl(descriptor, F_OFD_GETLK, &range) == 0;
+  ::close(descriptor);
+  return asked && range.l_type != F_UNLCK;
+}
+
+}  // namespace evenkeel

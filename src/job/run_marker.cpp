@@ -1,0 +1,123 @@
+#include "job/run_marker.hpp"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/io/atomic_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report};
+
+RunOutput output_of(const std::string& name) {
+  const auto* const found = std::ranges::find(all_outputs, name, name_of);
+  if (found == all_outputs.end()) throw InputError("", "names an unknown output '" + name + "'");
+  return *found;
+}
+
+RunMarker::State state_of(const std::string& name) {
+  if (name == "complete") return RunMarker::State::complete;
+  if (name == "running") return RunMarker::State::running;
+  throw InputError("", "has an unknown state '" + name + "'");
+}
+
+/// It becomes part of paths.
+std::string profile_of(std::string name) {
+  const bool plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+  if (!plain) throw InputError("", "has a profile '" + name + "', which is no name for one");
+  return name;
+}
+
+RunMarker marker_of(const Json& json) {
+  RunMarker marker;
+  marker.version = json.at("evenkeel").get<std::string>();
+  marker.state = state_of(json.at("state"));
+  marker.by = {json.at("run"), json.at("started"), json.at("host"), json.at("pid"), json.at("rank")};
+  marker.configuration = json.at("configuration").get<std::string>();
+  marker.ranks = json.at("ranks").get<int>();
+  for (const Json& name : json.at("profiles")) marker.profiles.insert(profile_of(name));
+  for (const auto& [name, files] : json.at("files").items())
+    marker.files[output_of(name)] = files.is_null() ? 0 : files.get<std::int64_t>();
+  if (marker.state == RunMarker::State::complete) {
+    marker.steps = json.at("steps").get<std::int64_t>();
+    marker.ended = json.at("ended").get<std::string>();
+  }
+  return marker;
+}
+
+Json json_of(const RunMarker& marker) {
+  const bool complete = marker.state == RunMarker::State::complete;
+  Json files = Json::object();
+  for (const auto& [output, count] : marker.files)
+    files[std::string(name_of(output))] = complete ? Json(count) : Json();
+  Json json{{"evenkeel", marker.version},
+            {"state", complete ? "complete" : "running"},
+            {"run", marker.by.run},
+            {"started", marker.by.started},
+            {"host", marker.by.host},
+            {"pid", marker.by.pid},
+            {"rank", marker.by.rank},
+            {"ranks", marker.ranks},
+            {"configuration", marker.configuration},
+            {"profiles", marker.profiles},
+            {"files", std::move(files)}};
+  if (complete) {
+    json["steps"] = marker.steps;
+    json["ended"] = marker.ended;
+  }
+  return json;
+}
+
+}  // namespace
+
+RunLayout RunMarker::layout() const {
+  RunLayout layout{{}, profiles};
+  for (const auto& [output, count] : files) layout.outputs.insert(output);
+  return layout;
+}
+
+std::optional<RunMarker> read_run_marker(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / RunMarker::file_name;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path);
+  if (!std::filesystem::exists(status)) return std::nullopt;
+  if (!std::filesystem::is_regular_file(status)) throw InputError(path.string(), "is not a regular file");
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw IoError(path.string(), "cannot be read");
+  try {
+    return marker_of(Json::parse(text));
+  } catch (const Json::exception& error) {
+    throw InputError(path.string(), std::string("does not tell of a run: ") + error.what());
+  } catch (const InputError& error) {
+    throw InputError(path.string(), error.report().message);
+  }
+}
+
+void write_run_marker(const std::filesystem::path& folder, const RunMarker& marker) {
+  const std::string text = json_of(marker).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  AtomicFile file(folder / RunMarker::file_name);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%FT%TZ", &utc);
+  return {text.data(), length};
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,180 @@
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/datatype.hpp>
+#include <iterator>
+#include <numeric>
+#include <span>
+
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/plan/dp_assignment.hpp"
+#include "evenkeel/report/step_figures.hpp"
+#include "evenkeel/transport/shared_heap.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Combines numbers of all ranks on rank 0.
+template <typename Number, std::size_t Size>
+std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
+                                 MPI_Op operation) {
+  std::array<Number, Size> combined{};
+  check_mpi(MPI_Reduce(mine.data(), combined.data(), static_cast<int>(Size),
+                       boost::mpi::get_mpi_datatype<Number>(), operation, 0, world),
+            "MPI_Reduce");
+  return combined;
+}
+
+// Sums on rank 0 over all ranks.
+ExchangeVolume sum_of_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine) {
+  const std::array<std::int64_t, 6> sums =
+      combine(world,
+              std::array<std::int64_t, 6>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
+                                          mine.passed_on, mine.messages},
+              MPI_SUM);
+  return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
+}
+
+// The most memory of any rank's columns, on rank 0.
+std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
+  return combine(world, std::array<std::int64_t, 1>{SharedHeap::of_process().usage().peak}, MPI_MAX).front();
+}
+
+constexpr std::size_t num_phases = 6;
+
+PhaseSeconds phases_of(std::span<const double> s) {
+  return {s[0], s[1], s[2], s[3], s[4], s[5]};
+}
+
+// On rank 0: means over ranks, and of each phase what the slowest rank took.
+void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
+  const PhaseSeconds& s = mine.seconds;
+  const std::array<double, num_phases + 1> values{s.read,     s.gather, s.plan,     s.agree,
+                                                  s.exchange, s.pack,   mine.waited};
+  std::array<double, num_phases + 1> sums = combine(world, values, MPI_SUM);
+  const std::array<double, num_phases + 1> slowest = combine(world, values, MPI_MAX);
+  for (double& sum : sums) sum /= world.size();
+  figures.seconds = phases_of(sums);
+  figures.slowest_seconds = phases_of(slowest);
+  figures.waited = sums[num_phases];
+}
+
+// What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.
+std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const DpRankPlan& plan) {
+  const GridPoint& here = mesh.here();
+  if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
+  std::vector<std::int64_t> numbers{plan.lower_bound, plan.needed};
+  for (const MicroBatchPlan& m : plan.micro_batches)
+    numbers.insert(numbers.end(), {m.tokens, m.aligned_tokens, m.cost});
+  return numbers;
+}
+
+std::vector<DpRankPlan> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
+  std::vector<DpRankPlan> plans;
+  for (const WorldRank rank : grid.line_through({}, Axis::dp)) {
+    const std::span<const std::int64_t> numbers = gathered.of(rank.index());
+    DpRankPlan& plan = plans.emplace_back();
+    plan.lower_bound = numbers[0];
+    plan.needed = numbers[1];
+    for (std::size_t i = 2; i < numbers.size(); i += 3) {
+      MicroBatchPlan& m = plan.micro_batches.emplace_back();
+      m.tokens = numbers[i];
+      m.aligned_tokens = numbers[i + 1];
+      m.cost = numbers[i + 2];
+    }
+  }
+  return plans;
+}
+
+void add_lengths(const Step& step, StepFigures& figures) {
+  std::int64_t longest = 0;
+  for (const Segment& segment : step.assignment.segments.segments())
+    figures.aligned_tokens += segment.aligned_length;
+  for (const LengthEntry& entry : step.table.entries()) {
+    std::int64_t rows = 0;
+    for (const std::int64_t segment : step.assignment.segments.path_of(&entry - step.table.entries().data()))
+      rows += step.assignment.segments[segment].aligned_length;
+    longest = std::max(longest, rows);
+  }
+  const std::vector<std::int64_t> lengths = step.table.sample_lengths();
+  const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
+  figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
+  std::ranges::move(seqlen_balance_metrics(lengths, step.assignment.shares),
+                    std::back_inserter(figures.metrics));
+  figures.samples = step.table.size();
+  figures.tokens = step.table.num_tokens();
+  figures.padded_tokens = figures.samples * longest;
+}
+
+void add_sharing(const Step& step, StepFigures& figures) {
+  if (!step.assignment.shared()) return;
+  const std::vector<SharedGroup> whole = step.trees.empty() ? prompt_groups(step.table) : step.trees;
+  const std::int64_t alignment = figures.alignment;
+  for (const LengthEntry& entry : step.table.entries())
+    figures.unshared_rows += align_up(entry.shape.length(), alignment);
+  figures.sharing = savings_of(step.assignment.units);
+  figures.tokens_repeated_by_cap = figures.sharing->tokens;
+  for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
+}
+
+void add_plans(const std::vector<DpRankPlan>& plans, std::span<const std::int64_t> speeds,
+               StepFigures& figures) {
+  std::vector<std::vector<Cost>> costs;
+  for (const DpRankPlan& plan : plans) {
+    figures.micro_batches = static_cast<std::int64_t>(plan.micro_batches.size());
+    figures.micro_batches_lower_bound = std::max(figures.micro_batches_lower_bound, plan.lower_bound);
+    std::vector<Cost>& of_rank = costs.emplace_back();
+    for (const MicroBatchPlan& m : plan.micro_batches) {
+      of_rank.push_back(m.cost);
+      figures.widest_micro_batch = std::max(figures.widest_micro_batch, m.aligned_tokens);
+      if (m.aligned_tokens == 0) ++figures.empty_micro_batches;
+      if (m.aligned_tokens > figures.cap) ++figures.micro_batches_above_cap;
+    }
+  }
+  figures.balance = step_balance(costs, speeds);
+}
+
+// The service may have measured anew since the step was planned.
+double max_over_mean_before(const Step& step, PlanSettings settings) {
+  settings.balance.cost = step.cost.model;
+  return max_over_mean(unbalanced_dp_costs(step.table, settings), settings.balance.speeds);
+}
+
+}  // namespace
+
+std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
+  StepFigures figures;
+  GuardedWork work;
+  std::vector<std::int64_t> mine;
+  work([&] { mine = plan_numbers(mesh, step.plan); });
+  const auto gathered =
+      all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
+  figures.volume = sum_of_volumes(mesh.world(), step.volume);
+  figures.column_bytes = most_column_bytes(mesh.world());
+  add_seconds(mesh.world(), step, figures);
+  const bool is_told = mesh.rank() == WorldRank{0};
+  if (is_told) {
+    work([&] {
+      figures.step = step.index;
+      figures.profile = step.profile;
+      figures.cap = settings.micro_batch.max_tokens;
+      figures.alignment = settings.alignment();
+      figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
+      add_lengths(step, figures);
+      add_plans(plans_of(mesh.grid(), gathered), settings.balance.speeds, figures);
+      add_sharing(step, figures);
+      figures.cost = step.cost;
+      figures.cost_is_measured = settings.balance.measured.has_value();
+      figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
+    });
+  }
+  work.agree(mesh.world());
+  if (!is_told) return std::nullopt;
+  return figures;
+}
+
+}  // namespace evenkeel

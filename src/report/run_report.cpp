@@ -1,0 +1,250 @@
+#include "evenkeel/report/run_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace evenkeel {
+namespace {
+
+double percent_of(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// Labels and values, in as many lines of text as they need.
+class Table {
+ public:
+  explicit Table(const TextStyle& style) : style_(style) {}
+
+  void line(std::string_view text) { text_ += indented(text, 0, style_.width); }
+  void row(std::string_view label, std::string_view value) {
+    constexpr std::size_t value_column = 38;
+    text_ += labelled("  " + std::string(label), value, value_column, style_.width);
+  }
+  [[nodiscard]] std::string alarm(const std::string& text) const { return in_alarm(text, style_); }
+  [[nodiscard]] std::string text() && { return std::move(text_); }
+
+ private:
+  TextStyle style_;
+  std::string text_;
+};
+
+std::string ratio_text(const RunTotals::Ratio& ratio) {
+  return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean(), ratio.worst());
+}
+
+/// Rows that hold a token, each shared one once.
+std::int64_t filled_rows(const RunTotals& t) {
+  return t.sharing ? t.sharing->tokens : t.tokens;
+}
+
+void add_token_rows(const RunTotals& t, Table& table) {
+  // Sharing removes rows of its own, which no padding was.
+  const std::int64_t removed = t.padded_tokens - (t.sharing ? t.unshared_rows : t.aligned_tokens);
+  table.row("samples", grouped(t.samples) + " in " + counted(t.steps, "step"));
+  table.row("tokens", grouped(t.tokens));
+  table.row("rows in a padded batch", grouped(t.padded_tokens));
+  table.row("rows handed out",
+            fmt::format("{} ({:.1f} % {})", grouped(t.aligned_tokens),
+                        percent_of(t.aligned_tokens - filled_rows(t), t.aligned_tokens),
+                        t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
+  table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", counted(removed, "row"),
+                                           percent_of(removed, t.padded_tokens)));
+}
+
+void add_balance_rows(const RunTotals& t, Table& table) {
+  table.line("  work, max over mean (1 is even)");
+  table.row("  DP ranks, source order", ratio_text(t.dp_before));
+  table.row("  DP ranks, balanced", ratio_text(t.dp));
+  table.row("  single micro-batches", ratio_text(t.micro_batch));
+  table.row("  ranks meeting at each micro-batch", ratio_text(t.step));
+}
+
+/// What the last step was balanced by, where that is measured.
+void add_cost_rows(const StepFigures& last, Table& table) {
+  if (!last.cost_is_measured) return;
+  const CostInUse& cost = last.cost;
+  const std::string from = counted(cost.observations, "time");
+  const std::string kept =
+      cost.kept ? fmt::format(", kept since {} cannot tell tokens from squares", from) : ", from " + from;
+  if (!cost.times)
+    return table.row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
+  table.row("cost, measured",
+            fmt::format("{:.3g} s + {:.3g} s a token + {:.3g} s a squared length{}", cost.times->overhead,
+                        cost.times->linear, cost.times->quadratic, kept));
+}
+
+void add_micro_batch_rows(const RunTotals& t, Table& table) {
+  const std::string above =
+      t.above_cap == 0
+          ? ""
+          : "; " + table.alarm(counted(t.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
+  table.row("micro-batches a DP rank", fmt::format("{} over all steps ({}), {}", grouped(t.micro_batches),
+                                                   kept_together("lower bound " + grouped(t.lower_bound)),
+                                                   kept_together(grouped(t.empty) + " empty")));
+  table.row("widest micro-batch",
+            fmt::format("{} of {}, {}{}", grouped(t.widest), counted(t.latest.cap, "token"),
+                        kept_together(fmt::format("aligned to {}", t.latest.alignment)), above));
+}
+
+void add_sharing_rows(const RunTotals& t, Table& table) {
+  if (!t.sharing) return;
+  const SharingSavings& s = *t.sharing;
+  table.row(
+      "rows saved by sharing",
+      fmt::format("{} of {} ({:.1f} %)", grouped(t.unshared_rows - t.aligned_tokens),
+                  grouped(t.unshared_rows), percent_of(t.unshared_rows - t.aligned_tokens, t.unshared_rows)));
+  table.row("tokens with shared prefixes once",
+            fmt::format("{} of {} ({:.1f} % saved)", grouped(s.tokens), grouped(s.repeated_tokens),
+                        percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
+  table.row(
+      "attention scores",
+      fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries), grouped(s.repeated_score_entries),
+                  percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
+  table.row("tokens repeated to keep the cap", grouped(t.tokens_repeated_by_cap));
+}
+
+/// Nothing to tell where all ranks are on one node.
+void add_node_rows(const RunTotals& t, Table& table) {
+  if (t.volume.messages == 0) return;
+  table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(t.volume.between_nodes),
+                                               counted(t.volume.messages, "message")));
+  table.row("bytes passed on by leaders", bytes_text(t.volume.passed_on));
+}
+
+void add_traffic_rows(const RunTotals& t, Table& table) {
+  table.row("bytes between ranks", bytes_text(t.volume.sent));
+  add_node_rows(t, table);
+  table.row("bytes a rank kept", bytes_text(t.volume.kept));
+  table.row("bytes of model-parallel copies", bytes_text(t.volume.copied));
+  table.row("most memory of tensors on a rank", bytes_text(t.column_bytes));
+}
+
+void add_time_rows(const RunTotals& t, Table& table) {
+  const auto phase = [](const char* name, double seconds) {
+    return kept_together(fmt::format("{} {:.3f}", name, seconds));
+  };
+  const PhaseSeconds& s = t.seconds;
+  const std::array phases{phase("read", s.read),   phase("gather", s.gather),     phase("plan", s.plan),
+                          phase("agree", s.agree), phase("exchange", s.exchange), phase("pack", s.pack)};
+  table.row("seconds", fmt::format("{:.3f} ({})", s.total(), fmt::join(phases, ", ")));
+  table.row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
+}
+
+nlohmann::json json_of(const StepBalance& balance) {
+  return {{"dp_max_over_mean", balance.dp_max_over_mean},
+          {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
+          {"step_max_over_mean", balance.step_max_over_mean}};
+}
+
+nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
+  nlohmann::json json = {{"linear", cost.model.linear},
+                         {"quadratic", cost.model.quadratic},
+                         {"window", cost.model.window},
+                         {"measured", nullptr}};
+  if (!is_measured) return json;
+  json["measured"] = {
+      {"observations", cost.observations}, {"kept_the_model_before", cost.kept}, {"seconds", nullptr}};
+  if (cost.times) {
+    json["measured"]["seconds"] = {{"a_micro_batch", cost.times->overhead},
+                                   {"a_token", cost.times->linear},
+                                   {"a_squared_length", cost.times->quadratic}};
+  }
+  return json;
+}
+
+nlohmann::json json_of(const PhaseSeconds& s) {
+  return {{"read", s.read},   {"gather", s.gather},     {"plan", s.plan},
+          {"agree", s.agree}, {"exchange", s.exchange}, {"pack", s.pack}};
+}
+
+nlohmann::json sharing_json(const StepFigures& f) {
+  if (!f.sharing) return nullptr;
+  return {{"tokens", f.sharing->tokens},
+          {"tokens_without", f.sharing->repeated_tokens},
+          {"aligned_tokens_without", f.unshared_rows},
+          {"score_entries", f.sharing->score_entries},
+          {"score_entries_without", f.sharing->repeated_score_entries},
+          {"tokens_repeated_by_cap", f.tokens_repeated_by_cap}};
+}
+
+nlohmann::json with_total(const PhaseSeconds& seconds) {
+  nlohmann::json json = json_of(seconds);
+  json["total"] = seconds.total();
+  return json;
+}
+
+nlohmann::json json_of(const StepFigures& f) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const auto& [name, value] : f.metrics) metrics[name] = value;
+  return {{"step", f.step},
+          {"profile", f.profile},
+          {"max_tokens", f.cap},
+          {"alignment", f.alignment},
+          {"samples", f.samples},
+          {"tokens", f.tokens},
+          {"aligned_tokens", f.aligned_tokens},
+          {"padded_tokens", f.padded_tokens},
+          {"num_micro_batches", f.micro_batches},
+          {"micro_batches_lower_bound", f.micro_batches_lower_bound},
+          {"empty_micro_batches", f.empty_micro_batches},
+          {"widest_micro_batch", f.widest_micro_batch},
+          {"micro_batches_above_cap", f.micro_batches_above_cap},
+          {"dp_max_over_mean_before", f.dp_max_over_mean_before},
+          {"balance", json_of(f.balance)},
+          {"cost", json_of(f.cost, f.cost_is_measured)},
+          {"bytes",
+           {{"sent", f.volume.sent},
+            {"between_nodes", f.volume.between_nodes},
+            {"kept", f.volume.kept},
+            {"copied", f.volume.copied},
+            {"passed_on", f.volume.passed_on}}},
+          {"messages_between_nodes", f.volume.messages},
+          {"column_bytes", f.column_bytes},
+          {"seconds", with_total(f.seconds)},
+          {"slowest_seconds", json_of(f.slowest_seconds)},
+          {"waited_seconds", f.waited},
+          {"sharing", sharing_json(f)},
+          {"metrics", std::move(metrics)}};
+}
+
+}  // namespace
+
+void RunReport::add(const StepFigures& figures) {
+  const auto same = [&](const RunTotals& totals) { return totals.latest.profile == figures.profile; };
+  auto totals = std::ranges::find_if(profiles, same);
+  if (totals == profiles.end()) totals = profiles.insert(profiles.end(), RunTotals{});
+  totals->add(figures);
+  if (keeps == Steps::each) steps.push_back(figures);
+}
+
+std::string to_text(const RunReport& report, const TextStyle& style) {
+  Table table(style);
+  table.line(fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds", report.mesh.tp,
+                         report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds));
+  for (const RunTotals& t : report.profiles) {
+    if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
+    add_token_rows(t, table);
+    add_sharing_rows(t, table);
+    add_balance_rows(t, table);
+    add_cost_rows(t.latest, table);
+    add_micro_batch_rows(t, table);
+    add_traffic_rows(t, table);
+    add_time_rows(t, table);
+  }
+  return std::move(table).text();
+}
+
+nlohmann::json to_json(const RunReport& report) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const StepFigures& figures : report.steps) steps.push_back(json_of(figures));
+  return {{"mesh",
+           {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
+          {"seconds", report.seconds},
+          {"steps", std::move(steps)}};
+}
+
+}  // namespace evenkeel

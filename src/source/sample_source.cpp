@@ -1,0 +1,86 @@
+#include "evenkeel/source/sample_source.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "service/equal_on_ranks.hpp"
+#include "source/jsonl_source.hpp"
+#include "source/synthetic_source.hpp"
+
+namespace evenkeel {
+namespace {
+
+SourceKind required_kind(const SourceConfig& config) {
+  if (config.kind) return *config.kind;
+  throw ConfigError(
+      "source.kind", "is not set: nothing says where samples come from",
+      "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
+      "line, in source.path), lengths (a table of lengths in source.path, with made-up tokens) or "
+      "synthetic (made-up samples)");
+}
+
+// Each kind communicates in its own way.
+void require_equal_sources(const boost::mpi::communicator& comm, const SourceConfig& source) {
+  const auto settings = [&] {
+    Config config;
+    config.source = source;
+    // Copies of one file may have a name each: their content is compared when they are opened.
+    if (source.kind != SourceKind::lengths && !source.path.empty()) config.source.path = "a file of its own";
+    return list_settings(config);
+  };
+  require_equal_on_ranks(comm, together(comm, settings),
+                         "Give every rank the same source; each reads its own share of it");
+}
+
+void require_path(const SourceConfig& config) {
+  if (config.path.empty()) {
+    throw ConfigError("source.path", "is not set, and this kind of source reads a file",
+                      "Set it in the configuration or with --set source.path=FILE");
+  }
+}
+
+/// Every rank has the same number of samples, and throws or does not.
+std::unique_ptr<SampleSource> with_samples(const SourceConfig& config, std::unique_ptr<SampleSource> source) {
+  if (source->num_samples() > 0) return source;
+  throw InputError(config.path.string(), "has no samples", "Give a source with at least one sample");
+}
+
+std::unique_ptr<SampleSource> made_up(const boost::mpi::communicator& comm, const SourceConfig& config) {
+  std::unique_ptr<SampleSource> source;
+  fail_together(comm, try_on_replicated_data(
+                          [&] { source = std::make_unique<SyntheticSource>(config.samples, config.seed); }));
+  return source;
+}
+
+}  // namespace
+
+std::int64_t longest_sample(const Config& config) {
+  std::int64_t longest = config.micro_batch.max_tokens;
+  for (const auto& [name, profile] : config.profiles)
+    longest = std::max(longest, profile.micro_batch.max_tokens);
+  return longest;
+}
+
+std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config,
+                                          std::int64_t max_tokens) {
+  require_equal_sources(comm, config);
+  switch (required_kind(config)) {
+    case SourceKind::jsonl:
+      require_path(config);
+      return with_samples(config, JsonlSource::open(comm, config.path));
+    case SourceKind::lengths:
+      require_path(config);
+      return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
+    case SourceKind::synthetic:
+      return made_up(comm, config);
+    case SourceKind::embedded:
+      break;
+  }
+  throw ConfigError("source.kind", "embedded has no source of its own: the embedding program brings samples",
+                    "Use jsonl, synthetic or lengths to run on its own");
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,99 @@
+#include "source/synthetic_source.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <random>
+#include <type_traits>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/narrow.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t vocabulary = 32000;
+
+// The longest sample fits the default cap of 8192 tokens, so that a job without a file runs as it comes.
+constexpr std::int64_t longest_prompt = 2048;
+constexpr std::int64_t longest_response = 6144;
+
+// One engine a sample, so that a sample's tokens do not depend on who makes it.
+void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_t sample) {
+  std::seed_seq seeds{seed >> 32, seed & 0xffffffff, static_cast<std::uint64_t>(sample)};
+  std::mt19937_64 engine(seeds);
+  for (std::int64_t& token : tokens) token = static_cast<std::int64_t>(engine() % vocabulary);
+}
+
+void broadcast_rows(const boost::mpi::communicator& comm, std::vector<FileLengths>& rows) {
+  static_assert(std::is_trivially_copyable_v<FileLengths>);
+  constexpr std::int64_t rows_at_once = std::int64_t{1} << 20;
+  std::int64_t count = std::ssize(rows);
+  check_mpi(MPI_Bcast(&count, 1, MPI_INT64_T, 0, MPI_Comm(comm)), "MPI_Bcast");
+  together(comm, [&] { rows.resize(static_cast<std::size_t>(count)); });
+  for (std::int64_t first = 0; first < count; first += rows_at_once) {
+    const std::int64_t bytes = std::min(rows_at_once, count - first) * std::int64_t{sizeof(FileLengths)};
+    check_mpi(MPI_Bcast(rows.data() + first, narrow<int>(bytes, "bytes of a length table"), MPI_BYTE, 0,
+                        MPI_Comm(comm)),
+              "MPI_Bcast");
+  }
+}
+
+[[noreturn]] void refuse_length(const std::string& path, std::int64_t sample, const FileLengths& row,
+                                std::int64_t max_tokens) {
+  throw LimitError(path,
+                   "sample " + std::to_string(sample) + " has " + std::to_string(row.prompt + row.response) +
+                       " tokens, above the cap of " + std::to_string(max_tokens) + " tokens",
+                   "Raise micro_batch.max_tokens, or shorten or drop the sample");
+}
+
+}  // namespace
+
+SyntheticSource::SyntheticSource(std::int64_t samples, std::uint64_t seed) : samples_(samples) {
+  spec_.seed = seed;
+  spec_.prompt_length.max = longest_prompt;
+  spec_.response_length.max = longest_response;
+  spec_.prompts = (samples + spec_.group_size - 1) / spec_.group_size;
+  validate(spec_);
+}
+
+RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const {
+  std::vector<SampleId> ids;
+  for (const std::int64_t position : positions) ids.emplace_back(position);
+  return synthetic_samples(spec_, ids);
+}
+
+std::unique_ptr<LengthTableSource> LengthTableSource::open(const boost::mpi::communicator& comm,
+                                                           const std::filesystem::path& path,
+                                                           std::uint64_t seed, std::int64_t max_tokens) {
+  auto source = together(comm, [&] {
+    std::unique_ptr<LengthTableSource> made(new LengthTableSource(path.string(), seed, max_tokens));
+    if (comm.rank() == 0) made->rows_ = read_length_table(InputFile(path));
+    return made;
+  });
+  broadcast_rows(comm, source->rows_);
+  return source;
+}
+
+RaggedBatch LengthTableSource::read(std::span<const std::int64_t> positions) const {
+  std::vector<SampleShape> shapes;
+  for (const std::int64_t position : positions) {
+    const FileLengths& row = rows_[static_cast<std::size_t>(position)];
+    if (row.prompt + row.response > max_tokens_) refuse_length(path_, position, row, max_tokens_);
+    shapes.push_back({SampleId{position}, row.group, row.prompt, row.response});
+  }
+  RaggedBatch batch(std::move(shapes));
+  const std::span<std::int64_t> tokens =
+      batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}})
+          .values<std::int64_t>();
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    fill_tokens(tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())),
+                seed_, positions[static_cast<std::size_t>(i)]);
+  }
+  return batch;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/io/lengths_file.hpp"
+#include "evenkeel/io/synthetic.hpp"
+#include "evenkeel/source/sample_source.hpp"
+
+namespace evenkeel {
+
+/// Made-up long-tailed GRPO rollouts: a pure function of the seed, so every rank makes its own share.
+class SyntheticSource : public SampleSource {
+ public:
+  SyntheticSource(std::int64_t samples, std::uint64_t seed);
+
+  [[nodiscard]] std::int64_t num_samples() const override { return samples_; }
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+
+ private:
+  std::int64_t samples_;
+  SyntheticSpec spec_;
+};
+
+/// Samples of the lengths that a table lists, with made-up tokens.
+class LengthTableSource : public SampleSource {
+ public:
+  /// Collective over `comm`: rank 0 reads the table and all get it.
+  [[nodiscard]] static std::unique_ptr<LengthTableSource> open(const boost::mpi::communicator& comm,
+                                                               const std::filesystem::path& path,
+                                                               std::uint64_t seed, std::int64_t max_tokens);
+
+  [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
+  /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+
+ private:
+  LengthTableSource(std::string path, std::uint64_t seed, std::int64_t max_tokens)
+      : path_(std::move(path)), seed_(seed), max_tokens_(max_tokens) {}
+
+  std::string path_;
+  std::vector<FileLengths> rows_;
+  std::uint64_t seed_;
+  std::int64_t max_tokens_;
+};
+
+}  // namespace evenkeel

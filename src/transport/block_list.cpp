@@ -1,0 +1,108 @@
+#include "evenkeel/transport/block_list.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/run_copy.hpp"
+#include "evenkeel/base/narrow.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Collects blocks of one chunk and turns them into a datatype.
+class ChunkBuilder {
+ public:
+  void add(const std::byte* address, std::size_t bytes) {
+    MPI_Aint displacement = 0;
+    check_mpi(MPI_Get_address(address, &displacement), "MPI_Get_address");
+    displacements_.push_back(displacement);
+    lengths_.push_back(narrow<int>(bytes, "bytes of one block"));
+  }
+
+  [[nodiscard]] MpiDatatype commit() {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    check_mpi(MPI_Type_create_hindexed(narrow<int>(lengths_.size(), "blocks of one message"), lengths_.data(),
+                                       displacements_.data(), MPI_BYTE, &type),
+              "MPI_Type_create_hindexed");
+    check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
+    lengths_.clear();
+    displacements_.clear();
+    return MpiDatatype(type);
+  }
+
+ private:
+  std::vector<int> lengths_;
+  std::vector<MPI_Aint> displacements_;
+};
+
+}  // namespace
+
+MpiDatatype::MpiDatatype(MpiDatatype&& other) noexcept
+    : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
+
+MpiDatatype& MpiDatatype::operator=(MpiDatatype&& other) noexcept {
+  std::swap(type_, other.type_);
+  return *this;
+}
+
+MpiDatatype::~MpiDatatype() {
+  if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
+}
+
+void BlockList::add(const std::byte* address, std::size_t bytes) {
+  if (bytes == 0) return;
+  bytes_ += static_cast<std::int64_t>(bytes);
+  if (!blocks_.empty() && blocks_.back().address + blocks_.back().bytes == address) {
+    blocks_.back().bytes += bytes;
+  } else {
+    blocks_.push_back({address, bytes});
+  }
+}
+
+std::vector<MpiDatatype> BlockList::chunks(std::int64_t max_bytes) const {
+  std::vector<MpiDatatype> types;
+  ChunkBuilder chunk;
+  auto room = static_cast<std::size_t>(max_bytes);
+  for (Block block : blocks_) {
+    while (block.bytes > 0) {
+      const std::size_t piece = std::min(room, block.bytes);
+      chunk.add(block.address, piece);
+      block.address += piece;
+      block.bytes -= piece;
+      room -= piece;
+      if (room > 0) continue;
+      types.push_back(chunk.commit());
+      room = static_cast<std::size_t>(max_bytes);
+    }
+  }
+  if (room < static_cast<std::size_t>(max_bytes)) types.push_back(chunk.commit());
+  return types;
+}
+
+void BlockList::copy_to(const BlockList& to, std::int64_t total_bytes) const {
+  RunCopier copy(static_cast<std::size_t>(total_bytes));
+  auto target = to.blocks_.begin();
+  std::size_t filled = 0;
+  for (Block source : blocks_) {
+    while (source.bytes > 0) {
+      const std::size_t piece = std::min(source.bytes, target->bytes - filled);
+      // The list was built from writable buffers by whoever receives into it.
+      copy(const_cast<std::byte*>(target->address) + filled, source.address, piece);
+      source.address += piece;
+      source.bytes -= piece;
+      filled += piece;
+      if (filled < target->bytes) continue;
+      ++target;
+      filled = 0;
+    }
+  }
+}
+
+std::int64_t total_bytes(std::span<const BlockList> lists) noexcept {
+  std::int64_t bytes = 0;
+  for (const BlockList& list : lists) bytes += list.bytes();
+  return bytes;
+}
+
+}  // namespace evenkeel

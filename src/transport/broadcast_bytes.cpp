@@ -1,0 +1,38 @@
+#include "transport/broadcast_bytes.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+struct Piece {
+  std::int64_t left = 0;  ///< bytes from here on
+  std::array<char, 4088> bytes;
+};
+
+}  // namespace
+
+void broadcast_bytes(const boost::mpi::communicator& comm, std::string& bytes, int root, GuardedWork& work) {
+  const bool sends = comm.rank() == root;
+  if (!sends) bytes.clear();
+  Piece piece;
+  std::size_t done = 0;
+  do {
+    if (sends) {
+      piece.left = work.failed() ? 0 : static_cast<std::int64_t>(bytes.size() - done);
+      bytes.copy(piece.bytes.data(), piece.bytes.size(), std::min(done, bytes.size()));
+    }
+    check_mpi(MPI_Bcast(&piece, sizeof piece, MPI_BYTE, root, comm), "MPI_Bcast");
+    const auto came = static_cast<std::size_t>(std::min(piece.left, std::ssize(piece.bytes)));
+    if (!sends) work([&] { bytes.append(piece.bytes.data(), came); });
+    done += came;
+  } while (piece.left > std::ssize(piece.bytes));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,219 @@
+#include "transport/prepared_exchange.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+
+#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/mesh/mpi_call.hpp"
+
+namespace evenkeel {
+namespace {
+
+void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vector<BlockList>& receives) {
+  const auto self = static_cast<std::size_t>(rank);
+  sends[self].copy_to(receives[self], total_bytes(receives));
+}
+
+// The memory that ranks of a node share, when `path` goes through it; the same answer on every rank.
+NodeMemory* shared_memory(const boost::mpi::communicator& comm, ExchangePath path) {
+  if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
+  if (comm.size() == 1) return nullptr;
+  NodeMemory& memory = NodeMemory::of(comm);
+  if (!memory.obstacle()) return memory.any_neighbours() ? &memory : nullptr;
+  if (path == ExchangePath::shared_memory) throw_in_any_case(*memory.obstacle());
+  return nullptr;
+}
+
+// The nodes of `comm` and, where messages may go through leaders, what that takes.
+NodeGroup& group_for(const boost::mpi::communicator& comm, const ExchangeOptions& options) {
+  NodeGroup& group = NodeGroup::of(comm);
+  const bool aggregates =
+      options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv;
+  if (aggregates) group.reserve(comm);
+  return group;
+}
+
+// Ranks that are not on this node and are sent to, or received from, without a leader.
+WantedRanks directly(const NodeGroup& group, const std::vector<int>& by) {
+  return [&group, &by](int rank) {
+    return !group.on_this_node(rank) && by[static_cast<std::size_t>(rank)] == LeaderPlan::direct;
+  };
+}
+
+const std::optional<ErrorReport> no_error;
+
+bool any_rank(int /*rank*/) {
+  return true;
+}
+
+std::int64_t most_chunks(const std::vector<Chunks>& sides) {
+  std::size_t most = 0;
+  for (const Chunks& chunks : sides) most = std::max(most, chunks.size());
+  return static_cast<std::int64_t>(most);
+}
+
+// Bytes that others of this node bring in a round through leaders.
+std::int64_t bytes_from_others(const LeaderRounds::Lists& round, int rank) {
+  return total_bytes(round.receives) - round.receives[static_cast<std::size_t>(rank)].bytes();
+}
+
+}  // namespace
+
+NodeRound::NodeRound(const NodeGroup& group, int rank, NodeMemory* memory,
+                     const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                     std::int64_t max_bytes)
+    : sends_(sends), receives_(receives) {
+  if (memory != nullptr) {
+    transfer_.emplace(*memory, sends, receives);
+    return;
+  }
+  const auto neighbour = [&](int other) { return other != rank && group.on_this_node(other); };
+  messages_.emplace(sends, neighbour, receives, neighbour, max_bytes);
+}
+
+void NodeRound::run(const boost::mpi::communicator& comm) {
+  if (transfer_) {
+    transfer_->run(comm);
+    return;
+  }
+  messages_->begin(comm);
+  copy_own_part(comm.rank(), sends_, receives_);
+  messages_->wait();
+}
+
+const std::optional<ErrorReport>& NodeRound::error() const noexcept {
+  return transfer_ ? transfer_->error() : no_error;
+}
+
+NodesExchange::Led::Led(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
+                        const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                        std::int64_t max_bytes)
+    : rounds(plan, group, sends, receives),
+      collect(group, rank, memory, rounds.collect.sends, rounds.collect.receives, max_bytes),
+      between(rounds.between.sends, any_rank, rounds.between.receives, any_rank, max_bytes),
+      hand_on(group, rank, memory, rounds.hand_on.sends, rounds.hand_on.receives, max_bytes) {}
+
+NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
+                             const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                             std::int64_t max_bytes)
+    : direct_(sends, directly(group, plan.send_by), receives, directly(group, plan.receive_by), max_bytes),
+      inside_(group, rank, memory, sends, receives, max_bytes) {
+  if (plan.any()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
+}
+
+// Each round inside the node runs while messages between nodes travel.
+MessageTraffic NodesExchange::run(const boost::mpi::communicator& comm) {
+  direct_.begin(comm);
+  MessageTraffic traffic{direct_.num_sent(), 0};
+  if (!led_) {
+    inside_.run(comm);
+  } else {
+    led_->collect.run(comm);
+    led_->between.begin(comm);
+    inside_.run(comm);
+    led_->between.wait();
+    led_->hand_on.run(comm);
+    traffic.between_nodes += led_->between.num_sent();
+    traffic.passed_on = bytes_from_others(led_->rounds.collect, comm.rank()) +
+                        bytes_from_others(led_->rounds.hand_on, comm.rank());
+  }
+  direct_.wait();
+  return traffic;
+}
+
+const std::optional<ErrorReport>& NodesExchange::error() const noexcept {
+  if (led_ && led_->collect.error()) return led_->collect.error();
+  if (led_ && led_->hand_on.error()) return led_->hand_on.error();
+  return inside_.error();
+}
+
+void AlltoallwExchange::Arguments::set(const std::vector<Chunks>& sides, std::int64_t round) {
+  const auto at = static_cast<std::size_t>(round);
+  for (std::size_t rank = 0; rank < sides.size(); ++rank) {
+    const bool has_chunk = at < sides[rank].size();
+    counts[rank] = has_chunk ? 1 : 0;
+    types[rank] = has_chunk ? sides[rank][at].get() : MPI_BYTE;
+  }
+}
+
+AlltoallwExchange::AlltoallwExchange(const NodeGroup& group, int rank, const std::vector<BlockList>& sends,
+                                     const std::vector<BlockList>& receives, std::int64_t max_bytes)
+    : sends_(sends), receives_(receives), out_(sends.size()), in_(receives.size()) {
+  const auto is_other = [&](int other) { return other != rank; };
+  outgoing_ = chunks_of(sends, max_bytes, is_other);
+  incoming_ = chunks_of(receives, max_bytes, is_other);
+  rounds_ = std::max(most_chunks(outgoing_), most_chunks(incoming_));
+  for (std::size_t other = 0; other < outgoing_.size(); ++other) {
+    if (!group.on_this_node(static_cast<int>(other))) traffic_.between_nodes += std::ssize(outgoing_[other]);
+  }
+}
+
+MessageTraffic AlltoallwExchange::run(const boost::mpi::communicator& comm, std::int64_t rounds) {
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    out_.set(outgoing_, round);
+    in_.set(incoming_, round);
+    check_mpi(MPI_Alltoallw(MPI_BOTTOM, out_.counts.data(), out_.displacements.data(), out_.types.data(),
+                            MPI_BOTTOM, in_.counts.data(), in_.displacements.data(), in_.types.data(), comm),
+              "MPI_Alltoallw");
+  }
+  copy_own_part(comm.rank(), sends_, receives_);
+  return traffic_;
+}
+
+PreparedExchange::PreparedExchange(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+                                   const std::vector<BlockList>& receives, const ExchangeOptions& options,
+                                   bool failed)
+    : comm_(comm),
+      sends_(sends),
+      receives_(receives),
+      all_in_one_call_(options.path == ExchangePath::alltoallv) {
+  if (comm.size() == 1) return;
+  memory_ = shared_memory(comm, options.path);
+  NodeGroup& group = group_for(comm, options);
+  if (!all_in_one_call_) group.compare_sizes(sends, receives, options.aggregate);
+  if (failed) return;
+  work_([&] {
+    if (all_in_one_call_) {
+      alltoallw_.emplace(group, comm.rank(), sends, receives, options.max_message_bytes);
+    } else {
+      nodes_.emplace(group, group.plan(options.aggregate), comm.rank(), memory_, sends, receives,
+                     options.max_message_bytes);
+    }
+  });
+}
+
+void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
+  const std::optional<ErrorReport>& error = mine ? mine : work_.error();
+  if (!all_in_one_call_ || comm_.size() == 1) {
+    fail_together(comm_, error);
+    return;
+  }
+  // The number of calls and the lowest rank that failed, in one all-reduce.
+  const std::array<std::int64_t, 2> here{alltoallw_ ? alltoallw_->rounds() : 0,
+                                         error ? -comm_.rank() : -comm_.size()};
+  std::array<std::int64_t, 2> most{};
+  check_mpi(MPI_Allreduce(here.data(), most.data(), 2, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
+  if (most[1] != -comm_.size()) fail_with_report_of(comm_, static_cast<int>(-most[1]), error);
+  rounds_ = most[0];
+}
+
+MessageTraffic PreparedExchange::run() {
+  if (alltoallw_) return alltoallw_->run(comm_, rounds_);
+  if (nodes_) return nodes_->run(comm_);
+  copy_own_part(comm_.rank(), sends_, receives_);
+  return {};
+}
+
+const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
+  return nodes_ ? nodes_->error() : no_error;
+}
+
+void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options) {
+  static_cast<void>(shared_memory(comm, options.path));
+  if (comm.size() > 1) static_cast<void>(group_for(comm, options));
+  together(comm, [] { set_column_memory(SharedHeap::of_process()); });
+}
+
+}  // namespace evenkeel

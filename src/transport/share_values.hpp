@@ -1,0 +1,52 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/mesh/fail_together.hpp"
+#include "transport/archive_bytes.hpp"
+#include "transport/broadcast_bytes.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+
+// Values of any serializable type, as what ranks tell each other to agree on something. What takes memory on
+// a rank goes through its `work`, so that no rank leaves alone while others wait for it.
+
+/// Collective over `comm`: the values of all ranks, on every rank. When a rank's work has failed, all throw
+/// its error. What goes wrong on a rank after that goes to its `work`, to be agreed on afterwards. `what`
+/// names the bytes for LimitError. Three collective calls.
+template <typename T>
+[[nodiscard]] std::vector<T> all_gather_values(const boost::mpi::communicator& comm, const T& mine,
+                                               GuardedWork& work, std::string_view what) {
+  std::string bytes;
+  work([&] { bytes = to_archive(mine); });
+  const auto gathered = all_gather_lists<char>(comm, bytes, work.error(), what);
+  std::vector<T> values;
+  work([&] {
+    values.resize(static_cast<std::size_t>(comm.size()));
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+      const std::span<const char> of_rank = gathered.of(rank);
+      from_archive(std::string(of_rank.begin(), of_rank.end()), values[rank]);
+    }
+  });
+  return values;
+}
+
+/// Collective over `comm`: rank `root`'s value, which the others get. What goes wrong on a rank goes to its
+/// `work`, to be agreed on afterwards; then nobody may use the value. As many calls as broadcast_bytes().
+template <typename T>
+void broadcast_value(const boost::mpi::communicator& comm, T& value, int root, GuardedWork& work) {
+  std::string bytes;
+  const bool sends = comm.rank() == root;
+  if (sends) work([&] { bytes = to_archive(value); });
+  broadcast_bytes(comm, bytes, root, work);
+  // There is nothing to read where the root's work has failed, which will tell.
+  if (!sends && !bytes.empty()) work([&] { from_archive(std::move(bytes), value); });
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "evenkeel/transport/block_list.hpp"
+#include "transport/shared_offer.hpp"
+
+namespace evenkeel {
+
+/// The part of one exchange that stays inside nodes. Owners tell each neighbour where in their shared heap
+/// its bytes lie; the neighbour copies them straight to where they belong. Bytes that lie elsewhere (small
+/// columns, columns from before the heap was in use) are copied to the heap first.
+///
+/// What takes memory is done when it is made, and may throw there. Nothing is thrown afterwards but for
+/// failed MPI calls: what goes wrong is kept in error(). Owners may change or free their bytes after all
+/// ranks have compared their errors (fail_together).
+class SharedTransfer {
+ public:
+  /// Local. Both lists must stand until it is over. Throws LimitError where neighbours could not read.
+  SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends,
+                 const std::vector<BlockList>& receives);
+
+  /// Collective over the ranks of the node: tells neighbours what is there for them, copies what this rank
+  /// has for itself, and fetches what neighbours have.
+  void run(const boost::mpi::communicator& comm);
+
+  [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
+
+ private:
+  void begin(const boost::mpi::communicator& comm);
+  void fetch(int rank, const OfferNotice& told, const BlockList& into, std::int64_t total_bytes);
+
+  NodeMemory& memory_;
+  const std::vector<BlockList>& sends_;
+  const std::vector<BlockList>& receives_;
+  std::vector<char> announced_;  // by rank: whether there is anything for this neighbour
+  SharedOffer offer_;
+  std::vector<OfferNotice> told_;  // by rank, of its bytes for this one
+  std::vector<MPI_Request> sending_;
+  std::vector<MPI_Request> receiving_;
+  std::optional<ErrorReport> error_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,133 @@
+#include "evenkeel/report/run_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// A step of 10 * number samples.
+StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
+  StepFigures figures;
+  figures.step = number;
+  figures.profile = profile;
+  figures.samples = 10 * number;
+  figures.widest_micro_batch = 100 - number;
+  figures.balance.dp_max_over_mean = 1 + 0.25 * static_cast<double>(number);
+  figures.volume.sent = 1024 * number;
+  figures.column_bytes = 2048 * number;
+  figures.seconds.exchange = 0.5;
+  return figures;
+}
+
+TEST(RunReport, adds_counts_up_and_names_the_worst_step) {
+  RunReport report;
+  for (const std::int64_t number : {1, 3, 2}) report.add(step_of(number));
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("60 in 3 steps"));
+  EXPECT_THAT(text, HasSubstr("DP ranks, balanced                1.5000   worst step 1.7500"));
+  EXPECT_THAT(text, HasSubstr("bytes between ranks                 6.0 KiB"));
+  EXPECT_THAT(text, HasSubstr("most memory of tensors on a rank    6.0 KiB"));
+  EXPECT_THAT(text, HasSubstr("widest micro-batch                  99 of"));
+  EXPECT_THAT(text, HasSubstr("1.500 (read 0.000"));
+}
+
+TEST(RunReport, has_a_table_for_each_profile_in_the_order_in_which_they_ran) {
+  RunReport report;
+  for (const std::int64_t number : {1, 2}) {
+    report.add(step_of(number, "log_prob"));
+    report.add(step_of(number + 4, "update"));
+  }
+  const std::string text = to_text(report);
+  EXPECT_LT(text.find("profile log_prob"), text.find("30 in 2 steps"));
+  EXPECT_LT(text.find("30 in 2 steps"), text.find("profile update"));
+  EXPECT_LT(text.find("profile update"), text.find("110 in 2 steps"));
+}
+
+TEST(RunReport, tells_traffic_between_nodes_only_where_there_is_any) {
+  RunReport report;
+  report.add(step_of(1));
+  EXPECT_THAT(to_text(report), Not(HasSubstr("between nodes")));
+  StepFigures over_nodes = step_of(2);
+  over_nodes.volume.between_nodes = 4096;
+  over_nodes.volume.messages = 12;
+  report.add(over_nodes);
+  EXPECT_THAT(to_text(report), HasSubstr("4.0 KiB in 12 messages"));
+}
+
+TEST(RunReport, keeps_single_steps_only_when_asked_to) {
+  RunReport totals;
+  RunReport each{.keeps = RunReport::Steps::each};
+  for (std::int64_t number = 0; number < 100; ++number) {
+    totals.add(step_of(number));
+    each.add(step_of(number));
+  }
+  EXPECT_TRUE(to_json(totals).at("steps").empty());
+  EXPECT_EQ(to_json(each).at("steps").size(), 100u);
+  EXPECT_EQ(to_json(each).at("steps").at(7).at("samples"), 70);
+  EXPECT_EQ(to_text(totals), to_text(each));
+}
+
+TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_shared) {
+  StepFigures figures = step_of(1);
+  figures.tokens = 1000;
+  figures.padded_tokens = 2000;
+  figures.aligned_tokens = 500;  // once
+  figures.unshared_rows = 1100;
+  figures.sharing = SharingSavings{480, 1000, 10, 30};
+  RunReport report;
+  report.add(figures);
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("rows handed out                     500 (4.0 % alignment)"));
+  EXPECT_THAT(text, HasSubstr("padding removed                     900 rows, 45.0 % of the padded batch"));
+  EXPECT_THAT(text, HasSubstr("rows saved by sharing               600 of 1,100 (54.5 %)"));
+}
+
+TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
+  StepFigures figures = step_of(1);
+  figures.tokens = 75;
+  figures.aligned_tokens = 100;
+  figures.pads_micro_batches = true;
+  RunReport report;
+  report.add(figures);
+  EXPECT_THAT(to_text(report), HasSubstr("100 (25.0 % padding and alignment)"));
+}
+
+TEST(RunReport, knows_one_from_many) {
+  StepFigures figures = step_of(1);
+  figures.cap = 1;
+  figures.micro_batches_above_cap = 1;
+  RunReport report;
+  report.add(figures);
+  EXPECT_THAT(to_text(report), HasSubstr("in 1 step\n"));
+  EXPECT_THAT(to_text(report, {.width = 200}),
+              HasSubstr("of 1 token, aligned to 1; 1 MICRO-BATCH ABOVE THE CAP\n"));
+}
+
+TEST(RunReport, fits_the_line_and_colours_broken_caps_where_there_are_colours) {
+  StepFigures figures = step_of(1);
+  figures.micro_batches_above_cap = 3;
+  RunReport report;
+  report.add(figures);
+  for (const std::size_t width : {40U, 60U, 80U, 200U}) {
+    std::istringstream lines(to_text(report, {.width = width}));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+  }
+  EXPECT_THAT(to_text(report), Not(HasSubstr("\033")));
+  EXPECT_THAT(to_text(report, {.width = 200, .colour = true}),
+              HasSubstr("\033[1;31m3 MICRO-BATCHES ABOVE THE CAP\033[0m"));
+}
+
+TEST(RunReport, of_no_steps_is_a_heading) {
+  EXPECT_EQ(to_text({.mesh = {2, 1, 3, 1}, .seconds = 1.5}),
+            "Evenkeel on tp 2 x cp 1 x dp 3 x pp 1: 1.500 seconds\n");
+}
+
+}  // namespace
+}  // namespace evenkeel
