@@ -1,0 +1,189 @@
+#include "job/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/operations.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/hash.hpp"
+#include "evenkeel/base/printable.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/serialization.hpp"
+#include "evenkeel/io/atomic_file.hpp"
+#include "evenkeel/job/dump.hpp"
+#include "evenkeel/job/hash_consumer.hpp"
+#include "evenkeel/mesh/fail_together.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Rank 0 reads the file, once: it may be a pipe, which no other rank could read, and nobody twice. The others
+// get the result, so that all have the same even where they see other files.
+Config read_config(const boost::mpi::communicator& world, const JobOptions& options) {
+  Config config;
+  together(world, [&] {
+    if (world.rank() == 0) config = load_config(options.config, options.overrides);
+  });
+  boost::mpi::broadcast(world, config, 0);
+  return config;
+}
+
+// Several passes write to a folder each, named like the profile.
+std::vector<std::string> passes_of(const JobOptions& options, const Config& config) {
+  if (options.profiles.empty()) return {""};
+  std::set<std::string> seen;
+  for (const std::string& name : options.profiles) {
+    if (name.empty())
+      throw ConfigError("--profiles", "names an empty profile", "Write names, commas between them");
+    if (!seen.insert(name).second) {
+      throw ConfigError("--profiles", "names " + name + " twice",
+                        "Passes are told apart by their profiles: give the second one a profile of its own");
+    }
+    static_cast<void>(config.profile(name));
+  }
+  return options.profiles;
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
+}
+
+OutputRequest output_request(const JobOptions& options, const Config& config) {
+  OutputRequest request;
+  if (!options.dump.empty()) request.folders[RunOutput::dump] = options.dump;
+  if (!options.results.empty()) request.folders[RunOutput::results] = options.results;
+  if (!options.report.empty()) request.folders[RunOutput::report] = options.report;
+  request.overwrite = options.overwrite;
+  request.version = options.version;
+  request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config)));
+  if (options.profiles.size() > 1) request.profiles.insert(options.profiles.begin(), options.profiles.end());
+  return request;
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+// Ranks scan a file together.
+std::unique_ptr<SampleSource> open_observed(const boost::mpi::communicator& world, const Config& config,
+                                            JobObserver& observer) {
+  const bool tells = world.rank() == 0 && !config.source.path.empty();
+  if (tells) observer.begins_to_read(config.source.path);
+  std::unique_ptr<SampleSource> source = open_source(world, config.source, longest_sample(config));
+  if (tells) observer.has_read();
+  return source;
+}
+
+}  // namespace
+
+Job::Job(const boost::mpi::communicator& world, const JobOptions& options, JobObserver& observer)
+    : options_(options),
+      observer_(observer),
+      config_(read_config(world, options)),
+      profiles_(passes_of(options, config_)),
+      service_(world, config_),
+      folders_(service_.mesh().world(), output_request(options, config_)),
+      source_(open_observed(service_.mesh().world(), config_, observer)),
+      schedule_(source_->num_samples(), config_.batch),
+      steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
+                                   : schedule_.num_steps()) {}
+
+void Job::run() {
+  report_.mesh = service_.mesh().grid().sizes();
+  if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
+  const auto start = std::chrono::steady_clock::now();
+  if (first()) observer_.begins(source_->num_samples(), steps_);
+  if (first()) warn_of_what_is_read_otherwise();
+  start_prefetching();
+  while (std::optional<Step> step = prefetcher_->next()) {
+    const std::int64_t tokens = run_passes(std::move(*step));
+    if (first()) observer_.finished_step(tokens);
+  }
+  if (first()) observer_.finished_steps();
+  const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
+  boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
+  write_report();
+  folders_.complete(steps_);
+  together(world(), [&] {
+    if (first()) observer_.ends_with(report_);
+  });
+}
+
+void Job::warn_of_what_is_read_otherwise() const {
+  const std::string path = printable(config_.source.path.string());
+  if (const std::string left_out = source_->left_out(); !left_out.empty())
+    observer_.warns(path + ": left out: " + printable(left_out));
+  if (const std::string undecided = source_->undecided(); !undecided.empty())
+    observer_.warns(path + ": one row a token, as all prompts are empty: " + printable(undecided));
+}
+
+void Job::start_prefetching() {
+  const auto read = [this, rank = world().rank(), ranks = world().size()](std::int64_t step) {
+    return source_->read(schedule_.share_of(step, rank, ranks));
+  };
+  prefetcher_.emplace(world(), config_, steps_, read, profiles_[0]);
+  if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
+    observer_.warns("MPI gives no MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
+}
+
+std::int64_t Job::run_passes(Step step) {
+  finish_pass(step);
+  for (std::size_t p = 1; p < profiles_.size(); ++p) {
+    step = service_.step(std::move(step), profiles_[p]);
+    finish_pass(step);
+  }
+  return step.table.num_tokens();
+}
+
+void Job::finish_pass(const Step& step) {
+  if (folders_.have(RunOutput::dump)) {
+    together(world(), [&] { dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here()); });
+    folders_.wrote(RunOutput::dump, std::ssize(step.micro_batches));
+  }
+  if (folders_.have(RunOutput::results)) bring_results_home(step);
+  const PlanSettings settings = service_.plan_settings(step.profile);
+  if (const auto figures = gather_figures(service_.mesh(), settings, step)) report_.add(*figures);
+}
+
+void Job::bring_results_home(const Step& step) {
+  const RaggedBatch mine = service_.collect(step, hash_tokens(step));
+  const RaggedBatch all =
+      gather_samples(world(), mine, 0, {config_.exchange.path, default_max_message_bytes});
+  together(world(), [&] {
+    if (!first()) return;
+    const std::filesystem::path folder = folder_of(RunOutput::results, step);
+    make_folder(folder);
+    write_results(folder, step.index, all);
+    folders_.wrote(RunOutput::results, 1);
+  });
+}
+
+// Several passes over a step write to a folder each.
+std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
+  const std::filesystem::path& folder = folders_.path_of(output);
+  return profiles_.size() > 1 ? folder / step.profile : folder;
+}
+
+void Job::write_report() {
+  if (!folders_.have(RunOutput::report)) return;
+  together(world(), [&] {
+    if (!first()) return;
+    const std::filesystem::path& folder = folders_.path_of(RunOutput::report);
+    write_text(folder / "report.txt", to_text(report_));
+    write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
+    folders_.wrote(RunOutput::report, 2);
+  });
+}
+
+}  // namespace evenkeel

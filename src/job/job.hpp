@@ -1,0 +1,89 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/plan/batch_schedule.hpp"
+#include "evenkeel/report/run_report.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "job/output_folders.hpp"
+
+namespace evenkeel {
+
+/// What a job is to do. Equal on all ranks.
+struct JobOptions {
+  std::filesystem::path config;        ///< read once, by rank 0: it may be a pipe
+  std::vector<std::string> overrides;  ///< KEY=VALUE each
+  std::filesystem::path dump;          ///< folders to write to; empty: not written
+  std::filesystem::path report;
+  std::filesystem::path results;
+  bool overwrite = false;  ///< remove an earlier run's files from them
+  std::vector<std::string>
+      profiles;                ///< passes over each step, in order; none: one, by the job's own settings
+  std::int64_t max_steps = 0;  ///< 0: all
+  std::string version;         ///< of the program, for the folders' markers
+};
+
+/// What rank 0's program hears of a job while it runs. Does nothing by itself.
+class JobObserver {
+ public:
+  JobObserver() = default;
+  JobObserver(const JobObserver&) = delete;
+  JobObserver& operator=(const JobObserver&) = delete;
+  virtual ~JobObserver() = default;
+
+  virtual void begins_to_read(const std::filesystem::path& /*source*/) {}
+  virtual void has_read() {}
+  virtual void begins(std::int64_t /*samples*/, std::int64_t /*steps*/) {}
+  virtual void warns(const std::string& /*text*/) {}
+  virtual void finished_step(std::int64_t /*tokens*/) {}
+  virtual void finished_steps() {}
+  /// May throw, which ends the job on every rank.
+  virtual void ends_with(const RunReport& /*report*/) {}
+};
+
+/// One run of the main job: samples in, balanced, packed micro-batches on every rank, a demonstration
+/// consumer that hashes tokens, and files of what was handed out. Collective; what goes wrong anywhere is
+/// thrown on every rank.
+class Job {
+ public:
+  /// Both must outlive it. Throws as load_config, DataService, OutputFolders and open_source do.
+  Job(const boost::mpi::communicator& world, const JobOptions& options, JobObserver& observer);
+
+  void run();
+
+ private:
+  [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
+  [[nodiscard]] bool first() const { return world().rank() == 0; }
+  /// What the user may have meant in another way.
+  void warn_of_what_is_read_otherwise() const;
+  void start_prefetching();
+  /// Returns the step's true tokens.
+  [[nodiscard]] std::int64_t run_passes(Step step);
+  void finish_pass(const Step& step);
+  void bring_results_home(const Step& step);
+  [[nodiscard]] std::filesystem::path folder_of(RunOutput output, const Step& step) const;
+  void write_report();
+
+  const JobOptions& options_;
+  JobObserver& observer_;
+  Config config_;
+  std::vector<std::string> profiles_;
+  DataService service_;
+  OutputFolders folders_;
+  std::unique_ptr<SampleSource> source_;
+  BatchSchedule schedule_;
+  std::int64_t steps_;
+  RunReport report_;
+  std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
+};
+
+}  // namespace evenkeel
