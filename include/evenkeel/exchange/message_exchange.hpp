@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/exchange_options.hpp"
 #include "evenkeel/exchange/block_list.hpp"
-#include "evenkeel/exchange/exchange_path.hpp"
 
 namespace evenkeel {
 
