@@ -4,7 +4,7 @@
 #include <cassert>
 #include <iterator>
 
-#include "evenkeel/transport/node_aggregation.hpp"
+#include "evenkeel/base/exchange_options.hpp"
 
 namespace evenkeel::config_detail {
 namespace {

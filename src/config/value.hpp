@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "suggest.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

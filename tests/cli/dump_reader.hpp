@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/base/grid.hpp"
 
 namespace evenkeel::testing_support {
 

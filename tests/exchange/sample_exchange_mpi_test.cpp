@@ -1,6 +1,6 @@
 #include <set>
 
-#include "evenkeel/exchange/node_receivers.hpp"
+#include "evenkeel/plan/node_receivers.hpp"
 #include "made_up_step.hpp"
 
 namespace evenkeel {

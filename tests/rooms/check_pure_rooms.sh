@@ -8,7 +8,7 @@ program=$2
 cd "$source_dir"
 failed=0
 if grep -rnE '#include *[<"](mpi\.h|boost/mpi|evenkeel/(mesh|exchange|service)/)' \
-    include/evenkeel/{base,balance,batch,pack,plan,io} src/{base,balance,batch,pack,plan,io}; then
+    include/evenkeel/{base,balance,batch,pack,plan,config,io} src/{base,balance,batch,pack,plan,config,io}; then
   echo "a pure room includes MPI or a room above it" >&2
   failed=1
 fi

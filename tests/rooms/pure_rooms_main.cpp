@@ -1,9 +1,12 @@
 #include <iostream>
 
+#include "evenkeel/config/file.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
-// Plans a step, so that the pure rooms are really linked.
+// Plans a step as a configuration says, so that the pure rooms are really linked.
 int main() {
   const evenkeel::LengthTable table({{{evenkeel::SampleId{0}, 0, 3, 4}, evenkeel::WorldRank{0}, 0}});
-  std::cout << evenkeel::plan_step({table, {}}).num_micro_batches() << '\n';
+  const evenkeel::Config config = evenkeel::parse_config("mesh: {dp: 1}", "a text");
+  const evenkeel::PlanSettings settings = config.plan_settings(config.grid(1).sizes());
+  std::cout << evenkeel::plan_step({table, settings}).num_micro_batches() << '\n';
 }

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {
 

@@ -9,11 +9,11 @@
 #include <string_view>
 
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/base/exchange_options.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/loss_weights.hpp"
 #include "evenkeel/plan/settings.hpp"
-#include "evenkeel/transport/exchange_path.hpp"
 
 namespace evenkeel {
 

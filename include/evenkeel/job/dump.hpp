@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/service/data_service.hpp"
 
 namespace evenkeel {

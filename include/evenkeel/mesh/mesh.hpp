@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/base/grid.hpp"
 
 namespace evenkeel {
 

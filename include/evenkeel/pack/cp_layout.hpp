@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

@@ -7,7 +7,7 @@
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

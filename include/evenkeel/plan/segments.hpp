@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/balance/partition.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/base/text_layout.hpp"
-#include "evenkeel/mesh/grid.hpp"
 #include "evenkeel/report/run_totals.hpp"
 #include "evenkeel/report/step_figures.hpp"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/exchange_options.hpp"
 #include "evenkeel/transport/block_list.hpp"
-#include "evenkeel/transport/exchange_path.hpp"
 
 namespace evenkeel {
 

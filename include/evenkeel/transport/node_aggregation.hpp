@@ -4,13 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/transport/exchange_path.hpp"
+#include "evenkeel/base/exchange_options.hpp"
 
 namespace evenkeel {
-
-/// From one node to another, messages of this many bytes in the mean go through leaders when
-/// `exchange.aggregate` is auto; longer ones go from rank to rank.
-inline constexpr std::int64_t small_message_bytes = std::int64_t{4} << 10;
 
 /// Most memory that a rank stages for other nodes, once for what leaves its node and once for what comes in.
 inline constexpr std::int64_t leader_staging_bytes = std::int64_t{8} << 20;

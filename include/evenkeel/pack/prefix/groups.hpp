@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/base/row_range.hpp"
 #include "evenkeel/pack/padded_input.hpp"
 
 namespace evenkeel {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+// The words of the configuration's section `exchange`. They stand here since both know them: the
+// configuration, which knows no MPI, and the rooms that carry an exchange out.
 namespace evenkeel {
 
 /// How tokens get from owners to consumers. All paths deliver the same bytes.
@@ -13,12 +15,15 @@ enum class ExchangePath : std::uint8_t {
 };
 
 /// Whether the ranks of a node send what goes to another node in one message, through a rank that leads them
-/// (see node_aggregation.hpp), or one message each. Not on the path alltoallv, which is one call anyway.
+/// or one message each. Not on the path alltoallv, which is one call anyway.
 enum class NodeAggregation : std::uint8_t {
   automatic,  ///< for each pair of nodes: through leaders when their messages are small in the mean
   always,     ///< through leaders whenever there are two messages or more and they fit the leaders' memory
   never,
 };
+
+/// Up to this many bytes in the mean, messages from one node to another are small.
+inline constexpr std::int64_t small_message_bytes = std::int64_t{4} << 10;
 
 /// Whose tensors the tensor-parallel ranks of one place have, all but the first.
 enum class TensorParallelCopies : std::uint8_t {

@@ -1,4 +1,4 @@
-#include "evenkeel/exchange/node_receivers.hpp"
+#include "evenkeel/plan/node_receivers.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

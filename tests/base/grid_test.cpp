@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/grid.hpp"
+#include "evenkeel/base/grid.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
