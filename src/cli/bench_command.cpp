@@ -6,8 +6,8 @@
 
 #include "bench/benchmarks.hpp"
 #include "cli/commands.hpp"
-#include "cli/failures.hpp"
 #include "cli/option_values.hpp"
+#include "cli/rank_failures.hpp"
 #include "cli/standard_output.hpp"
 #include "evenkeel/io/atomic_file.hpp"
 #include "evenkeel/mesh/fail_together.hpp"

@@ -9,7 +9,7 @@
 
 #include "cli/failures.hpp"
 #include "cli/help_text.hpp"
-#include "cli/logging.hpp"
+#include "cli/launcher.hpp"
 #include "cli/terminal.hpp"
 #include "config/suggest.hpp"
 #include "evenkeel/base/printable.hpp"

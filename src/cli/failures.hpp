@@ -1,6 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {
 
@@ -8,12 +10,15 @@ namespace evenkeel::cli {
 inline constexpr int wrong_use = 2;
 inline constexpr int failed = 1;
 
+/// The exit status of a program that `error` ends.
+[[nodiscard]] int status_of(const Error& error) noexcept;
+
+/// What is wrong with the exception being handled, which is not Evenkeel's. Precondition: called inside a
+/// catch block.
+[[nodiscard]] std::string text_of_foreign_exception();
+
 /// Tells the exception being handled in one line and returns the exit status. Precondition: called inside a
 /// catch block.
 [[nodiscard]] int tell_failure();
-
-/// The same on a rank of `world`. Errors that all ranks throw together are told once; what one rank has alone
-/// ends the job, since others may wait for that rank.
-[[nodiscard]] int tell_failure(const boost::mpi::communicator& world);
 
 }  // namespace evenkeel::cli

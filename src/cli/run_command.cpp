@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/failures.hpp"
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/progress.hpp"
+#include "cli/rank_failures.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"

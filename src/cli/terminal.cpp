@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "cli/logging.hpp"
+#include "cli/launcher.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# check_pure_rooms.sh SOURCE_DIR PROGRAM: fails when a pure room includes MPI, when anything but the program, examples and
-# tests names MPI_COMM_WORLD, or when PROGRAM, which links all pure rooms, loads an MPI library.
+# check_pure_rooms.sh SOURCE_DIR PROGRAM ROOM...: fails when one of these pure rooms includes MPI, when anything but the
+# program, examples and tests names MPI_COMM_WORLD, or when PROGRAM, which links all of them, loads an MPI library.
 set -euo pipefail
 source_dir=$1
 program=$2
+rooms=("${@:3}")
 
 cd "$source_dir"
 failed=0
 if grep -rnE '#include *[<"](mpi\.h|boost/mpi|evenkeel/(mesh|exchange|service)/)' \
-    include/evenkeel/{base,balance,batch,pack,plan,config,io} src/{base,balance,batch,pack,plan,config,io}; then
+    "${rooms[@]/#/include/evenkeel/}" "${rooms[@]/#/src/}"; then
   echo "a pure room includes MPI or a room above it" >&2
   failed=1
 fi

@@ -7,25 +7,11 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/exchange/call_key.hpp"
 #include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/sample_summary.hpp"
 
 namespace evenkeel {
-
-/// What an owner tells the others of one sample.
-struct SampleSummary {
-  SampleShape shape;
-  std::int64_t loss_tokens = -1;  ///< see LengthEntry
-  std::uint64_t prompt_hash = 0;  ///< see LengthEntry
-};
-
-/// The samples of a batch as their owner tells them; loss tokens are counted where the batch brings a loss
-/// mask of one value a token or a response token (see count_set): a response token that starts its sample is
-/// predicted nowhere, and is none. Local.
-[[nodiscard]] std::vector<SampleSummary> summaries_of(const RaggedBatch& batch);
-/// The same for samples that share prefixes: prompts are hashed, and only response tokens can carry loss.
-[[nodiscard]] std::vector<SampleSummary> summaries_for_sharing(const RaggedBatch& batch);
 
 /// What all ranks know of a step's samples before any token moves. Replicated.
 struct GatheredLengths {

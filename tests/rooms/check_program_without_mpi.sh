@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# check_program_without_mpi.sh PROGRAM WORK_DIR: fails when PROGRAM, an evenkeel built without MPI, loads an MPI library,
+# cannot plan and show a configuration, or does anything but say why when asked for what needs MPI.
+set -euo pipefail
+program=$1
+work=$2
+
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+says() { # says TEXT COMMAND...: COMMAND succeeds and prints TEXT
+  local printed
+  printed=$("${@:2}") || fail "failed: ${*:2}"
+  [[ "$printed" == *"$1"* ]] || fail "'${*:2}' does not print '$1' but: $printed"
+}
+
+! ldd "$program" | grep -iE 'libmpi|libboost_mpi|libopen-(rte|pal)' || fail "the program loads MPI"
+
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+says '64 samples in groups' "$program" synth --samples 64 --out rollouts.jsonl
+says 'on 4 DP ranks' "$program" plan --lengths rollouts.jsonl --set mesh.dp=4 --set micro_batch.max_tokens=65536
+says 'shared prefixes' "$program" plan --lengths rollouts.jsonl --set prefix.share=tree --set micro_batch.max_tokens=65536
+says 'hierarchical, work' "$program" plan --lengths rollouts.jsonl --set mesh.dp=2 --set micro_batch.max_tokens=65536 --compare
+echo 'mesh: {tp: 2}' >job.yaml
+says 'max_tokens: 8192' "$program" config show job.yaml --set micro_batch.max_tokens=8192
+says 'micro_batch.max_tokens' "$program" config schema micro_batch
+
+for arguments in 'run job.yaml --log-level debug' 'inspect rollouts.jsonl' 'bench plan --json x'; do
+  status=0
+  # shellcheck disable=SC2086
+  told=$("$program" $arguments 2>&1) || status=$?
+  [[ $status == 2 ]] || fail "'$arguments' ends with $status"
+  [[ "$told" == "evenkeel: error: ${arguments%% *} needs MPI, and this program was built without"* ]] ||
+    fail "'$arguments' says: $told"
+done
