@@ -7,5 +7,6 @@
 int main() {
   const evenkeel::LengthTable table({{{evenkeel::SampleId{0}, 0, 3, 4}, evenkeel::WorldRank{0}, 0}});
   const evenkeel::Config config = evenkeel::parse_config("mesh: {dp: 1}", "a text");
-  std::cout << evenkeel::plan_step(table, config.plan_settings(config.grid(1).sizes())).num_micro_batches << '\n';
+  std::cout << evenkeel::plan_step(table, config.plan_settings(config.grid(1).sizes())).num_micro_batches
+            << '\n';
 }
