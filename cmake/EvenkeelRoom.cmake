@@ -1,10 +1,11 @@
-# evenkeel_add_room(NAME SOURCES ... [LINKS ...] [PRIVATE_LINKS ...])
+# evenkeel_add_room(NAME SOURCES ... [OPENS ...] [LINKS ...] [PRIVATE_LINKS ...])
 #
 # Declares the library of one room: sources in src/NAME, public headers in include/evenkeel/NAME, alias
 # Evenkeel::NAME. LINKS are the rooms (and libraries) its public headers need; that list is the dependency
-# rule, since a room cannot link what it does not name.
+# rule, since a room cannot link what it does not name. OPENS are headers of src/NAME that rooms which link this
+# one may include; all others there are its own. tests/rooms/check_links.py compares includes with both.
 function(evenkeel_add_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "" "SOURCES;OPENS;LINKS;PRIVATE_LINKS" ${ARGN})
   set(target evenkeel_${name})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})

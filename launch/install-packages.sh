@@ -3,6 +3,7 @@
 # when none is. Runs as root, or as a user who may use sudo without a password.
 #
 #   --tests   also what the tests, the micro-benchmarks and the simulated nodes need
+#   --lint    also what launch/lint.sh needs
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 set -euo pipefail
 
@@ -16,15 +17,17 @@ packages=(
 tests=(
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
+  clang-format                                # the check of the format
   iproute2                                    # simulated nodes
   python3 python3-numpy                       # the commands and recipes of README and docs
 )
 while (($#)); do
   case "$1" in
     --tests) packages+=("${tests[@]}") ;;
+    --lint) packages+=(clang-format clang-tidy) ;;
     --torch) packages+=(libtorch-dev) ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests and --torch" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint and --torch" >&2
       exit 2
       ;;
   esac

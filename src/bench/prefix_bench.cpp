@@ -75,9 +75,7 @@ class PrefixJob {
     return boost::mpi::all_reduce(world_, last_.plan.aligned_tokens(), std::plus<std::int64_t>());
   }
   /// Local. Precondition: prefixes are shared.
-  [[nodiscard]] SharingSavings savings() const {
-    return savings_of(last_.assignment.units);
-  }
+  [[nodiscard]] SharingSavings savings() const { return savings_of(last_.assignment.units); }
 
  private:
   [[nodiscard]] static Config config_for(PrefixSharing sharing, std::int64_t cap) {

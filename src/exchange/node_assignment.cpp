@@ -110,8 +110,9 @@ void assign_on_node(const boost::mpi::communicator& node, const StepProblem& pro
     });
     if (error) message->words().front() = 0;
   }
-  const bool is_told = broadcast_words(node, message ? std::span(message->words()) : std::span<std::int32_t>(),
-                                       UnitsMessage::size(table.size(), settings));
+  const bool is_told =
+      broadcast_words(node, message ? std::span(message->words()) : std::span<std::int32_t>(),
+                      UnitsMessage::size(table.size(), settings));
   work.on_replicated_data([&] {
     // What fails on the first rank fails on every rank: the input is equal.
     if (!is_told) {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "evenkeel/base/narrow.hpp"
-#include "evenkeel/plan/node_receivers.hpp"
 #include "evenkeel/mesh/fail_together.hpp"
+#include "evenkeel/plan/node_receivers.hpp"
 #include "evenkeel/plan/transfer_plan.hpp"
 #include "exchange/sample_layout.hpp"
 #include "exchange/shared_columns.hpp"

@@ -4,8 +4,8 @@
 #include <span>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 
 namespace evenkeel {
 

@@ -5,8 +5,8 @@
 #include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/balance/refine.hpp"
 #include "evenkeel/balance/speed_partition.hpp"
-#include "evenkeel/plan/simple_partitions.hpp"
 #include "evenkeel/plan/roll_batch_balance.hpp"
+#include "evenkeel/plan/simple_partitions.hpp"
 
 namespace evenkeel {
 namespace {

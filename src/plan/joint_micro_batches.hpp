@@ -9,7 +9,9 @@ class JointMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
 
-  [[nodiscard]] GroupCount count(MiniBatchShare share) const override { return mini_batch(share).joint.count; }
+  [[nodiscard]] GroupCount count(MiniBatchShare share) const override {
+    return mini_batch(share).joint.count;
+  }
 
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share,

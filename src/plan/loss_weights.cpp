@@ -148,8 +148,9 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const StepAss
     const auto end = std::find_if(begin, micro_batches.end(), [&](const MicroBatchPlan& plan) {
       return plan.mini_batch != static_cast<std::int64_t>(m);
     });
-    std::ranges::move(loss_weights(table, assignment.entries_of(static_cast<std::int64_t>(m)), {begin, end}, settings, dp),
-                      std::back_inserter(losses));
+    std::ranges::move(
+        loss_weights(table, assignment.entries_of(static_cast<std::int64_t>(m)), {begin, end}, settings, dp),
+        std::back_inserter(losses));
     begin = end;
   }
   return losses;

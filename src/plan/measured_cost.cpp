@@ -19,8 +19,9 @@ Cost work_of(const LengthTable& table, const StepAssignment& assignment, const M
 
 }  // namespace
 
-CostObservation observe(const LengthTable& table, const StepAssignment& assignment, const MicroBatchPlan& plan,
-                        const PlanSettings& settings, DpRank rank, double seconds) {
+CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
+                        const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
+                        double seconds) {
   const BalanceSettings& balance = settings.balance;
   constexpr double nominal = 1000;
   const double speed = balance.speeds.empty() ? nominal : static_cast<double>(balance.speeds[rank.index()]);

@@ -33,7 +33,8 @@ class MicroBatcher {
 
  protected:
   /// At most `count`.
-  [[nodiscard]] virtual std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const = 0;
+  [[nodiscard]] virtual std::vector<MicroBatchPlan> packed(MiniBatchShare share,
+                                                           std::int64_t count) const = 0;
 
   [[nodiscard]] const StepProblem& problem() const noexcept { return problem_; }
   [[nodiscard]] const PlanSettings& settings() const noexcept { return problem_.settings; }

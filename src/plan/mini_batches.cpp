@@ -65,7 +65,8 @@ std::vector<std::vector<Item>> cut_into_mini_batches(const StepProblem& problem,
   const MiniBatchSettings& cut = problem.settings.mini_batches;
   std::vector<std::int64_t> drawn;
   if (cut.shuffle)
-    drawn = seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
+    drawn =
+        seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
   Runs mini_batches = runs_of(units.num_groups(), drawn, cut.count);
   if (!units.shared()) return mini_batches;
   for (std::vector<Item>& mini_batch : mini_batches) {

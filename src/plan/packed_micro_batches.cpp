@@ -28,8 +28,9 @@ std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std
   const MicroBatchSettings& rules = settings().micro_batch;
   const PickedUnits own(units(), units_of(share));
   const Partition groups =
-      rules.packing ? in_bins(own.items(), rules, count)
-                    : partition_under_limits(own.costs, own.items(), rules.limits(), count).with_sorted_items();
+      rules.packing
+          ? in_bins(own.items(), rules, count)
+          : partition_under_limits(own.costs, own.items(), rules.limits(), count).with_sorted_items();
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
     micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));

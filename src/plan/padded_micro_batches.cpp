@@ -39,8 +39,8 @@ JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units
   joint.count.needed = std::ssize(batches.micro_batches);
   for (int r = 0; r < settings.dp; ++r) {
     const PickedUnits own(units, shares[r]);
-    joint.count.lower_bound = std::max(joint.count.lower_bound,
-                                       min_bins_lower_bound(own.items(), settings.micro_batch.limits()));
+    joint.count.lower_bound =
+        std::max(joint.count.lower_bound, min_bins_lower_bound(own.items(), settings.micro_batch.limits()));
     std::vector<MicroBatchPlan>& of_rank = joint.of_ranks.emplace_back();
     for (std::int64_t m = 0; m < joint.count.needed; ++m) {
       of_rank.push_back(padded_micro_batch(units, batches.samples(DpRank{r}, m),

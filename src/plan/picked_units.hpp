@@ -20,6 +20,7 @@ struct PickedUnits {
 };
 
 /// The values of a list that belong to some units.
-[[nodiscard]] std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, std::span<const Item> units);
+[[nodiscard]] std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all,
+                                               std::span<const Item> units);
 
 }  // namespace evenkeel

@@ -82,20 +82,24 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::vector<std::vector<int>> nodes = nodes_of_dp_ranks(input, dp);
   Table values(dp, dp);
   std::vector<std::int64_t> on_node(static_cast<std::size_t>(num_nodes), 0);
+  // What stays on a rank stays on its node too, where that share of it is counted.
+  const std::int64_t own_weight = input.own_weight - (num_nodes > 0 ? input.node_weight : 0);
   for (std::int64_t part = 0; part < dp; ++part) {
     std::ranges::fill(on_node, 0);
     const auto add_piece = [&](std::size_t piece) {
       const std::int64_t bytes = input.bytes[piece];
       const std::size_t owner = input.owners[piece].index();
       const int own = input.dp_of_rank[owner];
-      const bool has_node = num_nodes > 0;
-      if (has_node) on_node[static_cast<std::size_t>(input.node_of_rank[owner])] += bytes;
-      // The node's share of these bytes comes again below.
-      if (own >= 0) values.at(part, own) += bytes * (input.own_weight - (has_node ? input.node_weight : 0));
+      if (num_nodes > 0) on_node[static_cast<std::size_t>(input.node_of_rank[owner])] += bytes;
+      if (own >= 0) values.at(part, own) += bytes * own_weight;
     };
-    for (const Item item : parts[part]) {
-      const RowRange pieces = input.pieces_of(item);
-      for (std::int64_t p = pieces.begin; p < pieces.end; ++p) add_piece(static_cast<std::size_t>(p));
+    if (input.first_pieces.empty()) {
+      for (const Item item : parts[part]) add_piece(static_cast<std::size_t>(item));
+    } else {
+      for (const Item item : parts[part]) {
+        const RowRange pieces = input.pieces_of(item);
+        for (std::int64_t p = pieces.begin; p < pieces.end; ++p) add_piece(static_cast<std::size_t>(p));
+      }
     }
     for (std::int64_t rank = 0; rank < dp; ++rank) {
       for (const int node : nodes[static_cast<std::size_t>(rank)])

@@ -27,7 +27,8 @@ void check(const Partition& parts, std::span<const Cost> costs, const PlacementI
            const ReassignmentRules& rules) {
   const std::int64_t dp = parts.size();
   require_whole_pieces(input);
-  require(input.num_items() == std::ssize(costs), "owners and bytes", "must be there for as many items as costs");
+  require(input.num_items() == std::ssize(costs), "owners and bytes",
+          "must be there for as many items as costs");
   require(input.speeds.empty() || std::ssize(input.speeds) == dp, "speeds", "must be one a part");
   require(std::ranges::all_of(input.speeds, [](std::int64_t speed) { return speed >= 1; }), "speeds",
           "must be above 0");
@@ -81,7 +82,8 @@ std::vector<Home> homes_of(const PlacementInput& input, std::int64_t parts) {
       if (part < 0) continue;
       std::int64_t& bytes = held[static_cast<std::size_t>(part)];
       bytes += input.bytes[static_cast<std::size_t>(p)];
-      if (home.part < 0 || bytes > home.bytes || (bytes == home.bytes && part < home.part)) home = {part, bytes};
+      if (home.part < 0 || bytes > home.bytes || (bytes == home.bytes && part < home.part))
+        home = {part, bytes};
     }
     for (std::int64_t p = pieces.begin; p < pieces.end; ++p) {
       if (part_of_piece(p) >= 0) held[static_cast<std::size_t>(part_of_piece(p))] = 0;
@@ -93,7 +95,7 @@ std::vector<Home> homes_of(const PlacementInput& input, std::int64_t parts) {
 class Reassignment {
  public:
   Reassignment(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
-        const ReassignmentRules& rules)
+               const ReassignmentRules& rules)
       : costs_(costs),
         input_(input),
         equal_counts_(rules.equal_counts),
@@ -236,7 +238,7 @@ class Reassignment {
 }  // namespace
 
 Partition reassign_to_owners(const Partition& parts, std::span<const Cost> costs, const PlacementInput& input,
-                         const ReassignmentRules& rules) {
+                             const ReassignmentRules& rules) {
   check(parts, costs, input, rules);
   Reassignment items(parts, costs, input, rules);
   constexpr int passes = 4;

@@ -105,7 +105,8 @@ void require_tolerance_fits(const PlanSettings& settings) {
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
 }
 
-/// Sequences that share tokens have no lengths of their own that could be padded, or that other systems plan by.
+/// Sequences that share tokens have no lengths of their own that could be padded, or that other systems plan
+/// by.
 void require_sharing_fits(const PlanSettings& settings) {
   const auto refuse = [](const std::string& needed, const std::string& key) {
     throw ConfigError("prefix.share", "needs " + needed, "Set " + key + ", or prefix.share: false");

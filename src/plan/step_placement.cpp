@@ -39,7 +39,8 @@ class HeldPieces {
   }
 
   [[nodiscard]] PlacementInput input(const PlanSettings& settings) const {
-    PlacementInput input{owners_, tokens_, settings.dp_of_rank, settings.node_of_rank, settings.balance.speeds};
+    PlacementInput input{owners_, tokens_, settings.dp_of_rank, settings.node_of_rank,
+                         settings.balance.speeds};
     input.first_pieces = first_of_unit_;
     return input;
   }

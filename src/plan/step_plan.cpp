@@ -55,7 +55,8 @@ class RankPlanner {
 
   /// The counts that follow from the largest of all ranks.
   void agree(std::span<const std::int64_t> largest_needed) {
-    for (const std::int64_t largest : largest_needed) plan_.counts.push_back(agreed_count(largest, settings_));
+    for (const std::int64_t largest : largest_needed)
+      plan_.counts.push_back(agreed_count(largest, settings_));
   }
 
   [[nodiscard]] std::vector<Cost> times() const {

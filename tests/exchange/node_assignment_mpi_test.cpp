@@ -24,7 +24,7 @@ PlanSettings settings_with_cap(std::int64_t max_tokens) {
 }
 
 StepAssignment assigned_together(const boost::mpi::communicator& node, const LengthTable& table,
-                         const PlanSettings& settings, std::int64_t step) {
+                                 const PlanSettings& settings, std::int64_t step) {
   GuardedWork work;
   StepAssignment assignment;
   assign_on_node(node, {table, settings, step}, assignment, work);

@@ -70,7 +70,8 @@ TEST(FixedMicroBatches, count_the_samples_of_groups_that_share_a_prompt_and_tear
     return groups;
   };
   EXPECT_THAT(split_by(4), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5, 6)));
-  EXPECT_THAT(split_by(2), ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3, 4), ElementsAre(5, 6)));
+  EXPECT_THAT(split_by(2),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3, 4), ElementsAre(5, 6)));
 }
 
 }  // namespace

@@ -69,8 +69,9 @@ TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
   PlanSettings settings;
   settings.dp = 2;
   settings.balance.speeds = {1000, 500};
-  const CostObservation seen = observe(table, assign_step({table, settings}),
-                                       micro_batch_of(make_units({table, settings}), {0}), settings, DpRank{1}, 3);
+  const CostObservation seen =
+      observe(table, assign_step({table, settings}), micro_batch_of(make_units({table, settings}), {0}),
+              settings, DpRank{1}, 3);
   EXPECT_DOUBLE_EQ(seen.seconds, 1.5);
   EXPECT_EQ(seen.dp_rank, 1);
 }

@@ -206,8 +206,7 @@ TEST(PlanMicroBatches, packed_by_name_fill_up_with_empty_ones_and_are_not_balanc
   const DpRankPlan plan = planned(table, settings);
   EXPECT_EQ(plan.lower_bound, 2);
   EXPECT_EQ(plan.needed, 2);
-  EXPECT_THAT(entries_of(plan.micro_batches),
-              ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre()));
+  EXPECT_THAT(entries_of(plan.micro_batches), ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre()));
 }
 
 }  // namespace

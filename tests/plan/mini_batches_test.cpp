@@ -84,7 +84,8 @@ TEST(SplitIntoMiniBatches, kept_mini_batches_do_not_depend_on_the_mesh) {
   const MiniBatchSettings drawn{5, true, true};
   const std::vector<Partition> one = assign_units({table, over_ranks(1, drawn, 7), 3});
   const std::vector<Partition> six = assign_units({table, over_ranks(6, drawn, 7), 3});
-  for (std::int64_t m = 0; m < 5; ++m) EXPECT_EQ(members(one[static_cast<std::size_t>(m)]), members(six[static_cast<std::size_t>(m)]));
+  for (std::int64_t m = 0; m < 5; ++m)
+    EXPECT_EQ(members(one[static_cast<std::size_t>(m)]), members(six[static_cast<std::size_t>(m)]));
 }
 
 TEST(SplitIntoMiniBatches, leaves_mini_batches_empty_when_samples_run_out) {
@@ -132,10 +133,12 @@ RC_GTEST_PROP(SplitIntoMiniBatches, hands_every_sample_out_once_in_even_mini_bat
   const bool keep = *rc::gen::arbitrary<bool>();
   const PlanSettings settings =
       over_ranks(dp, {count, keep, *rc::gen::arbitrary<bool>()}, *rc::gen::arbitrary<std::uint64_t>());
-  const std::vector<Partition> batches = assign_units({table, settings, *rc::gen::inRange<std::int64_t>(0, 9)});
+  const std::vector<Partition> batches =
+      assign_units({table, settings, *rc::gen::inRange<std::int64_t>(0, 9)});
   RC_ASSERT(std::ssize(batches) == count);
   std::vector<std::vector<Item>> mini_batch_members;
-  for (std::int64_t m = 0; m < count; ++m) mini_batch_members.push_back(members(batches[static_cast<std::size_t>(m)]));
+  for (std::int64_t m = 0; m < count; ++m)
+    mini_batch_members.push_back(members(batches[static_cast<std::size_t>(m)]));
   const Partition mini_batches(mini_batch_members);
   RC_ASSERT(holds_every_item_once(mini_batches, static_cast<std::size_t>(table.size())));
   RC_ASSERT(count_spread(mini_batches) <= (keep ? 1 : dp));

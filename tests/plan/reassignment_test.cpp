@@ -213,7 +213,7 @@ RC_GTEST_PROP(ReassignToOwners, never_moves_more_bytes_nor_passes_the_tolerance,
     for (int r = 0; r < dp; ++r) job.speeds.push_back(*rc::gen::inRange<std::int64_t>(1, 2000));
   }
   const ReassignmentRules rules{*rc::gen::element<std::int64_t>(0, 1000, 50'000, 1'000'000),
-                        *rc::gen::arbitrary<bool>()};
+                                *rc::gen::arbitrary<bool>()};
   const Partition parts = dealt_in_turn(n, dp);
   const Partition moved = reassign_to_owners(parts, job.costs, job.input(), rules);
   RC_ASSERT(bytes_moved(moved, job) <= bytes_moved(parts, job));

@@ -65,7 +65,8 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
       const MicroBatchPlan& held = rank.micro_batches[m];
       RC_ASSERT(held.padded_length == length);
       RC_ASSERT(std::ssize(held.entries) * length <= settings.micro_batch.max_tokens);
-      for (const std::int64_t entry : held.entries) RC_ASSERT(assignment.segments[entry].aligned_length == length);
+      for (const std::int64_t entry : held.entries)
+        RC_ASSERT(assignment.segments[entry].aligned_length == length);
     }
   }
 }
@@ -162,7 +163,8 @@ TEST(GridStep, waits_less_at_every_micro_batch_than_assigning_first_does) {
   settings.balance.cost = CostModel::flops_7b();
   const double grid = step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
   settings.balance.strategy = Strategy::hierarchical;
-  const double assigned_first = step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
+  const double assigned_first =
+      step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
   EXPECT_LT(grid, assigned_first / 2);
 }
 
@@ -180,7 +182,8 @@ TEST(GridStep, refuses_what_rules_assigning_or_packing_alone) {
   refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; });
 }
 
-std::int64_t tokens_at_home(const LengthTable& table, const StepAssignment& assignment, const PlanSettings& settings) {
+std::int64_t tokens_at_home(const LengthTable& table, const StepAssignment& assignment,
+                            const PlanSettings& settings) {
   std::int64_t tokens = 0;
   for (int r = 0; r < settings.dp; ++r) {
     for (const Item entry : assignment.shares[r]) {

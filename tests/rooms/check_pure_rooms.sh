@@ -8,7 +8,7 @@ rooms=("${@:3}")
 
 cd "$source_dir"
 failed=0
-if grep -rnE '#include *[<"](mpi\.h|boost/mpi|evenkeel/(mesh|exchange|service)/)' \
+if grep -rnE '#include *[<"](mpi\.h|boost/mpi|evenkeel/(mesh|transport|exchange|service|source|report|job)/)' \
     "${rooms[@]/#/include/evenkeel/}" "${rooms[@]/#/src/}"; then
   echo "a pure room includes MPI or a room above it" >&2
   failed=1

@@ -10,8 +10,8 @@ namespace evenkeel {
 class FunctionRef {
  public:
   template <typename Function>
-    requires(!std::is_same_v<std::remove_cvref_t<Function>, FunctionRef>)
-  FunctionRef(Function&& function) noexcept
+  requires(!std::is_same_v<std::remove_cvref_t<Function>, FunctionRef>) FunctionRef(Function&& function)
+  noexcept
       : function_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
         call_([](void* f) { (*static_cast<std::add_pointer_t<Function>>(f))(); }) {}
 

@@ -23,8 +23,9 @@ struct ScheduleSettings {
 /// Example: 10 samples, global_batch 4: steps of 4, 4 and 2 samples an epoch.
 class BatchSchedule {
  public:
-  /// Throws ConfigError that names the key when a setting is out of range or there are more steps than 63 bits
-  /// count, InputError when there are no samples, or fewer than a global batch and the last one is to be dropped.
+  /// Throws ConfigError that names the key when a setting is out of range or there are more steps than 63
+  /// bits count, InputError when there are no samples, or fewer than a global batch and the last one is to be
+  /// dropped.
   BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings);
 
   [[nodiscard]] std::int64_t steps_per_epoch() const noexcept;

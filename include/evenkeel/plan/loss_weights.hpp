@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/plan/step_assignment.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_assignment.hpp"
 
 namespace evenkeel {
 
@@ -76,7 +76,8 @@ struct MicroBatchLoss {
                                                        const LossSettings& settings, int dp);
 
 /// The same for all of a DP rank's micro-batches, mini-batch after mini-batch.
-[[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const StepAssignment& assignment,
+[[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
+                                                       const StepAssignment& assignment,
                                                        std::span<const MicroBatchPlan> micro_batches,
                                                        const LossSettings& settings, int dp);
 

@@ -15,12 +15,12 @@ struct ReassignmentRules {
   friend bool operator==(const ReassignmentRules&, const ReassignmentRules&) = default;
 };
 
-/// Reassigns items to the DP rank that holds most of their bytes, where balance lets it: alone, or in exchange
-/// for one that is away from its own too, of nearly the same cost, best one that goes home in turn. Largest
-/// first; an item that is at home stays there, so that bytes moved between DP ranks only fall, and so does the
-/// weighted worth (best_placement) never. No part's cost over speed passes the largest of all parts before by
-/// more than the tolerance. Where all costs and bytes are alike, items are one piece each and counts stay, no
-/// other way moves fewer bytes.
+/// Reassigns items to the DP rank that holds most of their bytes, where balance lets it: alone, or in
+/// exchange for one that is away from its own too, of nearly the same cost, best one that goes home in turn.
+/// Largest first; an item that is at home stays there, so that bytes moved between DP ranks only fall, and so
+/// does the weighted worth (best_placement) never. No part's cost over speed passes the largest of all parts
+/// before by more than the tolerance. Where all costs and bytes are alike, items are one piece each and
+/// counts stay, no other way moves fewer bytes.
 ///
 /// Part r belongs to DP rank r. `costs`, and the lists of `input`, have an entry for every item that the
 /// parts may name, more than these if need be. Items come out ascending. Deterministic, local on replicated

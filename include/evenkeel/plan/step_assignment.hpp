@@ -46,8 +46,8 @@ struct StepAssignment {
   friend bool operator==(const StepAssignment&, const StepAssignment&) = default;
 };
 
-/// Assigns a step: cuts it into mini-batches, gives every unit to a DP rank, and puts the shares where most of
-/// their tokens are. Mini-batches that are cut first (`keep`) differ by one group of samples that share
+/// Assigns a step: cuts it into mini-batches, gives every unit to a DP rank, and puts the shares where most
+/// of their tokens are. Mini-batches that are cut first (`keep`) differ by one group of samples that share
 /// something at most, and none tears a group; those that are cut from each DP rank's share differ by one unit
 /// on each. With fewer groups than mini-batches some are empty. Throws ConfigError for settings that do not
 /// fit, LimitError for a sample above the cap, and as make_units does. Pure, deterministic.

@@ -4,8 +4,8 @@
 #include <span>
 
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 
 namespace evenkeel {
 

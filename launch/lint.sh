@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Looks at the style of the whole tree: launch/lint.sh --format asks clang-format alone, which takes seconds;
+# launch/lint.sh [--preset NAME] [FILE...] asks clang-tidy too, about all sources or these, which takes long. Changes
+# nothing.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+cd "$root"
+
+preset=release
+only_format=false
+files=()
+while (($#)); do
+  case "$1" in
+    --format)
+      only_format=true
+      shift
+      ;;
+    --preset)
+      preset="${2:?--preset needs a name: release, ci, debug, asan or tsan}"
+      shift 2
+      ;;
+    -*)
+      echo "lint: unknown argument '$1'; there are --format and --preset" >&2
+      exit 2
+      ;;
+    *)
+      files+=("$1")
+      shift
+      ;;
+  esac
+done
+
+for tool in clang-format clang-tidy; do
+  if ! command -v "$tool" >/dev/null; then
+    [[ $tool == clang-tidy && $only_format == true ]] && continue
+    echo "lint: $tool is missing: launch/install-packages.sh --lint installs it" >&2
+    exit 1
+  fi
+done
+
+git ls-files -z '*.cpp' '*.hpp' | xargs -0 clang-format --dry-run --Werror
+echo "clang-format has nothing to say."
+if [[ $only_format == true ]]; then exit 0; fi
+
+if [[ ! -f build/$preset/compile_commands.json ]]; then
+  echo "lint: build/$preset/compile_commands.json is missing: cmake --preset $preset makes it" >&2
+  exit 1
+fi
+if ((${#files[@]} == 0)); then
+  mapfile -t files < <(git ls-files 'src/*.cpp' 'examples/*.cpp')
+fi
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet --warnings-as-errors='*' -p "build/$preset"
+echo "clang-tidy has nothing to say."
