@@ -28,12 +28,12 @@ struct GroupCount {
 /// sizes meet the lower bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits limits);
 
-/// Deals n items into exactly k groups, balanced on `costs`, none above `limits` on `items`: always. Groups
-/// may be empty when k > n. Starts are Karmarkar-Karp on costs (not above 16384 groups, where that is slow)
-/// and longest processing time where they keep the limits, then bins by falling size spread over k groups.
-/// Each is improved by moves and swaps that keep the limits; the first that ends within 10 parts in a million
-/// of max_sum_lower_bound is the result, or else the most even one. Groups come heaviest first, by falling
-/// (cost, count, first item), their items ascending.
+/// Partitions n items into exactly k groups, balanced on `costs`, none above `limits` on `items`: always.
+/// Groups may be empty when k > n. Starts are Karmarkar-Karp on costs (not above 16384 groups, where that is
+/// slow) and longest processing time where they keep the limits, then bins by falling size spread over k
+/// groups. Each is improved by moves and swaps that keep the limits; the first that ends within 10 parts in a
+/// million of max_sum_lower_bound is the result, or else the most even one. Groups come heaviest first, by
+/// falling (cost, count, first item), their items ascending.
 ///
 /// Succeeds for every k >= count_groups(costs, items, limits).needed (also k = 0 for no items); throws
 /// LimitError when no packing into k groups was found, and as count_groups does. Costs (what is balanced) and

@@ -28,7 +28,7 @@ struct ModelDescription {
 /// The work of a sample of s tokens: linear * s + quadratic * s^2, where attention is causal and reaches all
 /// tokens before. With a sliding window of w tokens, the s^2 of a longer sample becomes w^2 + 2 w (s - w):
 /// the same up to w, a straight line from there. Coefficients are integers, so that costs add up exactly and
-/// the same on every rank. Context parallelism deals the same work to several ranks and does not change it.
+/// the same on every rank. Context parallelism gives the same work to several ranks and does not change it.
 struct CostModel {
   std::int64_t linear = 1;
   std::int64_t quadratic = 0;

@@ -17,7 +17,7 @@ struct GridShape {
   friend bool operator==(const GridShape&, const GridShape&) = default;
 };
 
-/// Deals n items into rows * columns cells, none above `limits` on `items`: always. Cell (r, j) is group
+/// Partitions n items into rows * columns cells, none above `limits` on `items`: always. Cell (r, j) is group
 /// r * columns + j of the result; cells may be empty. In this order of importance it makes small
 /// - sum over j of max over r of cost(r, j), what rows that meet at every column take;
 /// - max over r of the sum over j of cost(r, j), what rows that meet once take.

@@ -7,7 +7,7 @@
 
 namespace evenkeel {
 
-/// Deals samples into k parts so that samples with the same key (the uid of a prompt group) stay together:
+/// Assigns samples to k parts so that samples with the same key (the uid of a prompt group) stay together:
 /// the groups' summed costs are partitioned by Karmarkar-Karp, free, or with equal numbers of groups a part,
 /// as verl's `get_group_balanced_partitions` does when k divides the number of groups. Samples of one group
 /// need not be adjacent (where verl's result splits them). Fewer groups than parts leaves parts empty.

@@ -11,7 +11,7 @@ using Cost = std::int64_t;
 /// An item's position in the list of costs handed in.
 using Item = std::int64_t;
 
-/// Items 0..n-1 dealt into k groups. A value type in compressed form: one array of items, k+1 offsets. The
+/// Items 0..n-1 in k groups. A value type in compressed form: one array of items, k+1 offsets. The
 /// order of groups and of items inside a group is part of the value, and is what the algorithm's
 /// documentation says it is.
 ///

@@ -8,9 +8,9 @@
 
 namespace evenkeel {
 
-/// Deals items to groups that work at different speeds, so that they end together: a group of half the speed
-/// gets half the work. Speeds are integers in any one unit; estimate_speeds gives thousandths. Equal speeds
-/// are balance_items; else items by falling cost, each to the group that would end it first (longest
+/// Assigns items to groups that work at different speeds, so that they end together: a group of half the
+/// speed gets half the work. Speeds are integers in any one unit; estimate_speeds gives thousandths. Equal
+/// speeds are balance_items; else items by falling cost, each to the group that would end it first (longest
 /// processing time for uniform machines), then moves and swaps from the group that ends last, never worse
 /// than that.
 ///

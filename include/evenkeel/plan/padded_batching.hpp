@@ -33,8 +33,8 @@ struct PaddedMicroBatch {
   friend constexpr bool operator==(const PaddedMicroBatch&, const PaddedMicroBatch&) = default;
 };
 
-/// Samples dealt to DP ranks and cut into padded micro-batches: a [n, L] rectangle each. Every rank has the
-/// same number of micro-batches, with the same lengths.
+/// Samples assigned to DP ranks and cut into padded micro-batches: a [n, L] rectangle each. Every rank has
+/// the same number of micro-batches, with the same lengths.
 struct PaddedBatches {
   Partition shards;  ///< group r: the samples of DP rank r by rising (length, sample)
   std::vector<PaddedMicroBatch> micro_batches;
@@ -51,7 +51,7 @@ struct PaddedBatches {
 };
 
 /// ROLL's dynamic batching (`dynamic_batching_shard`), identical to it in shards, grid and order wherever the
-/// reference succeeds (for samples without tokens: with widen_empty_samples false). Samples are dealt by
+/// reference succeeds (for samples without tokens: with widen_empty_samples false). Samples are assigned by
 /// sorted_stride; then neighbouring positions of the shards are joined while samples times length, the
 /// longest over all ranks rounded up, stays within the cap.
 ///
@@ -71,7 +71,7 @@ struct PaddedBatches {
 [[nodiscard]] PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);
 
-/// The same for samples that something else has dealt to the DP ranks, of which there are `shares.size()`:
+/// The same for samples that something else has assigned to the DP ranks, of which there are `shares.size()`:
 /// each share is put in order by rising (length, sample). Shares may differ in size.
 [[nodiscard]] PaddedBatches plan_padded_batches(Partition shares, std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);

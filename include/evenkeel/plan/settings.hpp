@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// How samples are dealt to DP ranks.
+/// How samples are assigned to DP ranks.
 enum class BalanceAlgorithm : std::uint8_t {
   automatic,       ///< the best one there is for the number of samples and ranks
   karmarkar_karp,  ///< largest differencing method
@@ -36,9 +36,9 @@ enum class Preset : std::uint8_t {
   verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
 };
 
-/// Which comes first: dealing to DP ranks, or packing micro-batches.
+/// Which comes first: assigning to DP ranks, or packing micro-batches.
 enum class Strategy : std::uint8_t {
-  hierarchical,  ///< samples are dealt to DP ranks, and each rank packs its own
+  hierarchical,  ///< samples are assigned to DP ranks, and each rank packs its own
   grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
 };
 
@@ -74,7 +74,7 @@ struct BalanceSettings {
   CostModel cost = CostModel::tokens();
   bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
   bool refine = true;            ///< improve the assignment by moves and swaps afterwards
-  Preset preset = Preset::none;  ///< deals to DP ranks only while `algorithm` is automatic
+  Preset preset = Preset::none;  ///< assigns to DP ranks only while `algorithm` is automatic
   Strategy strategy = Strategy::hierarchical;
   PlacementRule placement = PlacementRule::locality;  ///< without a preset
   /// How fast each DP rank works, in thousandths of any one unit; empty: all alike.

@@ -12,8 +12,9 @@ namespace evenkeel {
 [[nodiscard]] Partition contiguous_runs(std::int64_t items, std::int64_t k);
 
 /// Items by rising (length, item), every k-th to the same group: group g holds positions g, g+k, ... of that
-/// order, so that position i of every group has nearly the same length. ROLL's dynamic batching deals samples
-/// to DP ranks like this. The first n mod k groups hold one item more. O(n log n). Precondition: k >= 1.
+/// order, so that position i of every group has nearly the same length. ROLL's dynamic batching assigns
+/// samples to DP ranks like this. The first n mod k groups hold one item more. O(n log n). Precondition: k
+/// >= 1.
 ///
 /// Example: lengths {7, 6, 8, 5}, k = 2: groups {3, 0} and {1, 2}.
 [[nodiscard]] Partition sorted_stride(std::span<const std::int64_t> lengths, std::int64_t k);

@@ -67,7 +67,7 @@ struct Step {
 /// owner (it may bring samples) and a consumer (it is handed the micro-batches of its place in the mesh).
 ///
 /// A step's samples can be passed over several times, each time under another profile of the configuration
-/// (log-probs with large micro-batches, then updates with small ones). While profiles deal and cut samples
+/// (log-probs with large micro-batches, then updates with small ones). While profiles assign and cut samples
 /// alike, no token moves again.
 ///
 /// All member functions are collective over the communicator unless they say otherwise. Ranks that make,
@@ -107,7 +107,7 @@ class DataService {
 
   /// Another pass over the samples of `before`, under another profile. `before` may be of any earlier step,
   /// also of another service with the same mesh and configuration, as a Prefetcher has one. Where the profile
-  /// deals samples to the same DP ranks and cuts them alike, sequences are only put together anew on each
+  /// assigns samples to the same DP ranks and cuts them alike, sequences are only put together anew on each
   /// rank, with every field they have, also those that the trainer added to its micro-batches; the same
   /// packing is handed on as it is. Else samples travel again from their owners (InputError when `before` is
   /// of a service without profiles), and the trainer's own fields stay behind.
