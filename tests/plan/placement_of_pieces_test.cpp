@@ -1,0 +1,125 @@
+// Items that several owners hold pieces of, as samples that share prefixes are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/placement.hpp"
+#include "evenkeel/plan/reassignment.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using Groups = std::vector<std::vector<Item>>;
+
+/// Items and who holds how much of each; rank r belongs to DP rank r.
+struct Job {
+  std::vector<Cost> costs;
+  std::vector<WorldRank> owners;
+  std::vector<std::int64_t> bytes;
+  std::vector<std::int64_t> first_pieces{0};
+  std::vector<int> dp_of_rank;
+  std::vector<int> node_of_rank = {};
+
+  explicit Job(int dp) {
+    for (int r = 0; r < dp; ++r) dp_of_rank.push_back(r);
+  }
+  void add(Cost cost, const std::vector<std::pair<int, std::int64_t>>& pieces) {
+    costs.push_back(cost);
+    for (const auto& [owner, size] : pieces) {
+      owners.emplace_back(owner);
+      bytes.push_back(size);
+    }
+    first_pieces.push_back(std::ssize(owners));
+  }
+  [[nodiscard]] PlacementInput input() const {
+    PlacementInput input{owners, bytes, dp_of_rank, node_of_rank};
+    input.first_pieces = first_pieces;
+    return input;
+  }
+};
+
+std::int64_t bytes_moved(const Partition& parts, const Job& job) {
+  std::int64_t moved = 0;
+  for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
+    for (const Item item : parts[dp]) {
+      const RowRange pieces = job.input().pieces_of(item);
+      for (std::int64_t p = pieces.begin; p < pieces.end; ++p) {
+        const auto piece = static_cast<std::size_t>(p);
+        if (job.owners[piece].value() != dp) moved += job.bytes[piece];
+      }
+    }
+  }
+  return moved;
+}
+
+TEST(PlacementOfPieces, counts_each_where_it_is_held) {
+  Job job(2);
+  job.add(5, {{0, 3}, {1, 2}});  // alone it would stay on rank 0
+  job.add(5, {{0, 5}});
+  EXPECT_THAT(best_placement(Partition{Groups{{0}, {1}}}, job.input()).part_of_rank, ElementsAre(1, 0));
+}
+
+TEST(PlacementOfPieces, needs_an_owner_and_bytes_for_every_piece) {
+  Job job(1);
+  job.add(5, {{0, 3}, {0, 2}});
+  job.first_pieces.back() = 1;
+  EXPECT_THROW((void)best_placement(Partition{Groups{{0}}}, job.input()), InputError);
+  EXPECT_THROW((void)reassign_to_owners(Partition{Groups{{0}}}, job.costs, job.input(), {}), InputError);
+}
+
+TEST(ReassignmentOfPieces, brings_an_item_to_the_rank_that_holds_most_of_it) {
+  Job job(2);
+  job.add(5, {{0, 2}, {1, 3}});
+  job.add(5, {{0, 4}, {1, 1}});
+  EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {1}}}, job.costs, job.input(), {}).to_vectors(),
+              ElementsAre(ElementsAre(1), ElementsAre(0)));
+}
+
+RC_GTEST_PROP(ReassignmentOfPieces, never_makes_more_bytes_travel_or_a_part_larger, ()) {
+  const int dp = *rc::gen::inRange(1, 5);
+  Job job(dp);
+  if (*rc::gen::arbitrary<bool>()) {
+    for (int r = 0; r < dp; ++r) job.node_of_rank.push_back(r / 2);
+  }
+  Groups groups(static_cast<std::size_t>(dp));
+  const auto n = *rc::gen::inRange<Item>(0, 14);
+  for (Item item = 0; item < n; ++item) {
+    std::vector<std::pair<int, std::int64_t>> pieces;
+    const int num_pieces = *rc::gen::inRange(1, 4);
+    for (int p = 0; p < num_pieces; ++p)
+      pieces.emplace_back(*rc::gen::inRange(0, dp), *rc::gen::inRange<std::int64_t>(0, 9));
+    job.add(*rc::gen::inRange<Cost>(1, 12), pieces);
+    groups[static_cast<std::size_t>(*rc::gen::inRange(0, dp))].push_back(item);
+  }
+  const Partition before{groups};
+  const Partition after = reassign_to_owners(before, job.costs, job.input(), {});
+  RC_ASSERT(bytes_moved(after, job) <= bytes_moved(before, job));
+  RC_ASSERT(std::ranges::max(group_sums(after, job.costs)) <=
+            std::ranges::max(group_sums(before, job.costs)));
+}
+
+/// Two groups of two samples each; the second group's are all on rank 0.
+LengthTable two_groups() {
+  return LengthTable({{{SampleId{0}, 1, 4, 2}, WorldRank{1}, 0},
+                      {{SampleId{1}, 1, 4, 2}, WorldRank{1}, 1},
+                      {{SampleId{2}, 2, 4, 2}, WorldRank{0}, 0},
+                      {{SampleId{3}, 2, 4, 2}, WorldRank{0}, 1}});
+}
+
+TEST(PlacedSharedStep, leaves_groups_with_the_ranks_that_hold_them) {
+  PlanSettings settings;
+  settings.dp = 2;
+  settings.sharing = PrefixSharing::prompts;
+  settings.dp_of_rank = {0, 1};
+  EXPECT_THAT(assign_step({two_groups(), settings}).shares.to_vectors(),
+              ElementsAre(ElementsAre(2, 3), ElementsAre(0, 1)));
+  settings.dp_of_rank = {1, 0};
+  EXPECT_THAT(assign_step({two_groups(), settings}).shares.to_vectors(),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
+}  // namespace
+}  // namespace evenkeel
