@@ -1,9 +1,9 @@
 # evenkeel_add_room(NAME SOURCES ... [OPENS ...] [LINKS ...] [PRIVATE_LINKS ...])
 #
-# Declares the library of one room: sources in src/NAME, public headers in include/evenkeel/NAME, alias
-# Evenkeel::NAME. LINKS are the rooms (and libraries) its public headers need; that list is the dependency
-# rule, since a room cannot link what it does not name. OPENS are headers of src/NAME that rooms which link this
-# one may include; all others there are its own. tests/rooms/check_links.py compares includes with both.
+# Declares the library of one room: sources in src/NAME, alias Evenkeel::NAME. LINKS are the rooms (and libraries) its
+# headers need; that list is the dependency rule, since a room cannot link what it does not name. Its headers are of
+# three kinds: those of include/evenkeel/NAME are for users and installed; those of src/NAME that OPENS names are for
+# the rooms above; all others in src/NAME are its own. tests/rooms/check_links.py compares includes with these lists.
 function(evenkeel_add_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;OPENS;LINKS;PRIVATE_LINKS" ${ARGN})
   set(target evenkeel_${name})

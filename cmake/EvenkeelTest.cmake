@@ -15,7 +15,7 @@ function(evenkeel_add_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest_main
                                         rapidcheck)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
   gtest_discover_tests(${name} TEST_PREFIX ${name}. PROPERTIES TIMEOUT 120 LABELS serial PROCESSORS
                        ${TEST_PROCESSORS})
@@ -44,7 +44,7 @@ function(evenkeel_add_mpi_test name)
   add_executable(${name} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck
                                         Boost::mpi MPI::MPI_CXX)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
   foreach(ranks ${TEST_RANKS})
     evenkeel_register_mpi_run(${name}.r${ranks} ${ranks} $<TARGET_FILE:${name}>)

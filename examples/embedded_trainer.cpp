@@ -11,8 +11,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "evenkeel/base/error.hpp"
-#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/evenkeel.hpp"
 
 namespace {
 
@@ -48,7 +47,7 @@ std::vector<float> log_probs_of(const PackedMicroBatch& micro_batch) {
 RaggedBatch collect_log_probs(const DataService& service, const Step& pass) {
   StepResults results(pass.micro_batches.size());
   for (std::size_t m = 0; m < pass.micro_batches.size(); ++m) {
-    const std::vector<float> log_probs = log_probs_of(pass.micro_batches[m]);
+    const std::vector<float> log_probs = log_probs_of(pass.micro_batches[m].tensors);
     results.put(m, "old_log_probs", FieldKind::response_token, std::span<const float>(log_probs));
   }
   return service.collect(pass, results);
@@ -58,13 +57,12 @@ RaggedBatch collect_log_probs(const DataService& service, const Step& pass) {
 /// first optimizer step. `scale` undoes the trainer's own mean over DP ranks.
 double mean_ratio(const DataService& service, const Step& pass) {
   double sum = 0;
-  for (std::size_t m = 0; m < pass.micro_batches.size(); ++m) {
-    const PackedMicroBatch& micro_batch = pass.micro_batches[m];
-    const std::vector<float> now = log_probs_of(micro_batch);
-    const auto before = micro_batch.find("old_log_probs")->values<float>();
-    const auto weights = micro_batch.find("loss_weights")->values<float>();
+  for (const MicroBatch& micro_batch : pass.micro_batches) {
+    const std::vector<float> now = log_probs_of(micro_batch.tensors);
+    const auto before = micro_batch.tensors.find("old_log_probs")->values<float>();
+    const auto weights = micro_batch.tensors.find("loss_weights")->values<float>();
     for (std::size_t row = 0; row < now.size(); ++row)
-      sum += pass.losses[m].scale * weights[row] * std::exp(now[row] - before[row]);
+      sum += micro_batch.loss.scale * weights[row] * std::exp(now[row] - before[row]);
   }
   const double total = boost::mpi::all_reduce(service.mesh().world(), sum, std::plus<>());
   return total / service.mesh().grid().sizes().dp;

@@ -4,10 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/prefix/predictions.hpp"
-#include "evenkeel/pack/prefix/tree.hpp"
-#include "evenkeel/pack/prefix/tree_attention.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/planner.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/assignment.hpp"
+#include "balance/assignment.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

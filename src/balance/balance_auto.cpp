@@ -1,13 +1,13 @@
-#include "evenkeel/balance/balance_auto.hpp"
+#include "balance/balance_auto.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "differencing_limit.hpp"
+#include "balance/differencing_limit.hpp"
+#include "balance/group_exchanges.hpp"
+#include "balance/lpt.hpp"
+#include "balance/quality.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/balance/quality.hpp"
-#include "group_exchanges.hpp"
 
 namespace evenkeel {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 
 namespace evenkeel {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "checks.hpp"
-#include "item_order.hpp"
+#include "balance/checks.hpp"
+#include "balance/item_order.hpp"
 
 namespace evenkeel {
 

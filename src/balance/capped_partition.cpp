@@ -1,4 +1,4 @@
-#include "evenkeel/balance/capped_partition.hpp"
+#include "balance/capped_partition.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,16 +7,16 @@
 #include <tuple>
 #include <utility>
 
-#include "bin_bounds.hpp"
-#include "checks.hpp"
-#include "differencing_limit.hpp"
+#include "balance/bin_bounds.hpp"
+#include "balance/checks.hpp"
+#include "balance/differencing_limit.hpp"
+#include "balance/group_exchanges.hpp"
+#include "balance/lpt.hpp"
+#include "balance/packing_search.hpp"
+#include "balance/quality.hpp"
+#include "balance/split_groups.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
-#include "group_exchanges.hpp"
-#include "packing_search.hpp"
-#include "split_groups.hpp"
 
 namespace evenkeel {
 

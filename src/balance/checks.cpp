@@ -1,4 +1,4 @@
-#include "checks.hpp"
+#include "balance/checks.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,11 +1,11 @@
-#include "evenkeel/balance/choose_count.hpp"
+#include "balance/choose_count.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <string>
 
-#include "checks.hpp"
-#include "evenkeel/balance/capped_partition.hpp"
+#include "balance/capped_partition.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

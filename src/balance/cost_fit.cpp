@@ -1,4 +1,4 @@
-#include "evenkeel/balance/cost_fit.hpp"
+#include "balance/cost_fit.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

@@ -1,11 +1,11 @@
-#include "grid_cells.hpp"
+#include "balance/grid_cells.hpp"
 
 #include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
 
 namespace evenkeel {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "item_exchange.hpp"
+#include "balance/item_exchange.hpp"
 
 namespace evenkeel {
 

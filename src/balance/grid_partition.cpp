@@ -1,4 +1,4 @@
-#include "evenkeel/balance/grid_partition.hpp"
+#include "balance/grid_partition.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
+#include "balance/grid_cells.hpp"
+#include "balance/grid_start.hpp"
 #include "evenkeel/base/error.hpp"
-#include "grid_cells.hpp"
-#include "grid_start.hpp"
 
 namespace evenkeel {
 

@@ -3,8 +3,8 @@
 #include <set>
 #include <utility>
 
-#include "checks.hpp"
-#include "grid_cells.hpp"
+#include "balance/checks.hpp"
+#include "balance/grid_cells.hpp"
 
 namespace evenkeel {
 

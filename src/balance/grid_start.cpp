@@ -1,16 +1,16 @@
-#include "grid_start.hpp"
+#include "balance/grid_start.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <utility>
 
-#include "checks.hpp"
-#include "differencing_limit.hpp"
-#include "evenkeel/balance/capped_partition.hpp"
+#include "balance/capped_partition.hpp"
+#include "balance/checks.hpp"
+#include "balance/differencing_limit.hpp"
+#include "balance/lpt.hpp"
+#include "balance/picked_items.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "picked_items.hpp"
 
 namespace evenkeel {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/balance/grid_partition.hpp"
-#include "grid_cells.hpp"
+#include "balance/grid_cells.hpp"
+#include "balance/grid_partition.hpp"
 
 namespace evenkeel {
 

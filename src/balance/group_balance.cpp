@@ -1,10 +1,10 @@
-#include "evenkeel/balance/group_balance.hpp"
+#include "balance/group_balance.hpp"
 
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
 

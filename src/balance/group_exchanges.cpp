@@ -1,4 +1,4 @@
-#include "group_exchanges.hpp"
+#include "balance/group_exchanges.hpp"
 
 #include <algorithm>
 

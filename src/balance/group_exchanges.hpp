@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenkeel/balance/partition.hpp"
-#include "item_exchange.hpp"
+#include "balance/item_exchange.hpp"
 
 namespace evenkeel {
 

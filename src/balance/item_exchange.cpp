@@ -1,4 +1,4 @@
-#include "item_exchange.hpp"
+#include "balance/item_exchange.hpp"
 
 #include <algorithm>
 

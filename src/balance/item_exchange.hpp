@@ -8,7 +8,7 @@
 
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/partition.hpp"
-#include "item_order.hpp"
+#include "balance/item_order.hpp"
 
 namespace evenkeel {
 

@@ -1,8 +1,8 @@
-#include "item_order.hpp"
+#include "balance/item_order.hpp"
 
 #include <algorithm>
 
-#include "radix_sort.hpp"
+#include "balance/radix_sort.hpp"
 
 namespace evenkeel {
 

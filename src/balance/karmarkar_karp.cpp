@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "checks.hpp"
-#include "evenkeel/base/narrow.hpp"
-#include "item_order.hpp"
-#include "radix_sort.hpp"
+#include "balance/checks.hpp"
+#include "balance/item_order.hpp"
+#include "balance/radix_sort.hpp"
+#include "base/narrow.hpp"
 
 namespace evenkeel {
 

@@ -1,11 +1,11 @@
-#include "evenkeel/balance/lpt.hpp"
+#include "balance/lpt.hpp"
 
 #include <compare>
 #include <utility>
 #include <vector>
 
-#include "checks.hpp"
-#include "item_order.hpp"
+#include "balance/checks.hpp"
+#include "balance/item_order.hpp"
 
 namespace evenkeel {
 

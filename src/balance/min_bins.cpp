@@ -2,8 +2,8 @@
 #include <numeric>
 #include <vector>
 
-#include "bin_bounds.hpp"
-#include "checks.hpp"
+#include "balance/bin_bounds.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 
 namespace evenkeel {

@@ -2,10 +2,10 @@
 #include <set>
 #include <vector>
 
-#include "checks.hpp"
+#include "balance/checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "item_order.hpp"
-#include "picked_items.hpp"
+#include "balance/item_order.hpp"
+#include "balance/picked_items.hpp"
 
 namespace evenkeel {
 

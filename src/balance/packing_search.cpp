@@ -1,4 +1,4 @@
-#include "packing_search.hpp"
+#include "balance/packing_search.hpp"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "bin_bounds.hpp"
-#include "checks.hpp"
-#include "item_order.hpp"
+#include "balance/bin_bounds.hpp"
+#include "balance/checks.hpp"
+#include "balance/item_order.hpp"
 
 namespace evenkeel {
 

@@ -1,11 +1,11 @@
-#include "evenkeel/balance/quality.hpp"
+#include "balance/quality.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "checks.hpp"
-#include "item_order.hpp"
+#include "balance/checks.hpp"
+#include "balance/item_order.hpp"
 
 namespace evenkeel {
 

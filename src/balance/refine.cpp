@@ -1,11 +1,11 @@
-#include "evenkeel/balance/refine.hpp"
+#include "balance/refine.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "evenkeel/balance/quality.hpp"
+#include "balance/group_exchanges.hpp"
+#include "balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
-#include "group_exchanges.hpp"
 
 namespace evenkeel {
 

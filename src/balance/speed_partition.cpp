@@ -1,4 +1,4 @@
-#include "evenkeel/balance/speed_partition.hpp"
+#include "balance/speed_partition.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "checks.hpp"
-#include "evenkeel/balance/balance_auto.hpp"
+#include "balance/balance_auto.hpp"
+#include "balance/checks.hpp"
+#include "balance/item_exchange.hpp"
 #include "evenkeel/base/error.hpp"
-#include "item_exchange.hpp"
 
 namespace evenkeel {
 

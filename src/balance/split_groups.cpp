@@ -1,4 +1,4 @@
-#include "split_groups.hpp"
+#include "balance/split_groups.hpp"
 
 #include <cstddef>
 #include <queue>

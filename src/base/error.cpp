@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "evenkeel/base/printable.hpp"
+#include "base/printable.hpp"
 
 namespace evenkeel {
 

@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/text_layout.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/base/memory.hpp"
+#include "base/memory.hpp"
 
 #include <algorithm>
 #include <fstream>

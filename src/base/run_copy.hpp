@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "streaming.hpp"
+#include "base/streaming.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/base/text_layout.hpp"
+#include "base/text_layout.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "evenkeel/base/memory.hpp"
+#include "base/memory.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/batch/mask.hpp"
+#include "batch/mask.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -6,14 +6,14 @@
 #include <functional>
 #include <numeric>
 
+#include "balance/capped_partition.hpp"
+#include "balance/quality.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/quality.hpp"
-#include "evenkeel/io/lengths_file.hpp"
+#include "io/lengths_file.hpp"
 
 namespace evenkeel::bench {
 namespace {

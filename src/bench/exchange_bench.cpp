@@ -5,11 +5,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/narrow.hpp"
 #include "bench/measurement.hpp"
 #include "bench/race.hpp"
 #include "bench/transfer_job.hpp"
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel::bench {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "balance/grid_partition.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/balance/grid_partition.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 

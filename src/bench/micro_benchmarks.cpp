@@ -1,12 +1,12 @@
 #include <benchmark/benchmark.h>
 
+#include "balance/balance_auto.hpp"
+#include "balance/capped_partition.hpp"
+#include "balance/lpt.hpp"
 #include "bench/lengths.hpp"
-#include "evenkeel/balance/balance_auto.hpp"
-#include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/pack/derived_fields.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
 
 // The primitives one by one, for work on them: what a change costs or gains. The figures that are published
 // come from `evenkeel bench`.

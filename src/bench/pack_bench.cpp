@@ -6,17 +6,17 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/narrow.hpp"
 #include "bench/benchmarks.hpp"
 #include "bench/lengths.hpp"
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/pack/derived_fields.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
-#include "evenkeel/pack/prefix/tensors.hpp"
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
+#include "pack/prefix/tensors.hpp"
 
 namespace evenkeel::bench {
 namespace {

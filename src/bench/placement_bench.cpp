@@ -4,11 +4,11 @@
 #include <numeric>
 #include <random>
 
+#include "balance/balance_auto.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
-#include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/plan/placement.hpp"
+#include "plan/placement.hpp"
 
 namespace evenkeel::bench {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "balance/balance_auto.hpp"
+#include "balance/quality.hpp"
 #include "bench/benchmarks.hpp"
 #include "bench/capped_bench.hpp"
 #include "bench/grid_bench.hpp"
@@ -11,10 +13,8 @@
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
 #include "bench/scale_bench.hpp"
-#include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/quality.hpp"
 
 namespace evenkeel::bench {
 namespace {

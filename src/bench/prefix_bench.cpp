@@ -10,6 +10,7 @@
 #include "bench/race.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "service/step_record.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -72,10 +73,10 @@ class PrefixJob {
   }
   /// Collective: aligned tokens of all micro-batches.
   [[nodiscard]] std::int64_t rows_packed() const {
-    return boost::mpi::all_reduce(world_, last_.plan.aligned_tokens(), std::plus<std::int64_t>());
+    return boost::mpi::all_reduce(world_, last_.record->plan.aligned_tokens(), std::plus<std::int64_t>());
   }
   /// Local. Precondition: prefixes are shared.
-  [[nodiscard]] SharingSavings savings() const { return savings_of(last_.assignment.units); }
+  [[nodiscard]] SharingSavings savings() const { return savings_of(last_.record->assignment.units); }
 
  private:
   [[nodiscard]] static Config config_for(PrefixSharing sharing, std::int64_t cap) {

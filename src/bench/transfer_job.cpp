@@ -5,14 +5,15 @@
 #include <boost/mpi/operations.hpp>
 #include <boost/serialization/vector.hpp>
 #include <optional>
+#include <ranges>
 
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
-#include "evenkeel/exchange/field_agreement.hpp"
-#include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/node_assignment.hpp"
-#include "evenkeel/exchange/rank_peers.hpp"
-#include "evenkeel/mesh/nodes.hpp"
+#include "exchange/field_agreement.hpp"
+#include "exchange/length_gather.hpp"
+#include "exchange/node_assignment.hpp"
+#include "exchange/rank_peers.hpp"
+#include "mesh/nodes.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -91,7 +92,7 @@ TimedStep TransferJob::step(const ExchangeConfig& exchange) {
   timed.phases = step.seconds;
   timed.micro_batches = static_cast<std::int64_t>(step.micro_batches.size());
   timed.bytes_from.assign(static_cast<std::size_t>(world_.size()), 0);
-  for (const PackedMicroBatch& m : step.micro_batches) {
+  for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
     for (const SampleShape& sample : m.samples) {
       if (sample.id.value() < 0) continue;  // filler
       timed.bytes_from[static_cast<std::size_t>(sample.id.value() / samples_per_rank_)] +=

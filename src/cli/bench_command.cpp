@@ -9,8 +9,8 @@
 #include "cli/option_values.hpp"
 #include "cli/rank_failures.hpp"
 #include "cli/standard_output.hpp"
-#include "evenkeel/io/atomic_file.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "io/atomic_file.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -7,12 +7,12 @@
 #include <iostream>
 #include <thread>
 
+#include "base/printable.hpp"
 #include "cli/failures.hpp"
 #include "cli/help_text.hpp"
 #include "cli/launcher.hpp"
 #include "cli/terminal.hpp"
 #include "config/suggest.hpp"
-#include "evenkeel/base/printable.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
+#include "config/schema.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "evenkeel/config/schema.hpp"
 
 namespace evenkeel::cli {
 namespace {

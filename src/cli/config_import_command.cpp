@@ -7,10 +7,10 @@
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal.hpp"
+#include "config/import.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "evenkeel/config/import.hpp"
-#include "evenkeel/io/atomic_file.hpp"
+#include "io/atomic_file.hpp"
 
 namespace evenkeel::cli {
 namespace {

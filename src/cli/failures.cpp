@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/printable.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
 
 namespace evenkeel::cli {
 namespace {

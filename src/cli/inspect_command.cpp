@@ -4,16 +4,16 @@
 #include <iostream>
 #include <set>
 
+#include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "cli/inspect_folder.hpp"
 #include "cli/length_statistics.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
-#include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/lengths_file.hpp"
-#include "evenkeel/io/safetensors.hpp"
+#include "io/jsonl.hpp"
+#include "io/lengths_file.hpp"
+#include "io/safetensors.hpp"
 #include "source/schema_agreement.hpp"
 
 namespace evenkeel::cli {

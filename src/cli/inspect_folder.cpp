@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
-#include "evenkeel/base/text_layout.hpp"
 #include "job/run_lock.hpp"
 #include "job/run_marker.hpp"
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <numeric>
 
-#include "evenkeel/base/text_layout.hpp"
+#include "base/text_layout.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/printable.hpp"
 #include "config/suggest.hpp"
-#include "evenkeel/base/printable.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "balance/quality.hpp"
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/plan_comparison.hpp"
@@ -12,10 +13,10 @@
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "evenkeel/io/atomic_file.hpp"
-#include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "io/atomic_file.hpp"
+#include "plan/dp_assignment.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/base/text_layout.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 
 namespace evenkeel::cli {

@@ -5,9 +5,9 @@
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/lengths_file.hpp"
-#include "evenkeel/plan/sample_summary.hpp"
+#include "io/jsonl.hpp"
+#include "io/lengths_file.hpp"
+#include "plan/sample_summary.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <boost/mpi/environment.hpp>
 #include <string>
 
+#include "base/printable.hpp"
 #include "cli/failures.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
 
 namespace evenkeel::cli {
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/text_layout.hpp"
 #include "cli/commands.hpp"
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
@@ -14,7 +15,6 @@
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"
-#include "evenkeel/base/text_layout.hpp"
 #include "job/job.hpp"
 
 namespace evenkeel::cli {

@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "evenkeel/base/printable.hpp"
-#include "evenkeel/base/text_layout.hpp"
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
 
 namespace evenkeel::cli {
 

@@ -3,12 +3,12 @@
 #include <iostream>
 #include <limits>
 
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
-#include "evenkeel/base/printable.hpp"
-#include "evenkeel/base/text_layout.hpp"
-#include "evenkeel/io/jsonl_writer.hpp"
-#include "evenkeel/io/synthetic.hpp"
+#include "io/jsonl_writer.hpp"
+#include "io/synthetic.hpp"
 
 namespace evenkeel::cli {
 namespace {

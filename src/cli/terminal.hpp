@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "evenkeel/base/text_layout.hpp"
+#include "base/text_layout.hpp"
 
 namespace evenkeel::cli {
 

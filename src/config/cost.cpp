@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "value.hpp"
+#include "config/value.hpp"
 
 namespace evenkeel::config_detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "document.hpp"
+#include "config/document.hpp"
 
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/depthguard.h>
@@ -10,8 +10,8 @@
 #include <sstream>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
 
 namespace evenkeel::config_detail {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "document.hpp"
+#include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
-#include "keys.hpp"
+#include "config/keys.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "keys.hpp"
+#include "config/keys.hpp"
 
 #include <array>
 #include <cassert>

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "config/schema.hpp"
+#include "config/value.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/config/schema.hpp"
-#include "value.hpp"
 
 namespace evenkeel::config_detail {
 

@@ -1,14 +1,14 @@
-#include "evenkeel/config/schema.hpp"
+#include "config/schema.hpp"
 
 #include <algorithm>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "base/text_layout.hpp"
+#include "config/keys.hpp"
+#include "config/suggest.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/text_layout.hpp"
-#include "keys.hpp"
-#include "suggest.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,10 +1,10 @@
-#include "value.hpp"
+#include "config/value.hpp"
 
 #include <cctype>
 #include <cmath>
 #include <set>
 
-#include "document.hpp"
+#include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_detail {

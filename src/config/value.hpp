@@ -19,7 +19,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/settings.hpp"
-#include "suggest.hpp"
+#include "config/suggest.hpp"
 
 /// How values are read from YAML and written as YAML. Each format has `value_type`, `type()` and `values()`
 /// for the reader of the reference page, `read()` (throws ConfigError at the value's place) and `write()`.

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
 #include "transport/comm_attribute.hpp"
 #include "transport/gather_lists.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/exchange/call_key.hpp"
+#include "exchange/call_key.hpp"
 #include "exchange/field_digest.hpp"
 
 namespace evenkeel {

@@ -1,14 +1,14 @@
-#include "evenkeel/exchange/field_agreement.hpp"
+#include "exchange/field_agreement.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/plan/plan_serialization.hpp"
 #include "exchange/announcement.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/plan_serialization.hpp"
 #include "transport/share_values.hpp"
 
 namespace evenkeel {

@@ -1,13 +1,13 @@
-#include "evenkeel/exchange/length_gather.hpp"
+#include "exchange/length_gather.hpp"
 
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "base/narrow.hpp"
 #include "exchange/announcement.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/exchange/node_assignment.hpp"
+#include "exchange/node_assignment.hpp"
 
 #include <mpi.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

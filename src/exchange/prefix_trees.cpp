@@ -1,10 +1,10 @@
-#include "evenkeel/exchange/prefix_trees.hpp"
+#include "exchange/prefix_trees.hpp"
 
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

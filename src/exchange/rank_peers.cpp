@@ -1,11 +1,11 @@
-#include "evenkeel/exchange/rank_peers.hpp"
+#include "exchange/rank_peers.hpp"
 
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 

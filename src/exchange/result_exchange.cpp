@@ -1,13 +1,13 @@
-#include "evenkeel/exchange/result_exchange.hpp"
+#include "exchange/result_exchange.hpp"
 
 #include <algorithm>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/exchange/field_agreement.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/plan/transfer_plan.hpp"
+#include "exchange/field_agreement.hpp"
 #include "exchange/transfer_sides.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/transfer_plan.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,15 +1,15 @@
-#include "evenkeel/exchange/sample_exchange.hpp"
+#include "exchange/sample_exchange.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/plan/node_receivers.hpp"
-#include "evenkeel/plan/transfer_plan.hpp"
+#include "base/narrow.hpp"
 #include "exchange/sample_layout.hpp"
 #include "exchange/shared_columns.hpp"
 #include "exchange/transfer_sides.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/node_receivers.hpp"
+#include "plan/transfer_plan.hpp"
 #include "transport/prepared_exchange.hpp"
 
 namespace evenkeel {

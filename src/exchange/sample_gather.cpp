@@ -1,8 +1,8 @@
-#include "evenkeel/exchange/field_agreement.hpp"
-#include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/result_exchange.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/mesh/mesh.hpp"
+#include "exchange/field_agreement.hpp"
+#include "exchange/length_gather.hpp"
+#include "exchange/result_exchange.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "evenkeel/pack/pack_rows.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel {
 namespace {

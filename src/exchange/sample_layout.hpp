@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "evenkeel/exchange/sample_exchange.hpp"
+#include "exchange/sample_exchange.hpp"
 #include "plan/field_transfers.hpp"
 
 namespace evenkeel {

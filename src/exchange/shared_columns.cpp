@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "evenkeel/mesh/mpi_call.hpp"
-#include "evenkeel/plan/plan_serialization.hpp"
+#include "mesh/mpi_call.hpp"
+#include "plan/plan_serialization.hpp"
 #include "transport/archive_bytes.hpp"
 #include "transport/shared_offer.hpp"
 

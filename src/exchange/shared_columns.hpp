@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/node_memory.hpp"
 
 namespace evenkeel {

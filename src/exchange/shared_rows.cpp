@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

@@ -5,7 +5,7 @@
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 

@@ -9,9 +9,9 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
-#include "evenkeel/plan/transfer_plan.hpp"
-#include "evenkeel/transport/block_list.hpp"
+#include "plan/step_assignment.hpp"
+#include "plan/transfer_plan.hpp"
+#include "transport/block_list.hpp"
 
 namespace evenkeel {
 

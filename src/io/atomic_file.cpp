@@ -1,4 +1,4 @@
-#include "evenkeel/io/atomic_file.hpp"
+#include "io/atomic_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "system_error.hpp"
+#include "io/system_error.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/input_file.hpp"
+#include "io/input_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 #include <cstring>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
-#include "system_error.hpp"
+#include "io/system_error.hpp"
 
 namespace evenkeel {
 namespace {

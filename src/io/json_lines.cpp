@@ -1,4 +1,4 @@
-#include "json_lines.hpp"
+#include "io/json_lines.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "non_finite.hpp"
+#include "io/non_finite.hpp"
 
 namespace evenkeel {
 namespace {

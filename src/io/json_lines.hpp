@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "evenkeel/io/input_file.hpp"
-#include "evenkeel/io/lines.hpp"
+#include "io/input_file.hpp"
+#include "io/lines.hpp"
 
 namespace evenkeel {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/jsonl.hpp"
-#include "json_lines.hpp"
-#include "rollout_line.hpp"
+#include "io/json_lines.hpp"
+#include "io/jsonl.hpp"
+#include "io/rollout_line.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/jsonl_schema.hpp"
+#include "io/jsonl_schema.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "json_lines.hpp"
-#include "rollout_line.hpp"
-#include "schema_fields.hpp"
+#include "io/json_lines.hpp"
+#include "io/rollout_line.hpp"
+#include "io/schema_fields.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/jsonl_writer.hpp"
+#include "io/jsonl_writer.hpp"
 
 #include <array>
 #include <charconv>
@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "evenkeel/base/error.hpp"
-#include "rollout_line.hpp"
+#include "io/rollout_line.hpp"
 
 namespace evenkeel {
 namespace {

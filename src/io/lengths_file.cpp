@@ -1,4 +1,4 @@
-#include "evenkeel/io/lengths_file.hpp"
+#include "io/lengths_file.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/io/lines.hpp"
-#include "json_lines.hpp"
-#include "rollout_line.hpp"
+#include "io/json_lines.hpp"
+#include "io/lines.hpp"
+#include "io/rollout_line.hpp"
 
 namespace evenkeel {
 namespace {

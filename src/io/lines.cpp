@@ -1,4 +1,4 @@
-#include "evenkeel/io/lines.hpp"
+#include "io/lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/input_file.hpp"
+#include "io/input_file.hpp"
 
 namespace evenkeel {
 namespace {

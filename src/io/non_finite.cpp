@@ -1,4 +1,4 @@
-#include "non_finite.hpp"
+#include "io/non_finite.hpp"
 
 #include <algorithm>
 #include <array>

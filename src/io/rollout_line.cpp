@@ -1,9 +1,9 @@
-#include "rollout_line.hpp"
+#include "io/rollout_line.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "evenkeel/base/hash.hpp"
+#include "base/hash.hpp"
 
 namespace evenkeel {
 namespace {

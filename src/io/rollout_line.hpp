@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "json_lines.hpp"
+#include "io/json_lines.hpp"
 
 namespace evenkeel {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/input_file.hpp"
-#include "evenkeel/io/safetensors.hpp"
-#include "safetensors_header.hpp"
+#include "io/input_file.hpp"
+#include "io/safetensors.hpp"
+#include "io/safetensors_header.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,9 +5,9 @@
 #include <tuple>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/atomic_file.hpp"
-#include "evenkeel/io/safetensors.hpp"
-#include "safetensors_header.hpp"
+#include "io/atomic_file.hpp"
+#include "io/safetensors.hpp"
+#include "io/safetensors_header.hpp"
 
 namespace evenkeel {
 namespace {

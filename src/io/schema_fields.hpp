@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "evenkeel/io/jsonl_schema.hpp"
+#include "io/jsonl_schema.hpp"
 
 namespace evenkeel {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/jsonl_schema.hpp"
-#include "schema_fields.hpp"
+#include "io/jsonl_schema.hpp"
+#include "io/schema_fields.hpp"
 
 namespace evenkeel {
 namespace {

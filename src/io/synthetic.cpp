@@ -1,4 +1,4 @@
-#include "evenkeel/io/synthetic.hpp"
+#include "io/synthetic.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/job/dump.hpp"
+#include "job/dump.hpp"
 
 #include <array>
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/safetensors.hpp"
+#include "io/safetensors.hpp"
 #include "job/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "service/derived_names.hpp"
@@ -108,7 +108,7 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoi
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
         folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
-    dump_micro_batch(file, step.micro_batches[m], step.losses[m].mean_weight);
+    dump_micro_batch(file, step.micro_batches[m].tensors, step.micro_batches[m].loss.mean_weight);
   }
 }
 

@@ -1,12 +1,12 @@
-#include "evenkeel/job/hash_consumer.hpp"
+#include "job/hash_consumer.hpp"
 
 #include <limits>
 #include <vector>
 
-#include "evenkeel/io/safetensors.hpp"
-#include "evenkeel/pack/derived_fields.hpp"
+#include "io/safetensors.hpp"
 #include "job/numbered_name.hpp"
 #include "job/tensor_views.hpp"
+#include "pack/derived_fields.hpp"
 
 namespace evenkeel {
 namespace {
@@ -86,7 +86,7 @@ std::int64_t token_hash(std::int64_t token, SampleId sample, std::int64_t positi
 StepResults hash_tokens(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const PackedMicroBatch& micro_batch = step.micro_batches[m];
+    const PackedMicroBatch& micro_batch = step.micro_batches[m].tensors;
     // Pipeline stages without labels have no results to report.
     if (micro_batch.find(input_ids_field) == nullptr || micro_batch.find(labels_field) == nullptr) continue;
     // A row that several samples share belongs to none of them.

@@ -11,15 +11,16 @@
 #include <span>
 #include <utility>
 
+#include "base/hash.hpp"
+#include "base/printable.hpp"
+#include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/base/printable.hpp"
 #include "evenkeel/config/file.hpp"
-#include "evenkeel/config/serialization.hpp"
-#include "evenkeel/io/atomic_file.hpp"
-#include "evenkeel/job/dump.hpp"
-#include "evenkeel/job/hash_consumer.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "exchange/result_exchange.hpp"
+#include "io/atomic_file.hpp"
+#include "job/dump.hpp"
+#include "job/hash_consumer.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 namespace {
@@ -143,7 +144,7 @@ std::int64_t Job::run_passes(Step step) {
     step = service_.step(std::move(step), profiles_[p]);
     finish_pass(step);
   }
-  return step.table.num_tokens();
+  return step.num_tokens;
 }
 
 void Job::finish_pass(const Step& step) {

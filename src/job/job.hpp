@@ -10,11 +10,11 @@
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
-#include "evenkeel/report/run_report.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "job/output_folders.hpp"
+#include "report/run_report.hpp"
 
 namespace evenkeel {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/atomic_file.hpp"
+#include "io/atomic_file.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/io/safetensors.hpp"
+#include "io/safetensors.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 
 #include <mpi.h>
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <typeinfo>
 
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,10 +3,10 @@
 #include <mpi.h>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
-#include "evenkeel/mesh/nodes.hpp"
-#include "new_communicator.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
+#include "mesh/new_communicator.hpp"
+#include "mesh/nodes.hpp"
 
 namespace evenkeel {
 namespace {

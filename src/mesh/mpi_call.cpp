@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 #include <array>
 #include <string>

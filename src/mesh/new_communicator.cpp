@@ -1,8 +1,8 @@
-#include "new_communicator.hpp"
+#include "mesh/new_communicator.hpp"
 
 #include <memory>
 
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 

@@ -1,10 +1,10 @@
-#include "evenkeel/mesh/nodes.hpp"
+#include "mesh/nodes.hpp"
 
 #include <mpi.h>
 
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
-#include "new_communicator.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
+#include "mesh/new_communicator.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/base/narrow.hpp"
+#include "base/narrow.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel {

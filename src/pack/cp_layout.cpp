@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,10 +1,10 @@
-#include "evenkeel/pack/derived_fields.hpp"
+#include "pack/derived_fields.hpp"
 
 #include <algorithm>
 
-#include "packed_walk.hpp"
-#include "position_runs.hpp"
-#include "prompt_lengths.hpp"
+#include "pack/packed_walk.hpp"
+#include "pack/position_runs.hpp"
+#include "pack/prompt_lengths.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,10 +1,10 @@
-#include "evenkeel/pack/mindspeed_cp.hpp"
+#include "pack/mindspeed_cp.hpp"
 
 #include <algorithm>
 #include <string>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,14 +1,14 @@
-#include "evenkeel/pack/pack_rows.hpp"
+#include "pack/pack_rows.hpp"
 
 #include <deque>
 #include <string>
 
 #include "base/run_copy.hpp"
 #include "evenkeel/base/error.hpp"
-#include "packed_walk.hpp"
-#include "row_fill.hpp"
-#include "row_writer.hpp"
-#include "shared_work.hpp"
+#include "pack/packed_walk.hpp"
+#include "pack/row_fill.hpp"
+#include "pack/row_writer.hpp"
+#include "pack/shared_work.hpp"
 
 namespace evenkeel {
 namespace {

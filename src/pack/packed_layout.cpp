@@ -4,9 +4,9 @@
 #include <limits>
 #include <string>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
-#include "packed_walk.hpp"
+#include "pack/packed_walk.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "evenkeel/pack/derived_fields.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "evenkeel/base/error.hpp"
-#include "mask_runs.hpp"
-#include "prompt_lengths.hpp"
-#include "row_fill.hpp"
-#include "row_writer.hpp"
+#include "pack/mask_runs.hpp"
+#include "pack/prompt_lengths.hpp"
+#include "pack/row_fill.hpp"
+#include "pack/row_writer.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "row_fill.hpp"
+#include "pack/row_fill.hpp"
 
 #include <algorithm>
 #include <cstring>

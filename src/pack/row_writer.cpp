@@ -1,4 +1,4 @@
-#include "row_writer.hpp"
+#include "pack/row_writer.hpp"
 
 namespace evenkeel {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "row_fill.hpp"
-#include "run_queue.hpp"
+#include "pack/row_fill.hpp"
+#include "pack/run_queue.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "shared_work.hpp"
+#include "pack/shared_work.hpp"
 
 #include <algorithm>
 #include <future>

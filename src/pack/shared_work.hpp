@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "packed_walk.hpp"
+#include "pack/packed_walk.hpp"
 
 namespace evenkeel {
 

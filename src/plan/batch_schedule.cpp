@@ -5,10 +5,10 @@
 #include <numeric>
 #include <string>
 
-#include "checks.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/text_layout.hpp"
-#include "seeded_order.hpp"
+#include "plan/checks.hpp"
+#include "plan/seeded_order.hpp"
 
 namespace evenkeel {
 

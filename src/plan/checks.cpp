@@ -1,11 +1,11 @@
-#include "checks.hpp"
+#include "plan/checks.hpp"
 
 #include <limits>
 #include <string>
 
-#include "evenkeel/balance/quality.hpp"
+#include "balance/quality.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/text_layout.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 
 namespace evenkeel::plan_checks {

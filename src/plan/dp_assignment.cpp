@@ -1,12 +1,12 @@
-#include "evenkeel/plan/dp_assignment.hpp"
+#include "plan/dp_assignment.hpp"
 
-#include "evenkeel/balance/balance_auto.hpp"
+#include "balance/balance_auto.hpp"
+#include "balance/lpt.hpp"
+#include "balance/refine.hpp"
+#include "balance/speed_partition.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/balance/refine.hpp"
-#include "evenkeel/balance/speed_partition.hpp"
-#include "evenkeel/plan/roll_batch_balance.hpp"
-#include "evenkeel/plan/simple_partitions.hpp"
+#include "plan/roll_batch_balance.hpp"
+#include "plan/simple_partitions.hpp"
 
 namespace evenkeel {
 namespace {

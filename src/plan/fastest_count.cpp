@@ -1,6 +1,6 @@
-#include "fastest_count.hpp"
+#include "plan/fastest_count.hpp"
 
-#include "evenkeel/balance/choose_count.hpp"
+#include "balance/choose_count.hpp"
 
 namespace evenkeel {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "micro_batcher.hpp"
+#include "plan/micro_batcher.hpp"
 
 namespace evenkeel {
 

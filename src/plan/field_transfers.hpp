@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/plan/stage_fields.hpp"
+#include "plan/stage_fields.hpp"
 
 namespace evenkeel {
 

@@ -1,9 +1,10 @@
-#include "fixed_micro_batches.hpp"
+#include "plan/fixed_micro_batches.hpp"
 
 #include <utility>
 
-#include "picked_units.hpp"
-#include "seeded_order.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/picked_units.hpp"
+#include "plan/seeded_order.hpp"
 
 namespace evenkeel {
 

@@ -1,11 +1,12 @@
-#include "grid_micro_batches.hpp"
+#include "plan/grid_micro_batches.hpp"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "evenkeel/balance/grid_partition.hpp"
-#include "picked_units.hpp"
+#include "balance/grid_partition.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/picked_units.hpp"
 
 namespace evenkeel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 

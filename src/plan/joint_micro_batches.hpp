@@ -1,6 +1,6 @@
 #pragma once
 
-#include "micro_batcher.hpp"
+#include "plan/micro_batcher.hpp"
 
 namespace evenkeel {
 

@@ -2,14 +2,49 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <tuple>
+#include <utility>
+
+#include "base/narrow.hpp"
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
+namespace {
+
+std::int64_t length_of(std::span<const std::int64_t> lengths, std::size_t i, const char* what) {
+  if (lengths[i] >= 0) return lengths[i];
+  throw InputError("sample " + std::to_string(i),
+                   std::string(what) + " of " + std::to_string(lengths[i]) + " tokens",
+                   "Lengths are numbers of tokens, 0 or more");
+}
+
+}  // namespace
 
 LengthTable::LengthTable(std::vector<LengthEntry> entries) : entries_(std::move(entries)) {
   const auto place = [](const LengthEntry& e) { return std::tuple(e.shape.id, e.owner, e.owner_index); };
   // Owners that read one after the other bring their samples in order already.
   if (!std::ranges::is_sorted(entries_, {}, place)) std::ranges::sort(entries_, {}, place);
+}
+
+LengthTable LengthTable::of(std::span<const std::int64_t> lengths) {
+  return of(std::vector<std::int64_t>(lengths.size()), lengths);
+}
+
+LengthTable LengthTable::of(std::span<const std::int64_t> prompts, std::span<const std::int64_t> responses) {
+  if (prompts.size() != responses.size()) {
+    throw InputError(
+        "lengths",
+        std::to_string(prompts.size()) + " prompts and " + std::to_string(responses.size()) + " responses",
+        "Give one of each a sample");
+  }
+  std::vector<LengthEntry> entries(prompts.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i].shape = {SampleId{static_cast<std::int64_t>(i)}, i, length_of(prompts, i, "a prompt"),
+                        length_of(responses, i, "a response")};
+    entries[i].owner_index = narrow<std::int32_t>(i, "the samples of a table");
+  }
+  return LengthTable(std::move(entries));
 }
 
 std::int64_t LengthTable::num_tokens() const noexcept {

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/loss_weights.hpp"
+#include "plan/loss_weights.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/measured_cost.hpp"
+#include "plan/measured_cost.hpp"
 
 #include <algorithm>
 

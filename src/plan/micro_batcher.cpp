@@ -1,9 +1,9 @@
-#include "micro_batcher.hpp"
+#include "plan/micro_batcher.hpp"
 
-#include "fixed_micro_batches.hpp"
-#include "joint_micro_batches.hpp"
-#include "packed_micro_batches.hpp"
-#include "preset_micro_batches.hpp"
+#include "plan/fixed_micro_batches.hpp"
+#include "plan/joint_micro_batches.hpp"
+#include "plan/packed_micro_batches.hpp"
+#include "plan/preset_micro_batches.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 

@@ -1,13 +1,13 @@
-#include "mini_batches.hpp"
+#include "plan/mini_batches.hpp"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "evenkeel/plan/dp_assignment.hpp"
-#include "evenkeel/plan/simple_partitions.hpp"
-#include "picked_units.hpp"
-#include "seeded_order.hpp"
+#include "plan/dp_assignment.hpp"
+#include "plan/picked_units.hpp"
+#include "plan/seeded_order.hpp"
+#include "plan/simple_partitions.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "evenkeel/balance/partition.hpp"
-#include "evenkeel/plan/pack_units.hpp"
 #include "evenkeel/plan/step_problem.hpp"
+#include "plan/pack_units.hpp"
 
 namespace evenkeel {
 

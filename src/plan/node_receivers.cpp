@@ -1,9 +1,9 @@
-#include "evenkeel/plan/node_receivers.hpp"
+#include "plan/node_receivers.hpp"
 
 #include <array>
 #include <map>
 
-#include "evenkeel/plan/stage_fields.hpp"
+#include "plan/stage_fields.hpp"
 
 namespace evenkeel {
 namespace {

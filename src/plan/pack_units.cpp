@@ -1,10 +1,10 @@
-#include "evenkeel/plan/pack_units.hpp"
+#include "plan/pack_units.hpp"
 
 #include <numeric>
 #include <utility>
 
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/pack/prefix/tree_split.hpp"
+#include "pack/prefix/tree_split.hpp"
 
 namespace evenkeel {
 namespace {

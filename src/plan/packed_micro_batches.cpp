@@ -1,7 +1,8 @@
-#include "packed_micro_batches.hpp"
+#include "plan/packed_micro_batches.hpp"
 
-#include "evenkeel/balance/capped_partition.hpp"
-#include "picked_units.hpp"
+#include "balance/capped_partition.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/picked_units.hpp"
 
 namespace evenkeel {
 namespace {

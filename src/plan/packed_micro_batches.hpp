@@ -1,7 +1,7 @@
 #pragma once
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "micro_batcher.hpp"
+#include "plan/micro_batcher.hpp"
 
 namespace evenkeel {
 

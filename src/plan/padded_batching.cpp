@@ -1,14 +1,14 @@
-#include "evenkeel/plan/padded_batching.hpp"
+#include "plan/padded_batching.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
 
-#include "checks.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/plan/simple_partitions.hpp"
+#include "plan/checks.hpp"
+#include "plan/simple_partitions.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,10 +1,11 @@
-#include "padded_micro_batches.hpp"
+#include "plan/padded_micro_batches.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "evenkeel/plan/padded_batching.hpp"
-#include "picked_units.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/padded_batching.hpp"
+#include "plan/picked_units.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "picked_units.hpp"
+#include "plan/picked_units.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/plan/pack_units.hpp"
+#include "plan/pack_units.hpp"
 
 namespace evenkeel {
 

@@ -1,14 +1,14 @@
-#include "evenkeel/plan/placement.hpp"
+#include "plan/placement.hpp"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <string>
 
-#include "checks.hpp"
-#include "evenkeel/balance/assignment.hpp"
+#include "balance/assignment.hpp"
 #include "evenkeel/base/error.hpp"
-#include "placement_nodes.hpp"
+#include "plan/checks.hpp"
+#include "plan/placement_nodes.hpp"
 
 namespace evenkeel {
 namespace {

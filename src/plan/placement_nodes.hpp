@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "evenkeel/plan/placement.hpp"
+#include "plan/placement.hpp"
 
 namespace evenkeel {
 

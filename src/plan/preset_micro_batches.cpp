@@ -1,8 +1,9 @@
-#include "preset_micro_batches.hpp"
+#include "plan/preset_micro_batches.hpp"
 
-#include "evenkeel/balance/capped_partition.hpp"
-#include "evenkeel/plan/reference_micro_batches.hpp"
-#include "picked_units.hpp"
+#include "balance/capped_partition.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/picked_units.hpp"
+#include "plan/reference_micro_batches.hpp"
 
 namespace evenkeel {
 namespace {

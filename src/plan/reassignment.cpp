@@ -1,4 +1,4 @@
-#include "evenkeel/plan/reassignment.hpp"
+#include "plan/reassignment.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "placement_nodes.hpp"
+#include "plan/placement_nodes.hpp"
 
 namespace evenkeel {
 namespace {

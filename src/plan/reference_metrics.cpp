@@ -1,8 +1,8 @@
 #include "evenkeel/plan/reference_metrics.hpp"
 
-#include "checks.hpp"
-#include "evenkeel/balance/quality.hpp"
-#include "evenkeel/plan/simple_partitions.hpp"
+#include "balance/quality.hpp"
+#include "plan/checks.hpp"
+#include "plan/simple_partitions.hpp"
 
 namespace evenkeel {
 

@@ -1,11 +1,12 @@
-#include "evenkeel/plan/reference_micro_batches.hpp"
+#include "plan/reference_micro_batches.hpp"
 
-#include "checks.hpp"
+#include "balance/lpt.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
+#include "plan/checks.hpp"
+#include "plan/micro_batches.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/restore_order.hpp"
+#include "plan/restore_order.hpp"
 
 namespace evenkeel {
 

@@ -1,12 +1,12 @@
-#include "evenkeel/plan/roll_batch_balance.hpp"
+#include "plan/roll_batch_balance.hpp"
 
 #include <algorithm>
 #include <tuple>
 #include <vector>
 
-#include "checks.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "plan/checks.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,11 +1,11 @@
-#include "evenkeel/plan/sample_summary.hpp"
+#include "plan/sample_summary.hpp"
 
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/batch/mask.hpp"
+#include "base/hash.hpp"
+#include "batch/mask.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "seeded_order.hpp"
+#include "plan/seeded_order.hpp"
 
 #include <limits>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/segments.hpp"
+#include "plan/segments.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "checks.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/text_layout.hpp"
+#include "plan/checks.hpp"
 
 namespace evenkeel {
 

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "checks.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/prefix/tree_split.hpp"
+#include "pack/prefix/tree_split.hpp"
+#include "plan/checks.hpp"
 
 namespace evenkeel {
 namespace {

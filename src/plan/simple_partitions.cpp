@@ -1,4 +1,4 @@
-#include "evenkeel/plan/simple_partitions.hpp"
+#include "plan/simple_partitions.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/stage_fields.hpp"
+#include "plan/stage_fields.hpp"
 
 #include "evenkeel/pack/packed_micro_batch.hpp"
 

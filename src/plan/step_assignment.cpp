@@ -1,15 +1,16 @@
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/plan/placement.hpp"
-#include "grid_micro_batches.hpp"
-#include "mini_batches.hpp"
-#include "padded_micro_batches.hpp"
-#include "step_placement.hpp"
-#include "unit_segments.hpp"
+#include "base/hash.hpp"
+#include "plan/grid_micro_batches.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/mini_batches.hpp"
+#include "plan/padded_micro_batches.hpp"
+#include "plan/placement.hpp"
+#include "plan/step_placement.hpp"
+#include "plan/unit_segments.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,13 +1,13 @@
-#include "step_placement.hpp"
+#include "plan/step_placement.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
 
-#include "evenkeel/plan/placement.hpp"
-#include "evenkeel/plan/reassignment.hpp"
-#include "micro_batcher.hpp"
+#include "plan/micro_batcher.hpp"
+#include "plan/placement.hpp"
+#include "plan/reassignment.hpp"
 
 namespace evenkeel {
 namespace {

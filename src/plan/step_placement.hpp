@@ -1,6 +1,6 @@
 #pragma once
 
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/transfer_plan.hpp"
+#include "plan/transfer_plan.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "unit_segments.hpp"
+#include "plan/unit_segments.hpp"
 
 #include <utility>
 #include <vector>

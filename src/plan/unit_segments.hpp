@@ -1,7 +1,7 @@
 #pragma once
 
-#include "evenkeel/plan/segments.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/segments.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 

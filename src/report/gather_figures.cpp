@@ -7,13 +7,14 @@
 #include <numeric>
 #include <span>
 
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/plan/dp_assignment.hpp"
-#include "evenkeel/report/step_figures.hpp"
-#include "evenkeel/transport/shared_heap.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
+#include "plan/dp_assignment.hpp"
+#include "report/step_figures.hpp"
+#include "service/step_record.hpp"
 #include "transport/gather_lists.hpp"
+#include "transport/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {
@@ -92,31 +93,33 @@ std::vector<DpRankPlan> plans_of(const Grid& grid, const GatheredLists<std::int6
 
 void add_lengths(const Step& step, StepFigures& figures) {
   std::int64_t longest = 0;
-  for (const Segment& segment : step.assignment.segments.segments())
+  for (const Segment& segment : step.record->assignment.segments.segments())
     figures.aligned_tokens += segment.aligned_length;
-  for (const LengthEntry& entry : step.table.entries()) {
+  for (const LengthEntry& entry : step.record->table().entries()) {
     std::int64_t rows = 0;
-    for (const std::int64_t segment : step.assignment.segments.path_of(&entry - step.table.entries().data()))
-      rows += step.assignment.segments[segment].aligned_length;
+    for (const std::int64_t segment :
+         step.record->assignment.segments.path_of(&entry - step.record->table().entries().data()))
+      rows += step.record->assignment.segments[segment].aligned_length;
     longest = std::max(longest, rows);
   }
-  const std::vector<std::int64_t> lengths = step.table.sample_lengths();
+  const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
-  std::ranges::move(seqlen_balance_metrics(lengths, step.assignment.shares),
+  std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares),
                     std::back_inserter(figures.metrics));
-  figures.samples = step.table.size();
-  figures.tokens = step.table.num_tokens();
+  figures.samples = step.record->table().size();
+  figures.tokens = step.record->table().num_tokens();
   figures.padded_tokens = figures.samples * longest;
 }
 
 void add_sharing(const Step& step, StepFigures& figures) {
-  if (!step.assignment.shared()) return;
-  const std::vector<SharedGroup> whole = step.trees.empty() ? prompt_groups(step.table) : step.trees;
+  if (!step.record->assignment.shared()) return;
+  const std::vector<SharedGroup> whole =
+      step.record->samples->trees.empty() ? prompt_groups(step.record->table()) : step.record->samples->trees;
   const std::int64_t alignment = figures.alignment;
-  for (const LengthEntry& entry : step.table.entries())
+  for (const LengthEntry& entry : step.record->table().entries())
     figures.unshared_rows += align_up(entry.shape.length(), alignment);
-  figures.sharing = savings_of(step.assignment.units);
+  figures.sharing = savings_of(step.record->assignment.units);
   figures.tokens_repeated_by_cap = figures.sharing->tokens;
   for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
 }
@@ -140,8 +143,8 @@ void add_plans(const std::vector<DpRankPlan>& plans, std::span<const std::int64_
 
 // The service may have measured anew since the step was planned.
 double max_over_mean_before(const Step& step, PlanSettings settings) {
-  settings.balance.cost = step.cost.model;
-  return max_over_mean(unbalanced_dp_costs(step.table, settings), settings.balance.speeds);
+  settings.balance.cost = step.record->cost.model;
+  return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
 }
 
 }  // namespace
@@ -150,7 +153,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   StepFigures figures;
   GuardedWork work;
   std::vector<std::int64_t> mine;
-  work([&] { mine = plan_numbers(mesh, step.plan); });
+  work([&] { mine = plan_numbers(mesh, step.record->plan); });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
   figures.volume = sum_of_volumes(mesh.world(), step.volume);
@@ -167,7 +170,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       add_lengths(step, figures);
       add_plans(plans_of(mesh.grid(), gathered), settings.balance.speeds, figures);
       add_sharing(step, figures);
-      figures.cost = step.cost;
+      figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();
       figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
     });

@@ -1,4 +1,4 @@
-#include "evenkeel/report/run_report.hpp"
+#include "report/run_report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/report/run_totals.hpp"
+#include "report/run_totals.hpp"
 
 #include <algorithm>
 

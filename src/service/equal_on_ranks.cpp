@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/share_values.hpp"
 
 namespace boost::serialization {

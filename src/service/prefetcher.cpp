@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/stopwatch.hpp"
 

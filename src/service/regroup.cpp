@@ -1,4 +1,4 @@
-#include "regroup.hpp"
+#include "service/regroup.hpp"
 
 #include <algorithm>
 #include <unordered_map>

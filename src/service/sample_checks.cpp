@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/mask.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "service/derived_names.hpp"
 

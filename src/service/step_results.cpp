@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 namespace {

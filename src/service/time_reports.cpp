@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/plan/measured_cost.hpp"
+#include "plan/measured_cost.hpp"
 
 namespace evenkeel {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

@@ -2,7 +2,7 @@
 
 #include <boost/mpi/communicator.hpp>
 
-#include "evenkeel/io/input_file.hpp"
+#include "io/input_file.hpp"
 
 namespace evenkeel {
 

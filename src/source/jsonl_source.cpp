@@ -4,8 +4,8 @@
 #include <numeric>
 #include <span>
 
-#include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "io/jsonl.hpp"
+#include "mesh/fail_together.hpp"
 #include "source/file_agreement.hpp"
 #include "source/schema_agreement.hpp"
 #include "transport/gather_lists.hpp"

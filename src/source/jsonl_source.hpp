@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/io/jsonl.hpp"
 #include "evenkeel/source/sample_source.hpp"
+#include "io/jsonl.hpp"
 
 namespace evenkeel {
 

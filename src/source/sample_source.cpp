@@ -5,7 +5,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "source/jsonl_source.hpp"
 #include "source/synthetic_source.hpp"

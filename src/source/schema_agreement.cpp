@@ -9,9 +9,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/plan/plan_serialization.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/plan_serialization.hpp"
 #include "transport/share_values.hpp"
 
 BOOST_CLASS_VERSION(evenkeel::JsonlSchema, 2)

@@ -3,7 +3,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <string>
 
-#include "evenkeel/io/jsonl_schema.hpp"
+#include "io/jsonl_schema.hpp"
 
 namespace evenkeel {
 

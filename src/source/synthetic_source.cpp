@@ -6,10 +6,10 @@
 #include <random>
 #include <type_traits>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

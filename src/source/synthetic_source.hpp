@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/io/lengths_file.hpp"
-#include "evenkeel/io/synthetic.hpp"
 #include "evenkeel/source/sample_source.hpp"
+#include "io/lengths_file.hpp"
+#include "io/synthetic.hpp"
 
 namespace evenkeel {
 

@@ -1,11 +1,11 @@
-#include "evenkeel/transport/block_list.hpp"
+#include "transport/block_list.hpp"
 
 #include <algorithm>
 #include <utility>
 
+#include "base/narrow.hpp"
 #include "base/run_copy.hpp"
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

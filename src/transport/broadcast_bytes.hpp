@@ -3,7 +3,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <string>
 
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 

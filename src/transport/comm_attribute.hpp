@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
-#include "evenkeel/transport/block_list.hpp"
+#include "base/narrow.hpp"
+#include "mesh/mpi_call.hpp"
+#include "transport/block_list.hpp"
 #include "transport/comm_attribute.hpp"
 
 namespace evenkeel {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
-#include "evenkeel/mesh/nodes.hpp"
+#include "base/narrow.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
+#include "mesh/nodes.hpp"
 #include "transport/comm_attribute.hpp"
 
 namespace evenkeel {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/transport/block_list.hpp"
-#include "evenkeel/transport/node_aggregation.hpp"
+#include "transport/block_list.hpp"
+#include "transport/node_aggregation.hpp"
 #include "transport/node_memory.hpp"
 
 namespace evenkeel {

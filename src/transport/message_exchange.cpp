@@ -1,6 +1,6 @@
-#include "evenkeel/transport/message_exchange.hpp"
+#include "transport/message_exchange.hpp"
 
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/prepared_exchange.hpp"
 
 namespace evenkeel {

@@ -1,7 +1,7 @@
 #include "transport/messages.hpp"
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "base/narrow.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "evenkeel/transport/block_list.hpp"
+#include "transport/block_list.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/transport/node_aggregation.hpp"
+#include "transport/node_aggregation.hpp"
 
 #include <algorithm>
 #include <map>

@@ -12,9 +12,9 @@
 #include <random>
 #include <string>
 
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
-#include "evenkeel/mesh/nodes.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
+#include "mesh/nodes.hpp"
 #include "transport/comm_attribute.hpp"
 
 namespace evenkeel {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/transport/shared_heap.hpp"
+#include "transport/shared_heap.hpp"
 
 namespace evenkeel {
 

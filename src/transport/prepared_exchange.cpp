@@ -6,7 +6,7 @@
 #include <array>
 
 #include "evenkeel/batch/column_memory.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/transport/message_exchange.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/leader_rounds.hpp"
+#include "transport/message_exchange.hpp"
 #include "transport/messages.hpp"
 #include "transport/node_memory.hpp"
 #include "transport/shared_transfer.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 #include "transport/archive_bytes.hpp"
 #include "transport/broadcast_bytes.hpp"
 #include "transport/gather_lists.hpp"

@@ -1,4 +1,4 @@
-#include "evenkeel/transport/shared_heap.hpp"
+#include "transport/shared_heap.hpp"
 
 #include <fcntl.h>
 #include <sanitizer/asan_interface.h>
@@ -11,7 +11,7 @@
 #include <new>
 
 #include <utility>
-#include "evenkeel/base/memory.hpp"
+#include "base/memory.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 
 namespace evenkeel {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/transport/block_list.hpp"
+#include "transport/block_list.hpp"
 #include "transport/node_memory.hpp"
 
 namespace evenkeel {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "evenkeel/base/narrow.hpp"
-#include "evenkeel/mesh/fail_together.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "base/narrow.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "evenkeel/transport/block_list.hpp"
+#include "transport/block_list.hpp"
 #include "transport/shared_offer.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/assignment.hpp"
+#include "balance/assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/balance_auto.hpp"
+#include "balance/balance_auto.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include <string>
 
 #include "balance/best_largest_sum.hpp"
+#include "balance/lpt.hpp"
+#include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

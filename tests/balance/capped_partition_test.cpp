@@ -1,4 +1,4 @@
-#include "evenkeel/balance/capped_partition.hpp"
+#include "balance/capped_partition.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <string>
 
 #include "balance/fewest_bins.hpp"
+#include "balance/lpt.hpp"
+#include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/error_message.hpp"
 

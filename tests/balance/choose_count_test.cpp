@@ -1,4 +1,4 @@
-#include "evenkeel/balance/choose_count.hpp"
+#include "balance/choose_count.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <string>
 
+#include "balance/capped_partition.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/cost_fit.hpp"
+#include "balance/cost_fit.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/grid_partition.hpp"
+#include "balance/grid_partition.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <random>
 #include <string>
 
+#include "balance/capped_partition.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/capped_partition.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"

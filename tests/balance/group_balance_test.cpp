@@ -1,4 +1,4 @@
-#include "evenkeel/balance/group_balance.hpp"
+#include "balance/group_balance.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "evenkeel/balance/lpt.hpp"
+#include "balance/lpt.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/quality.hpp"
+#include "balance/quality.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

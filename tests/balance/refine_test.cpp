@@ -1,4 +1,4 @@
-#include "evenkeel/balance/refine.hpp"
+#include "balance/refine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <string>
 
 #include "balance/best_largest_sum.hpp"
+#include "balance/lpt.hpp"
+#include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
-#include "evenkeel/balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/balance/speed_partition.hpp"
+#include "balance/speed_partition.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <random>
 #include <string>
 
+#include "balance/balance_auto.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/balance_auto.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

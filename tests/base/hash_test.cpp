@@ -1,4 +1,4 @@
-#include "evenkeel/base/hash.hpp"
+#include "base/hash.hpp"
 
 #include <gtest/gtest.h>
 

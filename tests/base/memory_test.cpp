@@ -1,4 +1,4 @@
-#include "evenkeel/base/memory.hpp"
+#include "base/memory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

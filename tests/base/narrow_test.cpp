@@ -1,4 +1,4 @@
-#include "evenkeel/base/narrow.hpp"
+#include "base/narrow.hpp"
 
 #include <gtest/gtest.h>
 

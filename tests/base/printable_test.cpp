@@ -1,4 +1,4 @@
-#include "evenkeel/base/printable.hpp"
+#include "base/printable.hpp"
 
 #include <gtest/gtest.h>
 

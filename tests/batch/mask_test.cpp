@@ -1,4 +1,4 @@
-#include "evenkeel/batch/mask.hpp"
+#include "batch/mask.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <map>
 
-#include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/safetensors.hpp"
-#include "evenkeel/job/dump.hpp"
+#include "io/jsonl.hpp"
+#include "io/safetensors.hpp"
+#include "job/dump.hpp"
 
 namespace evenkeel::testing_support {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "cli/dump_reader.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/safetensors.hpp"
-#include "evenkeel/job/hash_consumer.hpp"
+#include "io/jsonl.hpp"
+#include "io/safetensors.hpp"
+#include "job/hash_consumer.hpp"
 #include "support/run_program.hpp"
 
 namespace evenkeel {

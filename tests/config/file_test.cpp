@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "config/fixtures.hpp"
+#include "config/schema.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
-#include "evenkeel/config/schema.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "config/import.hpp"
 #include "evenkeel/config/file.hpp"
-#include "evenkeel/config/import.hpp"
 
 namespace evenkeel::test {
 

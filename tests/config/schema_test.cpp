@@ -1,4 +1,4 @@
-#include "evenkeel/config/schema.hpp"
+#include "config/schema.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

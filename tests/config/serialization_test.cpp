@@ -1,4 +1,4 @@
-#include "evenkeel/config/serialization.hpp"
+#include "config/serialization.hpp"
 
 #include <gtest/gtest.h>
 

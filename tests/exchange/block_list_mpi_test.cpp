@@ -1,4 +1,4 @@
-#include "evenkeel/transport/block_list.hpp"
+#include "transport/block_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <numeric>
 
-#include "evenkeel/transport/message_exchange.hpp"
+#include "transport/message_exchange.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,11 +1,11 @@
-#include "evenkeel/exchange/length_gather.hpp"
+#include "exchange/length_gather.hpp"
 
 #include <gtest/gtest.h>
 
 #include <boost/mpi/collectives.hpp>
 #include <set>
 
-#include "evenkeel/exchange/field_agreement.hpp"
+#include "exchange/field_agreement.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {

@@ -8,10 +8,10 @@
 #include <functional>
 #include <vector>
 
-#include "evenkeel/exchange/field_agreement.hpp"
-#include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/sample_exchange.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "exchange/field_agreement.hpp"
+#include "exchange/length_gather.hpp"
+#include "exchange/sample_exchange.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel::testing_support {

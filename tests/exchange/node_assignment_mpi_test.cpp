@@ -1,9 +1,9 @@
-#include "evenkeel/exchange/node_assignment.hpp"
+#include "exchange/node_assignment.hpp"
 
 #include <gtest/gtest.h>
 
-#include "evenkeel/mesh/nodes.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
+#include "mesh/nodes.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

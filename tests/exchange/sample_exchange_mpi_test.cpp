@@ -1,7 +1,7 @@
 #include <set>
 
-#include "evenkeel/plan/node_receivers.hpp"
 #include "made_up_step.hpp"
+#include "plan/node_receivers.hpp"
 
 namespace evenkeel {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/mesh/mesh.hpp"
-#include "evenkeel/transport/message_exchange.hpp"
-#include "evenkeel/transport/shared_heap.hpp"
+#include "transport/message_exchange.hpp"
+#include "transport/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,8 +3,8 @@
 #include <boost/mpi/collectives.hpp>
 #include <utility>
 
-#include "evenkeel/transport/shared_heap.hpp"
 #include "made_up_step.hpp"
+#include "transport/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

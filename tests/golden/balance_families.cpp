@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "balance/group_balance.hpp"
+#include "balance/lpt.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/balance/group_balance.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
 #include "evenkeel/base/error.hpp"
 #include "golden/families.hpp"
 

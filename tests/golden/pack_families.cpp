@@ -5,12 +5,12 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/pack/derived_fields.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/pack/padded_input.hpp"
 #include "golden/families.hpp"
 #include "golden/nested_lists.hpp"
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel::golden {
 namespace {

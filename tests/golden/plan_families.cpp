@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/mindspeed_cp.hpp"
-#include "evenkeel/plan/padded_batching.hpp"
 #include "evenkeel/plan/reference_metrics.hpp"
-#include "evenkeel/plan/reference_micro_batches.hpp"
-#include "evenkeel/plan/restore_order.hpp"
-#include "evenkeel/plan/roll_batch_balance.hpp"
 #include "golden/families.hpp"
+#include "pack/mindspeed_cp.hpp"
+#include "plan/padded_batching.hpp"
+#include "plan/reference_micro_batches.hpp"
+#include "plan/restore_order.hpp"
+#include "plan/roll_batch_balance.hpp"
 
 namespace evenkeel::golden {
 namespace {

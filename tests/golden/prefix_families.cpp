@@ -5,9 +5,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/layout.hpp"
-#include "evenkeel/pack/prefix/tensors.hpp"
 #include "golden/families.hpp"
 #include "golden/nested_lists.hpp"
+#include "pack/prefix/tensors.hpp"
 #include "support/grouped_attention.hpp"
 
 namespace evenkeel::golden {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/input_file.hpp"
+#include "io/input_file.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/io/jsonl.hpp"
-#include "evenkeel/io/lengths_file.hpp"
+#include "io/jsonl.hpp"
+#include "io/lengths_file.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

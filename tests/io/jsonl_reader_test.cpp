@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "evenkeel/base/hash.hpp"
-#include "evenkeel/io/jsonl.hpp"
+#include "base/hash.hpp"
+#include "io/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/jsonl_writer.hpp"
+#include "io/jsonl_writer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "evenkeel/io/jsonl.hpp"
+#include "io/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

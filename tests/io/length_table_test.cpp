@@ -1,10 +1,10 @@
-#include "evenkeel/io/lengths_file.hpp"
+#include "io/lengths_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "evenkeel/base/hash.hpp"
+#include "base/hash.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/io/lines.hpp"
+#include "io/lines.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

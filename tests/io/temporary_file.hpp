@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/io/input_file.hpp"
-#include "evenkeel/io/lines.hpp"
+#include "io/input_file.hpp"
+#include "io/lines.hpp"
 
 namespace evenkeel::testing_support {
 

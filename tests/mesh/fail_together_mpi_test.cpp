@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/fail_together.hpp"
+#include "mesh/fail_together.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/mesh/mpi_call.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {

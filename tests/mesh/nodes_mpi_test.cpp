@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/nodes.hpp"
+#include "mesh/nodes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/mesh/nodes.hpp"
+#include "mesh/nodes.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
-#include "evenkeel/pack/prefix/tensors.hpp"
 #include "evenkeel/pack/prefix/token_places.hpp"
 #include "pack/arbitrary.hpp"
+#include "pack/pack_rows.hpp"
+#include "pack/prefix/tensors.hpp"
 
 // Copies of some megabytes are stored in another way than small ones, in whole cache lines. Rows of any size
 // at any address must come out the same, in both ways.

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/derived_fields.hpp"
+#include "pack/derived_fields.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "pack/arbitrary.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "evenkeel/pack/derived_fields.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/padded_input.hpp"
 #include "pack/arbitrary.hpp"
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/mindspeed_cp.hpp"
+#include "pack/mindspeed_cp.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/pack_rows.hpp"
+#include "pack/pack_rows.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
-#include "evenkeel/plan/loss_weights.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
+#include "pack/pack_rows.hpp"
+#include "plan/loss_weights.hpp"
 
 namespace evenkeel {
 namespace {

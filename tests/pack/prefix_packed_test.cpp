@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/derived_fields.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel {
 namespace {

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/pack_rows.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
+#include "pack/pack_rows.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "evenkeel/pack/pack_rows.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
+#include "pack/pack_rows.hpp"
 #include "support/packed_attention.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix/tree_split.hpp"
+#include "pack/prefix/tree_split.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

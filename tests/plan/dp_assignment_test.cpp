@@ -1,4 +1,4 @@
-#include "evenkeel/plan/dp_assignment.hpp"
+#include "plan/dp_assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "evenkeel/balance/balance_auto.hpp"
+#include "balance/balance_auto.hpp"
+#include "balance/lpt.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "evenkeel/balance/lpt.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 

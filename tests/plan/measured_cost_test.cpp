@@ -1,10 +1,12 @@
-#include "evenkeel/plan/measured_cost.hpp"
+#include "plan/measured_cost.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/micro_batches.hpp"
+#include "plan/step_assignment.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

@@ -6,7 +6,7 @@
 
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/node_receivers.hpp"
+#include "plan/node_receivers.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "evenkeel/plan/stage_fields.hpp"
+#include "plan/stage_fields.hpp"
 
 namespace evenkeel {
 namespace {

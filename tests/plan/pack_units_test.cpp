@@ -1,4 +1,4 @@
-#include "evenkeel/plan/pack_units.hpp"
+#include "plan/pack_units.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 namespace {

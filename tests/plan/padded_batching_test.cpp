@@ -1,4 +1,4 @@
-#include "evenkeel/plan/padded_batching.hpp"
+#include "plan/padded_batching.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,9 +4,10 @@
 #include <rapidcheck/gtest.h>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/placement.hpp"
-#include "evenkeel/plan/reassignment.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/placement.hpp"
+#include "plan/reassignment.hpp"
+#include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 namespace {

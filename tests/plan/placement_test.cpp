@@ -1,4 +1,4 @@
-#include "evenkeel/plan/placement.hpp"
+#include "plan/placement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/reassignment.hpp"
+#include "plan/reassignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "evenkeel/plan/padded_batching.hpp"
-#include "evenkeel/plan/roll_batch_balance.hpp"
+#include "plan/padded_batching.hpp"
+#include "plan/roll_batch_balance.hpp"
 
 namespace evenkeel {
 namespace {

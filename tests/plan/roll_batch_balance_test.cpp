@@ -1,4 +1,4 @@
-#include "evenkeel/plan/roll_batch_balance.hpp"
+#include "plan/roll_batch_balance.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/sample_summary.hpp"
+#include "plan/sample_summary.hpp"
 
 #include <gtest/gtest.h>
 

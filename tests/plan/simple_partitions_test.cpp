@@ -1,4 +1,4 @@
-#include "evenkeel/plan/simple_partitions.hpp"
+#include "plan/simple_partitions.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,15 +1,15 @@
-#include "evenkeel/plan/step_assignment.hpp"
+#include "plan/step_assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/padded_batching.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
-#include "evenkeel/plan/reference_micro_batches.hpp"
-#include "evenkeel/plan/roll_batch_balance.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/padded_batching.hpp"
+#include "plan/reference_micro_batches.hpp"
+#include "plan/roll_batch_balance.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

@@ -10,10 +10,12 @@
 #include <numeric>
 #include <sstream>
 
+#include "balance/quality.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/dp_assignment.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
-#include "evenkeel/plan/plan_serialization.hpp"
+#include "plan/dp_assignment.hpp"
+#include "plan/plan_serialization.hpp"
+#include "plan/step_assignment.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 

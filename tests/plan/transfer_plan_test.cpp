@@ -1,4 +1,4 @@
-#include "evenkeel/plan/transfer_plan.hpp"
+#include "plan/transfer_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <map>
 
 #include "evenkeel/pack/packed_layout.hpp"
-#include "evenkeel/plan/dp_assignment.hpp"
-#include "evenkeel/plan/stage_fields.hpp"
+#include "plan/dp_assignment.hpp"
+#include "plan/stage_fields.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 

@@ -1,4 +1,4 @@
-#include "evenkeel/report/run_report.hpp"
+#include "report/run_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

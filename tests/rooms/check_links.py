@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """check_links.py SOURCE_DIR: fails when a room includes a header of a room that it does not link, or a private header
-of another room that this room does not open to those above it (OPENS in its CMakeLists.txt)."""
+of another room that this room does not open to those above it (OPENS in its CMakeLists.txt); when a public header
+includes a private one; and when a room opens a header that no other folder of src includes."""
 import pathlib
 import re
 import sys
@@ -50,18 +51,37 @@ def room_of(include, rooms):
     return (parts[0], True) if len(parts) > 1 and parts[0] in rooms else (None, False)
 
 
-def errors_of(source, rooms, room):
-    below = linked(rooms, room)
-    files = [f for top in ('include/evenkeel', 'src') for f in sorted((source / top / room).rglob('*.?pp'))]
-    for file in files:
-        for include in INCLUDE.findall(file.read_text()):
-            other, private = room_of(include, rooms)
-            if other is None or other == room:
-                continue
-            if other not in below:
-                yield f'{file.relative_to(source)} includes {include}, but {room} does not link {other}'
-            elif private and include.removeprefix(other + '/') not in rooms[other]['OPENS']:
-                yield f'{file.relative_to(source)} includes {include}, which {other} keeps to itself'
+def includes_of(source, folder):
+    """Every file of a folder's headers and sources, with each of its includes."""
+    for top in ('include/evenkeel', 'src'):
+        for file in sorted((source / top / folder).rglob('*.?pp')):
+            for include in INCLUDE.findall(file.read_text()):
+                yield file.relative_to(source), include
+
+
+def errors_of(source, rooms, folder, used):
+    """What is wrong in a room, or in a folder of programs, which links what it likes. Notes opened headers in use."""
+    below = linked(rooms, folder) if folder in rooms else set(rooms)
+    for file, include in includes_of(source, folder):
+        other, private = room_of(include, rooms)
+        if file.parts[0] == 'include' and not include.startswith('evenkeel/'):
+            yield f'{file} is public and includes {include}, which is not'
+        if other is None or other == folder:
+            continue
+        header = include.removeprefix(other + '/')
+        if other not in below:
+            yield f'{file} includes {include}, but {folder} does not link {other}'
+        elif private and header not in rooms[other]['OPENS']:
+            yield f'{file} includes {include}, which {other} keeps to itself'
+        elif private:
+            used.add((other, header))
+
+
+def unused_of(rooms, used):
+    for room in rooms:
+        for header in rooms[room]['OPENS']:
+            if (room, header) not in used:
+                yield f'{room} opens {header}, which no other folder includes'
 
 
 def main():
@@ -69,7 +89,10 @@ def main():
     rooms = read_rooms(source)
     if len(rooms) < 2:
         sys.exit('no rooms found')
-    errors = [error for room in rooms for error in errors_of(source, rooms, room)]
+    used = set()
+    folders = sorted(f.name for f in (source / 'src').iterdir() if f.is_dir())
+    errors = [error for folder in folders for error in errors_of(source, rooms, folder, used)]
+    errors += unused_of(rooms, used)
     print('\n'.join(errors) or f'{len(rooms)} rooms keep to what they link')
     sys.exit(bool(errors))
 

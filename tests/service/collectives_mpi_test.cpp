@@ -4,11 +4,11 @@
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
 
-#include "evenkeel/exchange/field_agreement.hpp"
-#include "evenkeel/exchange/length_gather.hpp"
-#include "evenkeel/exchange/node_assignment.hpp"
-#include "evenkeel/mesh/nodes.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "exchange/field_agreement.hpp"
+#include "exchange/length_gather.hpp"
+#include "exchange/node_assignment.hpp"
+#include "mesh/nodes.hpp"
 #include "support/made_up_table.hpp"
 
 namespace {

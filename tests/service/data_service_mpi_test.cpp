@@ -6,9 +6,10 @@
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
 #include <functional>
+#include <ranges>
 #include <set>
 
-#include "evenkeel/report/step_figures.hpp"
+#include "report/step_figures.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
@@ -36,7 +37,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t first, s
 
 std::int64_t count_samples(const Step& step) {
   std::int64_t samples = 0;
-  for (const PackedMicroBatch& m : step.micro_batches) {
+  for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
     samples += std::ranges::count_if(m.samples, [](const SampleShape& s) { return s.id != filler_sample; });
   }
   return samples;
@@ -56,7 +57,8 @@ TEST(DataService, hands_out_freshly_pushed_samples_step_after_step) {
     EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(step), std::plus<>()), count);
     const auto k = static_cast<std::int64_t>(step.micro_batches.size());
     EXPECT_EQ(boost::mpi::all_reduce(world, k, boost::mpi::maximum<std::int64_t>()), k);
-    for (const PackedMicroBatch& m : step.micro_batches) EXPECT_LE(m.layout.num_rows(), 200);
+    for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors))
+      EXPECT_LE(m.layout.num_rows(), 200);
   }
 }
 
@@ -66,10 +68,10 @@ TEST(DataService, mean_weights_of_all_ranks_sum_to_the_number_of_dp_ranks) {
   const Step step = service.step(share_of(world, 0, 40));
   double sum = 0;
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    if (step.micro_batches[m].empty()) {
-      EXPECT_EQ(step.losses[m].mean_weight, 0.0);
+    if (step.micro_batches[m].tensors.empty()) {
+      EXPECT_EQ(step.micro_batches[m].loss.mean_weight, 0.0);
     }
-    sum += step.losses[m].mean_weight;
+    sum += step.micro_batches[m].loss.mean_weight;
   }
   EXPECT_NEAR(boost::mpi::all_reduce(world, sum, std::plus<>()), world.size(), 1e-12);
 }
@@ -79,7 +81,7 @@ TEST(DataService, fewer_samples_than_ranks_leave_empty_micro_batches_of_legal_sh
   DataService service(world, config_with_cap(100));
   const Step step = service.step(share_of(world, 0, 1));
   ASSERT_EQ(step.micro_batches.size(), 1U);
-  EXPECT_GT(step.micro_batches[0].layout.local_rows(), 0);
+  EXPECT_GT(step.micro_batches[0].tensors.layout.local_rows(), 0);
   EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(step), std::plus<>()), 1);
 }
 

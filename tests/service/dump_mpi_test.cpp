@@ -1,4 +1,4 @@
-#include "evenkeel/job/dump.hpp"
+#include "job/dump.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/io/safetensors.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "io/safetensors.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"

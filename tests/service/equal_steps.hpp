@@ -3,17 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "evenkeel/service/data_service.hpp"
+#include "service/step_record.hpp"
 
 namespace evenkeel::test {
 
 /// Fails unless both steps hand out the same micro-batches, field by field in any order, with equal losses.
 inline void expect_equal(const Step& step, const Step& expected) {
   ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
-  EXPECT_EQ(step.losses, expected.losses);
-  EXPECT_EQ(step.plan, expected.plan);
+  EXPECT_EQ(step.record->plan, expected.record->plan);
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const PackedMicroBatch& one = step.micro_batches[m];
-    const PackedMicroBatch& other = expected.micro_batches[m];
+    const PackedMicroBatch& one = step.micro_batches[m].tensors;
+    const PackedMicroBatch& other = expected.micro_batches[m].tensors;
+    EXPECT_EQ(step.micro_batches[m].loss, expected.micro_batches[m].loss);
+    EXPECT_EQ(step.micro_batches[m].mini_batch, expected.micro_batches[m].mini_batch);
     EXPECT_EQ(one.layout, other.layout);
     EXPECT_EQ(one.padded_length, other.padded_length);
     EXPECT_EQ(one.samples, other.samples);

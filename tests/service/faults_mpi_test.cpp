@@ -14,12 +14,13 @@
 #include <set>
 #include <string>
 
-#include "evenkeel/exchange/result_exchange.hpp"
-#include "evenkeel/report/step_figures.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_source.hpp"
+#include "exchange/result_exchange.hpp"
+#include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
+#include "service/step_record.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
@@ -204,7 +205,7 @@ std::vector<Case> sharing_cases() {
 StepResults results_of(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const Column* tokens = step.micro_batches[m].find(position_ids_field);
+    const Column* tokens = step.micro_batches[m].tensors.find(position_ids_field);
     results.put(m, "log_probs", FieldKind::token, tokens->values<std::int64_t>());
   }
   return results;
@@ -365,7 +366,7 @@ TEST(Faults, memory_that_a_rank_lacks_for_measured_costs_is_everybodys_error) {
   const RaggedBatch mine = share_of(world);
   const auto report = [&](const Step& step) {
     for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
-      service.report_time(step, m, 1e-3 * static_cast<double>(1 + step.plan.micro_batches[m].tokens));
+      service.report_time(step, m, 1e-3 * static_cast<double>(1 + step.record->plan.micro_batches[m].tokens));
   };
   Step step = service.step(mine);
   expect_faults_to_be_shared(
@@ -373,9 +374,9 @@ TEST(Faults, memory_that_a_rank_lacks_for_measured_costs_is_everybodys_error) {
       [&] {
         step = service.step(mine);
         report(step);
-        EXPECT_EQ(
-            boost::mpi::all_reduce(world, step.cost.model.quadratic, boost::mpi::maximum<std::int64_t>()),
-            step.cost.model.quadratic);
+        EXPECT_EQ(boost::mpi::all_reduce(world, step.record->cost.model.quadratic,
+                                         boost::mpi::maximum<std::int64_t>()),
+                  step.record->cost.model.quadratic);
       });
 }
 

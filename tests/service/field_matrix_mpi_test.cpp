@@ -6,6 +6,7 @@
 #include <boost/mpi/operations.hpp>
 #include <cstring>
 #include <functional>
+#include <ranges>
 #include <optional>
 #include <string>
 #include <vector>
@@ -306,7 +307,7 @@ void expect_home(const boost::mpi::communicator& world, DataService& service, co
   StepResults results(step.micro_batches.size());
   FieldSpec spec = field.spec;
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const Column& column = *step.micro_batches[m].find(spec.name);
+    const Column& column = *step.micro_batches[m].tensors.find(spec.name);
     if (field.job.shared()) spec.kind = column.spec().kind;
     results.put(m, spec, column.bytes());
   }
@@ -334,7 +335,7 @@ void expect_whole_step(const boost::mpi::communicator& world, DataService& servi
   const std::int64_t tokens = loss_tokens(field);
   double weights = 0;
   bool has_filler = false;
-  for (const PackedMicroBatch& m : step.micro_batches) {
+  for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
     const Handed handed(m, job);
     handed.expect({tokens_spec, job});
     if (field) handed.expect(*field);

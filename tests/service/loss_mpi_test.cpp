@@ -5,11 +5,12 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <ranges>
 #include <vector>
 
-#include "evenkeel/batch/mask.hpp"
-#include "evenkeel/job/hash_consumer.hpp"
+#include "batch/mask.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "job/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -129,10 +130,10 @@ double loss_of_pass(const DataService& service, const Step& step, const LossSett
   const Mesh& mesh = service.mesh();
   const bool last_stage = mesh.here().pp == mesh.grid().sizes().pp - 1;
   double sum = 0;
-  for (std::size_t m = 0; last_stage && mesh.here().tp == 0 && m < step.losses.size(); ++m) {
-    sum += micro_batch_loss(step.micro_batches[m], step.losses[m]);
+  for (std::size_t m = 0; last_stage && mesh.here().tp == 0 && m < step.micro_batches.size(); ++m) {
+    sum += micro_batch_loss(step.micro_batches[m].tensors, step.micro_batches[m].loss);
   }
-  if (settings.micro_batches == Reduction::mean) sum /= static_cast<double>(step.losses.size());
+  if (settings.micro_batches == Reduction::mean) sum /= static_cast<double>(step.micro_batches.size());
   const double total = boost::mpi::all_reduce(mesh.world(), sum, std::plus<>());
   return settings.dp_ranks == Reduction::mean ? total / mesh.grid().sizes().dp : total;
 }
@@ -226,7 +227,7 @@ TEST(Loss, is_carried_by_the_last_row_of_a_sample_that_brings_a_label_for_it) {
   const Step step = service.step(mine);
   double weights = 0;
   std::int64_t tokens = 0;
-  for (const PackedMicroBatch& m : step.micro_batches) {
+  for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
     for (const float weight : m.find("loss_weights")->values<float>()) {
       weights += weight;
       tokens += weight > 0 ? 1 : 0;
@@ -254,7 +255,7 @@ TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_
     DataService service(world, config);
     Step step = service.step(mine);
     const bool is_last = service.mesh().here().pp == 1;
-    for (const PackedMicroBatch& m : step.micro_batches) {
+    for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
       EXPECT_EQ(m.find("loss_mask") != nullptr, is_last);
       EXPECT_EQ(m.find("loss_weights") != nullptr, is_last);
       EXPECT_NE(m.find("labels"), nullptr);
@@ -263,7 +264,7 @@ TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_
     step = service.step(std::move(step), {}, added);
     for (int pass = 0; pass < 2; ++pass) {
       step = service.step(std::move(step), "narrow");
-      for (const PackedMicroBatch& m : step.micro_batches) {
+      for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
         EXPECT_EQ(m.find("labels") != nullptr, is_last);
         EXPECT_EQ(m.find("loss_mask") != nullptr, is_last);
         EXPECT_NE(m.find("position_ids"), nullptr);
@@ -299,7 +300,7 @@ TEST(LossWeights, are_zero_in_every_row_without_loss_also_of_micro_batches_that_
   if (world.rank() == 0) shapes = {made_up_shape(1), made_up_shape(2)};
   const Step step = service.step(made_up_batch(std::move(shapes), {}));
   ASSERT_GE(step.micro_batches.size(), 3u);
-  for (const PackedMicroBatch& m : step.micro_batches) {
+  for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
     const Column& mask = *m.find("loss_mask");
     const auto weights = m.find("loss_weights")->values<float>();
     for (std::int64_t row = 0; row < mask.rows(); ++row) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "evenkeel/service/data_service.hpp"
+#include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -35,13 +36,13 @@ Pass pass_over(const boost::mpi::communicator& world, const Config& config, cons
   const Step step = service.step(mine);
   Pass pass;
   pass.sent = boost::mpi::all_reduce(world, step.volume.sent, std::plus<>());
-  pass.count = std::ssize(step.plan.micro_batches);
-  boost::mpi::all_gather(world, step.plan.cost(), pass.costs);
+  pass.count = std::ssize(step.record->plan.micro_batches);
+  boost::mpi::all_gather(world, step.record->plan.cost(), pass.costs);
   std::ranges::sort(pass.costs);
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
     results.put(m, {"labels", DType::int64, FieldKind::token, {}},
-                step.micro_batches[m].find("labels")->bytes());
+                step.micro_batches[m].tensors.find("labels")->bytes());
   pass.back = service.collect(step, results);
   return pass;
 }

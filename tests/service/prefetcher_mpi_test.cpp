@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "evenkeel/base/error.hpp"
+#include "service/step_record.hpp"
 #include "service/equal_steps.hpp"
 #include "support/made_up_batch.hpp"
 
@@ -233,7 +234,7 @@ TEST(Prefetcher, leaves_the_trainer_its_own_communication) {
       }
       StepResults results(step.micro_batches.size());
       for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-        const auto rows = static_cast<std::size_t>(step.micro_batches[m].layout.local_rows());
+        const auto rows = static_cast<std::size_t>(step.micro_batches[m].tensors.layout.local_rows());
         results.put(m, "entropy", FieldKind::token, std::span<const float>(std::vector<float>(rows, 1.5F)));
       }
       const RaggedBatch home = service.collect(step, results);
@@ -291,11 +292,11 @@ TEST(Prefetcher, balances_later_steps_by_the_times_reported) {
     Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
     std::int64_t reported = 0;
     while (const std::optional<Step> step = prefetcher.next()) {
-      EXPECT_EQ(boost::mpi::all_reduce(world, step->cost.model.linear, boost::mpi::minimum<std::int64_t>()),
-                boost::mpi::all_reduce(world, step->cost.model.linear, boost::mpi::maximum<std::int64_t>()));
-      EXPECT_LE(step->cost.observations, reported);
-      for (std::size_t m = 0; m < step->plan.micro_batches.size(); ++m) {
-        const MicroBatchPlan& plan = step->plan.micro_batches[m];
+      EXPECT_EQ(boost::mpi::all_reduce(world, step->record->cost.model.linear, boost::mpi::minimum<std::int64_t>()),
+                boost::mpi::all_reduce(world, step->record->cost.model.linear, boost::mpi::maximum<std::int64_t>()));
+      EXPECT_LE(step->record->cost.observations, reported);
+      for (std::size_t m = 0; m < step->record->plan.micro_batches.size(); ++m) {
+        const MicroBatchPlan& plan = step->record->plan.micro_batches[m];
         prefetcher.report_time(*step, m, 1e-3 + 1e-5 * static_cast<double>(plan.tokens));
         reported += plan.empty() ? 0 : world.size();
       }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <ranges>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -88,9 +89,9 @@ TEST(Profiles, with_equal_settings_share_one_packing_down_to_its_memory) {
   const boost::mpi::communicator world;
   DataService service(world, configs_for(world.size()).front());
   Step first = service.step(share_of(world));
-  const std::byte* tokens = first.micro_batches[0].find("input_ids")->bytes().data();
+  const std::byte* tokens = first.micro_batches[0].tensors.find("input_ids")->bytes().data();
   const Step second = service.step(std::move(first), "log_prob");
-  EXPECT_EQ(second.micro_batches[0].find("input_ids")->bytes().data(), tokens);
+  EXPECT_EQ(second.micro_batches[0].tensors.find("input_ids")->bytes().data(), tokens);
 }
 
 TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
@@ -98,13 +99,13 @@ TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
     Step step = service.step(share_of(world), "log_prob");
-    for (PackedMicroBatch& m : step.micro_batches) {
+    for (PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
       Column copy({"positions_again", DType::int64, FieldKind::token, {}}, m.layout.local_rows());
       std::ranges::copy(m.find("position_ids")->bytes(), copy.bytes().begin());
       m.fields.push_back(std::move(copy));
     }
     const Step update = service.step(std::move(step), "update");
-    for (const PackedMicroBatch& m : update.micro_batches) {
+    for (const PackedMicroBatch& m : update.micro_batches | std::views::transform(&MicroBatch::tensors)) {
       if (m.empty()) continue;
       EXPECT_TRUE(std::ranges::equal(m.find("positions_again")->bytes(), m.find("position_ids")->bytes()));
     }
@@ -171,7 +172,7 @@ TEST(Profiles, added_fields_that_samples_could_not_bring_are_everybodys_error) {
 
 /// What a pass over a step says after rank `bad` has changed its micro-batches.
 std::string pass_over_changed(const boost::mpi::communicator& world, int bad,
-                              const std::function<void(std::vector<PackedMicroBatch>&)>& change) {
+                              const std::function<void(std::vector<MicroBatch>&)>& change) {
   DataService service(world, configs_for(world.size()).front());
   Step step = service.step(share_of(world), "log_prob");
   Step changed = step;
@@ -188,21 +189,24 @@ TEST(Profiles, a_step_whose_columns_a_trainer_broke_is_everybodys_error) {
   for (const int bad : {0, world.size() / 2, world.size() - 1}) {
     EXPECT_THAT(pass_over_changed(world, bad,
                                   [&](auto& m) {
-                                    for (PackedMicroBatch& each : m) each.fields.emplace_back(own, 1);
+                                    for (MicroBatch& each : m) each.tensors.fields.emplace_back(own, 1);
                                   }),
                 HasSubstr("field 'own' of micro-batch 0: has 1 rows"));
-    EXPECT_THAT(pass_over_changed(
-                    world, bad,
-                    [&](auto& m) { m.back().fields.emplace_back(own, m.back().rows_of(FieldKind::token)); }),
+    EXPECT_THAT(pass_over_changed(world, bad,
+                                  [&](auto& m) {
+                                    m.back().tensors.fields.emplace_back(
+                                        own, m.back().tensors.rows_of(FieldKind::token));
+                                  }),
                 HasSubstr("field 'own' of micro-batch"));
     EXPECT_THAT(pass_over_changed(world, bad,
                                   [&](auto& m) {
-                                    m.front().fields.emplace_back(own, m.front().rows_of(FieldKind::token));
+                                    m.front().tensors.fields.emplace_back(
+                                        own, m.front().tensors.rows_of(FieldKind::token));
                                   }),
                 HasSubstr("lacks fields"));
     EXPECT_THAT(pass_over_changed(world, bad,
                                   [](auto& m) {
-                                    for (PackedMicroBatch& each : m) each.fields.clear();
+                                    for (MicroBatch& each : m) each.tensors.fields.clear();
                                   }),
                 HasSubstr("no longer"));
   }

@@ -6,9 +6,10 @@
 #include <functional>
 #include <string>
 
-#include "evenkeel/job/hash_consumer.hpp"
 #include "evenkeel/pack/padded_output.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "exchange/result_exchange.hpp"
+#include "job/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -64,7 +65,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
 StepResults echo(const Step& step, const RaggedBatch& like) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    for (const Column& field : step.micro_batches[m].fields) {
+    for (const Column& field : step.micro_batches[m].tensors.fields) {
       const Column* original = like.find(field.spec().name);
       FieldSpec spec = field.spec();
       for (const FieldSpec& made_up : made_up_fields()) {
@@ -131,7 +132,8 @@ TEST(CollectResults, a_rank_that_forgets_a_result_is_everybodys_error) {
     StepResults results(step.micro_batches.size());
     for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
       if (world.rank() == bad && m == 1) continue;
-      results.put(m, "log_probs", FieldKind::token, step.micro_batches[m].find("loss_mask")->values<float>());
+      results.put(m, "log_probs", FieldKind::token,
+                  step.micro_batches[m].tensors.find("loss_mask")->values<float>());
     }
     try {
       (void)service.collect(step, results);
@@ -164,7 +166,8 @@ std::string refusal_of(const boost::mpi::communicator& world, int bad,
   const auto right = [&] {
     StepResults results(step.micro_batches.size());
     for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
-      results.put(m, "log_probs", FieldKind::token, step.micro_batches[m].find("loss_mask")->values<float>());
+      results.put(m, "log_probs", FieldKind::token,
+                  step.micro_batches[m].tensors.find("loss_mask")->values<float>());
     return results;
   };
   StepResults results = right();
@@ -185,7 +188,7 @@ TEST(CollectResults, what_cannot_be_put_on_one_rank_is_everybodys_error) {
   for (const int bad : {0, world.size() / 2, world.size() - 1}) {
     EXPECT_THAT(refusal_of(world, bad,
                            [](StepResults& results, const Step& step) {
-                             const Column& mask = *step.micro_batches[0].find("loss_mask");
+                             const Column& mask = *step.micro_batches[0].tensors.find("loss_mask");
                              std::vector<std::byte> bytes(mask.bytes().begin(), mask.bytes().end());
                              bytes.push_back(std::byte{0});
                              results.put(0, {"values", DType::float32, FieldKind::token, {}}, bytes);

@@ -5,6 +5,7 @@
 #include <boost/mpi/collectives.hpp>
 #include <cmath>
 #include <functional>
+#include <ranges>
 #include <string>
 
 #include "evenkeel/base/error.hpp"
@@ -121,7 +122,7 @@ TEST(Sharing, hands_out_every_segment_and_every_prediction_where_it_belongs) {
     DataService service(world, config);
     const Step step = service.step(share_of(world));
     std::int64_t predictions = 0;
-    for (const PackedMicroBatch& m : step.micro_batches) {
+    for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
       ASSERT_TRUE(m.shared.has_value());
       ASSERT_LE(m.layout.num_rows(), config.micro_batch.max_tokens);
       if (m.find("input_ids") != nullptr) expect_tokens_of_segments(m);
@@ -221,7 +222,7 @@ StepResults echo(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     for (const char* name : {"input_ids", "advantages", "reward"}) {
-      if (const Column* field = step.micro_batches[m].find(name))
+      if (const Column* field = step.micro_batches[m].tensors.find(name))
         results.put(m, field->spec(), field->bytes());
     }
   }
@@ -251,7 +252,7 @@ TEST(Sharing, derives_the_same_labels_for_any_number_of_context_parallel_ranks) 
       const Step step = service.step(mine);
       StepResults results(step.micro_batches.size());
       for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-        const Column& labels = *step.micro_batches[m].find("labels");
+        const Column& labels = *step.micro_batches[m].tensors.find("labels");
         results.put(m, labels.spec(), labels.bytes());
       }
       const RaggedBatch back = service.collect(step, results);
@@ -273,17 +274,17 @@ double loss_of(std::int64_t label, std::int64_t position) {
 double shared_loss(const DataService& service, const Step& step) {
   const Mesh& mesh = service.mesh();
   double sum = 0;
-  for (std::size_t m = 0; last_stage(mesh) && mesh.here().tp == 0 && m < step.losses.size(); ++m) {
-    const PackedMicroBatch& batch = step.micro_batches[m];
+  for (std::size_t m = 0; last_stage(mesh) && mesh.here().tp == 0 && m < step.micro_batches.size(); ++m) {
+    const PackedMicroBatch& batch = step.micro_batches[m].tensors;
     const auto rows = batch.find("prediction_rows")->values<std::int64_t>();
     const auto labels = batch.find("labels")->values<std::int64_t>();
     const auto positions = batch.find("position_ids")->values<std::int64_t>();
     const auto weights = batch.find("loss_weights")->values<float>();
-    for (std::size_t i = 0; i < step.losses[m].token_weights.size(); ++i) {
+    for (std::size_t i = 0; i < step.micro_batches[m].loss.token_weights.size(); ++i) {
       for (auto p = static_cast<std::size_t>(batch.shared->prediction_offsets[i]);
            p < static_cast<std::size_t>(batch.shared->prediction_offsets[i + 1]); ++p) {
-        EXPECT_EQ(weights[p], static_cast<float>(step.losses[m].token_weights[i]));
-        sum += step.losses[m].scale * step.losses[m].token_weights[i] *
+        EXPECT_EQ(weights[p], static_cast<float>(step.micro_batches[m].loss.token_weights[i]));
+        sum += step.micro_batches[m].loss.scale * step.micro_batches[m].loss.token_weights[i] *
                loss_of(labels[p], positions[static_cast<std::size_t>(rows[p])]);
       }
     }
@@ -365,7 +366,7 @@ TEST(Sharing, refuses_token_fields_that_differ_where_samples_share_tokens) {
                         HasSubstr("of samples 0 and")));
     }
     const Step step = service.step(share_with_field_of_groups(world));
-    for (const PackedMicroBatch& m : step.micro_batches) {
+    for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
       if (m.empty()) continue;
       const auto tokens = m.find("input_ids")->values<std::int64_t>();
       const auto kinds = m.find("kinds")->values<std::int64_t>();

@@ -4,11 +4,13 @@
 #include <boost/mpi/collectives.hpp>
 #include <cmath>
 #include <functional>
+#include <ranges>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
-#include "evenkeel/report/run_report.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "report/run_report.hpp"
+#include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -52,13 +54,13 @@ double seconds_of(const PackedMicroBatch& micro_batch, const TimeModel& times) {
 
 void report_all(const DataService& service, const Step& step, const TimeModel& times = machine) {
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
-    service.report_time(step, m, seconds_of(step.micro_batches[m], times));
+    service.report_time(step, m, seconds_of(step.micro_batches[m].tensors, times));
 }
 
 /// The seconds of the slowest DP rank over the mean, on the machine.
 double time_max_over_mean(const boost::mpi::communicator& world, const Step& step) {
   double mine = 0;
-  for (const PackedMicroBatch& m : step.micro_batches)
+  for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors))
     mine += seconds_of(m, {0, machine.linear, machine.quadratic});
   const double most = boost::mpi::all_reduce(world, mine, boost::mpi::maximum<double>());
   return most * world.size() / boost::mpi::all_reduce(world, mine, std::plus<>());
@@ -74,7 +76,7 @@ void expect_round_trip(const DataService& service, const Step& step, const Ragge
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
     results.put(m, {"tokens", DType::int64, FieldKind::token, {}},
-                step.micro_batches[m].find(input_ids_field)->bytes());
+                step.micro_batches[m].tensors.find(input_ids_field)->bytes());
   const RaggedBatch back = service.collect(step, results);
   const auto sent = mine.at(input_ids_field).values<std::int64_t>();
   const auto received = back.at("tokens").values<std::int64_t>();
@@ -83,23 +85,23 @@ void expect_round_trip(const DataService& service, const Step& step, const Ragge
 
 /// The plan of this rank is the one that a single process makes of the same table and settings.
 void expect_planned_alike(const DataService& service, const Step& step) {
-  const StepPlan plan = plan_step({step.table, service.plan_settings(step.profile), step.index});
-  EXPECT_EQ(step.plan, plan.ranks.at(static_cast<std::size_t>(service.mesh().here().dp)));
+  const StepPlan plan = plan_step({step.record->table(), service.plan_settings(step.profile), step.index});
+  EXPECT_EQ(step.record->plan, plan.ranks.at(static_cast<std::size_t>(service.mesh().here().dp)));
 }
 
 TEST(MeasuredCosts, follow_the_times_that_all_ranks_report) {
   const boost::mpi::communicator world;
   DataService service(world, measured_job());
   const Step first = service.step(share_of(world, 0));
-  EXPECT_EQ(first.cost, CostInUse{});
+  EXPECT_EQ(first.record->cost, CostInUse{});
   report_all(service, first);
   const RaggedBatch mine = share_of(world, 1);
   const Step second = service.step(mine);
-  EXPECT_EQ(second.cost.model, (CostModel{20 * 16, 16}));
-  EXPECT_NEAR(second.cost.times.value().overhead, machine.overhead, 1e-6);
-  EXPECT_FALSE(second.cost.kept);
-  EXPECT_TRUE(same_on_all_ranks(world, second.cost.observations));
-  EXPECT_EQ(service.plan_settings().balance.cost, second.cost.model);
+  EXPECT_EQ(second.record->cost.model, (CostModel{20 * 16, 16}));
+  EXPECT_NEAR(second.record->cost.times.value().overhead, machine.overhead, 1e-6);
+  EXPECT_FALSE(second.record->cost.kept);
+  EXPECT_TRUE(same_on_all_ranks(world, second.record->cost.observations));
+  EXPECT_EQ(service.plan_settings().balance.cost, second.record->cost.model);
   const double after = time_max_over_mean(world, second);
   EXPECT_LT(after, 1.001);
   if (world.size() > 1) {
@@ -117,8 +119,8 @@ TEST(MeasuredCosts, one_rank_that_reports_is_enough_for_all) {
     if (world.rank() == world.size() - 1) report_all(service, step);
   }
   const Step step = service.step(share_of(world, 4));
-  EXPECT_EQ(step.cost.model, (CostModel{20 * 16, 16}));
-  EXPECT_TRUE(same_on_all_ranks(world, step.cost.observations));
+  EXPECT_EQ(step.record->cost.model, (CostModel{20 * 16, 16}));
+  EXPECT_TRUE(same_on_all_ranks(world, step.record->cost.observations));
 }
 
 TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_says_so) {
@@ -139,7 +141,7 @@ TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_say
   EXPECT_TRUE(says(report_of(unreported), "as configured, no times reported"));
   if (world.rank() == 0) service.report_time(unreported, 0, 0.5);
   const Step kept = service.step(share_of(world, 1));
-  EXPECT_EQ(kept.cost, (CostInUse{CostModel::flops_7b(), std::nullopt, 1, true}));
+  EXPECT_EQ(kept.record->cost, (CostInUse{CostModel::flops_7b(), std::nullopt, 1, true}));
   EXPECT_TRUE(says(report_of(kept), "as configured, kept since 1 time cannot tell tokens from squares"));
   report_all(service, kept);
   const Step fitted = service.step(share_of(world, 2));
@@ -153,7 +155,7 @@ TEST(MeasuredCosts, are_fitted_as_often_as_asked) {
   DataService service(world, config);
   for (std::int64_t t = 0; t < 4; ++t) {
     const Step step = service.step(share_of(world, t));
-    EXPECT_EQ(step.cost.times.has_value(), t >= 2) << t;
+    EXPECT_EQ(step.record->cost.times.has_value(), t >= 2) << t;
     report_all(service, step);
   }
 }
@@ -165,7 +167,7 @@ TEST(MeasuredCosts, forget_all_but_the_latest_times) {
   DataService service(world, config);
   for (std::int64_t t = 0; t < 3; ++t) {
     const Step step = service.step(share_of(world, t));
-    EXPECT_LE(step.cost.observations, 16);
+    EXPECT_LE(step.record->cost.observations, 16);
     for (int again = 0; again < 3; ++again) report_all(service, step);
   }
 }
@@ -181,13 +183,13 @@ TEST(MeasuredCosts, of_each_profile_are_its_own) {
   constexpr TimeModel other{0.002, 4e-5, 1e-7};
   for (std::int64_t t = 0; t < 3; ++t) {
     Step step = service.step(share_of(world, t), "log_prob");
-    EXPECT_EQ(step.cost.model, t == 0 ? CostModel::tokens() : (CostModel{20 * 16, 16}));
+    EXPECT_EQ(step.record->cost.model, t == 0 ? CostModel::tokens() : (CostModel{20 * 16, 16}));
     report_all(service, step, machine);
     step = service.step(std::move(step), "plain");
-    EXPECT_EQ(step.cost, CostInUse{});
+    EXPECT_EQ(step.record->cost, CostInUse{});
     report_all(service, step, machine);
     step = service.step(std::move(step), "update");
-    EXPECT_EQ(step.cost.model, t == 0 ? CostModel::tokens() : (CostModel{400 * 16, 16}));
+    EXPECT_EQ(step.record->cost.model, t == 0 ? CostModel::tokens() : (CostModel{400 * 16, 16}));
     report_all(service, step, other);
   }
 }
@@ -201,7 +203,7 @@ TEST(MeasuredCosts, survive_a_step_that_fails_on_one_rank) {
     return share_of(world, 1);
   }),
                InputError);
-  EXPECT_EQ(service.step(share_of(world, 1)).cost.model, (CostModel{20 * 16, 16}));
+  EXPECT_EQ(service.step(share_of(world, 1)).record->cost.model, (CostModel{20 * 16, 16}));
 }
 
 TEST(ReportTime, refuses_what_cannot_be_a_time) {
@@ -227,7 +229,7 @@ TEST(Speeds, give_a_rank_of_twice_the_speed_twice_the_work) {
   const RaggedBatch mine = share_of(world, 0);
   const Step step = service.step(mine);
   std::vector<Cost> costs;
-  boost::mpi::all_gather(world, step.plan.cost(), costs);
+  boost::mpi::all_gather(world, step.record->plan.cost(), costs);
   EXPECT_LT(max_over_mean(costs, config.balance.speeds), 1.001);
   for (std::size_t r = 1; r < costs.size(); ++r)
     EXPECT_NEAR(2.0 * static_cast<double>(costs[r]), static_cast<double>(costs[0]), 8);
@@ -257,9 +259,9 @@ TEST(Speeds, and_measured_costs_go_together) {
   report_all(service, first,
              {machine.overhead * slower, machine.linear * slower, machine.quadratic * slower});
   const Step second = service.step(share_of(world, 1));
-  EXPECT_EQ(second.cost.model, (CostModel{20 * 16, 16}));
+  EXPECT_EQ(second.record->cost.model, (CostModel{20 * 16, 16}));
   std::vector<Cost> costs;
-  boost::mpi::all_gather(world, second.plan.cost(), costs);
+  boost::mpi::all_gather(world, second.record->plan.cost(), costs);
   EXPECT_LT(max_over_mean(costs, config.balance.speeds), 1.01);
 }
 
@@ -280,7 +282,8 @@ TEST(Packing, by_name_and_count_by_time_are_planned_alike_on_all_ranks) {
       const RaggedBatch mine = share_of(world, t);
       const Step step = service.step(mine);
       EXPECT_TRUE(same_on_all_ranks(world, std::ssize(step.micro_batches)));
-      for (const PackedMicroBatch& m : step.micro_batches) EXPECT_LE(m.layout.num_rows(), 1500);
+      for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors))
+        EXPECT_LE(m.layout.num_rows(), 1500);
       expect_planned_alike(service, step);
       expect_round_trip(service, step, mine);
       report_all(service, step);

@@ -7,7 +7,9 @@
 
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
+#include "exchange/result_exchange.hpp"
 #include "service/equal_steps.hpp"
+#include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
 // Steps, communicators and calls that a rank takes for others: every rank hears of it, nobody waits, and the
@@ -53,7 +55,7 @@ StepResults positions_of(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     results.put(m, "positions", FieldKind::token,
-                step.micro_batches[m].find(position_ids_field)->values<std::int64_t>());
+                step.micro_batches[m].tensors.find(position_ids_field)->values<std::int64_t>());
   }
   return results;
 }
@@ -317,10 +319,10 @@ TEST(WrongNumbers, times_at_the_ends_of_what_a_double_holds_leave_costs_that_ste
     DataService service(world, config);
     for (int t = 0; t < 4; ++t) {
       const Step step = service.step(share_of(world, 100 * t));
-      EXPECT_GE(step.cost.model.linear, 0);
-      EXPECT_GE(step.cost.model.quadratic, 0);
-      EXPECT_GT(step.cost.model.linear + step.cost.model.quadratic, 0);
-      for (const MicroBatchPlan& m : step.plan.micro_batches) EXPECT_GE(m.cost, 0);
+      EXPECT_GE(step.record->cost.model.linear, 0);
+      EXPECT_GE(step.record->cost.model.quadratic, 0);
+      EXPECT_GT(step.record->cost.model.linear + step.record->cost.model.quadratic, 0);
+      for (const MicroBatchPlan& m : step.record->plan.micro_batches) EXPECT_GE(m.cost, 0);
       for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
         service.report_time(step, m, (m + static_cast<std::size_t>(t)) % 2 == 0 ? one : other);
     }

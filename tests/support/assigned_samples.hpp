@@ -1,6 +1,6 @@
 #pragma once
 
-#include "evenkeel/plan/dp_assignment.hpp"
+#include "plan/dp_assignment.hpp"
 
 namespace evenkeel::testing_support {
 

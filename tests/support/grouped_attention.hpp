@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/pack/prefix/layout.hpp"
-#include "evenkeel/pack/prefix/tensors.hpp"
+#include "pack/prefix/tensors.hpp"
 #include "support/reference_attention.hpp"
 
 namespace evenkeel::testing_support {

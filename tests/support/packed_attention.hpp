@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/pack_rows.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
+#include "pack/pack_rows.hpp"
 #include "support/repeated_attention.hpp"
 
 namespace evenkeel::testing_support {

@@ -1,4 +1,4 @@
-#include "evenkeel/transport/shared_heap.hpp"
+#include "transport/shared_heap.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

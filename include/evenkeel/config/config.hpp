@@ -12,7 +12,7 @@
 #include "evenkeel/base/exchange_options.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
-#include "evenkeel/plan/loss_weights.hpp"
+#include "evenkeel/plan/loss.hpp"
 #include "evenkeel/plan/settings.hpp"
 
 namespace evenkeel {

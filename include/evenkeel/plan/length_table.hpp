@@ -27,6 +27,14 @@ class LengthTable {
  public:
   LengthTable() = default;
   explicit LengthTable(std::vector<LengthEntry> entries);
+  /// For planning alone, where nobody holds tokens: samples 0..n-1 of these lengths in tokens, in this order,
+  /// each with a group of its own. All tokens are response, or `prompts` has each sample's prompt tokens and
+  /// `responses` the others. Throws InputError for a negative length, or lists of different sizes. O(n).
+  ///
+  /// Example: of({7, 2}) and of({3, 0}, {4, 2}) are two samples of 7 and 2 tokens.
+  [[nodiscard]] static LengthTable of(std::span<const std::int64_t> lengths);
+  [[nodiscard]] static LengthTable of(std::span<const std::int64_t> prompts,
+                                      std::span<const std::int64_t> responses);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] const LengthEntry& operator[](std::int64_t entry) const noexcept {

@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/pack_units.hpp"
-#include "evenkeel/plan/settings.hpp"
+#include "evenkeel/balance/partition.hpp"
 
 namespace evenkeel {
 
@@ -25,23 +23,5 @@ struct MicroBatchPlan {
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
   friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;
 };
-
-/// The micro-batch of these units, in this order, its figures worked out.
-[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<std::int64_t> chosen);
-
-/// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
-/// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On
-/// the replicated table, so that every rank throws the same.
-void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
-
-/// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
-/// multiple that the pipeline needs, at least 1.
-[[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
-
-/// Reorders micro-batches in place. For `pipeline`: by falling (cost, first entry), then every second one
-/// reversed and the others after it, as verl and ROLL do, so that the costliest stand in the middle.
-///
-/// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
-void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);
 
 }  // namespace evenkeel

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/balance/quality.hpp"
+#include "evenkeel/balance/partition.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/exchange/result_exchange.hpp"
+#include "evenkeel/exchange/micro_batch_results.hpp"
 
 namespace evenkeel {
 

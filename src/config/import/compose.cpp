@@ -1,4 +1,4 @@
-#include "compose.hpp"
+#include "config/import/compose.hpp"
 
 #include <algorithm>
 #include <set>

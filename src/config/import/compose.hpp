@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "overrides.hpp"
-#include "references.hpp"
-#include "value.hpp"
+#include "config/import/overrides.hpp"
+#include "config/import/references.hpp"
+#include "config/import/value.hpp"
 
 namespace evenkeel::config_import {
 

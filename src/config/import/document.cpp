@@ -1,8 +1,8 @@
-#include "document.hpp"
+#include "config/import/document.hpp"
 
 #include <algorithm>
 
-#include "compose.hpp"
+#include "config/import/compose.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_import {

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/config/import.hpp"
-#include "references.hpp"
-#include "value.hpp"
+#include "config/import.hpp"
+#include "config/import/references.hpp"
+#include "config/import/value.hpp"
 
 namespace evenkeel::config_import {
 

@@ -1,11 +1,11 @@
-#include "facts.hpp"
+#include "config/import/facts.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <regex>
 
+#include "base/printable.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/printable.hpp"
 
 namespace evenkeel::config_import {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "document.hpp"
-#include "tables.hpp"
+#include "config/import/document.hpp"
+#include "config/import/tables.hpp"
 
 namespace evenkeel::config_import {
 

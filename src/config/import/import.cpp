@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
+#include "config/import.hpp"
+#include "config/import/settings.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/import.hpp"
-#include "settings.hpp"
 
 namespace evenkeel {
 namespace config_import {

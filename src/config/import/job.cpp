@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "settings.hpp"
+#include "config/import/settings.hpp"
 
 namespace evenkeel::config_import {
 namespace {

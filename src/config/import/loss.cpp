@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "settings.hpp"
+#include "config/import/settings.hpp"
 
 namespace evenkeel::config_import {
 namespace {

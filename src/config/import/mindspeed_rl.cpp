@@ -1,4 +1,4 @@
-#include "facts.hpp"
+#include "config/import/facts.hpp"
 
 namespace evenkeel::config_import {
 namespace {

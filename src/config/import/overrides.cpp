@@ -1,4 +1,4 @@
-#include "overrides.hpp"
+#include "config/import/overrides.hpp"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "references.hpp"
-#include "value.hpp"
+#include "config/import/references.hpp"
+#include "config/import/value.hpp"
 
 namespace evenkeel::config_import {
 

@@ -1,10 +1,10 @@
-#include "references.hpp"
+#include "config/import/references.hpp"
 
 #include <algorithm>
 #include <charconv>
 
 #include "evenkeel/base/error.hpp"
-#include "resolvers.hpp"
+#include "config/import/resolvers.hpp"
 
 namespace evenkeel::config_import {
 namespace {

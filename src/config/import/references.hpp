@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "value.hpp"
+#include "config/import/value.hpp"
 
 namespace evenkeel::config_import {
 

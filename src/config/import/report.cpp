@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "config/import/facts.hpp"
+#include "config/schema.hpp"
 #include "config/suggest.hpp"
-#include "evenkeel/config/schema.hpp"
-#include "facts.hpp"
 
 /// The part of Facts that tells what became of each key, and what is missing.
 namespace evenkeel::config_import {

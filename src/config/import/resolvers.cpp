@@ -1,4 +1,4 @@
-#include "resolvers.hpp"
+#include "config/import/resolvers.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "value.hpp"
+#include "config/import/value.hpp"
 
 namespace evenkeel::config_import {
 

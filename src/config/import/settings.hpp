@@ -1,6 +1,6 @@
 #pragma once
 
-#include "facts.hpp"
+#include "config/import/facts.hpp"
 
 namespace evenkeel::config_import {
 

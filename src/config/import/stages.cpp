@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "evenkeel/config/schema.hpp"
-#include "settings.hpp"
+#include "config/import/settings.hpp"
+#include "config/schema.hpp"
 
 namespace evenkeel::config_import {
 namespace {

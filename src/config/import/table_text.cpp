@@ -2,9 +2,9 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/base/printable.hpp"
-#include "evenkeel/base/text_layout.hpp"
-#include "evenkeel/config/import.hpp"
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "config/import.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/config/import.hpp"
+#include "config/import.hpp"
 
 /// What the keys of each foreign system mean, as tables: one for each kind of job a system has (RL, SFT,
 /// DPO). A key states facts in a vocabulary that all tables share; facts.hpp turns facts into Evenkeel's

@@ -1,4 +1,4 @@
-#include "value.hpp"
+#include "config/import/value.hpp"
 
 #include <yaml-cpp/yaml.h>
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "evenkeel/config/schema.hpp"
-#include "settings.hpp"
+#include "config/import/settings.hpp"
+#include "config/schema.hpp"
 
 namespace evenkeel::config_import {
 namespace {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
 #include "pack/padded_lengths.hpp"
 
 namespace evenkeel {

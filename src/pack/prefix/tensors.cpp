@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix/tensors.hpp"
+#include "pack/prefix/tensors.hpp"
 
 #include "pack/padded_lengths.hpp"
 

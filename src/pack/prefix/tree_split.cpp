@@ -1,11 +1,11 @@
-#include "evenkeel/pack/prefix/tree_split.hpp"
+#include "pack/prefix/tree_split.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <string>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/narrow.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 
 namespace evenkeel {

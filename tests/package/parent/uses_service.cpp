@@ -1,4 +1,4 @@
-#include <evenkeel/service/data_service.hpp>
+#include <evenkeel/evenkeel.hpp>
 
 int main() {
   return sizeof(evenkeel::DataService) == 0 ? 1 : 0;

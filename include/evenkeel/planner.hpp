@@ -1,0 +1,22 @@
+#pragma once
+
+// The planner without MPI: lengths in, the plan of every DP rank out. Link Evenkeel::config.
+//
+//   Config         its plan_settings() are what a step is planned with
+//   LengthTable    the samples of a step; LengthTable::of(lengths)
+//   plan_step      the micro-batches of all DP ranks, as the ranks of a job arrive at them together
+//   step_balance   how even they are
+//   PrefixTree     what samples share, and the layouts that hold shared tokens once
+//   Error          what goes wrong
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/pack/prefix/predictions.hpp"
+#include "evenkeel/pack/prefix/tree.hpp"
+#include "evenkeel/pack/prefix/tree_attention.hpp"
+#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "evenkeel/plan/step_problem.hpp"

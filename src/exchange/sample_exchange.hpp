@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/exchange_volume.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/step_assignment.hpp"
+#include "transport/message_exchange.hpp"
+
+namespace evenkeel {
+
+/// A step's samples, ready to be moved: all of it replicated except `mine` and `micro_batches`, which are
+/// this rank's.
+struct StepTransfer {
+  const LengthTable& table;
+  const StepAssignment& assignment;
+  std::span<const FieldSpec> fields;              ///< agreed over all ranks, in one order
+  const RaggedBatch& mine;                        ///< the samples this rank owns
+  std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
+  std::int64_t alignment = 1;
+  CpGroup cp;
+};
+
+/// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
+/// its pipeline stage is sent: zero in the rows that no sample brings, labels `label_pad`; the others are
+/// left to be written. Local.
+[[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
+                                                   const MicroBatchPlan& plan,
+                                                   const DerivedFieldOptions& derived);
+
+/// Collective over mesh.world(): every owner sends each place (dp, cp) only the rows that it holds, out of
+/// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
+/// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
+/// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.
+/// Missing fields are derived (see complete_fields).
+///
+/// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
+/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank.
+///
+/// Ranks agree twice that all went well, each time in one all-reduce: before any byte travels, and at the
+/// end, after each has called `finish`, its own work on the micro-batches, where `mine` stays as it is. All
+/// ranks throw the same error: that of a rank whose work has failed `before`, what its `finish` throws, or
+/// LimitError when it runs out of memory. Only MpiError may come from one rank alone.
+ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
+                                const DerivedFieldOptions& derived, const ExchangeOptions& options,
+                                std::vector<PackedMicroBatch>& packed, const GuardedWork& before = {},
+                                const std::function<void()>& finish = {});
+
+}  // namespace evenkeel

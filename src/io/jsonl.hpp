@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "io/input_file.hpp"
+#include "io/jsonl_schema.hpp"
+#include "io/jsonl_writer.hpp"
+#include "io/lines.hpp"
+
+namespace evenkeel {
+
+/// Rollouts as JSON lines: one object a line,
+///
+///     {"uid": "q1", "prompt_ids": [5, 6], "response_ids": [7], "reward": 1.0, "advantages": [0.5]}
+///
+/// read in the order of `lines`, which need not be that of the file. Each sample's `id` is its line's number
+/// and its `group` comes from the uid: FNV-1a of a text, the value itself of an integer, mix_64 of the line
+/// number when there is none or it is null, so that such a sample is a group of its own. The batch has the
+/// field `input_ids` (int64, token: prompt then response, either may be empty), then the schema's fields in
+/// order.
+///
+/// Throws InputError at "PATH:LINE" (1-based) for malformed JSON, a line that is no object, a key that is
+/// there twice, missing prompt_ids or response_ids, a token that is not an integer of 0 .. 2^63-1, and a
+/// field of the schema that is missing, has other rows than its kind asks for, or has elements that its dtype
+/// cannot hold. Throws IoError. O(bytes of the lines); adjacent lines are read together.
+[[nodiscard]] RaggedBatch read_samples(const InputFile& file, std::span<const LineRef> lines,
+                                       const JsonlSchema& schema);
+
+/// Whether the line is a rollout, or means to be one: an object with prompt_ids or response_ids. A line that
+/// is no JSON object is an InputError at "PATH:LINE".
+[[nodiscard]] bool is_rollout(const InputFile& file, const LineRef& line);
+
+}  // namespace evenkeel

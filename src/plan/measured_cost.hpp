@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+
+#include "balance/cost_fit.hpp"
+#include "plan/step_assignment.hpp"
+
+namespace evenkeel {
+
+/// What a micro-batch's work is made of, for the seconds that DP rank `rank` took for it: the tokens and
+/// squared lengths of its samples (padded ones where it is padded), of shared prefixes once, squares straight
+/// on beyond the cost's window. Seconds are those of a rank of speed 1000. Local. `assignment` and `plan`
+/// come from the same step.
+[[nodiscard]] CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
+                                      const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
+                                      double seconds);
+
+/// The cost model in use, and what measuring has to say about it.
+struct CostInUse {
+  CostModel model = CostModel::tokens();
+  std::optional<TimeModel> times;  ///< what the model was made of; unset: it is the configured one
+  std::int64_t observations = 0;   ///< that the last attempt at a fit had
+  bool kept = false;               ///< that attempt found no model, so that the one before stayed
+
+  /// Overhead of a micro-batch in the model's units, where it was measured.
+  [[nodiscard]] std::optional<Cost> overhead() const;
+  friend bool operator==(const CostInUse&, const CostInUse&) = default;
+};
+
+/// Fits costs to the latest observations. A value type: equal observations in equal order make equal models.
+class MeasuredCostModel {
+ public:
+  /// `initial` holds until the first fit, and its window for good. At most `window` observations are kept.
+  MeasuredCostModel(const CostModel& initial, std::int64_t window);
+
+  /// Takes in observations, older ones first, and fits anew (fit_time_model). Where they cannot tell
+  /// tokens from squares, the model stays as it was. O(window log window).
+  void learn(std::span<const CostObservation> observations);
+
+  [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }
+
+ private:
+  std::int64_t window_;
+  std::deque<CostObservation> latest_;
+  CostInUse in_use_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/text_layout.hpp"
+#include "evenkeel/base/grid.hpp"
+#include "report/run_totals.hpp"
+#include "report/step_figures.hpp"
+
+namespace evenkeel {
+
+/// A whole run: what it ran on and what became of its steps.
+struct RunReport {
+  /// What to_json lists one by one: some KiB a step. Without, memory does not depend on the number of steps.
+  enum class Steps : std::uint8_t { totals, each };
+
+  GridPoint mesh{};
+  Steps keeps = Steps::totals;
+  double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest
+  std::vector<RunTotals> profiles{};  ///< in the order in which they first ran
+  std::vector<StepFigures> steps{};   ///< in the order in which they ran, where each is kept
+
+  void add(const StepFigures& figures);
+};
+
+/// The report as a table for people, one a profile. docs/report.md explains every line.
+[[nodiscard]] std::string to_text(const RunReport& report, const TextStyle& style = {});
+/// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
+[[nodiscard]] nlohmann::json to_json(const RunReport& report);
+
+}  // namespace evenkeel

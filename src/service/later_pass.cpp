@@ -1,0 +1,175 @@
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <ranges>
+#include <string>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "exchange/field_agreement.hpp"
+#include "mesh/mpi_call.hpp"
+#include "service/regroup.hpp"
+#include "service/sample_checks.hpp"
+#include "service/step_maker.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
+  std::vector<FieldSpec> specs;
+  for (const Column& column : columns) specs.push_back(column.spec());
+  return specs;
+}
+
+// Whether every sequence of a pass has the rows on each rank that it has in another pass.
+bool cut_alike(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
+               const PlanSettings& other_settings) {
+  return settings.cp == other_settings.cp && one.shares == other.shares && one.segments == other.segments;
+}
+
+// Ranks have equal configurations, so all throw or none does.
+void require_kept(const StepSamples& samples, std::int64_t step) {
+  if (samples.mine) return;
+  throw InputError("step " + std::to_string(step), "has no samples to be assigned anew",
+                   "Take it from a service of the same configuration: a step has its samples where there are "
+                   "profiles");
+}
+
+// What the trainer left of a pass's micro-batches.
+std::vector<PackedMicroBatch> take_tensors(Step& before) {
+  std::vector<PackedMicroBatch> tensors;
+  tensors.reserve(before.micro_batches.size());
+  for (MicroBatch& micro_batch : before.micro_batches) tensors.push_back(std::move(micro_batch.tensors));
+  return tensors;
+}
+
+std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
+  return std::vector<std::int64_t>(packed_runs(micro_batch.layout, micro_batch.cp_rank).size());
+}
+
+// Moves the columns of these fields from `columns` to `micro_batches`, in the place of those of their names.
+void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedMicroBatch> columns,
+                    std::span<const FieldSpec> fields) {
+  const auto is_added = [&](const Column& column) {
+    return std::ranges::find(fields, column.spec().name, &FieldSpec::name) != fields.end();
+  };
+  for (std::size_t m = 0; m < columns.size(); ++m) {
+    // Also on pipeline stages that are not sent them: what they have of these names is derived.
+    std::erase_if(micro_batches[m].fields, is_added);
+    std::ranges::move(columns[m].fields | std::views::filter(is_added),
+                      std::back_inserter(micro_batches[m].fields));
+  }
+}
+
+}  // namespace
+
+Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added) {
+  GuardedWork work;
+  std::optional<Making> begun;
+  FieldsBrought brought;
+  work([&] { require_made(before); });
+  begin(begun, profile, work);
+  work([&] {
+    const LengthTable& table = before.record->table();
+    brought.call = key_of("passes over", before, under_profile(profile));
+    const std::int64_t owned = std::ranges::count(table.entries(), mesh_.rank(), &LengthEntry::owner);
+    require_addable(table, mesh_.rank(), owned, added);
+    if (owned > 0) brought.fields = specs_of(added.fields());
+  });
+  const std::vector<FieldSpec> fields = agree_on_fields(mesh_.world(), std::move(brought), work.error());
+  // Nobody has failed so far.
+  Making& making = *begun;
+  making.record->samples = before.record->samples;
+  number(making, before.index);
+  use_measured_cost(making);
+  plan(making);
+  pass_on(before, making);
+  add_fields(making, fields, added);
+  return finish(making);
+}
+
+// Hands on what the pass before left on this rank or, where samples go elsewhere, has them sent again.
+void StepMaker::pass_on(Step& before, Making& making) const {
+  const StepRecord& record = *making.record;
+  const DpRankPlan& plan_before = before.record->plan;
+  GuardedWork& work = making.work;
+  std::vector<PackedMicroBatch> left;
+  std::array<int, 2> mine{0, 0};  // whether sequences stay on their ranks, and in their micro-batches
+  work([&] {
+    const bool alike = cut_alike(before.record->assignment, record.assignment, plan_settings(before.profile),
+                                 making.settings) &&
+                       derived_options(before.profile) == making.derived;
+    mine = {alike ? 1 : 0, alike && record.plan == plan_before ? 1 : 0};
+    if (alike && before.micro_batches.size() != plan_before.micro_batches.size()) {
+      throw InputError(name_of(before),
+                       "has " + std::to_string(before.micro_batches.size()) + " of its " +
+                           std::to_string(plan_before.micro_batches.size()) +
+                           " micro-batches left to be passed over again",
+                       "Leave them in the step");
+    }
+    left = take_tensors(before);
+    if (alike) require_whole(left, record.samples->fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
+  });
+  // All ranks take the same way.
+  work.agree(mesh_.world());
+  if (record.assignment.shared()) {
+    const int own = mine[1];
+    check_mpi(MPI_Allreduce(&own, &mine[1], 1, MPI_INT, MPI_MIN, mesh_.world()), "MPI_Allreduce");
+  }
+  if (mine[1] != 0) {
+    making.micro_batches = std::move(left);
+  } else if (mine[0] != 0 && !record.assignment.shared()) {
+    work([&] { regroup_locally(left, plan_before.micro_batches, making); });
+    making.step.seconds.pack = making.stopwatch.lap();
+  } else {
+    work.on_replicated_data([&] { require_kept(*record.samples, before.index); });
+    const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
+    require_shared_rows(making, record.samples->fields, samples);
+    making.step.volume = exchange_samples(mesh_, transfer_of(making, record.samples->fields, samples),
+                                          making.derived, exchange_options(), making.micro_batches, work);
+  }
+}
+
+void StepMaker::regroup_locally(std::span<const PackedMicroBatch> from,
+                                std::span<const MicroBatchPlan> from_plan, Making& making) const {
+  const std::span<const FieldSpec> fields = making.record->samples->fields;
+  const std::vector<MicroBatchPlan>& plans = making.record->plan.micro_batches;
+  const StepTransfer transfer = transfer_of(making, fields, making.nothing);
+  for (const MicroBatchPlan& plan : plans) {
+    PackedMicroBatch& m =
+        making.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan, making.derived));
+    // Only filler has nothing to copy its rows from. It gets no fields that others have not: an earlier pass
+    // may have added them, for the last pipeline stage alone.
+    if (plan.tokens > 0) continue;
+    complete_fields(m, fields, no_halo(m), making.derived);
+    std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
+  }
+  regroup(from, from_plan, making.micro_batches, plans);
+}
+
+// The last part of a later pass: fields that came up since, and the losses' weights.
+void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields,
+                           const RaggedBatch& added) const {
+  Step& step = making.step;
+  std::vector<PackedMicroBatch> columns;
+  const auto last = [&] {
+    step.seconds.exchange += making.stopwatch.lap();
+    replace_fields(making.micro_batches, columns, fields);
+    weigh_micro_batches(making);
+    step.seconds.pack += making.stopwatch.lap();
+  };
+  if (fields.empty()) {
+    making.work(last);
+    making.work.agree(mesh_.world());
+  } else {
+    require_shared_rows(making, fields, added);
+    step.volume += exchange_samples(mesh_, transfer_of(making, fields, added), making.derived,
+                                    exchange_options(), columns, making.work, std::ref(last));
+  }
+  step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
+}
+
+}  // namespace evenkeel

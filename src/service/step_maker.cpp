@@ -1,0 +1,339 @@
+#include "service/step_maker.hpp"
+
+#include <mpi.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "exchange/field_agreement.hpp"
+#include "exchange/length_gather.hpp"
+#include "exchange/node_assignment.hpp"
+#include "exchange/prefix_trees.hpp"
+#include "exchange/rank_peers.hpp"
+#include "exchange/result_exchange.hpp"
+#include "exchange/shared_rows.hpp"
+#include "mesh/mpi_call.hpp"
+#include "plan/dp_rank_plans.hpp"
+#include "plan/loss_weights.hpp"
+#include "service/equal_on_ranks.hpp"
+#include "service/sample_checks.hpp"
+#include "service/token_weights.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Every rank plans from equal input, so different plans are a bug; debug builds look, unless a rank has
+// failed.
+void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
+                         [[maybe_unused]] std::uint64_t hash, [[maybe_unused]] bool failed) {
+#ifndef NDEBUG
+  const auto word = static_cast<std::int64_t>(hash);
+  const std::array<std::int64_t, 3> here{failed ? 1 : 0, word, ~word};
+  std::array<std::int64_t, 3> most{};
+  check_mpi(MPI_Allreduce(here.data(), most.data(), 3, MPI_INT64_T, MPI_MAX, world), "MPI_Allreduce");
+  if (most[0] == 0 && most[1] != ~most[2])
+    throw std::logic_error("ranks planned different steps from equal length tables");
+#endif
+}
+
+std::vector<FieldSpec> at_least_tokens(std::vector<FieldSpec> fields) {
+  if (fields.empty()) fields.push_back({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  return fields;
+}
+
+// Configurations are compared before anything that depends on them communicates.
+Grid grid_over(const boost::mpi::communicator& world, const Config& config) {
+  require_ranks_of_one_group(world);
+  require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
+                         "Give every rank the same configuration: read it on one rank and broadcast it");
+  Grid grid;
+  fail_together(world, try_on_replicated_data([&] { grid = config.grid(world.size()); }));
+  return grid;
+}
+
+// A number that no other service has.
+std::uint64_t draw_number(const boost::mpi::communicator& world) {
+  std::uint64_t number = 0;
+  GuardedWork work;
+  if (world.rank() == 0) {
+    work([&] {
+      std::random_device device;
+      number = std::uint64_t{device()} << 32 | device() | 1;
+    });
+  }
+  work.agree(world);
+  check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, world), "MPI_Bcast");
+  return number;
+}
+
+std::vector<int> dp_of_ranks(const Grid& grid) {
+  std::vector<int> dp;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) dp.push_back(grid.point_of(WorldRank{rank}).dp);
+  return dp;
+}
+
+}  // namespace
+
+std::string under_profile(std::string_view profile) {
+  return profile.empty() ? std::string() : " under profile '" + std::string(profile) + "'";
+}
+
+std::string name_of(const Step& step) {
+  return "step " + std::to_string(step.index) +
+         (step.profile.empty() ? std::string() : " (profile '" + step.profile + "')");
+}
+
+void require_made(const Step& step) {
+  if (step.record) return;
+  throw InputError("step", "has been moved from, or was never made",
+                   "A step that is handed on to another pass is gone: use the one that comes back");
+}
+
+StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config)
+    : mesh_(world, grid_over(world, config)) {
+  fail_together(mesh_.world(), try_on_replicated_data([&] {
+                  config_ = config;
+                  dp_of_rank_ = dp_of_ranks(mesh_.grid());
+                  time_reports_ = std::make_unique<TimeReports>(config);
+                  auto nothing = std::make_unique<StepRecord>();
+                  nothing->samples = std::make_shared<const StepSamples>();
+                  nothing_ = std::move(nothing);
+                  plan_settings({}).validate();
+                  for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+                }));
+  number_ = draw_number(mesh_.world());
+  prepare_exchange(mesh_.world(), exchange_options());
+}
+
+PlanSettings StepMaker::plan_settings(std::string_view profile) const {
+  PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), profile);
+  settings.dp_of_rank = dp_of_rank_;
+  settings.node_of_rank.assign(mesh_.nodes().begin(), mesh_.nodes().end());
+  const CostInUse cost = cost_in_use(profile);
+  settings.balance.cost = cost.model;
+  settings.overhead = cost.overhead();
+  return settings;
+}
+
+CostInUse StepMaker::cost_in_use(std::string_view profile) const {
+  if (time_reports_->wanted(profile)) return time_reports_->in_use(profile);
+  CostInUse configured;
+  configured.model = config_.profile(profile).balance.cost;
+  return configured;
+}
+
+void StepMaker::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
+  require_made(step);
+  const std::string where = "time of micro-batch " + std::to_string(micro_batch);
+  const std::vector<MicroBatchPlan>& plans = step.record->plan.micro_batches;
+  if (micro_batch >= plans.size())
+    throw InputError(where, "there are " + std::to_string(plans.size()) + " in " + name_of(step));
+  if (!std::isfinite(seconds) || seconds <= 0)
+    throw InputError(where, std::to_string(seconds) + " seconds are no time", "Report seconds above 0");
+  const MicroBatchPlan& plan = plans[micro_batch];
+  if (plan.empty() || !time_reports_->wanted(step.profile)) return;
+  // Not plan_settings(): another thread may be measuring.
+  const PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), step.profile);
+  time_reports_->add(step.profile, observe(step.record->table(), step.record->assignment, plan, settings,
+                                           DpRank{mesh_.here().dp}, seconds));
+}
+
+void StepMaker::begin(std::optional<Making>& making, std::string_view profile, GuardedWork& work) const {
+  work.on_replicated_data([&] {
+    making.emplace();
+    making->record = std::make_shared<StepRecord>();
+    making->settings = plan_settings(profile);
+    making->derived = derived_options(profile);
+    making->record->origin.cut = cut_hash(making->settings);
+    making->step.profile = profile;
+  });
+}
+
+void StepMaker::number(Making& making, std::int64_t index) {
+  making.step.index = index;
+  making.record->origin.service = number_;
+  making.record->origin.serial = ++passes_;
+  making.step.num_samples = making.record->table().size();
+  making.step.num_tokens = making.record->table().num_tokens();
+}
+
+Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
+  Stopwatch stopwatch;
+  GuardedWork work;
+  std::optional<RaggedBatch> brought;
+  std::shared_ptr<StepSamples> samples;
+  std::optional<Making> begun;
+  std::vector<SampleSummary> lengths_of_mine;
+  std::optional<std::vector<FieldSpec>> fields;
+  CallKey call;
+  work([&] {
+    brought = read();
+    prepare_samples(*brought, config_.prefix != PrefixSharing::none);
+  });
+  const double read_seconds = stopwatch.lap();
+  begin(begun, profile, work);
+  work([&] {
+    samples = std::make_shared<StepSamples>();
+    lengths_of_mine = lengths(*brought);
+    fields = fields_of(*brought);
+    call.text = "makes step " + std::to_string(next_step_) + under_profile(profile);
+    call.words.front() = fnv1a_64(call.text);
+  });
+  GatheredLengths gathered =
+      gather_lengths(mesh_.world(), lengths_of_mine, std::move(fields), work.error(), call);
+  // Nobody has failed so far.
+  Making& making = *begun;
+  RaggedBatch& mine = *brought;
+  Step& step = making.step;
+  samples->table = std::move(gathered.table);
+  making.record->samples = samples;
+  number(making, next_step_);
+  making.work([&] { samples->fields = at_least_tokens(std::move(gathered.fields)); });
+  use_measured_cost(making);
+  if (config_.prefix == PrefixSharing::trees)
+    samples->trees = gather_prefix_trees(mesh_.world(), samples->table, mine, exchange_options());
+  step.seconds.read = read_seconds;
+  step.seconds.gather = making.stopwatch.lap();
+  plan(making);
+  const auto last = [&] {
+    step.seconds.exchange = making.stopwatch.lap();
+    weigh_micro_batches(making);
+    if (!config_.profiles.empty()) samples->mine = std::make_shared<const RaggedBatch>(std::move(mine));
+    step.seconds.pack = making.stopwatch.lap();
+  };
+  require_shared_rows(making, samples->fields, mine);
+  step.volume = exchange_samples(mesh_, transfer_of(making, samples->fields, mine), making.derived,
+                                 exchange_options(), making.micro_batches, making.work, std::ref(last));
+  step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
+  ++next_step_;
+  return finish(making);
+}
+
+RaggedBatch StepMaker::collect(const Step& step, const StepResults& results) const {
+  PlanSettings settings;
+  CallKey call;
+  GuardedWork work;
+  work([&] { require_made(step); });
+  work.on_replicated_data([&] { settings = plan_settings(step.profile); });
+  work([&] { call = key_of("collects", step, {}); });
+  if (reports_results(mesh_)) work.add(results.error());
+  const StepRecord& record = step.record ? *step.record : *nothing_;
+  const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches,
+                                work.failed() ? 1 : settings.alignment(), settings.cp};
+  return return_results(mesh_, transfer, results.micro_batches(), exchange_options(), std::move(call),
+                        work.error());
+}
+
+// What a step was made for is what decides where its samples' rows are.
+CallKey StepMaker::key_of(std::string_view action, const Step& step, std::string_view how) const {
+  const StepOrigin& origin = step.record->origin;
+  if (origin.cut != cut_hash(plan_settings(step.profile))) {
+    throw InputError(name_of(step), "was made by a service of another mesh or configuration",
+                     "Use a service with the configuration of the one that made it");
+  }
+  const std::string text = std::string(action) + " " + name_of(step) + std::string(how);
+  return {{origin.service, origin.serial, fnv1a_64(text)}, text};
+}
+
+std::uint64_t StepMaker::cut_hash(const PlanSettings& settings) const {
+  Fnv1a hash;
+  for (const int size :
+       {mesh_.grid().sizes().tp, mesh_.grid().sizes().cp, mesh_.grid().sizes().dp, mesh_.grid().sizes().pp})
+    hash.add(std::int64_t{size});
+  hash.add(mesh_.grid().order().text());
+  hash.add(settings.alignment());
+  hash.add(static_cast<std::int64_t>(settings.cp.layout));
+  return hash.value();
+}
+
+// Collective where the profile's costs are measured.
+void StepMaker::use_measured_cost(Making& making) {
+  time_reports_->begin_step(mesh_.world(), making.step.profile);
+  making.work.on_replicated_data([&] {
+    CostInUse& cost = making.record->cost;
+    cost = cost_in_use(making.step.profile);
+    making.settings.balance.cost = cost.model;
+    making.settings.overhead = cost.overhead();
+  });
+}
+
+ExchangeOptions StepMaker::exchange_options() const noexcept {
+  return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies,
+          config_.exchange.aggregate};
+}
+
+void StepMaker::plan(Making& making) const {
+  StepRecord& record = *making.record;
+  GuardedWork& work = making.work;
+  const StepProblem problem{record.table(), making.settings, making.step.index, record.samples->trees};
+  const std::array own{DpRank{mesh_.here().dp}};
+  assign_on_node(mesh_.node(), problem, record.assignment, work);
+  RankPeers peers(mesh_.along(Axis::dp), work);
+  StepPlan planned = plan_dp_ranks(problem, record.assignment, own, peers);
+  require_equal_plans(mesh_.world(), work.failed() ? 0 : plan_hash(record.assignment.shares, planned.counts),
+                      work.failed());
+  work([&] { record.plan = std::move(planned.ranks.front()); });
+  making.step.seconds.agree = peers.seconds();
+  making.step.seconds.plan = making.stopwatch.lap() - peers.seconds();
+}
+
+StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldSpec> fields,
+                                    const RaggedBatch& mine) const {
+  const StepRecord& record = *making.record;
+  return {record.table(),
+          record.assignment,
+          fields,
+          mine,
+          record.plan.micro_batches,
+          making.settings.alignment(),
+          making.settings.cp};
+}
+
+// Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks
+// have once none has failed.
+void StepMaker::require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
+                                    const RaggedBatch& mine) const {
+  if (config_.prefix == PrefixSharing::none || !have_shared_rows(fields)) return;
+  making.work.agree(mesh_.world());
+  require_equal_shared_rows(mesh_.world(), making.record->table(), making.record->assignment, fields, mine);
+}
+
+void StepMaker::weigh_micro_batches(Making& making) const {
+  const StepRecord& record = *making.record;
+  std::vector<MicroBatchLoss> losses =
+      loss_weights(record.table(), record.assignment, record.plan.micro_batches,
+                   config_.profile(making.step.profile).loss, making.settings.dp);
+  making.step.micro_batches.resize(losses.size());
+  for (std::size_t m = 0; m < losses.size(); ++m) {
+    set_token_weights(making.micro_batches[m], losses[m]);
+    making.step.micro_batches[m].loss = std::move(losses[m]);
+    making.step.micro_batches[m].mini_batch = record.plan.micro_batches[m].mini_batch;
+  }
+}
+
+Step StepMaker::finish(Making& making) noexcept {
+  Step& step = making.step;
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
+    step.micro_batches[m].tensors = std::move(making.micro_batches[m]);
+  step.waited = step.seconds.total();
+  step.record = std::move(making.record);
+  return std::move(step);
+}
+
+std::vector<SampleSummary> StepMaker::lengths(const RaggedBatch& mine) const {
+  return config_.prefix == PrefixSharing::none ? summaries_of(mine) : summaries_for_sharing(mine);
+}
+
+DerivedFieldOptions StepMaker::derived_options(std::string_view profile) const {
+  const PackConfig pack = config_.profile(profile).pack;
+  return {pack.pad_token, pack.label_pad};
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/service/step.hpp"
+#include "evenkeel/service/step_results.hpp"
+#include "exchange/call_key.hpp"
+#include "exchange/sample_exchange.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/sample_summary.hpp"
+#include "service/step_record.hpp"
+#include "service/stopwatch.hpp"
+#include "service/time_reports.hpp"
+
+namespace evenkeel {
+
+/// What a DataService does, whose header has the contracts. A first pass gathers, plans and exchanges
+/// (step_maker.cpp); a later one hands on what is there already (later_pass.cpp).
+class StepMaker {
+ public:
+  StepMaker(const boost::mpi::communicator& world, const Config& config);
+
+  [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
+  [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
+  /// A step of what `read` brings, which runs as this rank's own work.
+  [[nodiscard]] Step first_pass(const std::function<RaggedBatch()>& read, std::string_view profile);
+  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added);
+  [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
+  void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
+
+ private:
+  /// A step in the making: what one part of it leaves to the next.
+  struct Making {
+    Step step;
+    std::shared_ptr<StepRecord> record;
+    std::vector<PackedMicroBatch> micro_batches;
+    PlanSettings settings;
+    DerivedFieldOptions derived;
+    RaggedBatch nothing;
+    GuardedWork work;
+    Stopwatch stopwatch;
+  };
+
+  /// Makes room for a step under this profile, into `making`.
+  void begin(std::optional<Making>& making, std::string_view profile, GuardedWork& work) const;
+  /// What every pass is before it is planned. Nobody has failed so far.
+  void number(Making& making, std::int64_t index);
+  [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
+  void use_measured_cost(Making& making);
+  [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
+  [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
+  void plan(Making& making) const;
+  void require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
+                           const RaggedBatch& mine) const;
+  /// Puts weights into the packed tensors, and makes room for them in the step: finish() moves them there.
+  void weigh_micro_batches(Making& making) const;
+  [[nodiscard]] static Step finish(Making& making) noexcept;
+  [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const FieldSpec> fields,
+                                         const RaggedBatch& mine) const;
+  [[nodiscard]] std::vector<SampleSummary> lengths(const RaggedBatch& mine) const;
+  [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
+  [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
+
+  void pass_on(Step& before, Making& making) const;
+  void regroup_locally(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+                       Making& making) const;
+  void add_fields(Making& making, std::span<const FieldSpec> fields, const RaggedBatch& added) const;
+
+  Mesh mesh_;
+  Config config_;
+  std::vector<int> dp_of_rank_;  // where samples are, for their placement
+  std::unique_ptr<TimeReports> time_reports_;
+  std::unique_ptr<const StepRecord> nothing_;  // in place of what a step that was moved from has not
+  std::uint64_t number_ = 0;                   // of the service, by which its steps are known
+  std::uint64_t passes_ = 0;                   // made so far
+  std::int64_t next_step_ = 0;
+};
+
+/// The name of a step in errors: `step 3 (profile 'update')`.
+[[nodiscard]] std::string name_of(const Step& step);
+
+/// Throws InputError for a step that was moved from.
+void require_made(const Step& step);
+
+/// ` under profile 'update'`, or nothing for the job's own settings.
+[[nodiscard]] std::string under_profile(std::string_view profile);
+
+}  // namespace evenkeel

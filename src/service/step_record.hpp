@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "plan/measured_cost.hpp"
+#include "plan/step_assignment.hpp"
+
+namespace evenkeel {
+
+/// The samples of a step: the same in every pass over them. Replicated, but for `mine`.
+struct StepSamples {
+  LengthTable table;
+  std::vector<FieldSpec> fields;            ///< what samples bring
+  std::vector<SharedGroup> trees;           ///< with prefix trees: what samples have in common
+  std::shared_ptr<const RaggedBatch> mine;  ///< with profiles: what this rank brought, to be assigned anew
+};
+
+/// Where a step comes from, so that one is not taken for another: equal on all ranks, and on copies of it.
+struct StepOrigin {
+  std::uint64_t service = 0;  ///< the number of the service that made it
+  std::uint64_t serial = 0;   ///< the how-manieth it made
+  std::uint64_t cut = 0;      ///< hash of how samples are cut for the ranks of its mesh
+};
+
+/// What a Step keeps for those who report on it, bring its results home or pass over it again.
+struct StepRecord {
+  std::shared_ptr<const StepSamples> samples;
+  StepAssignment assignment;  ///< who gets which samples, and what they share, replicated
+  DpRankPlan plan;            ///< of this rank's DP rank
+  CostInUse cost;             ///< what it was balanced by: configured, or measured on all ranks alike
+  StepOrigin origin;
+
+  [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }
+};
+
+}  // namespace evenkeel

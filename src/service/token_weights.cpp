@@ -1,0 +1,43 @@
+#include "service/token_weights.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "batch/mask.hpp"
+
+namespace evenkeel {
+namespace {
+
+// The rows of a sample's loss mask.
+RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
+  if (!micro_batch.shared) return micro_batch.layout.local_range(static_cast<std::int64_t>(sample));
+  return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
+}
+
+}  // namespace
+
+// Samples have rows one after the other; fillers, which have no loss, those behind them.
+void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
+  const Column* mask = micro_batch.find(loss_mask_field);
+  if (mask == nullptr) return;
+  Column weights = Column::unwritten({std::string(loss_weights_field), DType::float32, mask->spec().kind, {}},
+                                     mask->rows());
+  const std::span<float> values = weights.values<float>();
+  std::int64_t written = 0;
+  for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
+    const RowRange rows = weighed_rows(micro_batch, i);
+    assert(rows.begin == written);
+    write_where_set(
+        *mask, rows, static_cast<float>(loss.token_weights[i]),
+        values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+    written = rows.end;
+  }
+  std::ranges::fill(values.subspan(static_cast<std::size_t>(written)), 0.0F);
+  std::erase_if(micro_batch.fields, [](const Column& c) { return c.spec().name == loss_weights_field; });
+  micro_batch.fields.push_back(std::move(weights));
+}
+
+}  // namespace evenkeel

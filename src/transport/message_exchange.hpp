@@ -1,0 +1,53 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/base/exchange_options.hpp"
+#include "transport/block_list.hpp"
+
+namespace evenkeel {
+
+/// MPI counts are 32-bit, and one huge message stalls all others: longer ones go out in chunks of this many
+/// bytes.
+inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
+
+struct ExchangeOptions {
+  ExchangePath path = ExchangePath::automatic;
+  std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
+  TensorParallelCopies tp_copies = TensorParallelCopies::own;
+  NodeAggregation aggregate = NodeAggregation::automatic;
+};
+
+/// How one rank's part of an exchange went from node to node.
+struct MessageTraffic {
+  std::int64_t between_nodes = 0;  ///< messages that this rank sent to ranks of other nodes
+  std::int64_t passed_on = 0;      ///< bytes that it got from others of its node only to pass them on, or
+                                   ///< from those who had got them so
+};
+
+/// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
+/// first exchange over `comm` does otherwise. Columns made after this lie in the process's shared heap, on
+/// every path: neighbours can read them there, and their pages are used again step after step, where the
+/// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
+/// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it.
+void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options);
+
+/// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
+/// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
+/// guarantees. Before any byte travels, the ranks agree that all are ready: one all-reduce. Throws as
+/// prepare_exchange does; also, on every rank, the `error` that a rank brings instead of its lists, and
+/// LimitError when a rank runs out of memory or of files. Only MpiError may come from one rank alone.
+///
+/// Small messages between nodes go through leaders unless `options` has it otherwise (node_aggregation.hpp
+/// says which and how). Leaders keep 2 * leader_staging_bytes for that from the first such exchange on; that
+/// is all the memory it takes. With nodes of several ranks, each exchange then also compares sizes inside
+/// each node: one MPI_Allgather of 16 bytes a rank of `comm`.
+MessageTraffic exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+                                 const std::vector<BlockList>& receives, const ExchangeOptions& options,
+                                 const std::optional<ErrorReport>& error = {});
+
+}  // namespace evenkeel

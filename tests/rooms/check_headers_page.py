@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+"""check_headers_page.py SOURCE_DIR: fails unless docs/headers.md names every header of include/evenkeel once or more,
+and none that is not there."""
+import pathlib
+import re
+import sys
+
+
+def main():
+    source = pathlib.Path(sys.argv[1])
+    there = {str(file.relative_to(source / 'include')) for file in (source / 'include').rglob('*.hpp')}
+    if not there:
+        sys.exit('no public headers found')
+    named = set(re.findall(r'`(evenkeel/[\w/]+\.hpp)`', (source / 'docs/headers.md').read_text()))
+    errors = [f'docs/headers.md does not name {header}' for header in sorted(there - named)]
+    errors += [f'docs/headers.md names {header}, which is not there' for header in sorted(named - there)]
+    print('\n'.join(errors) or f'{len(there)} public headers, all on the page')
+    sys.exit(bool(errors))
+
+
+if __name__ == '__main__':
+    main()
