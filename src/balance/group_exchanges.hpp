@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/balance/partition.hpp"
 #include "balance/item_exchange.hpp"
+#include "evenkeel/balance/partition.hpp"
 
 namespace evenkeel {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "balance/item_order.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/partition.hpp"
-#include "balance/item_order.hpp"
 
 namespace evenkeel {
 

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "balance/checks.hpp"
-#include "evenkeel/balance/bin_packing.hpp"
 #include "balance/item_order.hpp"
 #include "balance/picked_items.hpp"
+#include "evenkeel/balance/bin_packing.hpp"
 
 namespace evenkeel {
 

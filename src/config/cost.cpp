@@ -1,8 +1,8 @@
 #include <functional>
 #include <utility>
 
-#include "evenkeel/base/error.hpp"
 #include "config/value.hpp"
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_detail {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "config/document.hpp"
-#include "evenkeel/base/error.hpp"
 #include "config/keys.hpp"
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 namespace {

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "config/suggest.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/settings.hpp"
-#include "config/suggest.hpp"
 
 /// How values are read from YAML and written as YAML. Each format has `value_type`, `type()` and `values()`
 /// for the reader of the reference page, `read()` (throws ConfigError at the value's place) and `write()`.

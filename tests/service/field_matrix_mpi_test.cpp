@@ -6,8 +6,8 @@
 #include <boost/mpi/operations.hpp>
 #include <cstring>
 #include <functional>
-#include <ranges>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 

@@ -11,8 +11,8 @@
 #include <fstream>
 
 #include "evenkeel/base/error.hpp"
-#include "service/step_record.hpp"
 #include "service/equal_steps.hpp"
+#include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -292,8 +292,10 @@ TEST(Prefetcher, balances_later_steps_by_the_times_reported) {
     Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
     std::int64_t reported = 0;
     while (const std::optional<Step> step = prefetcher.next()) {
-      EXPECT_EQ(boost::mpi::all_reduce(world, step->record->cost.model.linear, boost::mpi::minimum<std::int64_t>()),
-                boost::mpi::all_reduce(world, step->record->cost.model.linear, boost::mpi::maximum<std::int64_t>()));
+      EXPECT_EQ(
+          boost::mpi::all_reduce(world, step->record->cost.model.linear, boost::mpi::minimum<std::int64_t>()),
+          boost::mpi::all_reduce(world, step->record->cost.model.linear,
+                                 boost::mpi::maximum<std::int64_t>()));
       EXPECT_LE(step->record->cost.observations, reported);
       for (std::size_t m = 0; m < step->record->plan.micro_batches.size(); ++m) {
         const MicroBatchPlan& plan = step->record->plan.micro_batches[m];

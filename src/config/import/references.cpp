@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "evenkeel/base/error.hpp"
 #include "config/import/resolvers.hpp"
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_import {
 namespace {
