@@ -23,6 +23,12 @@ void add_missing_command(CLI::App& app, Action& chosen, const std::string& name)
 
 }  // namespace
 
+std::string examples_of_program() {
+  return "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
+         "  evenkeel plan --lengths rollouts.jsonl --set mesh.dp=8 --set micro_batch.max_tokens=65536\n"
+         "  evenkeel config show job.yaml --set micro_batch.max_tokens=65536\n";
+}
+
 void add_run_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "run");
 }

@@ -13,15 +13,12 @@
 namespace {
 
 constexpr const char* about =
-    "Evenkeel keeps every rank of an LLM training job on an even keel: it deals variable-length samples to "
-    "data-parallel ranks by work, packs them into micro-batches that never break the memory cap, and hands "
+    "Evenkeel keeps every rank of an LLM training job on an even keel: it assigns variable-length samples "
+    "to data-parallel ranks by work, packs them into micro-batches that never break the memory cap, and "
+    "hands "
     "each rank its context-parallel share of the tensors.";
 
 constexpr const char* footer =
-    "Examples:\n"
-    "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
-    "  evenkeel inspect rollouts.jsonl\n"
-    "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n"
     "\n"
     "Every command has examples of its own: evenkeel COMMAND --help.\n"
     "\n"
@@ -32,7 +29,7 @@ int run_program(int argc, char** argv) {
   CLI::App app(about, "evenkeel");
   app.formatter(std::make_shared<HelpText>());
   app.set_help_flag("-h,--help", "Print this help");
-  app.footer(footer);
+  app.footer("Examples:\n" + examples_of_program() + footer);
   app.set_version_flag("--version", "evenkeel " EVENKEEL_VERSION, "Print the version");
   app.require_subcommand(1);
   Action chosen;

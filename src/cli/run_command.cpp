@@ -78,6 +78,12 @@ ProgressStyle progress_style(const std::string& word) {
 
 }  // namespace
 
+std::string examples_of_program() {
+  return "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
+         "  evenkeel inspect rollouts.jsonl\n"
+         "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n";
+}
+
 void add_run_command(CLI::App& app, Action& chosen) {
   auto* command =
       app.add_subcommand("run", "Run the main job: samples in, balanced, packed micro-batches on every rank");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -37,7 +38,10 @@ class HeaderReader {
   void read(std::string_view text) {
     simdjson::dom::parser parser;
     element header;
-    if (const auto error = parser.parse(simdjson::padded_string(text)).get(header)) {
+    const simdjson::padded_string padded(text);  // without characters where there was no memory
+    const auto error = parser.parse(padded).get(header);
+    if (padded.size() < text.size() || error == simdjson::MEMALLOC) throw std::bad_alloc();
+    if (error) {
       fail(std::string("the header is not valid JSON: ") + simdjson::error_message(error));
     }
     object keys;

@@ -28,6 +28,8 @@ echo 'mesh: {tp: 2}' >job.yaml
 says 'max_tokens: 8192' "$program" config show job.yaml --set micro_batch.max_tokens=8192
 says 'micro_batch.max_tokens' "$program" config schema micro_batch
 
+[[ "$("$program" --help)" != *mpirun* ]] || fail "--help shows commands that this program has not"
+
 for arguments in 'run job.yaml --log-level debug' 'inspect rollouts.jsonl' 'bench plan --json x'; do
   status=0
   # shellcheck disable=SC2086
