@@ -1,22 +1,16 @@
 #pragma once
 
 #include <boost/mpi/communicator.hpp>
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <thread>
-#include <utility>
-#include <variant>
-#include <vector>
 
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/step.hpp"
 
 namespace evenkeel {
 
@@ -59,10 +53,10 @@ class Prefetcher {
              std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
-  ~Prefetcher() = default;
+  ~Prefetcher();
 
   /// Whether a thread makes the steps. The same on all ranks.
-  [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
+  [[nodiscard]] bool in_background() const noexcept;
 
   /// The next step, with the seconds that the trainer waited for it; nothing after the last one.
   [[nodiscard]] std::optional<Step> next();
@@ -70,9 +64,7 @@ class Prefetcher {
   /// DataService::report_time for the steps that are made here. Local and thread-safe. Steps that are ready
   /// or being made are planned already: a time counts from the next one begun, on all ranks alike, so that
   /// costs follow it up to N + 1 steps later.
-  void report_time(const Step& step, std::size_t micro_batch, double seconds) const {
-    service_.report_time(step, micro_batch, seconds);
-  }
+  void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
   /// Without a thread: makes one step ahead unless N are ready or none is left, and tells whether it did. A
   /// good moment is when the trainer's own work goes on elsewhere, such as kernels queued on a device. Does
@@ -80,48 +72,8 @@ class Prefetcher {
   bool progress();
 
  private:
-  /// A step, or the error that all ranks throw in its place.
-  using Made = std::variant<std::exception_ptr, Step>;
-
-  /// Steps between who makes them and the trainer. All their memory is taken before the first is made.
-  struct Handover {
-    explicit Handover(std::size_t most) : places(most) {}
-
-    [[nodiscard]] bool empty() const noexcept { return count == 0; }
-    void push(Made made) noexcept { places[(first + count++) % places.size()] = std::move(made); }
-    [[nodiscard]] Made pop() noexcept {
-      --count;
-      return std::move(places[std::exchange(first, (first + 1) % places.size())]);
-    }
-
-    std::mutex mutex;
-    std::condition_variable_any changed;
-    std::vector<Made> places;  // a ring
-    std::size_t first = 0;
-    std::size_t count = 0;
-    std::exception_ptr end;  // why no more steps are made, when it is not that all are
-    bool has_begun = false;  // all ranks have a thread
-  };
-
-  void start_thread();
-  [[nodiscard]] Made take();
-  void make_all(const std::stop_token& stop);
-  void wait_for_room(const std::stop_token& stop);
-  void make_or_end(const std::stop_token* stop = nullptr);
-  void require_all_go_on(const std::stop_token& stop) const;
-  [[nodiscard]] Made make_next();
-  [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
-
-  DataService service_;
-  Reader read_;
-  std::string profile_;
-  std::int64_t steps_;
-  std::int64_t depth_;
-  std::int64_t made_ = 0;   // steps begun, by whoever makes them
-  std::int64_t taken_ = 0;  // by the trainer
-
-  std::unique_ptr<Handover> ready_;
-  std::jthread thread_;  // last, so that it has ended before what it uses goes
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace evenkeel

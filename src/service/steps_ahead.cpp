@@ -1,4 +1,4 @@
-#include "evenkeel/service/prefetcher.hpp"
+#include "service/steps_ahead.hpp"
 
 #include <algorithm>
 #include <boost/mpi/environment.hpp>
@@ -34,7 +34,7 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 }  // namespace
 
-Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
+StepsAhead::StepsAhead(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
                        Reader read, std::string profile)
     : service_(world, config),
       read_(std::move(read)),
@@ -58,7 +58,7 @@ Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& conf
 }
 
 // The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
-void Prefetcher::start_thread() {
+void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
   // A thread that stands alone is told to stop, by its destructor, before it has begun.
@@ -70,7 +70,7 @@ void Prefetcher::start_thread() {
   ready_->changed.notify_all();
 }
 
-std::optional<Step> Prefetcher::next() {
+std::optional<Step> StepsAhead::next() {
   if (taken_ == steps_) return std::nullopt;
   Stopwatch stopwatch;
   if (!in_background() && ready_->empty() && !ready_->end) make_or_end();
@@ -83,13 +83,13 @@ std::optional<Step> Prefetcher::next() {
   return step;
 }
 
-bool Prefetcher::progress() {
+bool StepsAhead::progress() {
   if (in_background() || ready_->end || made_ == steps_ || is_full()) return false;
   make_or_end();
   return true;
 }
 
-Prefetcher::Made Prefetcher::take() {
+StepsAhead::Made StepsAhead::take() {
   std::unique_lock lock(ready_->mutex);
   ready_->changed.wait(lock, [&] { return !ready_->empty() || ready_->end; });
   if (ready_->empty()) std::rethrow_exception(ready_->end);
@@ -99,7 +99,7 @@ Prefetcher::Made Prefetcher::take() {
   return made;
 }
 
-void Prefetcher::make_all(const std::stop_token& stop) {
+void StepsAhead::make_all(const std::stop_token& stop) {
   {
     std::unique_lock lock(ready_->mutex);
     if (!ready_->changed.wait(lock, stop, [&] { return ready_->has_begun; })) return;
@@ -110,12 +110,12 @@ void Prefetcher::make_all(const std::stop_token& stop) {
   }
 }
 
-void Prefetcher::wait_for_room(const std::stop_token& stop) {
+void StepsAhead::wait_for_room(const std::stop_token& stop) {
   std::unique_lock lock(ready_->mutex);
   ready_->changed.wait(lock, stop, [&] { return !is_full(); });
 }
 
-void Prefetcher::make_or_end(const std::stop_token* stop) {
+void StepsAhead::make_or_end(const std::stop_token* stop) {
   Made made;
   std::exception_ptr end;
   try {
@@ -136,14 +136,14 @@ void Prefetcher::make_or_end(const std::stop_token* stop) {
   ready_->changed.notify_all();
 }
 
-void Prefetcher::require_all_go_on(const std::stop_token& stop) const {
+void StepsAhead::require_all_go_on(const std::stop_token& stop) const {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps.
   if (!all_of(service_.mesh().world(), !stop.stop_requested()))
     throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
 }
 
-Prefetcher::Made Prefetcher::make_next() {
+StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
     return service_.step([&] { return read_(step); }, profile_);
