@@ -24,7 +24,7 @@ tests=(
 while (($#)); do
   case "$1" in
     --tests) packages+=("${tests[@]}") ;;
-    --lint) packages+=(clang-format clang-tidy) ;;
+    --lint) packages+=(clang-format clang-tidy-16) ;;
     --torch) packages+=(libtorch-dev) ;;
     *)
       echo "install-packages: unknown argument '$1'; there are --tests, --lint and --torch" >&2

@@ -1,7 +1,9 @@
 #include "evenkeel/batch/column_memory.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
+#include <new>
 
 #include "base/memory.hpp"
 
@@ -32,7 +34,9 @@ std::atomic<std::pmr::memory_resource*>& current() noexcept {
 }  // namespace
 
 std::pmr::memory_resource& standard_heap() noexcept {
-  static StandardHeap& heap = *new StandardHeap;  // never destroyed: columns may outlive everything else
+  // Never destroyed: columns may outlive everything else.
+  alignas(StandardHeap) static std::array<std::byte, sizeof(StandardHeap)> place;
+  static StandardHeap& heap = *new (place.data()) StandardHeap;
   return heap;
 }
 

@@ -146,7 +146,7 @@ Table capped_made_up(const PlanOptions& options) {
   constexpr std::size_t samples = 256;
   std::vector<Batch> batches;
   for (int draw = 0; draw < options.draws; ++draw) {
-    batches.push_back(batch_of(library_lengths(samples, static_cast<std::uint64_t>(1000 + draw), options.cap),
+    batches.push_back(batch_of(library_lengths(samples, 1000 + static_cast<std::uint64_t>(draw), options.cap),
                                CostModel::tokens()));
   }
   return compare("capped",

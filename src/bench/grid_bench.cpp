@@ -78,7 +78,8 @@ Layout layout_of(const Partition& grid, const Samples& samples, std::int64_t cap
 /// faster: as many such samples as fit, and one that fills it up.
 double most_cost(std::int64_t longest, std::int64_t cap) {
   const CostModel model = CostModel::flops_7b();
-  return static_cast<double>(cap / longest) * static_cast<double>(model(longest)) +
+  const std::int64_t whole = cap / longest;
+  return static_cast<double>(whole) * static_cast<double>(model(longest)) +
          static_cast<double>(model(cap % longest));
 }
 

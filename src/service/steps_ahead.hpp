@@ -1,0 +1,81 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+
+namespace evenkeel {
+
+/// What a Prefetcher does, whose header has the contracts.
+class StepsAhead {
+ public:
+  using Reader = Prefetcher::Reader;
+
+  StepsAhead(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
+             std::string profile);
+
+  [[nodiscard]] const DataService& service() const noexcept { return service_; }
+  [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
+  [[nodiscard]] std::optional<Step> next();
+  bool progress();
+
+ private:
+  /// A step, or the error that all ranks throw in its place.
+  using Made = std::variant<std::exception_ptr, Step>;
+
+  /// Steps between who makes them and the trainer. All their memory is taken before the first is made.
+  struct Handover {
+    explicit Handover(std::size_t most) : places(most) {}
+
+    [[nodiscard]] bool empty() const noexcept { return count == 0; }
+    void push(Made made) noexcept { places[(first + count++) % places.size()] = std::move(made); }
+    [[nodiscard]] Made pop() noexcept {
+      --count;
+      return std::move(places[std::exchange(first, (first + 1) % places.size())]);
+    }
+
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::vector<Made> places;  // a ring
+    std::size_t first = 0;
+    std::size_t count = 0;
+    std::exception_ptr end;  // why no more steps are made, when it is not that all are
+    bool has_begun = false;  // all ranks have a thread
+  };
+
+  void start_thread();
+  [[nodiscard]] Made take();
+  void make_all(const std::stop_token& stop);
+  void wait_for_room(const std::stop_token& stop);
+  void make_or_end(const std::stop_token* stop = nullptr);
+  void require_all_go_on(const std::stop_token& stop) const;
+  [[nodiscard]] Made make_next();
+  [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
+
+  DataService service_;
+  Reader read_;
+  std::string profile_;
+  std::int64_t steps_;
+  std::int64_t depth_;
+  std::int64_t made_ = 0;   // steps begun, by whoever makes them
+  std::int64_t taken_ = 0;  // by the trainer
+
+  std::unique_ptr<Handover> ready_;
+  std::jthread thread_;  // last, so that it has ended before what it uses goes
+};
+
+}  // namespace evenkeel
