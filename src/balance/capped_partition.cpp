@@ -35,12 +35,12 @@ Partition heaviest_first(const Partition& partition, std::span<const Cost> costs
   return Partition{ordered};
 }
 
-using Deal = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
+using Partitioner = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
 
 /// Those that are fast for k groups, the better one first.
-std::span<const Deal> deals_for(std::int64_t k) {
-  static constexpr std::array<Deal, 2> deals = {karmarkar_karp, longest_processing_time};
-  return k > most_differenced_groups ? std::span(deals).subspan(1) : std::span(deals);
+std::span<const Partitioner> partitioners_for(std::int64_t k) {
+  static constexpr std::array<Partitioner, 2> partitioners = {karmarkar_karp, longest_processing_time};
+  return k > most_differenced_groups ? std::span(partitioners).subspan(1) : std::span(partitioners);
 }
 
 /// Of partitions into k groups, the one whose largest sum is the lowest, the first of equals.
@@ -109,9 +109,9 @@ class LimitedItems {
 
   /// A packing into k groups that keeps the limits, if one is found: the most even one first.
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
-    if (std::optional<Partition> found = dealt_by(deals_for(k).front(), k)) return found;
-    for (const Deal deal : deals_for(k)) {
-      const Partition start = deal(items_.sizes, k, GroupSize::free);
+    if (std::optional<Partition> found = partition_by(partitioners_for(k).front(), k)) return found;
+    for (const Partitioner partitioner : partitioners_for(k)) {
+      const Partition start = partitioner(items_.sizes, k, GroupSize::free);
       const ExchangeRules by_count{.items = {{}, items_.counts}, .limits = {.max_items = limits_.max_items}};
       GroupExchanges groups(start, items_.sizes, by_count);
       groups.even_out(limits_.max_size);
@@ -155,8 +155,8 @@ class LimitedItems {
   /// the limits.
   [[nodiscard]] std::optional<Partition> most_even(std::int64_t k) const {
     MostEven best(costs_, k);
-    for (const Deal deal : deals_for(k)) {
-      if (const std::optional<Partition> start = dealt_by(deal, k))
+    for (const Partitioner partitioner : partitioners_for(k)) {
+      if (const std::optional<Partition> start = partition_by(partitioner, k))
         best.offer(evened_out(*start, best.goal()));
       if (best.is_even()) return best.take();
     }
@@ -183,8 +183,8 @@ class LimitedItems {
   }
 
   /// By an algorithm that looks at costs only, if that keeps the limits on sizes.
-  [[nodiscard]] std::optional<Partition> dealt_by(Deal deal, std::int64_t k) const {
-    Partition partition = deal(costs_, k, GroupSize::free);
+  [[nodiscard]] std::optional<Partition> partition_by(Partitioner partitioner, std::int64_t k) const {
+    Partition partition = partitioner(costs_, k, GroupSize::free);
     if (!keeps_limits(partition)) return std::nullopt;
     return partition;
   }

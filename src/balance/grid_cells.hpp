@@ -31,7 +31,7 @@ struct CellGrid {
   /// The sum of each row.
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
-  /// Puts the costliest cells into column 0 and so on: no other way to deal these cells meets at a lower
+  /// Puts the costliest cells into column 0 and so on: no other way to assign these cells meets at a lower
   /// cost.
   void sort_into_columns();
   /// Whole columns by falling peak.
@@ -42,7 +42,7 @@ struct CellGrid {
 /// column's peak. It never rises. The work is bounded by a multiple of the number of items.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
-/// Evens out the rows' sums: deals each column's cells anew, then swaps cells and exchanges items between
+/// Evens out the rows' sums: assigns each column's cells anew, then swaps cells and exchanges items between
 /// rows within a column. No column's peak rises. The work is bounded likewise.
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules);
 

@@ -21,7 +21,7 @@ std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
   return columns;
 }
 
-/// Deals each column's cells to the rows, the costliest to the row that has least so far.
+/// Assigns each column's cells to the rows, the costliest to the row that has least so far.
 void deal_columns(CellGrid& grid) {
   std::vector<std::pair<Cost, std::size_t>> rows;
   for (std::size_t row = 0; row < grid.rows; ++row) rows.emplace_back(0, row);

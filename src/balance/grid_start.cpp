@@ -147,18 +147,18 @@ bool GridStart::is_easily_balanced(const Filled& filled) const {
   const std::vector<Cost> costs = costs_of(filled.left);
   const PickedItems items(rules_.items, filled.left);
   const auto k = static_cast<std::int64_t>(filled.cells_left);
-  const Partition dealt =
+  const Partition assigned =
       k > most_differenced_groups ? longest_processing_time(costs, k) : karmarkar_karp(costs, k);
-  return balance_checks::are_within(dealt, items.items(), rules_.limits);
+  return balance_checks::are_within(assigned, items.items(), rules_.limits);
 }
 
 std::optional<CellGrid> GridStart::balanced(Filled filled) const {
   if (filled.grid.cells.empty()) return std::nullopt;
   const PickedItems items(rules_.items, filled.left);
-  const auto dealt = try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
-                                                static_cast<std::int64_t>(filled.cells_left));
-  if (!dealt) return std::nullopt;
-  for (ItemGroup& cell : cells_of(*dealt, filled.left)) filled.grid.cells.push_back(std::move(cell));
+  const auto assigned = try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
+                                                   static_cast<std::int64_t>(filled.cells_left));
+  if (!assigned) return std::nullopt;
+  for (ItemGroup& cell : cells_of(*assigned, filled.left)) filled.grid.cells.push_back(std::move(cell));
   return std::move(filled.grid);
 }
 

@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// The items of a grid, and the ways to deal them that improvement starts from.
+/// The items of a grid, and the ways to assign them that improvement starts from.
 class GridStart {
  public:
   /// What is passed must outlive this object.

@@ -34,12 +34,12 @@ Partition balance_whole_groups(std::span<const Cost> costs, std::span<const std:
   }
   balance_checks::checked_sum(costs, "costs");
   const Partition groups{items_by_key(keys)};
-  const Partition dealt = karmarkar_karp(group_sums(groups, costs), k, groups_per_part);
+  const Partition of_groups = karmarkar_karp(group_sums(groups, costs), k, groups_per_part);
 
   std::vector<std::vector<Item>> parts(static_cast<std::size_t>(k));
   for (std::int64_t part = 0; part < k; ++part) {
     std::vector<Item>& samples = parts[static_cast<std::size_t>(part)];
-    for (const Item group : dealt[part])
+    for (const Item group : of_groups[part])
       samples.insert(samples.end(), groups[group].begin(), groups[group].end());
   }
   return Partition{parts}.with_sorted_items();

@@ -42,7 +42,7 @@ class UnevenGroups {
       : costs_(costs), speeds_(speeds), groups_(speeds.size()) {}
 
   /// Of the groups of one speed the one with least work ends an item first.
-  void deal() {
+  void assign() {
     std::map<std::int64_t, std::set<std::pair<Cost, std::size_t>>> by_speed;
     for (std::size_t g = 0; g < groups_.size(); ++g) by_speed[speeds_[g]].emplace(0, g);
     for (const CostedItem& entry : descending_items(costs_)) {
@@ -133,7 +133,7 @@ Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::i
   if (std::ranges::all_of(speeds, [&](std::int64_t speed) { return speed == speeds.front(); }))
     return balance_items(costs, static_cast<std::int64_t>(speeds.size()));
   UnevenGroups groups(costs, speeds);
-  groups.deal();
+  groups.assign();
   groups.improve();
   return groups.result();
 }

@@ -17,10 +17,10 @@ std::pair<std::vector<Item>, std::vector<Item>> halves(const std::vector<Item>& 
   std::vector<Cost> own_costs;
   own_costs.reserve(items.size());
   for (const Item item : items) own_costs.push_back(costs[static_cast<std::size_t>(item)]);
-  const Partition dealt = karmarkar_karp(own_costs, 2).with_sorted_items();
+  const Partition halves = karmarkar_karp(own_costs, 2).with_sorted_items();
   const auto items_of = [&](std::int64_t half) {
     std::vector<Item> result;
-    for (const Item position : dealt[half]) result.push_back(items[static_cast<std::size_t>(position)]);
+    for (const Item position : halves[half]) result.push_back(items[static_cast<std::size_t>(position)]);
     return result;
   };
   return {items_of(0), items_of(1)};

@@ -36,9 +36,9 @@ Partition roll_batch_balance(std::span<const std::int64_t> lengths, int dp,
   std::vector<std::vector<Item>> ranks(static_cast<std::size_t>(dp));
   for (std::size_t begin = 0; begin < work.size(); begin += run) {
     const std::span<const Cost> costs = std::span(work).subspan(begin, std::min(run, work.size() - begin));
-    const Partition dealt = karmarkar_karp(costs, dp, GroupSize::equal);
+    const Partition parts = karmarkar_karp(costs, dp, GroupSize::equal);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      for (const Item item : dealt[static_cast<std::int64_t>(r)]) {
+      for (const Item item : parts[static_cast<std::int64_t>(r)]) {
         ranks[r].push_back(static_cast<Item>(begin) + item);
       }
     }

@@ -38,7 +38,7 @@ TEST(BalanceItems, improves_on_karmarkar_karp_where_that_misses_the_bound) {
 }
 
 TEST(BalanceItems, equal_counts_are_not_bound_to_sorted_runs) {
-  // Differencing deals each sorted run of two one to a group, so that 20 and 10 never meet.
+  // Differencing assigns each sorted run of two one to a group, so that 20 and 10 never meet.
   const std::vector<Cost> costs = {20, 11, 10, 9, 8, 2};
   EXPECT_EQ(largest_sum(karmarkar_karp(costs, 2, GroupSize::equal), costs), 31);
   EXPECT_EQ(largest_sum(balance_items(costs, 2, GroupSize::equal), costs), 30);

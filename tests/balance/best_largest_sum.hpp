@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// Tries every way to deal a handful of items.
+/// Tries every way to assign a handful of items.
 class EveryDeal {
  public:
   EveryDeal(std::span<const Cost> costs, std::int64_t k, GroupSize group_size)

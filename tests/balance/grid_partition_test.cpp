@@ -48,7 +48,7 @@ GridCost cost_of(const Partition& grid, std::span<const Cost> costs, GridShape s
   return cost_of(group_sums(grid, costs), shape);
 }
 
-/// The lowest meeting cost there is, by trying every deal of a handful of items.
+/// The lowest meeting cost there is, by trying every assignment of a handful of items.
 class EveryGrid {
  public:
   EveryGrid(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits,

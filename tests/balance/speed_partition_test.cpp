@@ -19,7 +19,7 @@ namespace {
 
 using Speeds = std::vector<std::int64_t>;
 
-/// The optimum by trying every deal of a handful of items.
+/// The optimum by trying every assignment of a handful of items.
 double earliest_end(std::span<const Cost> costs, std::span<const std::int64_t> speeds,
                     std::vector<Cost>& sums, std::size_t next = 0) {
   double earliest = next == costs.size() ? 0 : std::numeric_limits<double>::infinity();

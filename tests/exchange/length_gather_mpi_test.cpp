@@ -13,7 +13,7 @@ namespace {
 
 using testing_support::made_up_shape;
 
-// Samples dealt out unevenly: rank r of p owns every id with (id * id) % p == r, so that some ranks own none.
+// Samples owned unevenly: rank r of p owns every id with (id * id) % p == r, so that some ranks own none.
 std::vector<SampleSummary> shapes_of(int rank, int ranks, std::int64_t samples) {
   std::vector<SampleSummary> shapes;
   for (std::int64_t id = samples - 1; id >= 0; --id) {

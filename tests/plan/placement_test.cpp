@@ -58,7 +58,7 @@ std::int64_t fewest_bytes_moved(const Partition& parts, const Job& job) {
   return fewest;
 }
 
-/// Items dealt in turn to `dp` parts, owned and sized at random by dp * 2 ranks on nodes of 4.
+/// Items given in turn to `dp` parts, owned and sized at random by dp * 2 ranks on nodes of 4.
 Job random_job(std::mt19937_64& random, int dp, std::int64_t n) {
   Job job;
   for (int rank = 0; rank < 2 * dp; ++rank) {

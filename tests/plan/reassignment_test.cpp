@@ -81,7 +81,7 @@ double last_end(const Partition& parts, const Job& job) {
   return last;
 }
 
-/// The fewest bytes moved by any way to deal the items that keeps the rules.
+/// The fewest bytes moved by any way to assign the items that keeps the rules.
 std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const ReassignmentRules& rules) {
   const auto dp = static_cast<std::size_t>(start.size());
   const double latest = last_end(start, job) * (1 + static_cast<double>(rules.tolerance) / 1e6) + 1e-9;
@@ -94,8 +94,8 @@ std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const Re
     for (std::size_t g = 0; g < dp; ++g)
       allowed =
           allowed && (!rules.equal_counts || groups[g].size() == start[static_cast<std::int64_t>(g)].size());
-    const Partition dealt{groups};
-    if (allowed && last_end(dealt, job) <= latest) fewest = std::min(fewest, bytes_moved(dealt, job));
+    const Partition parts{groups};
+    if (allowed && last_end(parts, job) <= latest) fewest = std::min(fewest, bytes_moved(parts, job));
     std::size_t digit = 0;
     while (digit < part.size() && ++part[digit] == dp) part[digit++] = 0;
     if (digit == part.size()) return fewest;

@@ -30,10 +30,10 @@ TEST(SortedStride, keeps_the_order_of_equal_lengths) {
 RC_GTEST_PROP(SortedStride, deals_every_item_once_in_counts_that_differ_by_one, ()) {
   const std::vector<std::int64_t> lengths = *cost_lists(40);
   const auto k = *rc::gen::inRange<std::int64_t>(1, 9);
-  const Partition dealt = sorted_stride(lengths, k);
-  RC_ASSERT(dealt.size() == k);
-  RC_ASSERT(holds_every_item_once(dealt, lengths.size()));
-  RC_ASSERT(count_spread(dealt) <= 1);
+  const Partition parts = sorted_stride(lengths, k);
+  RC_ASSERT(parts.size() == k);
+  RC_ASSERT(holds_every_item_once(parts, lengths.size()));
+  RC_ASSERT(count_spread(parts) <= 1);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Config config_with_cap(std::int64_t max_tokens) {
   return config;
 }
 
-/// Ids first..first+count-1, dealt out in turn.
+/// Ids first..first+count-1, owned in turn.
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t first, std::int64_t count) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = first; id < first + count; ++id) {

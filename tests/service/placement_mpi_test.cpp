@@ -67,7 +67,7 @@ TEST(Placement, sends_less_and_changes_nothing_else) {
       placed += local.sent;
       unplaced += plain.sent;
     }
-    // As dealt, a long sample is at home once in all shifts; placed, always.
+    // As assigned, a long sample is at home once in all shifts; placed, always.
     if (world.size() > 1) {
       EXPECT_LT(2 * placed, unplaced);
     }

@@ -12,7 +12,7 @@ namespace evenkeel {
 ///
 /// Groups come heaviest first by (sum, number of items, items as (item, cost) pairs in insertion order);
 /// items in the order they were joined. With GroupSize::equal, each run of k items in ascending order is
-/// dealt one to a group; when k does not divide n (where the reference refuses), the smallest run is short,
+/// given one to a group; when k does not divide n (where the reference refuses), the smallest run is short,
 /// so that counts differ by one at most.
 ///
 /// Deterministic: (cost, item) is a total order on ties. Local. O(n log n) for balanced inputs, O(n k log n)
