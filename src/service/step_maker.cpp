@@ -22,6 +22,7 @@
 #include "mesh/mpi_call.hpp"
 #include "plan/dp_rank_plans.hpp"
 #include "plan/loss_weights.hpp"
+#include "plan/sample_summary.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/sample_checks.hpp"
 #include "service/token_weights.hpp"
@@ -43,9 +44,8 @@ void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
 #endif
 }
 
-std::vector<FieldSpec> at_least_tokens(std::vector<FieldSpec> fields) {
+void add_tokens_if_empty(std::vector<FieldSpec>& fields) {
   if (fields.empty()) fields.push_back({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
-  return fields;
 }
 
 // Configurations are compared before anything that depends on them communicates.
@@ -164,52 +164,58 @@ void StepMaker::number(Making& making, std::int64_t index) {
   making.step.num_tokens = making.record->table().num_tokens();
 }
 
-Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
-  Stopwatch stopwatch;
-  GuardedWork work;
-  std::optional<RaggedBatch> brought;
+// Collective. All ranks throw, or what comes back is of them all.
+std::shared_ptr<StepSamples> StepMaker::gather(const std::optional<RaggedBatch>& mine,
+                                               std::string_view profile, GuardedWork& work) const {
   std::shared_ptr<StepSamples> samples;
-  std::optional<Making> begun;
-  std::vector<SampleSummary> lengths_of_mine;
+  std::vector<SampleSummary> summaries;
   std::optional<std::vector<FieldSpec>> fields;
   CallKey call;
   work([&] {
-    brought = read();
-    prepare_samples(*brought, config_.prefix != PrefixSharing::none);
-  });
-  const double read_seconds = stopwatch.lap();
-  begin(begun, profile, work);
-  work([&] {
     samples = std::make_shared<StepSamples>();
-    lengths_of_mine = lengths(*brought);
-    fields = fields_of(*brought);
+    summaries = config_.prefix == PrefixSharing::none ? summaries_of(*mine) : summaries_for_sharing(*mine);
+    fields = fields_of(*mine);
     call.text = "makes step " + std::to_string(next_step_) + under_profile(profile);
     call.words.front() = fnv1a_64(call.text);
   });
-  GatheredLengths gathered =
-      gather_lengths(mesh_.world(), lengths_of_mine, std::move(fields), work.error(), call);
+  GatheredLengths gathered = gather_lengths(mesh_.world(), summaries, std::move(fields), work.error(), call);
+  samples->table = std::move(gathered.table);
+  samples->fields = std::move(gathered.fields);
+  return samples;
+}
+
+Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
+  Stopwatch stopwatch;
+  GuardedWork work;
+  std::optional<RaggedBatch> mine;
+  std::optional<Making> begun;
+  work([&] {
+    mine = read();
+    prepare_samples(*mine, config_.prefix != PrefixSharing::none);
+  });
+  const double read_seconds = stopwatch.lap();
+  begin(begun, profile, work);
+  const std::shared_ptr<StepSamples> samples = gather(mine, profile, work);
   // Nobody has failed so far.
   Making& making = *begun;
-  RaggedBatch& mine = *brought;
   Step& step = making.step;
-  samples->table = std::move(gathered.table);
   making.record->samples = samples;
   number(making, next_step_);
-  making.work([&] { samples->fields = at_least_tokens(std::move(gathered.fields)); });
+  making.work([&] { add_tokens_if_empty(samples->fields); });
   use_measured_cost(making);
   if (config_.prefix == PrefixSharing::trees)
-    samples->trees = gather_prefix_trees(mesh_.world(), samples->table, mine, exchange_options());
+    samples->trees = gather_prefix_trees(mesh_.world(), samples->table, *mine, exchange_options());
   step.seconds.read = read_seconds;
   step.seconds.gather = making.stopwatch.lap();
   plan(making);
   const auto last = [&] {
     step.seconds.exchange = making.stopwatch.lap();
     weigh_micro_batches(making);
-    if (!config_.profiles.empty()) samples->mine = std::make_shared<const RaggedBatch>(std::move(mine));
+    if (!config_.profiles.empty()) samples->mine = std::make_shared<const RaggedBatch>(*std::move(mine));
     step.seconds.pack = making.stopwatch.lap();
   };
-  require_shared_rows(making, samples->fields, mine);
-  step.volume = exchange_samples(mesh_, transfer_of(making, samples->fields, mine), making.derived,
+  require_shared_rows(making, samples->fields, *mine);
+  step.volume = exchange_samples(mesh_, transfer_of(making, samples->fields, *mine), making.derived,
                                  exchange_options(), making.micro_batches, making.work, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   ++next_step_;
@@ -325,10 +331,6 @@ Step StepMaker::finish(Making& making) noexcept {
   step.waited = step.seconds.total();
   step.record = std::move(making.record);
   return std::move(step);
-}
-
-std::vector<SampleSummary> StepMaker::lengths(const RaggedBatch& mine) const {
-  return config_.prefix == PrefixSharing::none ? summaries_of(mine) : summaries_for_sharing(mine);
 }
 
 DerivedFieldOptions StepMaker::derived_options(std::string_view profile) const {

@@ -18,7 +18,6 @@
 #include "exchange/call_key.hpp"
 #include "exchange/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/sample_summary.hpp"
 #include "service/step_record.hpp"
 #include "service/stopwatch.hpp"
 #include "service/time_reports.hpp"
@@ -54,6 +53,8 @@ class StepMaker {
 
   /// Makes room for a step under this profile, into `making`.
   void begin(std::optional<Making>& making, std::string_view profile, GuardedWork& work) const;
+  [[nodiscard]] std::shared_ptr<StepSamples> gather(const std::optional<RaggedBatch>& mine,
+                                                    std::string_view profile, GuardedWork& work) const;
   /// What every pass is before it is planned. Nobody has failed so far.
   void number(Making& making, std::int64_t index);
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
@@ -68,7 +69,6 @@ class StepMaker {
   [[nodiscard]] static Step finish(Making& making) noexcept;
   [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const FieldSpec> fields,
                                          const RaggedBatch& mine) const;
-  [[nodiscard]] std::vector<SampleSummary> lengths(const RaggedBatch& mine) const;
   [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
   [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
 
