@@ -11,6 +11,7 @@
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/indexed_dataset.hpp"
 #include "io/jsonl.hpp"
 #include "io/lengths_file.hpp"
 #include "io/safetensors.hpp"
@@ -122,6 +123,18 @@ void inspect_length_table(const InputFile& file) {
   std::move(lengths).show();
 }
 
+void inspect_dataset(const std::filesystem::path& path) {
+  const IndexedDataset dataset(dataset_prefix(path));
+  std::cout << counted(dataset.num_documents(), "document") << " of "
+            << counted(dataset.num_sequences(), "sequence") << " of " << name_of(dataset.dtype())
+            << (dataset.has_modes() ? ", with modes\n" : "\n");
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t d = 0; d < dataset.num_documents(); ++d)
+    lengths.push_back(dataset.tokens_in(dataset.document(d)));
+  if (lengths.empty()) return;
+  std::cout << "tokens of a document\n" << length_statistics(std::move(lengths), style_of(Stream::out).width);
+}
+
 int inspect(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
     std::cout << printable(path.string()) << '\n' << describe_run_folder(path, style_of(Stream::out).width);
@@ -133,6 +146,10 @@ int inspect(const std::filesystem::path& path) {
     return 0;
   }
   const SlowWork slow(reading(path.string()), tell_note);
+  if (names_dataset_file(path)) {
+    inspect_dataset(path);
+    return 0;
+  }
   const InputFile file(path);
   if (path.extension() != ".jsonl") {
     inspect_length_table(file);
@@ -153,8 +170,9 @@ int inspect(const std::filesystem::path& path) {
 void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
-      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl) or a dump (.safetensors); "
-      "of an output folder of `run`, whether its run is over and its files are all there");
+      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl), an indexed dataset "
+      "(.idx, .bin) or a dump (.safetensors); of an output folder of `run`, whether its run is over and its "
+      "files are all there");
   auto path = std::make_shared<std::filesystem::path>();
   command->add_option("FILE", *path, "The file or output folder to look into")->required();
   command->footer(

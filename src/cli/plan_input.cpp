@@ -5,6 +5,7 @@
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/indexed_dataset.hpp"
 #include "io/jsonl.hpp"
 #include "io/lengths_file.hpp"
 #include "plan/sample_summary.hpp"
@@ -63,6 +64,20 @@ PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing) {
   return input;
 }
 
+PlanInput input_of_documents(const std::filesystem::path& path, PrefixSharing sharing) {
+  const IndexedDataset dataset(dataset_prefix(path));
+  if (sharing != PrefixSharing::none) {
+    throw InputError(path.string(), "has documents without prompts, which share none",
+                     "Set prefix.share: false");
+  }
+  TableBuilder builder;
+  for (std::int64_t d = 0; d < dataset.num_documents(); ++d) {
+    const auto group = static_cast<std::uint64_t>(d);
+    builder.add({SampleId{0}, group, 0, dataset.tokens_in(dataset.document(d))});
+  }
+  return {std::move(builder).table(), {}};
+}
+
 /// Lengths tell a shared prompt by its uid and its length.
 void require_shared_prompts(const std::string& path, const LengthTable& table) {
   for (const SharedGroup& group : prompt_groups(table)) {
@@ -76,26 +91,29 @@ void require_shared_prompts(const std::string& path, const LengthTable& table) {
       "tokens (.jsonl), or set prefix.share: false");
 }
 
-}  // namespace
-
-PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing) {
-  const SlowWork slow(reading(path.string()), tell_note);
+PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing sharing) {
   const InputFile file(path);
-  const bool by_tokens = sharing != PrefixSharing::none && has_tokens(file);
-  PlanInput input;
-  if (by_tokens) {
-    input = input_with_tokens(file, sharing);
-  } else if (sharing == PrefixSharing::trees) {
+  if (sharing != PrefixSharing::none && has_tokens(file)) return input_with_tokens(file, sharing);
+  if (sharing == PrefixSharing::trees) {
     throw InputError(
         file.path(), "has lengths and no tokens, which alone tell the trees that prefix.share: tree asks for",
         "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, which "
         "goes by uid and prompt_length");
-  } else {
-    input.table = table_of_lengths(file);
   }
+  PlanInput input{table_of_lengths(file), {}};
+  if (sharing == PrefixSharing::prompts && input.table.size() > 0)
+    require_shared_prompts(file.path(), input.table);
+  return input;
+}
+
+}  // namespace
+
+PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing) {
+  const SlowWork slow(reading(path.string()), tell_note);
+  PlanInput input =
+      names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing);
   if (input.table.size() == 0)
-    throw InputError(file.path(), "has no samples", "A plan needs one at the least");
-  if (sharing == PrefixSharing::prompts && !by_tokens) require_shared_prompts(file.path(), input.table);
+    throw InputError(path.string(), "has no samples", "A plan needs one at the least");
   return input;
 }
 

@@ -192,11 +192,12 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
 /// auto.
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = std::string(name) + ": ";
+  const std::optional<SourceKind> kind = config.source.kind;
   const bool reads_file =
-      config.source.kind == SourceKind::jsonl || config.source.kind == SourceKind::lengths;
+      kind == SourceKind::jsonl || kind == SourceKind::lengths || kind == SourceKind::megatron;
   if (reads_file && config.source.path.empty()) {
     throw ConfigError(file + "source.path", "is missing",
-                      "The kinds jsonl and lengths of source.kind read a file");
+                      "The kinds jsonl, lengths and megatron of source.kind read a file");
   }
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);

@@ -80,16 +80,19 @@ Keys source_keys() {
   const OptionalChoice<SourceKind> kinds{Choice<SourceKind>({{"jsonl", SourceKind::jsonl},
                                                              {"synthetic", SourceKind::synthetic},
                                                              {"lengths", SourceKind::lengths},
+                                                             {"megatron", SourceKind::megatron},
                                                              {"embedded", SourceKind::embedded}},
-                                                            {"safetensors", "megatron"})};
+                                                            {"safetensors"})};
   return {
       key("source.kind", s, &SourceConfig::kind, kinds,
           "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
-          "of "
-          "lengths with made-up tokens; or the program that embeds Evenkeel. evenkeel run does not start "
+          "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; or the program "
+          "that embeds Evenkeel. evenkeel run does not start "
           "without one; a program that embeds Evenkeel needs none."),
       key("source.path", s, &SourceConfig::path, FilePath{},
-          "The file of jsonl and lengths, relative to the folder the job is started in."),
+          "The file of jsonl and lengths, or the name of megatron's files without .bin and .idx, relative to "
+          "the "
+          "folder the job is started in."),
       key("source.seed", s, &SourceConfig::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),
       key("source.samples", s, &SourceConfig::samples, Integer<Int64>{1, largest_source},

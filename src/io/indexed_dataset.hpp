@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,6 +33,12 @@ enum class IndexedDType : std::uint8_t {
 /// What Megatron-Core takes for tokens of a vocabulary of that size: uint16 below 65,500, else int32.
 [[nodiscard]] IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept;
 
+/// The name that both files of a dataset have without ".bin" and ".idx", when `path` is that or either
+/// file's.
+[[nodiscard]] std::filesystem::path dataset_prefix(std::filesystem::path path);
+/// Whether the path names a file of a dataset by its ending.
+[[nodiscard]] bool names_dataset_file(const std::filesystem::path& path);
+
 /// A Megatron-Core indexed dataset, open for reading: `<prefix>.bin` holds the elements of all sequences, one
 /// after the other, `<prefix>.idx` where sequences and documents begin. A document is a range of sequences,
 /// perhaps an empty one; most datasets have one sequence a document. Multimodal datasets also have a mode, a
@@ -42,7 +49,7 @@ enum class IndexedDType : std::uint8_t {
 /// must stay as they are (InputFile). Reads are local and may come from several threads.
 class IndexedDataset {
  public:
-  /// `prefix` is the name of both files without ".bin" and ".idx". Throws IoError when one cannot be read,
+  /// `prefix` is as dataset_prefix() makes it. Throws IoError when one cannot be read,
   /// and InputError that names the file, the byte and the rule it breaks: magic, version 1, a known dtype; an
   /// index as long as its counts say, with or without modes; lengths from 0 up; each sequence starts where
   /// the one before ends, and the last ends where `.bin` does; documents start at sequence 0, never fall, and
@@ -57,6 +64,10 @@ class IndexedDataset {
   /// Elements of all sequences.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   [[nodiscard]] bool has_modes() const noexcept { return has_modes_; }
+  /// Whether elements are integers, as tokens are.
+  [[nodiscard]] bool has_tokens() const noexcept;
+  /// The index and the data.
+  [[nodiscard]] std::array<const InputFile*, 2> files() const noexcept { return {&index_, &data_}; }
 
   /// Elements of one sequence. Precondition: 0 <= sequence < num_sequences(), as below.
   [[nodiscard]] std::int64_t length(std::int64_t sequence) const noexcept {

@@ -104,6 +104,15 @@ IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
   return vocab_size < 65500 ? IndexedDType::uint16 : IndexedDType::int32;
 }
 
+bool names_dataset_file(const std::filesystem::path& path) {
+  return path.extension() == ".bin" || path.extension() == ".idx";
+}
+
+std::filesystem::path dataset_prefix(std::filesystem::path path) {
+  if (names_dataset_file(path)) path.replace_extension();
+  return path;
+}
+
 IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
     : index_(indexed_dataset::with_ending(prefix, ".idx")),
       data_(indexed_dataset::with_ending(prefix, ".bin")) {
@@ -296,6 +305,10 @@ std::vector<std::int8_t> IndexedDataset::read_modes(RowRange sequences) const {
   const std::int64_t begin = index_.size() - num_sequences();
   index_.read(as_chars(std::span(modes)), begin + sequences.begin);
   return modes;
+}
+
+bool IndexedDataset::has_tokens() const noexcept {
+  return !indexed_dataset::is_float(dtype_);
 }
 
 }  // namespace evenkeel

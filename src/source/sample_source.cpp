@@ -7,6 +7,7 @@
 #include "evenkeel/config/file.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
+#include "source/indexed_source.hpp"
 #include "source/jsonl_source.hpp"
 #include "source/synthetic_source.hpp"
 
@@ -18,8 +19,8 @@ SourceKind required_kind(const SourceConfig& config) {
   throw ConfigError(
       "source.kind", "is not set: nothing says where samples come from",
       "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
-      "line, in source.path), lengths (a table of lengths in source.path, with made-up tokens) or "
-      "synthetic (made-up samples)");
+      "line, in source.path), megatron (an indexed dataset, source.path.bin and .idx), lengths (a table of "
+      "lengths in source.path, with made-up tokens) or synthetic (made-up samples)");
 }
 
 // Each kind communicates in its own way.
@@ -74,13 +75,16 @@ std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, 
     case SourceKind::lengths:
       require_path(config);
       return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
+    case SourceKind::megatron:
+      require_path(config);
+      return with_samples(config, IndexedSource::open(comm, config.path));
     case SourceKind::synthetic:
       return made_up(comm, config);
     case SourceKind::embedded:
       break;
   }
   throw ConfigError("source.kind", "embedded has no source of its own: the embedding program brings samples",
-                    "Use jsonl, synthetic or lengths to run on its own");
+                    "Use jsonl, megatron, synthetic or lengths to run on its own");
 }
 
 }  // namespace evenkeel

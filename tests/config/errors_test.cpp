@@ -128,9 +128,9 @@ TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
 
 TEST(ConfigNotAvailable, says_so_and_what_there_is) {
   EXPECT_EQ(
-      refusal("source: {kind: megatron}"),
-      "job.yaml:1: source.kind: megatron is not available in this version; available: jsonl, synthetic, "
-      "lengths, embedded");
+      refusal("source: {kind: safetensors}"),
+      "job.yaml:1: source.kind: safetensors is not available in this version; available: jsonl, synthetic, "
+      "lengths, megatron, embedded");
 }
 
 TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
@@ -234,8 +234,9 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
 }
 
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
-  EXPECT_EQ(refusal("source: {kind: jsonl}"),
-            "job.yaml: source.path: is missing. The kinds jsonl and lengths of source.kind read a file");
+  EXPECT_EQ(
+      refusal("source: {kind: jsonl}"),
+      "job.yaml: source.path: is missing. The kinds jsonl, lengths and megatron of source.kind read a file");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }

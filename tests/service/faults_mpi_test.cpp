@@ -18,6 +18,7 @@
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "exchange/result_exchange.hpp"
+#include "io/indexed_dataset.hpp"
 #include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
 #include "service/step_record.hpp"
@@ -313,7 +314,8 @@ TEST(Faults, memory_that_a_rank_lacks_to_tell_how_configurations_differ_is_every
                              [&] { expect_equal(DataService(world, Config{}).step(mine), expected); });
 }
 
-/// A file of rollouts that all ranks open; rank 0 makes it, and removes it once all are done.
+/// A file of rollouts, and an indexed dataset of the same name, that all ranks open; rank 0 makes it, and
+/// removes it once all are done.
 class SharedRollouts {
  public:
   static constexpr std::int64_t count = 40;
@@ -327,6 +329,12 @@ class SharedRollouts {
         lines += R"({"prompt_ids":[1,2],"response_ids":[3],"reward":0.5,"text":"a"})"
                  "\n";
       testing_support::write_text(path, lines);
+      IndexedDatasetWriter writer(path, IndexedDType::uint16);
+      for (std::int64_t i = 0; i < count; ++i) {
+        writer.add_sequence(std::vector<std::int64_t>{1, 2, 3});
+        writer.end_document();
+      }
+      writer.commit();
     }
     boost::mpi::broadcast(world, path, 0);
     source.path = path;
@@ -347,7 +355,8 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_err
   const SharedRollouts rollouts(world);
   SourceConfig source = rollouts.source;
   source.samples = SharedRollouts::count;
-  for (const SourceKind kind : {SourceKind::jsonl, SourceKind::lengths, SourceKind::synthetic}) {
+  for (const SourceKind kind :
+       {SourceKind::jsonl, SourceKind::lengths, SourceKind::megatron, SourceKind::synthetic}) {
     SCOPED_TRACE(static_cast<int>(kind));
     source.kind = kind;
     expect_faults_to_be_shared(

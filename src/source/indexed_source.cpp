@@ -1,0 +1,58 @@
+#include "source/indexed_source.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "mesh/fail_together.hpp"
+#include "source/file_agreement.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_tokens(const IndexedDataset& dataset) {
+  if (dataset.has_tokens()) return;
+  throw InputError(dataset.files()[0]->path(),
+                   "has elements of " + std::string(name_of(dataset.dtype())) + ", which are no tokens",
+                   "Name the dataset that holds the token ids");
+}
+
+}  // namespace
+
+std::unique_ptr<IndexedSource> IndexedSource::open(const boost::mpi::communicator& comm,
+                                                   const std::filesystem::path& prefix) {
+  auto source = together(comm, [&] {
+    std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
+    require_tokens(made->dataset_);
+    return made;
+  });
+  for (const InputFile* file : source->dataset_.files()) require_same_content(comm, *file);
+  return source;
+}
+
+RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
+  std::vector<SampleShape> shapes;
+  shapes.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    shapes.push_back({SampleId{position}, mix_64(static_cast<std::uint64_t>(position)), 0,
+                      dataset_.tokens_in(dataset_.document(position))});
+  }
+  RaggedBatch batch(std::move(shapes));
+  auto out = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}})
+                 .values<std::int64_t>()
+                 .begin();
+  for (std::size_t first = 0; first < positions.size();) {
+    std::size_t end = first + 1;  // neighbours in the file are read at once
+    while (end < positions.size() && positions[end] == positions[end - 1] + 1) ++end;
+    const RowRange sequences{dataset_.document(positions[first]).begin,
+                             dataset_.document(positions[end - 1]).end};
+    out = std::ranges::copy(dataset_.read_tokens(sequences), out).out;
+    first = end;
+  }
+  return batch;
+}
+
+}  // namespace evenkeel

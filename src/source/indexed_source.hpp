@@ -1,0 +1,32 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "evenkeel/source/sample_source.hpp"
+#include "io/indexed_dataset.hpp"
+
+namespace evenkeel {
+
+/// The documents of a Megatron-Core indexed dataset: each is a sample without a prompt, of the tokens of all
+/// its sequences, and a group of its own; its id is its number. Opening makes sure that all ranks have the
+/// same files open, and reads the index on each; after that a rank reads only the tokens of its own share of
+/// each step.
+class IndexedSource : public SampleSource {
+ public:
+  /// Collective over `comm`. `prefix` is the files' name without ".bin" and ".idx", or with either. Throws
+  /// the same error on every rank: as IndexedDataset does, or when ranks have other bytes open.
+  [[nodiscard]] static std::unique_ptr<IndexedSource> open(const boost::mpi::communicator& comm,
+                                                           const std::filesystem::path& prefix);
+
+  [[nodiscard]] std::int64_t num_samples() const override { return dataset_.num_documents(); }
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+
+ private:
+  explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}
+
+  IndexedDataset dataset_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,160 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <boost/serialization/string.hpp>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "io/indexed_dataset.hpp"
+#include "support/error_message.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::message_of;
+using testing_support::ScratchFolder;
+using Document = std::vector<std::vector<std::int64_t>>;
+
+/// A dataset that rank 0 writes and all ranks open; it goes once all are done.
+class SharedDataset {
+ public:
+  explicit SharedDataset(const std::vector<Document>& documents, IndexedDType dtype = IndexedDType::uint16) {
+    std::string path;
+    if (world_.rank() == 0) {
+      path = (scratch_ / "tokens_document").string();
+      IndexedDatasetWriter writer(path, dtype);
+      for (const Document& document : documents) {
+        for (const std::vector<std::int64_t>& sequence : document) writer.add_sequence(sequence);
+        writer.end_document();
+      }
+      writer.commit();
+    }
+    boost::mpi::broadcast(world_, path, 0);
+    source.kind = SourceKind::megatron;
+    source.path = path;
+  }
+  SharedDataset(const SharedDataset&) = delete;
+  SharedDataset& operator=(const SharedDataset&) = delete;
+  ~SharedDataset() { world_.barrier(); }
+
+  SourceConfig source;
+
+ private:
+  boost::mpi::communicator world_;
+  ScratchFolder scratch_;
+};
+
+std::vector<std::int64_t> tokens_of(const RaggedBatch& batch, std::int64_t sample) {
+  const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
+  const RowRange rows = batch.rows_of(FieldKind::token, sample);
+  return {tokens.begin() + rows.begin, tokens.begin() + rows.end};
+}
+
+TEST(IndexedSource, takes_each_document_with_all_its_sequences_as_a_sample_without_a_prompt) {
+  const boost::mpi::communicator world;
+  const SharedDataset dataset({{{1, 2}, {3}}, {}, {{4, 5, 6}}, {{7}}});
+  const auto source = open_source(world, dataset.source);
+  ASSERT_EQ(source->num_samples(), 4);
+  const RaggedBatch batch = source->read(std::vector<std::int64_t>{3, 0, 1, 2});
+  EXPECT_THAT(tokens_of(batch, 0), ElementsAre(7));
+  EXPECT_THAT(tokens_of(batch, 1), ElementsAre(1, 2, 3));
+  EXPECT_THAT(tokens_of(batch, 2), ElementsAre());
+  EXPECT_THAT(tokens_of(batch, 3), ElementsAre(4, 5, 6));
+  EXPECT_EQ(batch.samples()[1].id, SampleId{0});
+  EXPECT_EQ(batch.samples()[1].prompt, 0);
+  EXPECT_NE(batch.samples()[1].group, batch.samples()[2].group);
+}
+
+TEST(IndexedSource, is_found_by_the_name_of_either_file) {
+  const boost::mpi::communicator world;
+  SharedDataset dataset({{{1, 2}}});
+  const std::filesystem::path prefix = dataset.source.path;
+  for (const char* ending : {".bin", ".idx"}) {
+    dataset.source.path = prefix.string() + ending;
+    EXPECT_EQ(open_source(world, dataset.source)->num_samples(), 1);
+  }
+}
+
+TEST(IndexedSource, feeds_steps) {
+  const boost::mpi::communicator world;
+  std::vector<Document> documents;
+  for (std::int64_t d = 0; d < 30; ++d) {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(1 + d * 7 % 50));
+    std::iota(tokens.begin(), tokens.end(), d * 100);
+    documents.push_back({tokens});
+  }
+  const SharedDataset dataset(documents, IndexedDType::int32);
+  const auto source = open_source(world, dataset.source);
+  Config config;
+  config.micro_batch.max_tokens = 128;
+  DataService service(world, config);
+  std::vector<std::int64_t> mine;
+  for (std::int64_t d = world.rank(); d < 30; d += world.size()) mine.push_back(d);
+  const Step step = service.step(source->read(mine));
+  EXPECT_EQ(step.num_samples, 30);
+  std::int64_t wrong = 0;
+  for (const MicroBatch& m : step.micro_batches) {
+    const auto tokens = m.tensors.find(input_ids_field)->values<std::int64_t>();
+    for (std::int64_t s = 0; s < m.tensors.layout.size() && !m.tensors.empty(); ++s) {
+      const std::int64_t first = m.tensors.samples[static_cast<std::size_t>(s)].id.value() * 100;
+      const RowRange rows = m.tensors.layout.local_range(s);
+      for (std::int64_t t = 0; t < m.tensors.layout.length(s); ++t)
+        wrong += tokens[static_cast<std::size_t>(rows.begin + t)] == first + t ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  SharedDataset missing(std::vector<Document>{Document{{1}}});
+  missing.source.path += "_of_nobody";
+  EXPECT_THROW((void)open_source(world, missing.source), IoError);
+  const SharedDataset empty(std::vector<Document>{});
+  EXPECT_THAT(message_of([&] { (void)open_source(world, empty.source); }), HasSubstr("has no samples"));
+  std::string path;
+  ScratchFolder scratch;
+  if (world.rank() == 0) {
+    path = (scratch / "weights").string();
+    IndexedDatasetWriter writer(path, IndexedDType::float32);
+    writer.add_bytes(std::vector<std::byte>(8));
+    writer.end_document();
+    writer.commit();
+  }
+  boost::mpi::broadcast(world, path, 0);
+  SourceConfig weights;
+  weights.kind = SourceKind::megatron;
+  weights.path = path;
+  EXPECT_THAT(message_of([&] { (void)open_source(world, weights); }),
+              AllOf(HasSubstr("weights.idx"), HasSubstr("float32, which are no tokens")));
+  world.barrier();
+}
+
+TEST(IndexedSource, of_other_tokens_on_one_rank_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const ScratchFolder scratch;  // of this rank
+  IndexedDatasetWriter writer(scratch / "tokens", IndexedDType::int32);
+  writer.add_sequence(std::vector<std::int64_t>{1, 2, world.rank() == world.size() - 1 ? 4 : 3});
+  writer.end_document();
+  writer.commit();
+  SourceConfig source;
+  source.kind = SourceKind::megatron;
+  source.path = scratch / "tokens";
+  EXPECT_THROW((void)open_source(world, source), IoError);
+  world.barrier();
+}
+
+}  // namespace
+}  // namespace evenkeel
