@@ -143,8 +143,8 @@ TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everyb
 
 TEST(IndexedSource, of_other_tokens_on_one_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const ScratchFolder scratch;  // of this rank
+  if (world.size() == 1) return;  // one rank agrees with itself
+  const ScratchFolder scratch;    // of this rank
   IndexedDatasetWriter writer(scratch / "tokens", IndexedDType::int32);
   writer.add_sequence(std::vector<std::int64_t>{1, 2, world.rank() == world.size() - 1 ? 4 : 3});
   writer.end_document();
