@@ -9,7 +9,7 @@
 
 #include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/dtype.hpp"
-#include "io/input_file.hpp"
+#include "io/npy_bytes.hpp"
 
 namespace evenkeel {
 
@@ -42,15 +42,17 @@ enum class NpyDType : std::uint8_t {
 [[nodiscard]] bool is_lossless(NpyDType from, DType to) noexcept;
 
 /// A NumPy array, open for reading: what `numpy.save` writes, versions 1.0, 2.0 and 3.0 of the format. Rows
-/// are along the first axis. Elements are read when they are asked for, so that the file must stay as it is
+/// are along the first axis. Elements are read when they are asked for; those of a file must stay as they are
 /// (InputFile). Reads are local and may come from several threads.
-class NpyFile {
+class NpyArray {
  public:
   /// Throws IoError when the file cannot be read, and InputError that says what is wrong with it and at which
   /// byte: magic, version, a header that is no dict of descr, fortran_order and shape, or has more than
   /// 10,000 bytes (NumPy's limit); a dtype that is big-endian or none of NpyDType; an array in Fortran order
   /// with more than one dimension larger than 1; a file with more or fewer bytes than the shape says.
-  explicit NpyFile(const std::filesystem::path& path);
+  explicit NpyArray(const std::filesystem::path& path) : NpyArray(NpyBytes(path)) {}
+  /// Of bytes that may have come from elsewhere. Throws likewise.
+  explicit NpyArray(NpyBytes bytes);
 
   [[nodiscard]] NpyDType dtype() const noexcept { return dtype_; }
   /// Empty for a scalar.
@@ -69,7 +71,7 @@ class NpyFile {
  private:
   void convert_rows(std::int64_t first, DType dtype, std::span<std::byte> out) const;
 
-  InputFile file_;
+  NpyBytes bytes_;
   NpyDType dtype_ = NpyDType::boolean;
   std::vector<std::int64_t> shape_;
   std::int64_t num_rows_ = 1;

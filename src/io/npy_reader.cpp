@@ -22,15 +22,15 @@ struct Preamble {
   std::int64_t data_begin = 0;
 };
 
-std::string version_of(const InputFile& file) {
+std::string version_of(const NpyBytes& file) {
   std::array<char, npy::length_at> start{};
   if (file.size() < npy::length_at) {
-    throw InputError(file.path(), "has " + std::to_string(file.size()) + " bytes; magic and version have 8",
+    throw InputError(file.name(), "has " + std::to_string(file.size()) + " bytes; magic and version have 8",
                      std::string(npy::is_whole));
   }
   file.read(start, 0);
   if (!std::string_view(start.data(), start.size()).starts_with(npy::magic)) {
-    throw InputError(file.path(), "does not start with \\x93NUMPY", std::string(npy::is_whole));
+    throw InputError(file.name(), "does not start with \\x93NUMPY", std::string(npy::is_whole));
   }
   const auto number = [&](std::int64_t at) {
     return std::to_string(static_cast<unsigned char>(start[static_cast<std::size_t>(at)]));
@@ -39,10 +39,10 @@ std::string version_of(const InputFile& file) {
 }
 
 template <typename T>
-std::int64_t header_length(const InputFile& file) {
+std::int64_t header_length(const NpyBytes& file) {
   std::array<char, sizeof(T)> bytes{};
   if (file.size() < npy::length_at + std::ssize(bytes)) {
-    throw InputError(file.path(),
+    throw InputError(file.name(),
                      "has " + std::to_string(file.size()) + " bytes and ends in the length of its header",
                      std::string(npy::is_whole));
   }
@@ -52,10 +52,10 @@ std::int64_t header_length(const InputFile& file) {
   return length;
 }
 
-Preamble read_preamble(const InputFile& file) {
+Preamble read_preamble(const NpyBytes& file) {
   const std::string version = version_of(file);
   if (version != "1.0" && version != "2.0" && version != "3.0") {
-    throw InputError(file.path(), "has version " + version + " (at byte 6); known are 1.0, 2.0 and 3.0",
+    throw InputError(file.name(), "has version " + version + " (at byte 6); known are 1.0, 2.0 and 3.0",
                      "Save it with numpy.save");
   }
   const bool is_short = version == "1.0";
@@ -63,7 +63,7 @@ Preamble read_preamble(const InputFile& file) {
   const std::int64_t length =
       is_short ? header_length<std::uint16_t>(file) : header_length<std::uint32_t>(file);
   const auto refuse = [&](const std::string& limit) {
-    throw InputError(file.path(),
+    throw InputError(file.name(),
                      "has a header of " + std::to_string(length) + " bytes (at byte 8); " + limit,
                      std::string(npy::is_whole));
   };
@@ -72,7 +72,7 @@ Preamble read_preamble(const InputFile& file) {
   if (length > file.size() - begin) refuse(std::to_string(file.size() - begin) + " bytes follow");
   std::string text(static_cast<std::size_t>(length), '\0');
   file.read(text, begin);
-  return {npy::parse_header(text, file.path(), begin), begin + length};
+  return {npy::parse_header(text, file.name(), begin), begin + length};
 }
 
 void require_row_order(const npy::Header& header, const std::string& path) {
@@ -141,10 +141,19 @@ std::size_t convert_integers(NpyDType from_dtype, DType to_dtype, std::span<cons
 
 }  // namespace
 
-NpyFile::NpyFile(const std::filesystem::path& path) : file_(path) {
-  Preamble preamble = read_preamble(file_);
-  require_row_order(preamble.header, file_.path());
-  require_size(preamble.header, file_.size() - preamble.data_begin, file_.path());
+void NpyBytes::read(std::span<char> out, std::int64_t offset) const {
+  if (file_) {
+    file_->read(out, offset);
+    return;
+  }
+  assert(0 <= offset && offset <= std::ssize(memory_) && std::ssize(out) <= std::ssize(memory_) - offset);
+  std::ranges::copy(std::span(memory_).subspan(static_cast<std::size_t>(offset), out.size()), out.begin());
+}
+
+NpyArray::NpyArray(NpyBytes bytes) : bytes_(std::move(bytes)) {
+  Preamble preamble = read_preamble(bytes_);
+  require_row_order(preamble.header, bytes_.name());
+  require_size(preamble.header, bytes_.size() - preamble.data_begin, bytes_.name());
   dtype_ = preamble.header.dtype;
   shape_ = std::move(preamble.header.shape);
   data_begin_ = preamble.data_begin;
@@ -153,12 +162,12 @@ NpyFile::NpyFile(const std::filesystem::path& path) : file_(path) {
   row_elements_ = *npy::elements_of(std::span(shape_).subspan(1), size_of(dtype_));
 }
 
-void NpyFile::read_rows(RowRange rows, DType dtype, std::span<std::byte> out) const {
+void NpyArray::read_rows(RowRange rows, DType dtype, std::span<std::byte> out) const {
   assert(0 <= rows.begin && rows.begin <= rows.end && rows.end <= num_rows_);
   assert(static_cast<std::int64_t>(out.size()) ==
          rows.size() * row_elements_ * static_cast<std::int64_t>(evenkeel::size_of(dtype)));
   if (!is_lossless(dtype_, dtype)) {
-    throw InputError(file_.path(),
+    throw InputError(bytes_.name(),
                      "holds " + std::string(name_of(dtype_)) + ", which cannot be read as " +
                          std::string(name_of(dtype)) + " without loss",
                      "Read it as " + std::string(name_of(column_dtype(dtype_))) +
@@ -170,31 +179,31 @@ void NpyFile::read_rows(RowRange rows, DType dtype, std::span<std::byte> out) co
     return;
   }
   const std::int64_t place = data_begin_ + first * static_cast<std::int64_t>(size_of(dtype_));
-  file_.read({reinterpret_cast<char*>(out.data()), out.size()}, place);
+  bytes_.read({reinterpret_cast<char*>(out.data()), out.size()}, place);
   if (dtype != DType::boolean) return;
   const auto bad = std::ranges::find_if(out, [](std::byte value) { return value > std::byte{1}; });
   if (bad == out.end()) return;
-  throw InputError(file_.path(),
+  throw InputError(bytes_.name(),
                    "element " + std::to_string(first + (bad - out.begin())) + " (at byte " +
                        std::to_string(place + (bad - out.begin())) + ") of an array of bool is " +
                        std::to_string(std::to_integer<int>(*bad)) + "; it is 0 or 1",
                    "Save (array != 0)");
 }
 
-void NpyFile::convert_rows(std::int64_t first, DType dtype, std::span<std::byte> out) const {
+void NpyArray::convert_rows(std::int64_t first, DType dtype, std::span<std::byte> out) const {
   const std::size_t element = size_of(dtype_);
   const std::size_t wide = evenkeel::size_of(dtype);
   std::vector<char> block(std::min(block_bytes, out.size() / wide * element));
   while (!out.empty()) {
     const std::span<char> part = std::span(block).first(std::min(block.size(), out.size() / wide * element));
     const std::int64_t place = data_begin_ + first * static_cast<std::int64_t>(element);
-    file_.read(part, place);
+    bytes_.read(part, place);
     const std::size_t elements = part.size() / element;
     const std::size_t right = convert_integers(dtype_, dtype, part, out.data());
     if (right < elements) {
       std::uint64_t value = 0;
       std::memcpy(&value, part.data() + right * element, element);
-      throw InputError(file_.path(),
+      throw InputError(bytes_.name(),
                        "element " + std::to_string(first + static_cast<std::int64_t>(right)) + " (at byte " +
                            std::to_string(place + static_cast<std::int64_t>(right * element)) + ") is " +
                            std::to_string(value) + "; int64 holds at most " +

@@ -25,7 +25,7 @@ const std::string six_numbers = "\1\0\xff\xff\3\0\4\0\5\0\6\0"s;
 
 ErrorReport refusal_of(const std::string& text) {
   const TemporaryFile file(text, ".npy");
-  const ErrorReport report = report_of<InputError>([&] { NpyFile{file.path()}; });
+  const ErrorReport report = report_of<InputError>([&] { NpyArray{file.path()}; });
   EXPECT_EQ(report.where, file.path().string());
   EXPECT_FALSE(report.hint.empty());
   return report;
@@ -39,13 +39,13 @@ std::string refusal_of_header(const std::string& header) {
 template <typename T>
 std::vector<T> read_as(const std::string& descr, std::size_t element_bytes, const std::string& data) {
   const TemporaryFile file(npy_text(npy_dict(descr, data.size() / element_bytes), data), ".npy");
-  const NpyFile array(file.path());
+  const NpyArray array(file.path());
   std::vector<T> values(static_cast<std::size_t>(array.num_rows()));
   array.read_rows({0, array.num_rows()}, dtype_of<T>, std::as_writable_bytes(std::span(values)));
   return values;
 }
 
-TEST(NpyFile, reads_what_the_format_says) {
+TEST(NpyArray, reads_what_the_format_says) {
   // every byte as numpy.save writes it
   const std::string text =
       "\x93NUMPY\1\0\x76\0"s
@@ -53,7 +53,7 @@ TEST(NpyFile, reads_what_the_format_says) {
       std::string(58, ' ') + "\n" + six_numbers;
   ASSERT_EQ(text.size(), 128U + 12U);
   const TemporaryFile file(text, ".npy");
-  const NpyFile array(file.path());
+  const NpyArray array(file.path());
   EXPECT_EQ(array.dtype(), NpyDType::int16);
   EXPECT_THAT(array.shape(), ElementsAre(3, 2));
   EXPECT_EQ(array.num_rows(), 3);
@@ -67,34 +67,34 @@ TEST(NpyFile, reads_what_the_format_says) {
   array.read_rows({3, 3}, DType::int64, {});
 }
 
-TEST(NpyFile, versions_2_and_3_have_longer_lengths) {
+TEST(NpyArray, versions_2_and_3_have_longer_lengths) {
   for (const char version : {'\2', '\3'}) {
     const std::string header = npy_dict("<i2", 6);
     const auto length = static_cast<std::uint32_t>(header.size());
     std::string text = "\x93NUMPY"s + version + '\0' + std::string(4, '\0') + header + six_numbers;
     std::memcpy(text.data() + 8, &length, sizeof length);
     const TemporaryFile file(text, ".npy");
-    EXPECT_THAT(NpyFile(file.path()).shape(), ElementsAre(6));
+    EXPECT_THAT(NpyArray(file.path()).shape(), ElementsAre(6));
     for (std::size_t size = 0; size < text.size(); ++size) {
       EXPECT_FALSE(refusal_of(text.substr(0, size)).message.empty()) << size;
     }
   }
 }
 
-TEST(NpyFile, a_dict_may_be_written_otherwise) {
+TEST(NpyArray, a_dict_may_be_written_otherwise) {
   for (const std::string& header :
        {R"({"shape":(6,),"fortran_order":False,"descr":"<i2"})"s,
         "{ 'fortran_order' : True , 'shape' : ( 1 , 6 , ) , 'descr' : \"<i2\" }  "s,
         "  {'descr': '<i2', 'shape': (6, 1), 'fortran_order': True}"s}) {
     const TemporaryFile file(npy_text(header + "\n", six_numbers), ".npy");
-    EXPECT_EQ(NpyFile(file.path()).dtype(), NpyDType::int16) << header;
+    EXPECT_EQ(NpyArray(file.path()).dtype(), NpyDType::int16) << header;
   }
 }
 
-TEST(NpyFile, scalars_and_empty_arrays_are_arrays_too) {
+TEST(NpyArray, scalars_and_empty_arrays_are_arrays_too) {
   const TemporaryFile scalar(npy_text("{'descr': '<i2', 'fortran_order': False, 'shape': ()}\n", "\7\0"s),
                              ".npy");
-  const NpyFile array(scalar.path());
+  const NpyArray array(scalar.path());
   EXPECT_THAT(array.shape(), IsEmpty());
   EXPECT_EQ(array.num_rows(), 1);
   EXPECT_EQ(array.row_elements(), 1);
@@ -105,12 +105,12 @@ TEST(NpyFile, scalars_and_empty_arrays_are_arrays_too) {
   for (const std::string& shape : {"(0, 3)"s, "(3, 0)"s, "(0,)"s, "(0, 9223372036854775807)"s}) {
     const TemporaryFile file(
         npy_text("{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + "}\n", ""), ".npy");
-    const NpyFile empty(file.path());
+    const NpyArray empty(file.path());
     empty.read_rows({0, empty.num_rows()}, DType::uint8, {});
   }
 }
 
-TEST(NpyFile, integers_are_read_as_columns_that_hold_them) {
+TEST(NpyArray, integers_are_read_as_columns_that_hold_them) {
   EXPECT_THAT(read_as<std::int32_t>("|i1", 1, "\x80\xff\x7f"), ElementsAre(-128, -1, 127));
   EXPECT_THAT(read_as<std::int64_t>("|u1", 1, "\x80\xff\x7f"), ElementsAre(128, 255, 127));
   EXPECT_THAT(read_as<std::int32_t>("<u2", 2, "\xff\xff\1\0"s), ElementsAre(65535, 1));
@@ -124,7 +124,7 @@ TEST(NpyFile, integers_are_read_as_columns_that_hold_them) {
   EXPECT_THAT(read_as<double>("<f8", 8, "\0\0\0\0\0\0\xf0\x3f"s), ElementsAre(1.0));
 }
 
-TEST(NpyFile, more_elements_than_a_block_are_converted) {
+TEST(NpyArray, more_elements_than_a_block_are_converted) {
   std::string data;
   for (int i = 0; i < 700'000; ++i) data += {static_cast<char>(i % 256), static_cast<char>(i / 256 % 256)};
   const std::vector<std::int64_t> values = read_as<std::int64_t>("<u2", 2, data);
@@ -133,7 +133,7 @@ TEST(NpyFile, more_elements_than_a_block_are_converted) {
   }
 }
 
-TEST(NpyFile, an_element_that_its_column_cannot_hold_is_named) {
+TEST(NpyArray, an_element_that_its_column_cannot_hold_is_named) {
   std::string big((std::size_t{1} << 20) + 16, '\0');
   big[(std::size_t{1} << 20) + 15] = '\x80';
   EXPECT_THAT(report_of<InputError>([&] { read_as<std::int64_t>("<u8", 8, big); }).message,
@@ -143,12 +143,12 @@ TEST(NpyFile, an_element_that_its_column_cannot_hold_is_named) {
   const TemporaryFile file(npy_text(npy_dict("|b1", 3), "\0\1\2"s), ".npy");
   std::array<std::byte, 3> values{};
   const ErrorReport report = report_of<InputError>([&] {
-    NpyFile(file.path()).read_rows({0, 3}, DType::boolean, values);
+    NpyArray(file.path()).read_rows({0, 3}, DType::boolean, values);
   });
   EXPECT_EQ(report.message, "element 2 (at byte 70) of an array of bool is 2; it is 0 or 1");
 }
 
-TEST(NpyFile, a_column_that_would_lose_something_is_refused) {
+TEST(NpyArray, a_column_that_would_lose_something_is_refused) {
   constexpr std::array<DType, 8> columns{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
   const auto readable_as = [&](NpyDType dtype) {
@@ -175,7 +175,7 @@ TEST(NpyFile, a_column_that_would_lose_something_is_refused) {
   EXPECT_EQ(report.hint, "Read it as int64, or save it with array.astype() of another type");
 }
 
-TEST(NpyFile, magic_version_and_length_are_checked) {
+TEST(NpyArray, magic_version_and_length_are_checked) {
   const std::string whole = npy_text(npy_dict("<i2", 6), six_numbers);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     EXPECT_FALSE(refusal_of(whole.substr(0, size)).message.empty()) << size;
@@ -193,7 +193,7 @@ TEST(NpyFile, magic_version_and_length_are_checked) {
   EXPECT_THAT(refusal_of("\x93NUMPY\1\0\0\0"s).message, HasSubstr("the header ends (at byte 10) where '{'"));
 }
 
-TEST(NpyFile, a_header_that_is_no_dict_of_the_three_keys_is_refused) {
+TEST(NpyArray, a_header_that_is_no_dict_of_the_three_keys_is_refused) {
   const std::string rest = "'fortran_order': False, 'shape': (6,)}";
   const std::string two = "{'descr': '<i2', 'fortran_order': False";
   EXPECT_THAT(refusal_of_header("[]"), HasSubstr("has '[]\n' (at byte 10) where '{' belongs"));
@@ -215,7 +215,7 @@ TEST(NpyFile, a_header_that_is_no_dict_of_the_three_keys_is_refused) {
   EXPECT_THAT(refusal_of_header("{descr: '<i2', " + rest), HasSubstr("a text in quotes"));
 }
 
-TEST(NpyFile, what_follows_the_dict_is_spaces_and_a_line_feed) {
+TEST(NpyArray, what_follows_the_dict_is_spaces_and_a_line_feed) {
   const std::string dict = "{'descr': '<i2', 'fortran_order': False, 'shape': (6,)}";
   for (const std::string& end : {""s, " "s, "\n\n"s, "\n "s, " x\n"s, "\t\n"s, ", \n"s, "\0\n"s}) {
     EXPECT_THAT(refusal_of(npy_text(dict + end, six_numbers)).message,
@@ -223,14 +223,14 @@ TEST(NpyFile, what_follows_the_dict_is_spaces_and_a_line_feed) {
   }
 }
 
-TEST(NpyFile, texts_that_do_not_end_or_have_escapes_are_refused) {
+TEST(NpyArray, texts_that_do_not_end_or_have_escapes_are_refused) {
   EXPECT_THAT(refusal_of_header("{'descr"), HasSubstr("a text that does not end"));
   EXPECT_THAT(refusal_of_header("{'descr': '<i2"), HasSubstr("a text that does not end"));
   EXPECT_THAT(refusal_of_header("{'de\\x73cr': '<i2'}"), HasSubstr("a backslash"));
   EXPECT_THAT(refusal_of_header("{'"), HasSubstr("(at byte 11)"));
 }
 
-TEST(NpyFile, dtypes_that_no_column_holds_are_refused_by_name) {
+TEST(NpyArray, dtypes_that_no_column_holds_are_refused_by_name) {
   const auto refusal = [](const std::string& descr) {
     return refusal_of(
         npy_text("{'descr': " + descr + ", 'fortran_order': False, 'shape': (6,)}\n", six_numbers));
@@ -246,7 +246,7 @@ TEST(NpyFile, dtypes_that_no_column_holds_are_refused_by_name) {
   EXPECT_THAT(refusal("2").message, HasSubstr("a text in quotes"));
 }
 
-TEST(NpyFile, shapes_that_are_no_tuple_of_sizes_are_refused) {
+TEST(NpyArray, shapes_that_are_no_tuple_of_sizes_are_refused) {
   const auto refusal = [](const std::string& shape) {
     return refusal_of_header("{'descr': '<i2', 'fortran_order': False, 'shape': " + shape + "}");
   };
@@ -270,7 +270,7 @@ TEST(NpyFile, shapes_that_are_no_tuple_of_sizes_are_refused) {
               HasSubstr("True or False"));
 }
 
-TEST(NpyFile, sizes_other_than_the_shape_says_are_refused) {
+TEST(NpyArray, sizes_other_than_the_shape_says_are_refused) {
   EXPECT_EQ(refusal_of(npy_text(npy_dict("<i2", 6), six_numbers + "x")).message,
             "has 13 bytes after its header; shape (6,) of int16 needs 12");
   EXPECT_EQ(refusal_of(npy_text(npy_dict("<i4", 6), six_numbers)).message,
@@ -286,18 +286,18 @@ TEST(NpyFile, sizes_other_than_the_shape_says_are_refused) {
   EXPECT_THAT(refusal("(9223372036854775807, 9223372036854775807, 0)"), HasSubstr("has 2^63 bytes or more"));
 }
 
-TEST(NpyFile, fortran_order_is_refused_where_it_matters) {
+TEST(NpyArray, fortran_order_is_refused_where_it_matters) {
   const ErrorReport report =
       refusal_of(npy_text("{'descr': '<i2', 'fortran_order': True, 'shape': (3, 2)}\n", six_numbers));
   EXPECT_EQ(report.message, "holds an array of shape (3, 2) in Fortran order");
   EXPECT_EQ(report.hint, "Save numpy.ascontiguousarray(array)");
 }
 
-TEST(NpyFile, a_missing_file_is_an_io_error) {
-  EXPECT_EQ(report_of<IoError>([] { NpyFile{"/no/such/x.npy"}; }).where, "/no/such/x.npy");
+TEST(NpyArray, a_missing_file_is_an_io_error) {
+  EXPECT_EQ(report_of<IoError>([] { NpyArray{"/no/such/x.npy"}; }).where, "/no/such/x.npy");
 }
 
-RC_GTEST_PROP(NpyFile, a_damaged_file_is_refused_or_read_within_its_bounds, ()) {
+RC_GTEST_PROP(NpyArray, a_damaged_file_is_refused_or_read_within_its_bounds, ()) {
   std::string text = npy_text(npy_dict("<i2", 6), six_numbers);
   const std::string characters = "\0\1\2\xff 09<>|biufTF'\",:(){}\\\n"s;
   for (int damage = *rc::gen::inRange(1, 5); damage > 0; --damage) {
@@ -310,7 +310,7 @@ RC_GTEST_PROP(NpyFile, a_damaged_file_is_refused_or_read_within_its_bounds, ()) 
   }
   const TemporaryFile file(text, ".npy");
   try {
-    const NpyFile array(file.path());
+    const NpyArray array(file.path());
     const DType column = column_dtype(array.dtype());
     std::vector<std::byte> bytes(static_cast<std::size_t>(array.num_rows() * array.row_elements()) *
                                  size_of(column));

@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "io/npy.hpp"
+#include "io/numpy_python.hpp"
 #include "io/temporary_file.hpp"
-#include "support/run_command.hpp"
-#include "support/scratch_folder.hpp"
 
 namespace evenkeel {
 namespace {
@@ -79,7 +78,7 @@ TEST(WriteNpy, what_numpy_cannot_hold_is_refused) {
 TEST(WriteNpy, replaces_an_older_file_and_leaves_no_other) {
   const TemporaryFile file("old", ".npy");
   write_npy(file.path(), DType::uint8, std::array{std::int64_t{0}}, {});
-  EXPECT_EQ(NpyFile(file.path()).num_rows(), 0);
+  EXPECT_EQ(NpyArray(file.path()).num_rows(), 0);
   EXPECT_EQ(files_named_like(file.path()), 1);
   EXPECT_EQ(report_of<IoError>([] {
               write_npy("/no/such/x.npy", DType::uint8, {}, std::array{std::byte{1}});
@@ -94,7 +93,7 @@ RC_GTEST_PROP(WriteNpy, any_array_comes_back_in_any_rows, ()) {
   const std::vector<std::byte> content = content_of(dtype, shape);
   const TemporaryFile file(".npy");
   write_npy(file.path(), dtype, shape, content);
-  const NpyFile array(file.path());
+  const NpyArray array(file.path());
   RC_ASSERT(array.shape() == shape);
   RC_ASSERT(column_dtype(array.dtype()) == dtype);
   RC_ASSERT((std::filesystem::file_size(file.path()) - content.size()) % 64 == 0U);
@@ -105,14 +104,6 @@ RC_GTEST_PROP(WriteNpy, any_array_comes_back_in_any_rows, ()) {
   array.read_rows({first, last}, dtype, rows);
   RC_ASSERT(std::ranges::equal(
       rows, std::span(content).subspan(static_cast<std::size_t>(first) * row_bytes, rows.size())));
-}
-
-/// A Python that has NumPy.
-std::optional<std::string> numpy_python() {
-  for (const char* const python : {"python3", "/usr/bin/python3"}) {
-    if (run_command(python + " -c 'import numpy'"s).status == 0) return python;
-  }
-  return std::nullopt;
 }
 
 TEST(NumPy, writes_the_same_bytes) {
@@ -177,7 +168,7 @@ TEST(NumPy, arrays_of_every_dtype_and_version_are_read) {
   for (int code = 0; code <= static_cast<int>(NpyDType::float64); ++code) {
     const auto dtype = static_cast<NpyDType>(code);
     for (const std::string& version : {"-1"s, "-2"s, "-3"s}) {
-      const NpyFile array(folder / (std::string(name_of(dtype)) + version + ".npy"));
+      const NpyArray array(folder / (std::string(name_of(dtype)) + version + ".npy"));
       EXPECT_EQ(array.dtype(), dtype);
       EXPECT_EQ(array.shape(), (std::vector<std::int64_t>{2, 3}));
       const DType column = column_dtype(dtype);
@@ -192,9 +183,9 @@ TEST(NumPy, arrays_of_every_dtype_and_version_are_read) {
       EXPECT_TRUE(std::ranges::equal(element(0), element(2))) << name_of(dtype);
     }
   }
-  EXPECT_THAT(report_of<InputError>([&] { NpyFile{folder / "fortran.npy"}; }).message,
+  EXPECT_THAT(report_of<InputError>([&] { NpyArray{folder / "fortran.npy"}; }).message,
               HasSubstr("Fortran order"));
-  EXPECT_THAT(report_of<InputError>([&] { NpyFile{folder / "big.npy"}; }).message, HasSubstr("'>i4'"));
+  EXPECT_THAT(report_of<InputError>([&] { NpyArray{folder / "big.npy"}; }).message, HasSubstr("'>i4'"));
 }
 
 }  // namespace
