@@ -82,7 +82,7 @@ void require_row_order(const npy::Header& header, const std::string& path) {
                    "Save numpy.ascontiguousarray(array)");
 }
 
-/// Elements of the shape, which the file must hold exactly.
+/// Throws unless the elements of the shape take these bytes.
 void require_size(const npy::Header& header, std::int64_t bytes, const std::string& path) {
   const std::size_t element = size_of(header.dtype);
   const std::optional<std::int64_t> elements = npy::elements_of(header.shape, element);
