@@ -13,6 +13,7 @@ packages=(
   libboost-mpi-dev libboost-serialization-dev        # what travels besides tensors
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
+  libzip-dev                                         # .npz files
 )
 tests=(
   libgmock-dev libgtest-dev librapidcheck-dev # tests
