@@ -59,9 +59,10 @@ class LargePlan {
 
   /// Who sends what where, and how what comes is cut for this CP rank.
   void plan_transfers_of_one() {
-    const TransferPlan plan = plan_transfers(table_, assignment_.segments, WorldRank{0}, DpRank{0}, dp * cp);
-    for (const std::vector<std::int64_t>& segments : plan.from_owner) {
-      for (const std::int64_t s : segments) {
+    const TransferPlan<SegmentId> plan =
+        plan_transfers(table_, assignment_.segments, WorldRank{0}, DpRank{0}, dp * cp);
+    for (const std::vector<SegmentId>& segments : plan.from_owner) {
+      for (const SegmentId s : segments) {
         const Segment& segment = assignment_.segments[s];
         const SampleShape& shape = table_[segment.entry].shape;
         for (const RowCopy& move :

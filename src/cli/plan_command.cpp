@@ -45,12 +45,12 @@ Grid grid_of(const Config& config, int ranks) {
 
 nlohmann::json json_of(const LengthTable& table, const MicroBatchPlan& micro_batch) {
   nlohmann::json samples = nlohmann::json::array();
-  for (const std::int64_t entry : micro_batch.entries) samples.push_back(table[entry].shape.id.value());
+  for (const EntryId entry : micro_batch.entries) samples.push_back(table[entry].shape.id.value());
   return {{"samples", std::move(samples)},
           {"tokens", micro_batch.tokens},
           {"aligned_tokens", micro_batch.aligned_tokens},
           {"padded_length", micro_batch.padded_length},
-          {"mini_batch", micro_batch.mini_batch},
+          {"mini_batch", micro_batch.mini_batch.value()},
           {"cost", micro_batch.cost}};
 }
 

@@ -60,7 +60,7 @@ ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel&
     for (MicroBatchPlan& m : rank.micro_batches) {
       if (m.aligned_tokens > way.settings.micro_batch.max_tokens) ++compared.above_cap;
       m.cost = 0;
-      for (const std::int64_t entry : m.entries) m.cost += work(table[entry].shape.length());
+      for (const EntryId entry : m.entries) m.cost += work(table[entry].shape.length());
     }
   }
   compared.balance = step_balance(plan, speeds);

@@ -40,27 +40,27 @@ class UnitsMessage {
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
 
   // Units are no more than the entries of a table, and those fit an int: see gather_lengths.
-  void write(std::span<const Partition> mini_batches) {
+  void write(std::span<const IdGroups<UnitId>> mini_batches) {
     words_.front() = told;
     auto size = words_.begin() + 1;
     auto unit = size + static_cast<std::ptrdiff_t>(num_shares_);
-    for (const Partition& shares : mini_batches) {
+    for (const IdGroups<UnitId>& shares : mini_batches) {
       for (std::int64_t r = 0; r < shares.size(); ++r) *size++ = static_cast<std::int32_t>(shares[r].size());
-      unit = std::ranges::transform(shares.items(), unit, [](Item item) {
-               return static_cast<std::int32_t>(item);
+      unit = std::ranges::transform(shares.ids(), unit, [](UnitId id) {
+               return static_cast<std::int32_t>(id.value());
              }).out;
     }
   }
 
-  [[nodiscard]] std::vector<Partition> read() const {
-    std::vector<Partition> mini_batches;
+  [[nodiscard]] std::vector<IdGroups<UnitId>> read() const {
+    std::vector<IdGroups<UnitId>> mini_batches;
     auto size = words_.begin() + 1;
     auto unit = size + static_cast<std::ptrdiff_t>(num_shares_);
     for (std::size_t m = 0; m < num_shares_ / dp_; ++m) {
       std::vector<std::int64_t> offsets{0};
       for (std::size_t r = 0; r < dp_; ++r) offsets.push_back(offsets.back() + *size++);
       const auto end = unit + offsets.back();
-      mini_batches.emplace_back(std::vector<Item>(unit, end), std::move(offsets));
+      mini_batches.emplace_back(Partition(std::vector<Item>(unit, end), std::move(offsets)));
       unit = end;
     }
     return mini_batches;
@@ -101,7 +101,7 @@ void assign_on_node(const boost::mpi::communicator& node, const StepProblem& pro
   }
   std::optional<UnitsMessage> message;
   work([&] { message.emplace(table.size(), settings); });
-  std::vector<Partition> units;
+  std::vector<IdGroups<UnitId>> units;
   const bool first = node.rank() == 0;
   if (first && message) {
     const auto error = try_locally([&] {

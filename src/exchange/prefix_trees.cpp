@@ -16,16 +16,16 @@ using Tokens = std::span<const std::int64_t>;
 class TreeBuilder {
  public:
   TreeBuilder(const boost::mpi::communicator& comm, const LengthTable& table, const RaggedBatch& mine,
-              std::span<const std::vector<std::int64_t>> groups)
+              std::span<const std::vector<EntryId>> groups)
       : comm_(comm), table_(table), mine_(mine), groups_(groups) {}
 
   /// Makes room for the tokens of samples that live elsewhere. Local.
   void prepare() {
     sends_.resize(static_cast<std::size_t>(comm_.size()));
     receives_.resize(sends_.size());
-    for (const std::vector<std::int64_t>& group : groups_) {
+    for (const std::vector<EntryId>& group : groups_) {
       const WorldRank builder = builder_of(group);
-      for (const std::int64_t entry : group) {
+      for (const EntryId entry : group) {
         const WorldRank owner = table_[entry].owner;
         if (owner == builder) continue;
         if (owner == me()) add(own_tokens(entry), sends_[builder.index()]);
@@ -44,10 +44,10 @@ class TreeBuilder {
   /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
   [[nodiscard]] std::vector<std::int64_t> structures() const {
     std::vector<std::int64_t> numbers;
-    for (const std::vector<std::int64_t>& group : groups_) {
+    for (const std::vector<EntryId>& group : groups_) {
       if (builder_of(group) != me()) continue;
       std::vector<Tokens> samples;
-      for (const std::int64_t entry : group) samples.push_back(tokens_of(entry));
+      for (const EntryId entry : group) samples.push_back(tokens_of(entry));
       const PrefixTree tree = PrefixTree::of_tokens(samples);
       numbers.push_back(tree.size());
       for (const TreeSegment& segment : tree.segments())
@@ -57,19 +57,19 @@ class TreeBuilder {
     return numbers;
   }
 
-  [[nodiscard]] WorldRank builder_of(std::span<const std::int64_t> group) const {
+  [[nodiscard]] WorldRank builder_of(std::span<const EntryId> group) const {
     return table_[group.front()].owner;
   }
 
  private:
   [[nodiscard]] WorldRank me() const { return WorldRank{comm_.rank()}; }
-  [[nodiscard]] Tokens own_tokens(std::int64_t entry) const {
+  [[nodiscard]] Tokens own_tokens(EntryId entry) const {
     const RowRange rows = mine_.rows_of(FieldKind::token, table_[entry].owner_index);
     return mine_.at(input_ids_field)
         .values<std::int64_t>()
         .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
   }
-  [[nodiscard]] Tokens tokens_of(std::int64_t entry) const {
+  [[nodiscard]] Tokens tokens_of(EntryId entry) const {
     return table_[entry].owner == me() ? own_tokens(entry) : Tokens(received_.at(entry));
   }
   static void add(Tokens tokens, BlockList& blocks) {
@@ -79,8 +79,8 @@ class TreeBuilder {
   const boost::mpi::communicator& comm_;
   const LengthTable& table_;
   const RaggedBatch& mine_;
-  std::span<const std::vector<std::int64_t>> groups_;
-  std::unordered_map<std::int64_t, std::vector<std::int64_t>> received_;  // by table entry
+  std::span<const std::vector<EntryId>> groups_;
+  std::unordered_map<EntryId, std::vector<std::int64_t>> received_;
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;
 };
@@ -103,7 +103,7 @@ PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples
 std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm, const LengthTable& table,
                                              const RaggedBatch& mine, const ExchangeOptions& options) {
   GuardedWork work;
-  std::vector<std::vector<std::int64_t>> groups;
+  std::vector<std::vector<EntryId>> groups;
   std::optional<TreeBuilder> builder;
   work([&] {
     groups = entries_by_uid(table);
@@ -121,7 +121,7 @@ std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& com
   work([&] {
     std::vector<std::span<const std::int64_t>> rest;
     for (std::size_t rank = 0; rank + 1 < all.offsets.size(); ++rank) rest.push_back(all.of(rank));
-    for (std::vector<std::int64_t>& group : groups) {
+    for (std::vector<EntryId>& group : groups) {
       PrefixTree tree = next_tree(rest[builder->builder_of(group).index()], group.size());
       trees.push_back({std::move(group), std::move(tree)});
     }

@@ -40,8 +40,8 @@ std::int64_t num_samples(const MicroBatchPlan& plan) {
 // Response tokens that this CP rank predicts in a micro-batch with shared prefixes.
 std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& frame, CpRank rank) {
   std::int64_t predictions = 0;
-  for (const std::int64_t entry : plan.entries) {
-    for (const std::int64_t segment : frame.assignment.segments.path_of(entry)) {
+  for (const EntryId entry : plan.entries) {
+    for (const SegmentId segment : frame.assignment.segments.path_of(entry)) {
       for (const RowCopy& move :
            rows_to_copy(FieldKind::response_token, frame.cut_of(segment, entry, rank))) {
         predictions += move.source.size();
@@ -111,7 +111,7 @@ RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<c
 }
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, const TransferFrame& frame,
-                                const TransferPlan& transfers, std::span<const FieldSpec> fields,
+                                const TransferPlan<EntryId>& transfers, std::span<const FieldSpec> fields,
                                 std::span<const MicroBatchResults> results) {
   std::vector<BlockList> sends(transfers.from_owner.size());
   if (!reports_results(mesh)) return sends;
@@ -122,7 +122,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
     for (const MicroBatchResults& m : results) of_field.push_back(find(m, field.name));
   }
   for (std::size_t owner = 0; owner < sends.size(); ++owner) {
-    for (const std::int64_t entry : transfers.from_owner[owner]) {
+    for (const EntryId entry : transfers.from_owner[owner]) {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (sends_field(fields[f].kind, mesh.here().cp))
           side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
@@ -133,14 +133,14 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
 }
 
 std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, const RaggedBatch& mine,
-                                const TransferPlan& transfers, std::span<const FieldSpec> fields) {
+                                const TransferPlan<EntryId>& transfers, std::span<const FieldSpec> fields) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, mine);
   std::vector<BlockList> receives(static_cast<std::size_t>(grid.num_ranks()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const GridPoint place = grid.point_of(WorldRank{rank});
     if (!reports_results(place, grid.sizes())) continue;
-    for (const std::int64_t entry : transfers.to_dp_rank[static_cast<std::size_t>(place.dp)]) {
+    for (const EntryId entry : transfers.to_dp_rank[static_cast<std::size_t>(place.dp)]) {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (!sends_field(fields[f].kind, place.cp)) continue;
         side.add_sample(entry, CpRank{place.cp}, mine.at(fields[f].name),
@@ -175,8 +175,8 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   work([&] {
     mine = owned_samples(step.table, mesh.rank(), fields);
     const TransferFrame frame{step.table, step.assignment, step.cp};
-    const TransferPlan transfers = plan_transfers(step.table, step.assignment.shares, mesh.rank(),
-                                                  DpRank{mesh.here().dp}, mesh.grid().num_ranks());
+    const TransferPlan<EntryId> transfers = plan_transfers(step.table, step.assignment.shares, mesh.rank(),
+                                                           DpRank{mesh.here().dp}, mesh.grid().num_ranks());
     sends = outgoing(mesh, step, frame, transfers, fields, results);
     receives = incoming(mesh, frame, *mine, transfers, fields);
   });

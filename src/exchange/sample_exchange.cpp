@@ -23,8 +23,8 @@ struct OutgoingPlan {
         samples(plan_transfers(step.table, step.assignment.shares, mesh.rank(), DpRank{mesh.here().dp},
                                mesh.grid().num_ranks())) {}
 
-  TransferPlan segments;
-  TransferPlan samples;
+  TransferPlan<SegmentId> segments;
+  TransferPlan<EntryId> samples;
 };
 
 /// The consumer's side: where in its packed tensors, laid out already, the rows of segments and samples
@@ -45,14 +45,14 @@ class Consumer {
   }
 
   /// Append the places of the rows of one segment or sample, in the order in which the owner sends them.
-  void add_segment(std::int64_t segment, BlockList& blocks) {
+  void add_segment(SegmentId segment, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
       side_.add_segment(segment, columns_[f], blocks);
       if (fields_[f].with_halo) side_.add_halo(segment, halos_, blocks);
     }
   }
-  void add_sample(std::int64_t entry, BlockList& blocks) {
+  void add_sample(EntryId entry, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
       side_.add_sample(entry, columns_[f], fields_[f].moved_as, blocks);
@@ -98,14 +98,14 @@ class Sender {
   }
 
   /// Preconditions: this rank owns what is sent, and so has its fields.
-  void add_segment(std::int64_t segment, BlockList& blocks) const {
+  void add_segment(SegmentId segment, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
       side_.add_segment(segment, rank_, *sources_[f], blocks);
       if (fields_[f].with_halo) side_.add_halo(segment, rank_, *sources_[f], blocks);
     }
   }
-  void add_sample(std::int64_t entry, BlockList& blocks) const {
+  void add_sample(EntryId entry, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
       if (sources_[f]->spec().kind == fields_[f].moved_as) {
@@ -134,9 +134,8 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
     const Sender sender(step, side, place, grid.sizes());
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
     const auto dp = static_cast<std::size_t>(place.dp);
-    for (const std::int64_t segment : outgoing_plan.segments.to_dp_rank[dp])
-      sender.add_segment(segment, blocks);
-    for (const std::int64_t entry : outgoing_plan.samples.to_dp_rank[dp]) sender.add_sample(entry, blocks);
+    for (const SegmentId segment : outgoing_plan.segments.to_dp_rank[dp]) sender.add_segment(segment, blocks);
+    for (const EntryId entry : outgoing_plan.samples.to_dp_rank[dp]) sender.add_sample(entry, blocks);
   }
   return sends;
 }
@@ -144,9 +143,9 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
 std::vector<BlockList> incoming(const Mesh& mesh, const OutgoingPlan& outgoing_plan, Consumer& consumer) {
   std::vector<BlockList> receives(static_cast<std::size_t>(mesh.grid().num_ranks()));
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
-    for (const std::int64_t segment : outgoing_plan.segments.from_owner[owner])
+    for (const SegmentId segment : outgoing_plan.segments.from_owner[owner])
       consumer.add_segment(segment, receives[owner]);
-    for (const std::int64_t entry : outgoing_plan.samples.from_owner[owner])
+    for (const EntryId entry : outgoing_plan.samples.from_owner[owner])
       consumer.add_sample(entry, receives[owner]);
   }
   return receives;

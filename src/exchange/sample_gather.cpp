@@ -17,10 +17,10 @@ BlockList whole_columns(const RaggedBatch& batch, std::span<const FieldSpec> fie
 }
 
 // Table entries of each owner, in the order in which the owner holds them.
-std::vector<std::vector<std::int64_t>> entries_by_owner(const LengthTable& table, int ranks) {
-  std::vector<std::vector<std::int64_t>> entries(static_cast<std::size_t>(ranks));
-  for (std::int64_t e = 0; e < table.size(); ++e) {
-    std::vector<std::int64_t>& of_owner = entries[table[e].owner.index()];
+std::vector<std::vector<EntryId>> entries_by_owner(const LengthTable& table, int ranks) {
+  std::vector<std::vector<EntryId>> entries(static_cast<std::size_t>(ranks));
+  for (const EntryId e : ids_below<EntryId>(table.size())) {
+    std::vector<EntryId>& of_owner = entries[table[e].owner.index()];
     const auto at = static_cast<std::size_t>(table[e].owner_index);
     if (of_owner.size() <= at) of_owner.resize(at + 1);
     of_owner[at] = e;
@@ -52,12 +52,12 @@ struct Gathering {
   }
 
   void receive(const LengthTable& table) {
-    const std::vector<std::vector<std::int64_t>> entries =
+    const std::vector<std::vector<EntryId>> entries =
         entries_by_owner(table, static_cast<int>(receives.size()));
     for (std::size_t owner = 0; owner < entries.size(); ++owner) {
       for (const Column& column : all.fields()) {
-        for (const std::int64_t entry : entries[owner]) {
-          const RowRange rows = all.rows_of(column.spec().kind, entry);
+        for (const EntryId entry : entries[owner]) {
+          const RowRange rows = all.rows_of(column.spec().kind, entry.value());
           receives[owner].add(column.row(rows.begin),
                               static_cast<std::size_t>(rows.size()) * column.row_bytes());
         }

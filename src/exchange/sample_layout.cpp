@@ -14,7 +14,7 @@ namespace {
 PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends;
-  for (const std::int64_t unit : plan.units) {
+  for (const UnitId unit : plan.units) {
     const PrefixTree& tree = *assignment.units[unit].tree;
     const std::int64_t first = std::ssize(nodes);
     for (const TreeSegment& segment : tree.segments())
@@ -53,7 +53,7 @@ std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPo
 
 PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
   std::vector<SampleShape> samples;
-  for (const std::int64_t entry : plan.entries) samples.push_back(step.table[entry].shape);
+  for (const EntryId entry : plan.entries) samples.push_back(step.table[entry].shape);
   const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
   const CpRank rank{mesh.here().cp};
   if (!step.assignment.shared()) return lay_out(std::move(samples), sequences, rank);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
@@ -50,14 +51,13 @@ class SharedRows {
         assignment_(assignment),
         fields_(fields),
         samples_(static_cast<std::size_t>(assignment.segments.size())) {
-    for (std::int64_t entry = 0; entry < table.size(); ++entry)
-      for (const std::int64_t segment : assignment.segments.path_of(entry))
-        ++samples_[static_cast<std::size_t>(segment)];
+    for (const EntryId entry : ids_below<EntryId>(table.size()))
+      for (const SegmentId segment : assignment.segments.path_of(entry)) ++samples_[segment.index()];
   }
 
   [[nodiscard]] std::vector<std::uint64_t> hashes(const RaggedBatch& mine, WorldRank rank) const {
     std::vector<std::uint64_t> hashes;
-    visit([&](std::int64_t entry, std::int64_t segment, std::size_t f) {
+    visit([&](EntryId entry, SegmentId segment, std::size_t f) {
       if (table_[entry].owner != rank) return;
       const Column& column = mine.at(fields_[f].name);
       const RowRange& rows = assignment_.segments[segment].rows;
@@ -70,14 +70,14 @@ class SharedRows {
   void require_equal(const GatheredLists<std::uint64_t>& hashes) const {
     std::vector<std::size_t> next(hashes.offsets.begin(), hashes.offsets.end());
     struct First {
-      std::int64_t entry = -1;
+      EntryId entry{-1};
       std::uint64_t hash = 0;
     };
     std::vector<First> firsts(samples_.size() * fields_.size());
-    visit([&](std::int64_t entry, std::int64_t segment, std::size_t f) {
+    visit([&](EntryId entry, SegmentId segment, std::size_t f) {
       const std::uint64_t hash = hashes.values[next[table_[entry].owner.index()]++];
-      First& first = firsts[static_cast<std::size_t>(segment) * fields_.size() + f];
-      if (first.entry == -1) first = {entry, hash};
+      First& first = firsts[segment.index() * fields_.size() + f];
+      if (first.entry == EntryId{-1}) first = {entry, hash};
       if (first.hash != hash) refuse(fields_[f], segment, first.entry, entry);
     });
   }
@@ -85,16 +85,15 @@ class SharedRows {
  private:
   template <typename Use>
   void visit(Use use) const {
-    for (std::int64_t entry = 0; entry < table_.size(); ++entry) {
-      for (const std::int64_t segment : assignment_.segments.path_of(entry)) {
-        if (samples_[static_cast<std::size_t>(segment)] < 2) continue;
+    for (const EntryId entry : ids_below<EntryId>(table_.size())) {
+      for (const SegmentId segment : assignment_.segments.path_of(entry)) {
+        if (samples_[segment.index()] < 2) continue;
         for (std::size_t f = 0; f < fields_.size(); ++f) use(entry, segment, f);
       }
     }
   }
 
-  [[noreturn]] void refuse(const FieldSpec& field, std::int64_t segment, std::int64_t one,
-                           std::int64_t other) const {
+  [[noreturn]] void refuse(const FieldSpec& field, SegmentId segment, EntryId one, EntryId other) const {
     const RowRange& rows = assignment_.segments[segment].rows;
     throw InputError("field '" + field.name + "'",
                      "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +

@@ -9,10 +9,10 @@ std::size_t bytes_of(std::int64_t rows, const Column& column) {
 
 }  // namespace
 
-RowCopies TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
+RowCopies TransferFrame::branch_of(SegmentId segment, CpRank rank) const {
   const Segment& part = assignment.segments[segment];
   if (part.rows.empty()) return {};
-  for (const std::int64_t s : assignment.segments.path_of(part.entry)) {
+  for (const SegmentId s : assignment.segments.path_of(part.entry)) {
     const RowRange& rows = assignment.segments[s].rows;
     if (!rows.empty() && rows.end == part.rows.begin)
       return branch_to_copy(cut_of(s, part.entry, rank), cut_of(segment, rank));
@@ -20,41 +20,40 @@ RowCopies TransferFrame::branch_of(std::int64_t segment, CpRank rank) const {
   return {};
 }
 
-void RaggedSide::add_segment(std::int64_t segment, CpRank rank, const Column& column,
-                             BlockList& blocks) const {
+void RaggedSide::add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const {
   const SequenceCut cut = frame_.cut_of(segment, rank);
   add_rows(frame_.assignment.segments[segment].entry, column, rows_to_copy(FieldKind::token, cut), 0, blocks);
 }
 
-void RaggedSide::add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const {
-  const std::int64_t entry = frame_.assignment.segments[segment].entry;
+void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const {
+  const EntryId entry = frame_.assignment.segments[segment].entry;
   add_rows(entry, column, halo_to_copy(frame_.cut_of(segment, rank)), 0, blocks);
   add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
 }
 
-void RaggedSide::add_sample(std::int64_t entry, CpRank rank, const Column& column, BlockList& blocks) const {
+void RaggedSide::add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks) const {
   const FieldKind kind = column.spec().kind;
   if (kind == FieldKind::sample) {
     const std::int64_t row = frame_.table[entry].owner_index;
     blocks.add(column.row(row), bytes_of(1, column));
     return;
   }
-  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
+  for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     add_rows(entry, column, rows_to_copy(kind, frame_.cut_of(segment, entry, rank)), 0, blocks);
   }
 }
 
-void RaggedSide::add_responses(std::int64_t entry, CpRank rank, const Column& column, std::int64_t shift,
+void RaggedSide::add_responses(EntryId entry, CpRank rank, const Column& column, std::int64_t shift,
                                BlockList& blocks) const {
   const std::int64_t first = frame_.table[entry].shape.prompt + shift;
-  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
+  for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     const SequenceCut cut = frame_.cut_of(segment, entry, rank);
     add_rows(entry, column, rows_to_copy(FieldKind::response_token, cut), first, blocks);
   }
 }
 
-void RaggedSide::add_rows(std::int64_t entry, const Column& column, const RowCopies& moves,
-                          std::int64_t shift, BlockList& blocks) const {
+void RaggedSide::add_rows(EntryId entry, const Column& column, const RowCopies& moves, std::int64_t shift,
+                          BlockList& blocks) const {
   const std::int64_t base = batch_.rows_of(column.spec().kind, frame_.table[entry].owner_index).begin + shift;
   for (const RowCopy& move : moves)
     blocks.add(column.row(base + move.source.begin), bytes_of(move.source.size(), column));
@@ -71,8 +70,8 @@ PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPla
 void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t row = 0;
   std::int64_t run = 0;
-  const std::vector<std::int64_t> segments = segments_of(frame_.assignment, plan);
-  for (const std::int64_t segment : segments) {
+  const std::vector<SegmentId> segments = segments_of(frame_.assignment, plan);
+  for (const SegmentId segment : segments) {
     segment_slots_[segment] = {m, row, run, 0};
     const SequenceCut cut = frame_.cut_of(segment, rank_);
     row += cut.aligned_length / frame_.cp.size;
@@ -80,21 +79,21 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
   }
   halo_sizes_.push_back(run);
   if (!frame_.assignment.shared()) return;
-  for (const std::int64_t segment : segments) segment_slots_[segment].branch = halo_sizes_.back()++;
+  for (const SegmentId segment : segments) segment_slots_[segment].branch = halo_sizes_.back()++;
 }
 
 void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t prediction = 0;
   std::int64_t row = 0;
-  for (const std::int64_t entry : plan.entries) {
+  for (const EntryId entry : plan.entries) {
     sample_slots_[entry] = {m, row++, prediction};
     if (frame_.assignment.shared()) prediction += predictions_of(entry);
   }
 }
 
-std::int64_t PackedSide::predictions_of(std::int64_t entry) const {
+std::int64_t PackedSide::predictions_of(EntryId entry) const {
   std::int64_t predictions = 0;
-  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
+  for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     for (const RowCopy& move :
          rows_to_copy(FieldKind::response_token, frame_.cut_of(segment, entry, rank_))) {
       predictions += move.source.size();
@@ -103,7 +102,7 @@ std::int64_t PackedSide::predictions_of(std::int64_t entry) const {
   return predictions;
 }
 
-void PackedSide::add_segment(std::int64_t segment, std::span<const Column* const> columns,
+void PackedSide::add_segment(SegmentId segment, std::span<const Column* const> columns,
                              BlockList& blocks) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
   const Column& column = *columns[slot.micro_batch];
@@ -111,7 +110,7 @@ void PackedSide::add_segment(std::int64_t segment, std::span<const Column* const
     blocks.add(column.row(slot.first_row + move.target), bytes_of(move.source.size(), column));
 }
 
-void PackedSide::add_halo(std::int64_t segment, std::span<std::vector<std::int64_t>> halos,
+void PackedSide::add_halo(SegmentId segment, std::span<std::vector<std::int64_t>> halos,
                           BlockList& blocks) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
   const auto add = [&](std::int64_t at) {
@@ -122,7 +121,7 @@ void PackedSide::add_halo(std::int64_t segment, std::span<std::vector<std::int64
   for (const RowCopy& move : frame_.branch_of(segment, rank_)) add(slot.branch + move.target);
 }
 
-void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
+void PackedSide::add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
                             BlockList& blocks) const {
   const SampleSlot& slot = sample_slots_.at(entry);
   const Column& column = *columns[slot.micro_batch];
@@ -134,14 +133,14 @@ void PackedSide::add_sample(std::int64_t entry, std::span<const Column* const> c
     add_predictions(slot, entry, column, blocks);
     return;
   }
-  for (const std::int64_t segment : frame_.assignment.segments.path_of(entry)) {
+  for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     const std::int64_t base = segment_slots_.at(segment).first_row;
     for (const RowCopy& move : rows_to_copy(kind, frame_.cut_of(segment, entry, rank_)))
       blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));
   }
 }
 
-void PackedSide::add_predictions(const SampleSlot& slot, std::int64_t entry, const Column& column,
+void PackedSide::add_predictions(const SampleSlot& slot, EntryId entry, const Column& column,
                                  BlockList& blocks) const {
   const std::int64_t predictions = predictions_of(entry);
   blocks.add(column.row(slot.first_prediction), bytes_of(predictions, column));

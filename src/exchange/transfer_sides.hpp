@@ -22,16 +22,16 @@ struct TransferFrame {
   CpGroup cp;
 
   /// How a segment is cut, seen as a part of its own sample or of another one whose path it is on.
-  [[nodiscard]] SequenceCut cut_of(std::int64_t segment, std::int64_t entry, CpRank rank) const {
+  [[nodiscard]] SequenceCut cut_of(SegmentId segment, EntryId entry, CpRank rank) const {
     const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;
     return {shape.prompt, shape.length(), part.rows, part.aligned_length, cp, rank};
   }
-  [[nodiscard]] SequenceCut cut_of(std::int64_t segment, CpRank rank) const {
+  [[nodiscard]] SequenceCut cut_of(SegmentId segment, CpRank rank) const {
     return cut_of(segment, assignment.segments[segment].entry, rank);
   }
   /// The first token of a segment, for a CP rank that predicts it and does not have it.
-  [[nodiscard]] RowCopies branch_of(std::int64_t segment, CpRank rank) const;
+  [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
 };
 
 /// The ragged side: columns of the samples a rank owns. Appends the bytes of one segment or sample that CP
@@ -42,19 +42,19 @@ class RaggedSide {
   RaggedSide(const TransferFrame& frame, const RaggedBatch& batch) : frame_(frame), batch_(batch) {}
 
   /// Rows of a token field.
-  void add_segment(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const;
+  void add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const;
   /// The tokens of an int64 token field that labels need beside the segment's: those after the runs, then
   /// what branch_of names.
-  void add_halo(std::int64_t segment, CpRank rank, const Column& column, BlockList& blocks) const;
+  void add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const;
   /// Rows of a sample over its whole path, of a field of any kind: those of its tokens, of its response
   /// tokens whose predicting rows the rank holds, or its own.
-  void add_sample(std::int64_t entry, CpRank rank, const Column& column, BlockList& blocks) const;
+  void add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks) const;
   /// The same for response tokens out of a token field, whose row prompt + shift + i is of response token i.
-  void add_responses(std::int64_t entry, CpRank rank, const Column& column, std::int64_t shift,
+  void add_responses(EntryId entry, CpRank rank, const Column& column, std::int64_t shift,
                      BlockList& blocks) const;
 
  private:
-  void add_rows(std::int64_t entry, const Column& column, const RowCopies& moves, std::int64_t shift,
+  void add_rows(EntryId entry, const Column& column, const RowCopies& moves, std::int64_t shift,
                 BlockList& blocks) const;
 
   const TransferFrame& frame_;
@@ -67,12 +67,12 @@ class PackedSide {
  public:
   PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, CpRank rank);
 
-  void add_segment(std::int64_t segment, std::span<const Column* const> columns, BlockList& blocks) const;
+  void add_segment(SegmentId segment, std::span<const Column* const> columns, BlockList& blocks) const;
   /// The places of these tokens; `halos[m]` has halo_sizes()[m] of them.
-  void add_halo(std::int64_t segment, std::span<std::vector<std::int64_t>> halos, BlockList& blocks) const;
+  void add_halo(SegmentId segment, std::span<std::vector<std::int64_t>> halos, BlockList& blocks) const;
   /// `kind` is the kind the field has on the ragged side. Response tokens stand beside their labels: at the
   /// rows that predict them or, with shared prefixes, one a prediction.
-  void add_sample(std::int64_t entry, std::span<const Column* const> columns, FieldKind kind,
+  void add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
                   BlockList& blocks) const;
 
   /// For each micro-batch one token a run of true rows and then, with shared prefixes, one a segment.
@@ -95,14 +95,13 @@ class PackedSide {
 
   void add_segments(std::size_t m, const MicroBatchPlan& plan);
   void add_samples(std::size_t m, const MicroBatchPlan& plan);
-  [[nodiscard]] std::int64_t predictions_of(std::int64_t entry) const;
-  void add_predictions(const SampleSlot& slot, std::int64_t entry, const Column& column,
-                       BlockList& blocks) const;
+  [[nodiscard]] std::int64_t predictions_of(EntryId entry) const;
+  void add_predictions(const SampleSlot& slot, EntryId entry, const Column& column, BlockList& blocks) const;
 
   const TransferFrame& frame_;
   CpRank rank_;
-  std::unordered_map<std::int64_t, SegmentSlot> segment_slots_;
-  std::unordered_map<std::int64_t, SampleSlot> sample_slots_;  // by table entry
+  std::unordered_map<SegmentId, SegmentSlot> segment_slots_;
+  std::unordered_map<EntryId, SampleSlot> sample_slots_;
   std::vector<std::int64_t> halo_sizes_;
 };
 

@@ -43,7 +43,7 @@ class RankPlanner {
     for (const DpRank rank : ranks_) {
       std::vector<std::int64_t> of_rank;
       DpRankPlan& planned = plan_.ranks.emplace_back();
-      for (std::int64_t m = 0; m < num_mini_batches_; ++m) {
+      for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
         const GroupCount count = batcher_->count({m, rank});
         planned.lower_bound += count.lower_bound;
         planned.needed += count.needed;
@@ -73,8 +73,8 @@ class RankPlanner {
 
   [[nodiscard]] StepPlan packed() && {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      for (std::int64_t m = 0; m < num_mini_batches_; ++m) {
-        std::ranges::move(batcher_->pack({m, ranks_[i]}, plan_.counts[static_cast<std::size_t>(m)]),
+      for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
+        std::ranges::move(batcher_->pack({m, ranks_[i]}, plan_.counts[m.index()]),
                           std::back_inserter(plan_.ranks[i].micro_batches));
       }
     }

@@ -16,10 +16,10 @@ std::int64_t count_at(std::int64_t fewest, std::int64_t tried, const PlanSetting
 std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
                                   std::span<const std::int64_t> fewest, const PlanSettings& settings) {
   std::vector<Cost> times;
-  for (std::size_t m = 0; m < fewest.size(); ++m) {
+  for (const MiniBatchId m : ids_below<MiniBatchId>(std::ssize(fewest))) {
     for (std::int64_t tried = 0; tried < counts_tried; ++tried) {
-      const std::int64_t count = count_at(fewest[m], tried, settings);
-      for (const MicroBatchPlan& micro_batch : batcher.pack({static_cast<std::int64_t>(m), rank}, count))
+      const std::int64_t count = count_at(fewest[m.index()], tried, settings);
+      for (const MicroBatchPlan& micro_batch : batcher.pack({m, rank}, count))
         times.push_back(settings.time_of(micro_batch.cost, rank.value()));
     }
   }

@@ -13,21 +13,19 @@ GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
   return {min_bins_lower_bound(own.items(), settings().micro_batch.limits()), std::ssize(packed(share, 0))};
 }
 
-std::vector<Item> FixedMicroBatcher::in_order(MiniBatchShare share) const {
-  const std::span<const Item> own = units_of(share);
-  if (!settings().micro_batch.shuffle) return {own.begin(), own.end()};
-  std::vector<Item> drawn = seeded_order(std::ssize(own), settings().seed,
-                                         {static_cast<std::uint64_t>(problem().step),
-                                          static_cast<std::uint64_t>(share.mini_batch), share.rank.index()});
-  for (Item& unit : drawn) unit = own[static_cast<std::size_t>(unit)];
-  return drawn;
+std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
+  const IdView<UnitId> own = units_of(share);
+  if (!settings().micro_batch.shuffle) return list_of(own);
+  return picked(own, seeded_order(std::ssize(own), settings().seed,
+                                  {static_cast<std::uint64_t>(problem().step), share.mini_batch.index(),
+                                   share.rank.index()}));
 }
 
 std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std::int64_t /*count*/) const {
   const BinLimits limits = settings().micro_batch.limits();
   const BinItems items = units().items();
   std::vector<MicroBatchPlan> micro_batches;
-  std::vector<Item> open;
+  std::vector<UnitId> open;
   std::int64_t rows = 0;
   std::int64_t samples = 0;
   const auto close = [&] {
@@ -35,9 +33,9 @@ std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std:
     rows = 0;
     samples = 0;
   };
-  for (const Item unit : in_order(share)) {
-    const std::int64_t more_rows = items.sizes[static_cast<std::size_t>(unit)];
-    const std::int64_t more_samples = items.count_of(unit);
+  for (const UnitId unit : in_order(share)) {
+    const std::int64_t more_rows = items.sizes[unit.index()];
+    const std::int64_t more_samples = items.count_of(unit.value());
     if (samples + more_samples > limits.max_items || rows + more_rows > limits.max_size) close();
     open.push_back(unit);
     rows += more_rows;

@@ -19,7 +19,7 @@ class FixedMicroBatcher final : public MicroBatcher {
 
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
-  [[nodiscard]] std::vector<Item> in_order(MiniBatchShare share) const;
+  [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
 };
 
 }  // namespace evenkeel

@@ -21,19 +21,19 @@ std::vector<std::int64_t> column_order(const Partition& cells, std::span<const C
     MicroBatchPlan& stand_in = stand_ins.emplace_back();
     for (std::int64_t row = 0; row < shape.rows; ++row)
       stand_in.cost = std::max(stand_in.cost, sums[static_cast<std::size_t>(row * shape.columns + j)]);
-    stand_in.entries = {shape.columns - 1 - j};  // of equals the first column goes first
+    stand_in.entries = {EntryId{shape.columns - 1 - j}};  // of equals the first column goes first
   }
   order_micro_batches(stand_ins, order);
   std::vector<std::int64_t> columns;
   for (const MicroBatchPlan& stand_in : stand_ins)
-    columns.push_back(shape.columns - 1 - stand_in.entries.front());
+    columns.push_back(shape.columns - 1 - stand_in.entries.front().value());
   return columns;
 }
 
 }  // namespace
 
 MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& units,
-                                std::span<const Item> mini_batch) {
+                                IdView<UnitId> mini_batch) {
   const PlanSettings& settings = problem.settings;
   const BinLimits limits = settings.micro_batch.limits();
   const PickedUnits own(units, mini_batch);
@@ -44,17 +44,17 @@ MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& uni
   const GridShape shape{settings.dp, agreed_count(assigned.joint.count.needed, settings)};
   const Partition grid = partition_into_grid(own.costs, own.items(), limits, shape);
   const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings.micro_batch.order);
-  std::vector<std::vector<Item>> shares;
+  std::vector<std::vector<UnitId>> shares;
   for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
     std::vector<MicroBatchPlan>& micro_batches = assigned.joint.of_ranks.emplace_back();
-    std::vector<Item>& share = shares.emplace_back();
+    std::vector<UnitId>& share = shares.emplace_back();
     for (const std::int64_t j : columns) {
-      std::vector<Item> cell = picked(mini_batch, grid[rank * shape.columns + j]);
+      std::vector<UnitId> cell = picked(mini_batch, grid[rank * shape.columns + j]);
       share.insert(share.end(), cell.begin(), cell.end());
       micro_batches.push_back(micro_batch_of(units, std::move(cell)));
     }
   }
-  assigned.units = Partition(shares).with_sorted_items();
+  assigned.units = IdGroups<UnitId>(IdGroups<UnitId>(shares).items().with_sorted_items());
   return assigned;
 }
 

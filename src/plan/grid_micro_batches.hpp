@@ -1,7 +1,5 @@
 #pragma once
 
-#include <span>
-
 #include "plan/step_assignment.hpp"
 
 namespace evenkeel {
@@ -18,6 +16,6 @@ namespace evenkeel {
 /// Local and deterministic on replicated input: every rank computes the whole grid and finds the same.
 /// Precondition: the units of the mini-batch ascend, and fit under the limits.
 [[nodiscard]] MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& units,
-                                              std::span<const Item> mini_batch);
+                                              IdView<UnitId> mini_batch);
 
 }  // namespace evenkeel

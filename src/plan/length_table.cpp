@@ -59,10 +59,10 @@ std::vector<std::int64_t> LengthTable::sample_lengths() const {
   return lengths;
 }
 
-LengthTable LengthTable::part(std::span<const std::int64_t> entries) const {
+LengthTable LengthTable::part(std::span<const EntryId> entries) const {
   LengthTable chosen;
   chosen.entries_.reserve(entries.size());
-  for (const std::int64_t entry : entries) chosen.entries_.push_back((*this)[entry]);
+  for (const EntryId entry : entries) chosen.entries_.push_back((*this)[entry]);
   return chosen;
 }
 

@@ -17,10 +17,9 @@ double ratio(std::int64_t part, std::int64_t whole) {
 /// The exact integers of a whole mini-batch, and the weights that follow from them alone.
 class MiniBatchTotals {
  public:
-  MiniBatchTotals(const LengthTable& table, std::span<const std::int64_t> entries,
-                  const LossSettings& settings)
+  MiniBatchTotals(const LengthTable& table, std::span<const EntryId> entries, const LossSettings& settings)
       : settings_(settings) {
-    for (const std::int64_t at : entries) {
+    for (const EntryId at : entries) {
       const LengthEntry& entry = table[at];
       tokens_ += loss_tokens_of(entry);
       if (!counts(entry)) continue;
@@ -75,7 +74,7 @@ struct MicroBatchTotals {
 MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
                            const MiniBatchTotals& whole) {
   MicroBatchTotals totals;
-  for (const std::int64_t entry : plan.entries) {
+  for (const EntryId entry : plan.entries) {
     totals.tokens += loss_tokens_of(table[entry]);
     totals.samples += whole.counts(table[entry]) ? 1 : 0;
   }
@@ -103,7 +102,7 @@ double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const L
 
 }  // namespace
 
-std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<const std::int64_t> mini_batch,
+std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<const EntryId> mini_batch,
                                          std::span<const MicroBatchPlan> micro_batches,
                                          const LossSettings& settings, int dp) {
   if (settings.norm_length < 1) {
@@ -124,7 +123,7 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<con
     MicroBatchLoss& loss = losses.emplace_back();
     loss.scale = scale;
     double sum_of_weights = 0;
-    for (const std::int64_t entry : plan.entries) {
+    for (const EntryId entry : plan.entries) {
       const std::int64_t own = loss_tokens_of(table[entry]);
       const bool by_micro_batch = settings.aggregation == LossAggregation::mindspeed_rl;
       double weight = 0;
@@ -144,13 +143,11 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const StepAss
                                          const LossSettings& settings, int dp) {
   std::vector<MicroBatchLoss> losses;
   auto begin = micro_batches.begin();
-  for (std::size_t m = 0; m < assignment.mini_batches.size(); ++m) {
-    const auto end = std::find_if(begin, micro_batches.end(), [&](const MicroBatchPlan& plan) {
-      return plan.mini_batch != static_cast<std::int64_t>(m);
-    });
-    std::ranges::move(
-        loss_weights(table, assignment.entries_of(static_cast<std::int64_t>(m)), {begin, end}, settings, dp),
-        std::back_inserter(losses));
+  for (const MiniBatchId m : ids_below<MiniBatchId>(std::ssize(assignment.mini_batches))) {
+    const auto end = std::find_if(begin, micro_batches.end(),
+                                  [&](const MicroBatchPlan& plan) { return plan.mini_batch != m; });
+    std::ranges::move(loss_weights(table, assignment.entries_of(m), {begin, end}, settings, dp),
+                      std::back_inserter(losses));
     begin = end;
   }
   return losses;

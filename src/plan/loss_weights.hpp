@@ -30,7 +30,7 @@ namespace evenkeel {
 /// mini-batch's loss tokens (unless fully masked samples count); the loss is the same for every split, order,
 /// number of empty micro-batches and CP size. Throws ConfigError when norm_length < 1.
 [[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
-                                                       std::span<const std::int64_t> mini_batch,
+                                                       std::span<const EntryId> mini_batch,
                                                        std::span<const MicroBatchPlan> micro_batches,
                                                        const LossSettings& settings, int dp);
 

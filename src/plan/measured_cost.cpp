@@ -9,10 +9,10 @@ Cost work_of(const LengthTable& table, const StepAssignment& assignment, const M
              const CostModel& model) {
   Cost work = 0;
   if (assignment.shared()) {
-    for (const std::int64_t unit : plan.units) work += cost_of_tree(model, *assignment.units[unit].tree);
+    for (const UnitId unit : plan.units) work += cost_of_tree(model, *assignment.units[unit].tree);
     return work;
   }
-  for (const std::int64_t entry : plan.entries)
+  for (const EntryId entry : plan.entries)
     work += model(plan.padded_length > 0 ? plan.padded_length : table[entry].shape.length());
   return work;
 }

@@ -11,7 +11,7 @@ namespace evenkeel {
 
 /// What one DP rank has of one mini-batch.
 struct MiniBatchShare {
-  std::int64_t mini_batch = 0;
+  MiniBatchId mini_batch{0};
   DpRank rank{0};
 };
 
@@ -40,9 +40,9 @@ class MicroBatcher {
   [[nodiscard]] const PlanSettings& settings() const noexcept { return problem_.settings; }
   [[nodiscard]] const PackUnits& units() const noexcept { return assignment_.units; }
   [[nodiscard]] const MiniBatchAssignment& mini_batch(MiniBatchShare share) const noexcept {
-    return assignment_.mini_batches[static_cast<std::size_t>(share.mini_batch)];
+    return assignment_.mini_batches[share.mini_batch.index()];
   }
-  [[nodiscard]] std::span<const Item> units_of(MiniBatchShare share) const noexcept {
+  [[nodiscard]] IdView<UnitId> units_of(MiniBatchShare share) const noexcept {
     return mini_batch(share).units[share.rank.value()];
   }
 

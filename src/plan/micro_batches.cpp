@@ -27,10 +27,10 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
 
 }  // namespace
 
-MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<std::int64_t> chosen) {
+MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<UnitId> chosen) {
   MicroBatchPlan plan;
   plan.entries.reserve(chosen.size());
-  for (const std::int64_t at : chosen) {
+  for (const UnitId at : chosen) {
     const PackUnit unit = units[at];
     plan.entries.insert(plan.entries.end(), unit.entries.begin(), unit.entries.end());
     plan.tokens += unit.rows;
@@ -62,7 +62,7 @@ std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& setti
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
   if (order == MicroBatchOrder::plan) return;
   const auto first_entry = [](const MicroBatchPlan& m) {
-    return m.empty() ? std::numeric_limits<std::int64_t>::min() : m.entries.front();
+    return m.empty() ? EntryId{std::numeric_limits<std::int64_t>::min()} : m.entries.front();
   };
   std::ranges::stable_sort(micro_batches, std::ranges::greater{},
                            [&](const MicroBatchPlan& m) { return std::tuple(m.cost, first_entry(m)); });

@@ -11,7 +11,7 @@
 namespace evenkeel {
 
 /// The micro-batch of these units, in this order, its figures worked out.
-[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<std::int64_t> chosen);
+[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<UnitId> chosen);
 
 /// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
 /// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On

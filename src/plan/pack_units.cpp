@@ -1,6 +1,6 @@
 #include "plan/pack_units.hpp"
 
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include "evenkeel/pack/cp_layout.hpp"
@@ -17,8 +17,8 @@ std::vector<SharedGroup> groups_of(const StepProblem& problem) {
 
 }  // namespace
 
-PackUnit PackUnits::operator[](std::int64_t unit) const noexcept {
-  const auto at = static_cast<std::size_t>(unit);
+PackUnit PackUnits::operator[](UnitId unit) const noexcept {
+  const std::size_t at = unit.index();
   PackUnit found{{}, rows_[at], aligned_rows_[at], costs_[at], nullptr};
   if (shared_) {
     found.entries = trees_[at].entries;
@@ -33,12 +33,12 @@ std::int64_t PackUnits::num_groups() const noexcept {
   return shared_ ? std::ssize(first_of_group_) - 1 : size();
 }
 
-std::int64_t PackUnits::first_of_group(std::int64_t group) const noexcept {
-  return shared_ ? first_of_group_[static_cast<std::size_t>(group)] : group;
+UnitId PackUnits::first_of_group(std::int64_t group) const noexcept {
+  return shared_ ? first_of_group_[static_cast<std::size_t>(group)] : UnitId{group};
 }
 
-std::int64_t PackUnits::first_segment(std::int64_t unit) const noexcept {
-  return shared_ ? first_segments_[static_cast<std::size_t>(unit)] : unit;
+SegmentId PackUnits::first_segment(UnitId unit) const noexcept {
+  return shared_ ? first_segments_[unit.index()] : SegmentId{unit.value()};
 }
 
 void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
@@ -46,7 +46,7 @@ void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
   aligned_rows_.push_back(evenkeel::aligned_rows(unit.tree, settings.alignment()));
   costs_.push_back(cost_of_tree(settings.balance.cost, unit.tree));
   samples_.push_back(std::ssize(unit.entries));
-  first_segments_.push_back(first_segments_.back() + unit.tree.size());
+  first_segments_.emplace_back(first_segments_.back().value() + unit.tree.size());
   trees_.push_back(std::move(unit));
 }
 
@@ -55,13 +55,13 @@ PackUnits make_units(const StepProblem& problem) {
   PackUnits units;
   units.shared_ = settings.sharing != PrefixSharing::none;
   if (units.shared_) {
-    units.first_segments_ = {0};
+    units.first_segments_ = {SegmentId{0}};
     for (SharedGroup& group : groups_of(problem)) {
-      units.first_of_group_.push_back(units.size());
+      units.first_of_group_.emplace_back(units.size());
       for (SharedGroup& unit : split_to_fit(problem.table, std::move(group), settings))
         units.add(std::move(unit), settings);
     }
-    units.first_of_group_.push_back(units.size());
+    units.first_of_group_.emplace_back(units.size());
     return units;
   }
   const std::int64_t alignment = settings.alignment();
@@ -73,13 +73,13 @@ PackUnits make_units(const StepProblem& problem) {
     units.costs_.push_back(settings.balance.cost(length));
   }
   units.entries_.resize(units.rows_.size());
-  std::iota(units.entries_.begin(), units.entries_.end(), std::int64_t{0});
+  std::ranges::copy(ids_below<EntryId>(units.size()), units.entries_.begin());
   return units;
 }
 
 SharingSavings savings_of(const PackUnits& units) {
   SharingSavings savings;
-  for (std::int64_t unit = 0; unit < units.size(); ++unit) {
+  for (const UnitId unit : ids_below<UnitId>(units.size())) {
     const PrefixTree* tree = units[unit].tree;
     if (tree != nullptr) savings += sharing_savings(*tree);
   }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/id_range.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/pack/prefix/tree_attention.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
@@ -14,11 +15,11 @@ namespace evenkeel {
 /// What is assigned to a DP rank and packed into a micro-batch as a whole: one sample, or samples that share
 /// prefixes. Seen in place: valid as long as its PackUnits are.
 struct PackUnit {
-  std::span<const std::int64_t> entries;  ///< its samples in packed order
-  std::int64_t rows = 0;                  ///< true tokens, shared ones once
-  std::int64_t aligned_rows = 0;          ///< over the whole CP group
-  Cost cost = 0;                          ///< every shared token and its attention once
-  const PrefixTree* tree = nullptr;       ///< what its samples share; none where it is one sample alone
+  std::span<const EntryId> entries;  ///< its samples in packed order
+  std::int64_t rows = 0;             ///< true tokens, shared ones once
+  std::int64_t aligned_rows = 0;     ///< over the whole CP group
+  Cost cost = 0;                     ///< every shared token and its attention once
+  const PrefixTree* tree = nullptr;  ///< what its samples share; none where it is one sample alone
 };
 
 /// The units of a step, numbered 0..n-1. Where nothing is shared every sample is a unit of the same number as
@@ -29,7 +30,7 @@ class PackUnits {
   PackUnits() = default;
 
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(costs_); }
-  [[nodiscard]] PackUnit operator[](std::int64_t unit) const noexcept;
+  [[nodiscard]] PackUnit operator[](UnitId unit) const noexcept;
   /// Whether units may be more than one sample.
   [[nodiscard]] bool shared() const noexcept { return shared_; }
 
@@ -41,12 +42,15 @@ class PackUnits {
   /// Groups of samples that share something: what mini-batches are cut between.
   [[nodiscard]] std::int64_t num_groups() const noexcept;
   /// The first unit of a group; of num_groups(): size().
-  [[nodiscard]] std::int64_t first_of_group(std::int64_t group) const noexcept;
+  [[nodiscard]] UnitId first_of_group(std::int64_t group) const noexcept;
+  [[nodiscard]] auto units_of_group(std::int64_t group) const noexcept {
+    return ids_between(first_of_group(group), first_of_group(group + 1));
+  }
 
   /// The segments of a unit are numbered from here, in the order of its tree; of size(): all there are.
-  [[nodiscard]] std::int64_t first_segment(std::int64_t unit) const noexcept;
-  [[nodiscard]] std::int64_t num_segments(std::int64_t unit) const noexcept {
-    return first_segment(unit + 1) - first_segment(unit);
+  [[nodiscard]] SegmentId first_segment(UnitId unit) const noexcept;
+  [[nodiscard]] auto segments_of(UnitId unit) const noexcept {
+    return ids_between(first_segment(unit), first_segment(UnitId{unit.value() + 1}));
   }
 
   friend bool operator==(const PackUnits&, const PackUnits&) = default;
@@ -59,12 +63,12 @@ class PackUnits {
   std::vector<std::int64_t> rows_;
   std::vector<std::int64_t> aligned_rows_;
   std::vector<Cost> costs_;
-  std::vector<std::int64_t> entries_;  // where every sample is a unit: 0..n-1
+  std::vector<EntryId> entries_;  // where every sample is a unit: 0..n-1
   // With shared prefixes, by unit:
   std::vector<std::int64_t> samples_;
   std::vector<SharedGroup> trees_;
-  std::vector<std::int64_t> first_segments_;  // and all there are
-  std::vector<std::int64_t> first_of_group_;  // by group, and all there are
+  std::vector<SegmentId> first_segments_;  // and all there are
+  std::vector<UnitId> first_of_group_;     // by group, and all there are
 };
 
 /// The units of a step under its settings' sharing, alignment, cap, max_samples and, where micro-batches are

@@ -22,9 +22,9 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
 }
 
 /// Every sample takes its micro-batch's length, and works as much.
-MicroBatchPlan padded_micro_batch(const PackUnits& units, std::span<const Item> samples,
-                                  std::int64_t padded_length, const CostModel& cost) {
-  MicroBatchPlan plan = micro_batch_of(units, {samples.begin(), samples.end()});
+MicroBatchPlan padded_micro_batch(const PackUnits& units, IdView<UnitId> samples, std::int64_t padded_length,
+                                  const CostModel& cost) {
+  MicroBatchPlan plan = micro_batch_of(units, list_of(samples));
   plan.padded_length = padded_length;
   plan.aligned_tokens = std::ssize(samples) * padded_length;
   plan.cost = std::ssize(samples) * cost(padded_length);
@@ -33,9 +33,10 @@ MicroBatchPlan padded_micro_batch(const PackUnits& units, std::span<const Item> 
 
 }  // namespace
 
-JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units, const Partition& shares) {
+JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units,
+                              const IdGroups<UnitId>& shares) {
   const PlanSettings& settings = problem.settings;
-  const PaddedBatches batches = plan_padded_batches(shares, units.rows(), padded_settings(settings));
+  const PaddedBatches batches = plan_padded_batches(shares.items(), units.rows(), padded_settings(settings));
   JointMicroBatches joint;
   joint.count.needed = std::ssize(batches.micro_batches);
   for (int r = 0; r < settings.dp; ++r) {
@@ -44,7 +45,7 @@ JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units
         std::max(joint.count.lower_bound, min_bins_lower_bound(own.items(), settings.micro_batch.limits()));
     std::vector<MicroBatchPlan>& of_rank = joint.of_ranks.emplace_back();
     for (std::int64_t m = 0; m < joint.count.needed; ++m) {
-      of_rank.push_back(padded_micro_batch(units, batches.samples(DpRank{r}, m),
+      of_rank.push_back(padded_micro_batch(units, {batches.samples(DpRank{r}, m), {}},
                                            batches.micro_batches[static_cast<std::size_t>(m)].padded_length,
                                            settings.balance.cost));
     }

@@ -2,14 +2,21 @@
 
 namespace evenkeel {
 
-std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, std::span<const Item> units) {
+std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, IdView<UnitId> units) {
   std::vector<std::int64_t> values;
   values.reserve(units.size());
-  for (const Item unit : units) values.push_back(of_all[static_cast<std::size_t>(unit)]);
+  for (const UnitId unit : units) values.push_back(of_all[unit.index()]);
   return values;
 }
 
-PickedUnits::PickedUnits(const PackUnits& all, std::span<const Item> units)
+std::vector<UnitId> picked(IdView<UnitId> units, std::span<const Item> places) {
+  std::vector<UnitId> chosen;
+  chosen.reserve(places.size());
+  for (const Item place : places) chosen.push_back(units[place]);
+  return chosen;
+}
+
+PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
     : costs(picked(all.costs(), units)), aligned_rows(picked(all.items().sizes, units)) {
   if (!all.items().counts.empty()) samples = picked(all.items().counts, units);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
+#include "plan/id_groups.hpp"
 #include "plan/pack_units.hpp"
 
 namespace evenkeel {
@@ -15,12 +16,14 @@ struct PickedUnits {
   std::vector<std::int64_t> aligned_rows;
   std::vector<std::int64_t> samples;  ///< empty: one each
 
-  PickedUnits(const PackUnits& all, std::span<const Item> units);
+  PickedUnits(const PackUnits& all, IdView<UnitId> units);
   [[nodiscard]] BinItems items() const { return {aligned_rows, samples}; }
 };
 
 /// The values of a list that belong to some units.
-[[nodiscard]] std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all,
-                                               std::span<const Item> units);
+[[nodiscard]] std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, IdView<UnitId> units);
+
+/// What balancing picked of some units: those at the places that it names.
+[[nodiscard]] std::vector<UnitId> picked(IdView<UnitId> units, std::span<const Item> places);
 
 }  // namespace evenkeel

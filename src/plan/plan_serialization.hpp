@@ -3,7 +3,10 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <boost/serialization/version.hpp>
+#include <cstdint>
+#include <vector>
 
+#include "base/id_range.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -45,15 +48,28 @@ void serialize(Archive& archive, evenkeel::FieldSpec& spec, unsigned /*version*/
   archive& spec.trailing;
 }
 
+/// Lists of ids are written as the numbers that they are.
+template <class Archive, typename I>
+void serialize_numbers(Archive& archive, std::vector<I>& ids) {
+  std::vector<std::int64_t> numbers = evenkeel::numbers_of(ids);
+  archive& numbers;
+  if constexpr (Archive::is_loading::value) {
+    ids.clear();
+    for (const std::int64_t number : numbers) ids.emplace_back(number);
+  }
+}
+
 template <class Archive>
 void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*version*/) {
-  archive& plan.entries;
+  serialize_numbers(archive, plan.entries);
   archive& plan.tokens;
   archive& plan.aligned_tokens;
   archive& plan.cost;
   archive& plan.padded_length;
-  archive& plan.units;
-  archive& plan.mini_batch;
+  serialize_numbers(archive, plan.units);
+  std::int64_t mini_batch = plan.mini_batch.value();
+  archive& mini_batch;
+  plan.mini_batch = evenkeel::MiniBatchId{mini_batch};
 }
 
 template <class Archive>

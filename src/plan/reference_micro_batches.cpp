@@ -6,6 +6,7 @@
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "plan/checks.hpp"
+#include "plan/id_groups.hpp"
 #include "plan/micro_batches.hpp"
 
 namespace evenkeel {
@@ -44,12 +45,11 @@ std::vector<MicroBatchPlan> balanced_by_work(std::span<const std::int64_t> lengt
   static_cast<void>(plan_checks::total_of(lengths));
   std::vector<Cost> work(lengths.size());
   std::ranges::transform(lengths, work.begin(), CostModel::flops_7b());
-  const Partition groups = karmarkar_karp(work, count).with_sorted_items();
-  const std::vector<Cost> sums = group_sums(groups, work);
+  const IdGroups<EntryId> groups(karmarkar_karp(work, count).with_sorted_items());
+  const std::vector<Cost> sums = group_sums(groups.items(), work);
   std::vector<MicroBatchPlan> micro_batches(sums.size());
   for (std::size_t g = 0; g < sums.size(); ++g) {
-    const std::span<const Item> items = groups[static_cast<std::int64_t>(g)];
-    micro_batches[g].entries.assign(items.begin(), items.end());
+    micro_batches[g].entries = list_of(groups[static_cast<std::int64_t>(g)]);
     micro_batches[g].cost = sums[g];
   }
   return micro_batches;
@@ -57,10 +57,10 @@ std::vector<MicroBatchPlan> balanced_by_work(std::span<const std::int64_t> lengt
 
 Partition in_order(std::vector<MicroBatchPlan> micro_batches, MicroBatchOrder order) {
   order_micro_batches(micro_batches, order);
-  std::vector<std::vector<Item>> groups;
+  std::vector<std::vector<EntryId>> groups;
   groups.reserve(micro_batches.size());
   for (MicroBatchPlan& micro_batch : micro_batches) groups.push_back(std::move(micro_batch.entries));
-  return Partition(groups);
+  return IdGroups<EntryId>(groups).items();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/prefix/tree_split.hpp"
 #include "plan/checks.hpp"
@@ -14,15 +15,15 @@
 namespace evenkeel {
 namespace {
 
-using Entries = std::vector<std::int64_t>;
+using Entries = std::vector<EntryId>;
 
 /// One prompt and its responses; a prompt and its response stay two segments.
-PrefixTree one_level_tree(const LengthTable& table, std::span<const std::int64_t> entries) {
+PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> entries) {
   std::vector<TreeNode> nodes{{-1, table[entries.front()].shape.prompt}};
   nodes.reserve(entries.size() + 1);
   std::vector<std::int64_t> ends;
   ends.reserve(entries.size());
-  for (const std::int64_t entry : entries) {
+  for (const EntryId entry : entries) {
     ends.push_back(std::ssize(nodes));
     nodes.push_back({0, table[entry].shape.response});
   }
@@ -34,7 +35,7 @@ bool has_one_level(const LengthTable& table, const SharedGroup& group) {
 }
 
 /// A sample that fits under the cap only while prompt and response are aligned together.
-SharedGroup whole_sample(const LengthTable& table, std::int64_t entry) {
+SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
   const std::vector<TreeNode> node{{-1, table[entry].shape.length()}};
   return {{entry}, PrefixTree(node, {0})};
 }
@@ -54,7 +55,7 @@ std::vector<SharedGroup> split_responses(const LengthTable& table, const SharedG
     parts.push_back({std::exchange(open, {}), std::move(tree)});
     rows = prompt;
   };
-  for (const std::int64_t entry : group.entries) {
+  for (const EntryId entry : group.entries) {
     const std::int64_t response = align_up(table[entry].shape.response, alignment);
     if (rows + response > limits.max_size || std::ssize(open) == limits.max_items) close();
     if (prompt + response > limits.max_size) {
@@ -109,7 +110,7 @@ bool fits(const SharedGroup& group, const PlanSettings& settings) {
 std::vector<SharedGroup> prompt_groups(const LengthTable& table) {
   std::map<std::tuple<std::uint64_t, std::int64_t, std::uint64_t>, std::size_t> numbers;
   std::vector<Entries> members;
-  for (std::int64_t entry = 0; entry < table.size(); ++entry) {
+  for (const EntryId entry : ids_below<EntryId>(table.size())) {
     const LengthEntry& sample = table[entry];
     const auto [found, is_new] =
         numbers.try_emplace({sample.shape.group, sample.shape.prompt, sample.prompt_hash}, members.size());
@@ -125,10 +126,10 @@ std::vector<SharedGroup> prompt_groups(const LengthTable& table) {
   return groups;
 }
 
-std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table) {
+std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table) {
   std::unordered_map<std::uint64_t, std::size_t> numbers;
   std::vector<Entries> groups;
-  for (std::int64_t e = 0; e < table.size(); ++e) {
+  for (const EntryId e : ids_below<EntryId>(table.size())) {
     const auto [found, is_new] = numbers.try_emplace(table[e].shape.group, groups.size());
     if (is_new) groups.emplace_back();
     groups[found->second].push_back(e);
@@ -141,7 +142,7 @@ std::vector<SharedGroup> prefix_trees(const LengthTable& table,
   std::vector<SharedGroup> trees;
   for (Entries& group : entries_by_uid(table)) {
     std::vector<std::span<const std::int64_t>> samples;
-    for (const std::int64_t entry : group) samples.push_back(tokens[static_cast<std::size_t>(entry)]);
+    for (const EntryId entry : group) samples.push_back(tokens[entry.index()]);
     PrefixTree tree = PrefixTree::of_tokens(samples);
     trees.push_back({std::move(group), std::move(tree)});
   }
@@ -152,10 +153,12 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
   std::vector<bool> seen(static_cast<std::size_t>(table.size()), false);
   std::int64_t count = 0;
   for (const SharedGroup& group : groups) {
-    for (const std::int64_t entry : group.entries) {
-      if (entry < 0 || entry >= table.size() || seen[static_cast<std::size_t>(entry)])
-        throw InputError("prefix trees", "entry " + std::to_string(entry) + " is in two or not in the table");
-      seen[static_cast<std::size_t>(entry)] = true;
+    for (const EntryId entry : group.entries) {
+      if (entry < EntryId{0} || entry >= EntryId{table.size()} || seen[entry.index()]) {
+        throw InputError("prefix trees",
+                         "entry " + std::to_string(entry.value()) + " is in two or not in the table");
+      }
+      seen[entry.index()] = true;
       ++count;
     }
   }

@@ -1,6 +1,7 @@
 #include "plan/step_assignment.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -16,23 +17,23 @@ namespace evenkeel {
 namespace {
 
 /// What each DP rank has over all mini-batches, one after the other.
-Partition whole_shares(const StepAssignment& assignment, int dp) {
+IdGroups<EntryId> whole_shares(const StepAssignment& assignment, int dp) {
   if (assignment.mini_batches.size() == 1 && !assignment.shared())
-    return assignment.mini_batches.front().units;
-  std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
+    return IdGroups<EntryId>(assignment.mini_batches.front().units.items());  // units are numbered as entries
+  std::vector<std::vector<EntryId>> shares(static_cast<std::size_t>(dp));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (int r = 0; r < dp; ++r) {
-      std::vector<Item>& share = shares[static_cast<std::size_t>(r)];
+      std::vector<EntryId>& share = shares[static_cast<std::size_t>(r)];
       const std::ptrdiff_t first = std::ssize(share);
-      for (const Item unit : mini_batch.units[r]) {
-        const std::span<const std::int64_t> entries = assignment.units[unit].entries;
+      for (const UnitId unit : mini_batch.units[r]) {
+        const std::span<const EntryId> entries = assignment.units[unit].entries;
         share.insert(share.end(), entries.begin(), entries.end());
       }
       // Samples of a unit may stand far from each other in the table.
       if (assignment.shared()) std::sort(share.begin() + first, share.end());
     }
   }
-  return Partition(shares);
+  return IdGroups<EntryId>(shares);
 }
 
 /// The units, and who gets them; with a grid the micro-batches too.
@@ -41,10 +42,11 @@ StepAssignment units_assigned(const StepProblem& problem) {
   assignment.step = problem.step;
   assignment.units = make_units(problem);
   if (problem.settings.balance.strategy == Strategy::grid) {
-    for (const std::vector<Item>& units : cut_into_mini_batches(problem, assignment.units))
-      assignment.mini_batches.push_back(assign_grid(problem, assignment.units, units));
+    const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, assignment.units);
+    for (std::int64_t m = 0; m < mini_batches.size(); ++m)
+      assignment.mini_batches.push_back(assign_grid(problem, assignment.units, mini_batches[m]));
   } else {
-    for (Partition& units : split_into_mini_batches(problem, assignment.units))
+    for (IdGroups<UnitId>& units : split_into_mini_batches(problem, assignment.units))
       assignment.mini_batches.emplace_back().units = std::move(units);
   }
   place_shares(problem, assignment);
@@ -69,10 +71,10 @@ void require_fitting(const StepProblem& problem) {
 
 }  // namespace
 
-std::vector<std::int64_t> StepAssignment::entries_of(std::int64_t mini_batch) const {
-  std::vector<std::int64_t> entries;
-  for (const Item unit : mini_batches[static_cast<std::size_t>(mini_batch)].units.items()) {
-    const std::span<const std::int64_t> of_unit = units[unit].entries;
+std::vector<EntryId> StepAssignment::entries_of(MiniBatchId mini_batch) const {
+  std::vector<EntryId> entries;
+  for (const UnitId unit : mini_batches[mini_batch.index()].units.ids()) {
+    const std::span<const EntryId> of_unit = units[unit].entries;
     entries.insert(entries.end(), of_unit.begin(), of_unit.end());
   }
   return entries;
@@ -83,9 +85,9 @@ StepAssignment assign_step(const StepProblem& problem) {
   return completed(problem, units_assigned(problem));
 }
 
-std::vector<Partition> assign_units(const StepProblem& problem) {
+std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
   require_fitting(problem);
-  std::vector<Partition> units;
+  std::vector<IdGroups<UnitId>> units;
   for (MiniBatchAssignment& mini_batch : units_assigned(problem).mini_batches)
     units.push_back(std::move(mini_batch.units));
   return units;
@@ -95,31 +97,33 @@ bool follows_from_units(const PlanSettings& settings) noexcept {
   return settings.balance.strategy != Strategy::grid;
 }
 
-StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<Partition> units) {
+StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);
-  for (Partition& of_mini_batch : units)
+  for (IdGroups<UnitId>& of_mini_batch : units)
     assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
   return completed(problem, std::move(assignment));
 }
 
-std::vector<std::int64_t> segments_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
-  if (!assignment.shared()) return plan.entries;
-  std::vector<std::int64_t> segments;
-  for (const std::int64_t unit : plan.units) {
-    const std::int64_t end = assignment.units.first_segment(unit + 1);
-    for (std::int64_t s = assignment.units.first_segment(unit); s < end; ++s) segments.push_back(s);
+std::vector<SegmentId> segments_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
+  std::vector<SegmentId> segments;
+  if (!assignment.shared()) {
+    segments.reserve(plan.entries.size());
+    for (const EntryId entry : plan.entries) segments.emplace_back(entry.value());
+    return segments;
   }
+  for (const UnitId unit : plan.units)
+    std::ranges::copy(assignment.units.segments_of(unit), std::back_inserter(segments));
   return segments;
 }
 
-std::uint64_t plan_hash(const Partition& shares, std::span<const std::int64_t> counts) noexcept {
+std::uint64_t plan_hash(const IdGroups<EntryId>& shares, std::span<const std::int64_t> counts) noexcept {
   Fnv1a hash;
   for (const std::int64_t count : counts) hash.add(count);
   for (std::int64_t g = 0; g < shares.size(); ++g) {
     hash.add(std::ssize(shares[g]));
-    for (const Item item : shares[g]) hash.add(item);
+    for (const EntryId entry : shares[g]) hash.add(entry.value());
   }
   return hash.value();
 }

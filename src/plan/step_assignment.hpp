@@ -23,7 +23,7 @@ struct JointMicroBatches {
 
 /// One mini-batch of a step as every rank works it out alike.
 struct MiniBatchAssignment {
-  Partition units;  ///< of each DP rank, ascending (in the reference's order where a preset assigns)
+  IdGroups<UnitId> units;  ///< of each DP rank, ascending (in the reference's order where a preset assigns)
   JointMicroBatches joint;
 
   friend bool operator==(const MiniBatchAssignment&, const MiniBatchAssignment&) = default;
@@ -35,13 +35,13 @@ struct StepAssignment {
   std::int64_t step = 0;
   PackUnits units;
   std::vector<MiniBatchAssignment> mini_batches;
-  Partition shares;       ///< table entries of each DP rank over all mini-batches
-  SegmentTable segments;  ///< what stands in the tensors, and how long it is there
+  IdGroups<EntryId> shares;  ///< table entries of each DP rank over all mini-batches
+  SegmentTable segments;     ///< what stands in the tensors, and how long it is there
 
   /// Whether samples may share segments.
   [[nodiscard]] bool shared() const noexcept { return units.shared(); }
   /// The table entries of a mini-batch over all DP ranks. Precondition: there is such a mini-batch.
-  [[nodiscard]] std::vector<std::int64_t> entries_of(std::int64_t mini_batch) const;
+  [[nodiscard]] std::vector<EntryId> entries_of(MiniBatchId mini_batch) const;
 
   friend bool operator==(const StepAssignment&, const StepAssignment&) = default;
 };
@@ -55,19 +55,21 @@ struct StepAssignment {
 
 /// The units of each DP rank, mini-batch after mini-batch: what one rank can work out, which takes most of
 /// assign_step's time, and tell others. Throws as assign_step does.
-[[nodiscard]] std::vector<Partition> assign_units(const StepProblem& problem);
+[[nodiscard]] std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem);
 /// Whether everything in a step's assignment follows from that. Not so for a grid.
 [[nodiscard]] bool follows_from_units(const PlanSettings& settings) noexcept;
 /// What assign_step makes, from its assign_units. Takes time linear in the samples, but for making units.
 /// Preconditions: follows_from_units; assign_units did not throw.
-[[nodiscard]] StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<Partition> units);
+[[nodiscard]] StepAssignment assign_step_by_units(const StepProblem& problem,
+                                                  std::vector<IdGroups<UnitId>> units);
 
 /// The segments that a micro-batch holds, in packed order.
-[[nodiscard]] std::vector<std::int64_t> segments_of(const StepAssignment& assignment,
-                                                    const MicroBatchPlan& plan);
+[[nodiscard]] std::vector<SegmentId> segments_of(const StepAssignment& assignment,
+                                                 const MicroBatchPlan& plan);
 
 /// One 64-bit hash of who gets what: equal plans have equal hashes on every machine. `counts` has the
 /// micro-batches of each mini-batch. Debug builds compare it over ranks.
-[[nodiscard]] std::uint64_t plan_hash(const Partition& shares, std::span<const std::int64_t> counts) noexcept;
+[[nodiscard]] std::uint64_t plan_hash(const IdGroups<EntryId>& shares,
+                                      std::span<const std::int64_t> counts) noexcept;
 
 }  // namespace evenkeel

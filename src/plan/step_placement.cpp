@@ -21,11 +21,11 @@ bool wants_placement(const PlanSettings& settings) {
 class HeldPieces {
  public:
   HeldPieces(const LengthTable& table, const PackUnits& units) {
-    const auto add = [&](std::int64_t entry, std::int64_t rows) {
+    const auto add = [&](EntryId entry, std::int64_t rows) {
       owners_.push_back(table[entry].owner);
       tokens_.push_back(rows);
     };
-    for (std::int64_t u = 0; u < units.size(); ++u) {
+    for (const UnitId u : ids_below<UnitId>(units.size())) {
       const PackUnit unit = units[u];
       if (unit.tree == nullptr) {
         add(unit.entries.front(), unit.rows);
@@ -51,12 +51,12 @@ class HeldPieces {
   std::vector<std::int64_t> first_of_unit_;  // empty: a piece each
 };
 
-/// The units of each DP rank over all mini-batches.
+/// The units of each DP rank over all mini-batches, as items to be placed.
 Partition whole_shares(const StepAssignment& assignment, int dp) {
   std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (std::int64_t r = 0; r < dp; ++r) {
-      const std::span<const Item> share = mini_batch.units[r];
+      const std::span<const Item> share = mini_batch.units.items()[r];
       std::vector<Item>& whole = shares[static_cast<std::size_t>(r)];
       whole.insert(whole.end(), share.begin(), share.end());
     }
@@ -67,7 +67,7 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
 void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_rank) {
   if (std::ranges::is_sorted(part_of_rank)) return;
   for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
-    mini_batch.units = reorder_parts(mini_batch.units, part_of_rank);
+    mini_batch.units = IdGroups<UnitId>(reorder_parts(mini_batch.units.items(), part_of_rank));
     std::vector<std::vector<MicroBatchPlan>> unplaced = std::exchange(mini_batch.joint.of_ranks, {});
     if (unplaced.empty()) continue;
     for (const std::int64_t part : part_of_rank)
@@ -79,7 +79,7 @@ void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_r
 std::vector<std::int64_t> counts_needed(const StepProblem& problem, const StepAssignment& assignment) {
   const auto batcher = make_micro_batcher(problem, assignment);
   std::vector<std::int64_t> needed;
-  for (std::int64_t m = 0; m < std::ssize(assignment.mini_batches); ++m) {
+  for (const MiniBatchId m : ids_below<MiniBatchId>(std::ssize(assignment.mini_batches))) {
     std::int64_t& most = needed.emplace_back(0);
     for (int r = 0; r < problem.settings.dp; ++r)
       most = std::max(most, batcher->count({m, DpRank{r}}).needed);
@@ -94,12 +94,12 @@ void reassign_units(const StepProblem& problem, const PlacementInput& input, Ste
   std::vector<bool> settled(assignment.mini_batches.size(), false);
   constexpr int tries = 4;
   for (int tried = 0; tried < tries && !std::ranges::all_of(settled, std::identity{}); ++tried) {
-    std::vector<Partition> unchanged(settled.size());
+    std::vector<IdGroups<UnitId>> unchanged(settled.size());
     for (std::size_t m = 0; m < settled.size(); ++m) {
-      Partition& units = assignment.mini_batches[m].units;
+      IdGroups<UnitId>& units = assignment.mini_batches[m].units;
       if (!settled[m])
-        unchanged[m] =
-            std::exchange(units, reassign_to_owners(units, assignment.units.costs(), input, rules));
+        unchanged[m] = std::exchange(units, IdGroups<UnitId>(reassign_to_owners(
+                                                units.items(), assignment.units.costs(), input, rules)));
     }
     const std::vector<std::int64_t> after = counts_needed(problem, assignment);
     for (std::size_t m = 0; m < settled.size(); ++m) {

@@ -29,17 +29,17 @@ RowCopies response_moves(const SequenceCut& cut) {
   return moves;
 }
 
-template <typename OwnerOf>
-TransferPlan plan_for(const Partition& shares, OwnerOf owner_of, WorldRank owner, DpRank consumer,
-                      int num_owners) {
-  TransferPlan plan;
+template <typename I, typename OwnerOf>
+TransferPlan<I> plan_for(const IdGroups<I>& shares, OwnerOf owner_of, WorldRank owner, DpRank consumer,
+                         int num_owners) {
+  TransferPlan<I> plan;
   plan.to_dp_rank.resize(static_cast<std::size_t>(shares.size()));
   plan.from_owner.resize(static_cast<std::size_t>(num_owners));
   for (std::int64_t r = 0; r < shares.size(); ++r) {
-    for (const std::int64_t item : shares[r]) {
-      const WorldRank from = owner_of(item);
-      if (from == owner) plan.to_dp_rank[static_cast<std::size_t>(r)].push_back(item);
-      if (DpRank{static_cast<int>(r)} == consumer) plan.from_owner[from.index()].push_back(item);
+    for (const I id : shares[r]) {
+      const WorldRank from = owner_of(id);
+      if (from == owner) plan.to_dp_rank[static_cast<std::size_t>(r)].push_back(id);
+      if (DpRank{static_cast<int>(r)} == consumer) plan.from_owner[from.index()].push_back(id);
     }
   }
   return plan;
@@ -47,16 +47,16 @@ TransferPlan plan_for(const Partition& shares, OwnerOf owner_of, WorldRank owner
 
 }  // namespace
 
-TransferPlan plan_transfers(const LengthTable& table, const Partition& shares, WorldRank owner,
-                            DpRank consumer, int num_owners) {
+TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
+                                     WorldRank owner, DpRank consumer, int num_owners) {
   return plan_for(
-      shares, [&](std::int64_t entry) { return table[entry].owner; }, owner, consumer, num_owners);
+      shares, [&](EntryId entry) { return table[entry].owner; }, owner, consumer, num_owners);
 }
 
-TransferPlan plan_transfers(const LengthTable& table, const SegmentTable& segments, WorldRank owner,
-                            DpRank consumer, int num_owners) {
+TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
+                                       WorldRank owner, DpRank consumer, int num_owners) {
   return plan_for(
-      segments.shares(), [&](std::int64_t s) { return table[segments[s].entry].owner; }, owner, consumer,
+      segments.shares(), [&](SegmentId s) { return table[segments[s].entry].owner; }, owner, consumer,
       num_owners);
 }
 

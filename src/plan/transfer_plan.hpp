@@ -5,33 +5,33 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/balance/partition.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/length_table.hpp"
+#include "plan/id_groups.hpp"
 #include "plan/segments.hpp"
 
 namespace evenkeel {
 
-/// Who sends what where, from one rank's point of view: samples (table entries) or segments. The order in
-/// every list is that of the shares; it, and the order of fields and of rows_to_copy, is what sender and
-/// receiver agree on without talking.
+/// Who sends what where, from one rank's point of view: samples by EntryId, or segments by SegmentId. The
+/// order in every list is that of the shares; it, and the order of fields and of rows_to_copy, is what sender
+/// and receiver agree on without talking.
 ///
 /// The sender needs only the shares: which micro-batch a sample lands in is the receiver's own business.
+template <typename I>
 struct TransferPlan {
-  std::vector<std::vector<std::int64_t>> to_dp_rank;  ///< one list a DP rank: what this owner sends there
-  std::vector<std::vector<std::int64_t>>
-      from_owner;  ///< one list a world rank: what this consumer gets from it
+  std::vector<std::vector<I>> to_dp_rank;  ///< one list a DP rank: what this owner sends there
+  std::vector<std::vector<I>> from_owner;  ///< one list a world rank: what this consumer gets from it
 };
 
 /// Of rank `owner` as a sender and of DP rank `consumer` as a receiver, in a world of `num_owners` ranks. The
 /// union over all ranks moves every sample exactly once to its DP rank. Pure; O(samples) time, O(samples of
 /// this rank) memory.
-[[nodiscard]] TransferPlan plan_transfers(const LengthTable& table, const Partition& shares, WorldRank owner,
-                                          DpRank consumer, int num_owners);
+[[nodiscard]] TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
+                                                   WorldRank owner, DpRank consumer, int num_owners);
 /// The same for segments, which their entry's owner sends: every one exactly once to its DP rank.
-[[nodiscard]] TransferPlan plan_transfers(const LengthTable& table, const SegmentTable& segments,
-                                          WorldRank owner, DpRank consumer, int num_owners);
+[[nodiscard]] TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
+                                                     WorldRank owner, DpRank consumer, int num_owners);
 
 /// One contiguous copy of a sample's field: rows `source` of the sample's rows at the owner become rows
 /// [target, target + source.size()) of the sequence's local rows on the CP rank.

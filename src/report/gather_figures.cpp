@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/id_range.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -95,17 +96,16 @@ void add_lengths(const Step& step, StepFigures& figures) {
   std::int64_t longest = 0;
   for (const Segment& segment : step.record->assignment.segments.segments())
     figures.aligned_tokens += segment.aligned_length;
-  for (const LengthEntry& entry : step.record->table().entries()) {
+  for (const EntryId entry : ids_below<EntryId>(step.record->table().size())) {
     std::int64_t rows = 0;
-    for (const std::int64_t segment :
-         step.record->assignment.segments.path_of(&entry - step.record->table().entries().data()))
+    for (const SegmentId segment : step.record->assignment.segments.path_of(entry))
       rows += step.record->assignment.segments[segment].aligned_length;
     longest = std::max(longest, rows);
   }
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
-  std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares),
+  std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
                     std::back_inserter(figures.metrics));
   figures.samples = step.record->table().size();
   figures.tokens = step.record->table().num_tokens();

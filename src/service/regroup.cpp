@@ -11,8 +11,8 @@ struct Place {
   std::int64_t sequence = 0;
 };
 
-std::unordered_map<std::int64_t, Place> places_of(std::span<const MicroBatchPlan> plans) {
-  std::unordered_map<std::int64_t, Place> places;
+std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> plans) {
+  std::unordered_map<EntryId, Place> places;
   for (std::size_t m = 0; m < plans.size(); ++m) {
     for (std::size_t i = 0; i < plans[m].entries.size(); ++i) {
       places[plans[m].entries[i]] = {m, static_cast<std::int64_t>(i)};

@@ -28,11 +28,12 @@ TEST(GatherLengths, every_rank_gets_all_samples_in_source_order_with_their_owner
   const LengthTable table = gather_lengths(world, mine, std::nullopt, std::nullopt).table;
   ASSERT_EQ(table.size(), 30);
   for (std::int64_t id = 0; id < 30; ++id) {
-    EXPECT_EQ(table[id].shape, made_up_shape(id));
-    EXPECT_EQ(table[id].loss_tokens, id % 3 - 1);
-    EXPECT_EQ(table[id].owner, WorldRank{static_cast<int>(id * id % world.size())});
-    const std::vector<SampleSummary> owners = shapes_of(table[id].owner.value(), world.size(), 30);
-    EXPECT_EQ(owners[static_cast<std::size_t>(table[id].owner_index)].shape.id, SampleId{id});
+    const LengthEntry& entry = table[EntryId{id}];
+    EXPECT_EQ(entry.shape, made_up_shape(id));
+    EXPECT_EQ(entry.loss_tokens, id % 3 - 1);
+    EXPECT_EQ(entry.owner, WorldRank{static_cast<int>(id * id % world.size())});
+    const std::vector<SampleSummary> owners = shapes_of(entry.owner.value(), world.size(), 30);
+    EXPECT_EQ(owners[static_cast<std::size_t>(entry.owner_index)].shape.id, SampleId{id});
   }
 }
 
@@ -67,7 +68,7 @@ TEST(GatherLengths, tells_the_fields_of_those_who_have_samples) {
                      is_owner ? std::optional(fields) : std::nullopt, std::nullopt);
   EXPECT_EQ(gathered.fields, fields);
   ASSERT_EQ(gathered.table.size(), 1);
-  EXPECT_EQ(gathered.table[0].owner, WorldRank{owner});
+  EXPECT_EQ(gathered.table[EntryId{0}].owner, WorldRank{owner});
 }
 
 TEST(GatherLengths, fields_that_differ_are_everybodys_error) {

@@ -123,17 +123,17 @@ Doubles weights_of(const TokenLists& samples, const std::vector<std::int64_t>& p
                        WorldRank{0},
                        static_cast<int>(id),
                        -1});
-    own.entries.push_back(id);
+    own.entries.emplace_back(id);
   }
   const auto last = std::ssize(samples);
   entries.push_back({{SampleId{last}, 99, 2, 5}, WorldRank{0}, static_cast<int>(last), -1});
   MicroBatchPlan other;
-  other.entries.push_back(last);
+  other.entries.emplace_back(last);
   LossSettings settings;
   settings.aggregation = aggregation;
   settings.norm_length = 8;
-  std::vector<std::int64_t> mini_batch = own.entries;
-  mini_batch.push_back(last);
+  std::vector<EntryId> mini_batch = own.entries;
+  mini_batch.emplace_back(last);
   return loss_weights(LengthTable(entries), mini_batch, std::vector<MicroBatchPlan>{own, other}, settings, 2)
       .front()
       .token_weights;

@@ -14,6 +14,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/step_assignment.hpp"
+#include "support/ids.hpp"
 
 namespace evenkeel {
 namespace {
@@ -166,17 +167,16 @@ class PlannedStep {
 
  private:
   void expect_every_sample_once() const {
-    std::vector<std::int64_t> entries;
+    std::vector<EntryId> entries;
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
-      std::vector<std::int64_t> of_rank;
+      std::vector<EntryId> of_rank;
       for (const MicroBatchPlan& m : plan_.ranks[r].micro_batches)
         of_rank.insert(of_rank.end(), m.entries.begin(), m.entries.end());
       EXPECT_TRUE(std::ranges::is_permutation(of_rank, assignment_.shares[static_cast<std::int64_t>(r)]));
       entries.insert(entries.end(), of_rank.begin(), of_rank.end());
     }
     std::ranges::sort(entries);
-    ASSERT_EQ(std::ssize(entries), problem_.table.size());
-    for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(entries[i], static_cast<std::int64_t>(i));
+    EXPECT_EQ(entries, testing_support::all_ids<EntryId>(problem_.table.size()));
   }
 
   void expect_equal_counts() const {
@@ -199,32 +199,32 @@ class PlannedStep {
   void expect_groups_whole() const {
     const PackUnits& units = assignment_.units;
     if (!units.shared()) return;
-    std::map<std::int64_t, std::tuple<std::size_t, std::int64_t, std::size_t>> place_of_entry;
+    std::map<EntryId, std::tuple<std::size_t, MiniBatchId, std::size_t>> place_of_entry;
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
       for (std::size_t j = 0; j < plan_.ranks[r].micro_batches.size(); ++j) {
         const MicroBatchPlan& m = plan_.ranks[r].micro_batches[j];
-        for (const std::int64_t entry : m.entries) place_of_entry[entry] = {r, m.mini_batch, j};
+        for (const EntryId entry : m.entries) place_of_entry[entry] = {r, m.mini_batch, j};
       }
     }
-    for (std::int64_t u = 0; u < units.size(); ++u) {
-      for (const std::int64_t entry : units[u].entries)
+    for (const UnitId u : ids_below<UnitId>(units.size())) {
+      for (const EntryId entry : units[u].entries)
         EXPECT_EQ(place_of_entry[entry], place_of_entry[units[u].entries.front()]);
     }
     if (!settings_.mini_batches.keep) return;
     for (std::int64_t g = 0; g < units.num_groups(); ++g) {
-      const auto mini_batch_of = [&](std::int64_t unit) {
+      const auto mini_batch_of = [&](UnitId unit) {
         return std::get<1>(place_of_entry[units[unit].entries.front()]);
       };
-      for (std::int64_t u = units.first_of_group(g); u < units.first_of_group(g + 1); ++u)
+      for (const UnitId u : units.units_of_group(g))
         EXPECT_EQ(mini_batch_of(u), mini_batch_of(units.first_of_group(g)));
     }
   }
 
   /// The fewest micro-batches that units can be packed into.
-  [[nodiscard]] std::int64_t optimum_of(std::span<const Item> units) const {
+  [[nodiscard]] std::int64_t optimum_of(IdView<UnitId> units) const {
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> samples;
-    for (const Item unit : units) {
+    for (const UnitId unit : units) {
       sizes.push_back(assignment_.units[unit].aligned_rows);
       samples.push_back(std::ssize(assignment_.units[unit].entries));
     }
@@ -236,8 +236,8 @@ class PlannedStep {
         settings_.balance.preset == Preset::none || settings_.micro_batch.mode != MicroBatchMode::packed;
     std::vector<std::int64_t> optima(plan_.ranks.size(), 0);
     for (std::size_t m = 0; m < assignment_.mini_batches.size(); ++m) {
-      const Partition& units = assignment_.mini_batches[m].units;
-      const std::int64_t of_all = (optimum_of(units.items()) + dp - 1) / dp;
+      const IdGroups<UnitId>& units = assignment_.mini_batches[m].units;
+      const std::int64_t of_all = (optimum_of(units.ids()) + dp - 1) / dp;
       for (std::size_t r = 0; r < optima.size(); ++r) {
         const std::int64_t of_rank = optimum_of(units[static_cast<std::int64_t>(r)]);
         const bool grid = settings_.balance.strategy == Strategy::grid;
@@ -251,7 +251,7 @@ class PlannedStep {
   }
 
   // Padded micro-batches are planned for all ranks at once, and bounded by the one that needs most.
-  [[nodiscard]] std::int64_t most_of_ranks(const Partition& units, std::int64_t of_rank) const {
+  [[nodiscard]] std::int64_t most_of_ranks(const IdGroups<UnitId>& units, std::int64_t of_rank) const {
     if (settings_.micro_batch.mode != MicroBatchMode::padded) return of_rank;
     for (int r = 0; r < dp; ++r) of_rank = std::max(of_rank, optimum_of(units[r]));
     return of_rank;

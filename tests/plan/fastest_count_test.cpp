@@ -30,7 +30,7 @@ PlanSettings loose(Cost overhead) {
 std::vector<std::int64_t> chosen_counts(const PlanSettings& settings) {
   const StepProblem problem{nine_samples, settings};
   StepAssignment assignment = assign_step(problem);
-  assignment.mini_batches[0].units = Partition(std::vector<std::vector<Item>>{{0, 1, 2}, {3, 4, 5, 6, 7, 8}});
+  assignment.mini_batches[0].units = IdGroups<UnitId>(Partition({0, 1, 2, 3, 4, 5, 6, 7, 8}, {0, 3, 9}));
   const std::array ranks{DpRank{0}, DpRank{1}};
   PlanningPeers nobody;
   return plan_dp_ranks(problem, assignment, ranks, nobody).counts;

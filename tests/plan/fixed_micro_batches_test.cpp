@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/id_range.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "support/made_up_table.hpp"
 
@@ -19,7 +20,7 @@ std::vector<std::vector<std::int64_t>> split(const LengthTable& table, std::int6
   settings.micro_batch.max_samples = max_samples;
   const DpRankPlan plan = plan_step({table, settings}).ranks.front();
   std::vector<std::vector<std::int64_t>> groups;
-  for (const MicroBatchPlan& m : plan.micro_batches) groups.push_back(m.entries);
+  for (const MicroBatchPlan& m : plan.micro_batches) groups.push_back(numbers_of(m.entries));
   return groups;
 }
 
@@ -66,7 +67,7 @@ TEST(FixedMicroBatches, count_the_samples_of_groups_that_share_a_prompt_and_tear
     settings.micro_batch.size = size;
     std::vector<std::vector<std::int64_t>> groups;
     const StepPlan plan = plan_step({LengthTable(entries), settings});
-    for (const MicroBatchPlan& m : plan.ranks.front().micro_batches) groups.push_back(m.entries);
+    for (const MicroBatchPlan& m : plan.ranks.front().micro_batches) groups.push_back(numbers_of(m.entries));
     return groups;
   };
   EXPECT_THAT(split_by(4), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5, 6)));

@@ -3,17 +3,19 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
+using testing_support::all_ids;
+using testing_support::ids;
 using testing_support::made_up_table;
 using testing_support::table_of;
 
@@ -72,7 +74,7 @@ TEST(GridPlan, micro_batches_count_true_and_aligned_tokens_and_cost) {
   settings.align_lcm = 4;
   settings.balance.cost = CostModel{2, 1};
   const StepPlan plan = plan_step({table_of({3, 2}), settings});
-  EXPECT_THAT(plan.ranks[0].micro_batches, ElementsAre(MicroBatchPlan{{0, 1}, 5, 8, 15 + 8}));
+  EXPECT_THAT(plan.ranks[0].micro_batches, ElementsAre(MicroBatchPlan{ids<EntryId>({0, 1}), 5, 8, 15 + 8}));
 }
 
 TEST(GridPlan, a_sample_above_the_cap_is_the_same_error_as_elsewhere) {
@@ -88,7 +90,7 @@ RC_GTEST_PROP(GridPlan, delivers_every_sample_once_under_the_limits, ()) {
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 3);
   const StepPlan plan = plan_step({table, settings});
   RC_ASSERT(plan.ranks.size() == static_cast<std::size_t>(settings.dp));
-  std::vector<std::int64_t> entries;
+  std::vector<EntryId> entries;
   for (const DpRankPlan& rank : plan.ranks) {
     RC_ASSERT(static_cast<std::int64_t>(rank.micro_batches.size()) == plan.num_micro_batches());
     for (const MicroBatchPlan& m : rank.micro_batches) {
@@ -99,9 +101,7 @@ RC_GTEST_PROP(GridPlan, delivers_every_sample_once_under_the_limits, ()) {
     }
   }
   std::ranges::sort(entries);
-  std::vector<std::int64_t> all(static_cast<std::size_t>(table.size()));
-  std::iota(all.begin(), all.end(), 0);
-  RC_ASSERT(entries == all);
+  RC_ASSERT(entries == all_ids<EntryId>(table.size()));
   RC_ASSERT(plan == plan_step({table, settings}));
   const StepWaiting waiting = step_waiting(step_balance(costs_of(plan)));
   RC_ASSERT(waiting.every_micro_batch >= waiting.once - 1e-12);

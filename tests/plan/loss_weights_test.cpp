@@ -6,16 +6,17 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
 namespace {
 
+using testing_support::ids;
 using testing_support::made_up_table;
 
 using testing_support::mix;
@@ -84,10 +85,8 @@ double whole_loss(const LengthTable& table, const LossSettings& settings) {
   return loss;
 }
 
-std::vector<std::int64_t> all_entries(const LengthTable& table) {
-  std::vector<std::int64_t> entries(static_cast<std::size_t>(table.size()));
-  std::iota(entries.begin(), entries.end(), 0);
-  return entries;
+std::vector<EntryId> all_entries(const LengthTable& table) {
+  return testing_support::all_ids<EntryId>(table.size());
 }
 
 /// What a trainer's own reductions make of the micro-batches' values.
@@ -162,7 +161,7 @@ RC_GTEST_PROP(LossWeights, local_token_means_add_up_too, ()) {
       reduced(plan, table, settings, [&](const MicroBatchPlan& m, const MicroBatchLoss& weights) {
         double sum = 0;
         std::int64_t tokens = 0;
-        for (const std::int64_t entry : m.entries) {
+        for (const EntryId entry : m.entries) {
           sum += sum_of_losses(table[entry]);
           tokens += loss_tokens_of(table[entry]);
         }
@@ -194,7 +193,8 @@ RC_GTEST_PROP(LossWeights, omega_sums_to_one_in_the_mean_modes, ()) {
 
 TEST(LossWeights, scales_undo_what_each_trainer_does) {
   const LengthTable table = testing_support::table_of({5, 6, 7, 8});
-  const std::vector<MicroBatchPlan> micro_batches{{{0, 1}, 11, 11, 11}, {{2}, 7, 7, 7}, {}};
+  const std::vector<MicroBatchPlan> micro_batches{
+      {ids<EntryId>({0, 1}), 11, 11, 11}, {ids<EntryId>({2}), 7, 7, 7}, {}};
   const auto scale = [&](Reduction over_micro_batches, Reduction over_ranks) {
     return loss_weights(table, all_entries(table), micro_batches,
                         {LossAggregation::token_mean, over_micro_batches, over_ranks, {}, 1}, 4)
@@ -208,7 +208,7 @@ TEST(LossWeights, scales_undo_what_each_trainer_does) {
 
 TEST(LossWeights, empty_and_fully_masked_micro_batches_weigh_nothing_and_are_never_nan) {
   LengthTable table(std::vector<LengthEntry>{{{SampleId{0}, 0, 3, 4}, WorldRank{0}, 0, 0}});
-  const std::vector<MicroBatchPlan> micro_batches{{{0}, 7, 7, 7}, {}};
+  const std::vector<MicroBatchPlan> micro_batches{{ids<EntryId>({0}), 7, 7, 7}, {}};
   for (const LossAggregation mode : exact_modes) {
     for (const MicroBatchLoss& loss :
          loss_weights(table, all_entries(table), micro_batches, {mode, {}, {}, FullyMasked::skip, 1}, 2)) {
@@ -223,7 +223,8 @@ TEST(LossWeights, mindspeeds_own_rule_is_offered_by_name_and_depends_on_the_spli
   const LengthTable table = testing_support::table_of({101, 11, 11, 11});
   const LossSettings settings{LossAggregation::mindspeed_rl, Reduction::mean, Reduction::mean,
                               FullyMasked::count, 1};
-  const std::vector<MicroBatchPlan> one_and_three{{{0}, 101, 101, 101}, {{1, 2, 3}, 33, 33, 33}};
+  const std::vector<MicroBatchPlan> one_and_three{{ids<EntryId>({0}), 101, 101, 101},
+                                                  {ids<EntryId>({1, 2, 3}), 33, 33, 33}};
   const std::vector<MicroBatchLoss> losses =
       loss_weights(table, all_entries(table), one_and_three, settings, 1);
   EXPECT_DOUBLE_EQ(losses[0].mean_weight, 1 / (4 / 2.0));
@@ -253,7 +254,7 @@ TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
     for (const DpRankPlan& rank : plan.ranks) {
       const auto losses = loss_weights(table, assignment, rank.micro_batches, settings, 2);
       ASSERT_EQ(losses.size(), rank.micro_batches.size());
-      for (std::int64_t b = 0; b < 3; ++b) {
+      for (const MiniBatchId b : ids_below<MiniBatchId>(3)) {
         std::vector<MicroBatchPlan> of_mini_batch;
         std::vector<MicroBatchLoss> expected;
         for (std::size_t m = 0; m < losses.size(); ++m) {
@@ -271,7 +272,7 @@ TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
 TEST(LossWeights, a_norm_length_below_one_is_refused) {
   LossSettings settings;
   settings.norm_length = 0;
-  EXPECT_THROW((void)loss_weights({}, std::vector<std::int64_t>{}, {}, settings, 1), ConfigError);
+  EXPECT_THROW((void)loss_weights({}, std::vector<EntryId>{}, {}, settings, 1), ConfigError);
 }
 
 }  // namespace

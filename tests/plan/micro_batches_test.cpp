@@ -28,7 +28,7 @@ DpRankPlan planned(const LengthTable& table, const PlanSettings& settings) {
 std::vector<MicroBatchPlan> with_costs(const std::vector<Cost>& costs) {
   std::vector<MicroBatchPlan> micro_batches;
   for (std::size_t i = 0; i < costs.size(); ++i) {
-    micro_batches.push_back({{static_cast<std::int64_t>(i)}, costs[i], costs[i], costs[i]});
+    micro_batches.push_back({{EntryId{static_cast<std::int64_t>(i)}}, costs[i], costs[i], costs[i]});
   }
   return micro_batches;
 }
@@ -175,7 +175,7 @@ TEST(RequireSamplesFit, asks_for_no_cap_beyond_the_largest_there_is) {
 
 std::vector<std::vector<std::int64_t>> entries_of(const std::vector<MicroBatchPlan>& micro_batches) {
   std::vector<std::vector<std::int64_t>> entries;
-  for (const MicroBatchPlan& m : micro_batches) entries.push_back(m.entries);
+  for (const MicroBatchPlan& m : micro_batches) entries.push_back(numbers_of(m.entries));
   return entries;
 }
 

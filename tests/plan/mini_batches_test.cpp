@@ -8,6 +8,7 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/step_assignment.hpp"
 #include "support/assigned_samples.hpp"
+#include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -15,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing_support::ids;
 using testing_support::made_up_table;
 using testing_support::samples_to_dp_ranks;
 using testing_support::table_of;
@@ -28,38 +30,38 @@ PlanSettings over_ranks(int dp, MiniBatchSettings mini_batches = {}, std::uint64
 }
 
 /// The entries of a mini-batch over all ranks, ascending.
-std::vector<Item> members(const Partition& mini_batch) {
-  std::vector<Item> entries(mini_batch.items().begin(), mini_batch.items().end());
+std::vector<std::int64_t> members(const IdGroups<UnitId>& mini_batch) {
+  std::vector<std::int64_t> entries = numbers_of(mini_batch.ids());
   std::ranges::sort(entries);
   return entries;
 }
 
 TEST(SplitIntoMiniBatches, keeps_source_order_and_balances_inside_each_mini_batch) {
   const LengthTable table = table_of({9, 1, 8, 2, 5, 5, 7, 3});
-  const std::vector<Partition> batches = assign_units({table, over_ranks(2, {2})});
+  const std::vector<IdGroups<UnitId>> batches = assign_units({table, over_ranks(2, {2})});
   ASSERT_EQ(batches.size(), 2U);
   EXPECT_THAT(members(batches[0]), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(members(batches[1]), ElementsAre(4, 5, 6, 7));
-  EXPECT_THAT(batches[0][1], ElementsAre(0, 1));  // 9 + 1 tokens
-  EXPECT_THAT(batches[0][0], ElementsAre(2, 3));  // 8 + 2
+  EXPECT_THAT(numbers_of(batches[0][1]), ElementsAre(0, 1));  // 9 + 1 tokens
+  EXPECT_THAT(numbers_of(batches[0][0]), ElementsAre(2, 3));  // 8 + 2
 }
 
 TEST(SplitIntoMiniBatches, one_mini_batch_is_the_dp_assignment) {
   const LengthTable table = made_up_table(50, 4);
   for (const bool keep : {true, false}) {
-    const std::vector<Partition> batches = assign_units({table, over_ranks(4, {1, keep})});
-    EXPECT_EQ(batches.front(), samples_to_dp_ranks(table, over_ranks(4)));
+    const std::vector<IdGroups<UnitId>> batches = assign_units({table, over_ranks(4, {1, keep})});
+    EXPECT_EQ(batches.front().items(), samples_to_dp_ranks(table, over_ranks(4)));
   }
 }
 
 TEST(SplitIntoMiniBatches, without_keep_each_rank_keeps_the_share_it_has_of_the_whole_batch) {
   const LengthTable table = made_up_table(40, 4);
   const Partition shares = samples_to_dp_ranks(table, over_ranks(4));
-  const std::vector<Partition> batches = assign_units({table, over_ranks(4, {3, false})});
+  const std::vector<IdGroups<UnitId>> batches = assign_units({table, over_ranks(4, {3, false})});
   for (int r = 0; r < 4; ++r) {
     std::vector<Item> share;
     for (std::int64_t m = 0; m < 3; ++m) {
-      const auto held = batches[static_cast<std::size_t>(m)][r];
+      const auto held = batches[static_cast<std::size_t>(m)].items()[r];
       share.insert(share.end(), held.begin(), held.end());
     }
     std::ranges::sort(share);
@@ -82,14 +84,14 @@ TEST(SplitIntoMiniBatches, draws_anew_for_every_step_and_seed_and_the_same_for_t
 TEST(SplitIntoMiniBatches, kept_mini_batches_do_not_depend_on_the_mesh) {
   const LengthTable table = made_up_table(37, 1);
   const MiniBatchSettings drawn{5, true, true};
-  const std::vector<Partition> one = assign_units({table, over_ranks(1, drawn, 7), 3});
-  const std::vector<Partition> six = assign_units({table, over_ranks(6, drawn, 7), 3});
+  const std::vector<IdGroups<UnitId>> one = assign_units({table, over_ranks(1, drawn, 7), 3});
+  const std::vector<IdGroups<UnitId>> six = assign_units({table, over_ranks(6, drawn, 7), 3});
   for (std::int64_t m = 0; m < 5; ++m)
     EXPECT_EQ(members(one[static_cast<std::size_t>(m)]), members(six[static_cast<std::size_t>(m)]));
 }
 
 TEST(SplitIntoMiniBatches, leaves_mini_batches_empty_when_samples_run_out) {
-  const std::vector<Partition> batches = assign_units({table_of({4}), over_ranks(2, {3})});
+  const std::vector<IdGroups<UnitId>> batches = assign_units({table_of({4}), over_ranks(2, {3})});
   EXPECT_THAT(members(batches[0]), ElementsAre(0));
   EXPECT_THAT(members(batches[2]), IsEmpty());
 }
@@ -109,8 +111,8 @@ TEST(SplitIntoMiniBatches, tears_no_group_that_shares_a_prompt_while_they_are_ke
   PlanSettings settings = over_ranks(1, {2});
   settings.sharing = PrefixSharing::prompts;
   const StepAssignment step = assign_step({LengthTable(entries), settings});
-  EXPECT_THAT(step.entries_of(0), ElementsAre(0, 2, 4));
-  EXPECT_THAT(step.entries_of(1), ElementsAre(1, 3, 5));
+  EXPECT_EQ(step.entries_of(MiniBatchId{0}), ids<EntryId>({0, 2, 4}));
+  EXPECT_EQ(step.entries_of(MiniBatchId{1}), ids<EntryId>({1, 3, 5}));
 }
 
 TEST(SplitIntoMiniBatches, without_keep_each_rank_cuts_its_share_of_whole_groups) {
@@ -133,7 +135,7 @@ RC_GTEST_PROP(SplitIntoMiniBatches, hands_every_sample_out_once_in_even_mini_bat
   const bool keep = *rc::gen::arbitrary<bool>();
   const PlanSettings settings =
       over_ranks(dp, {count, keep, *rc::gen::arbitrary<bool>()}, *rc::gen::arbitrary<std::uint64_t>());
-  const std::vector<Partition> batches =
+  const std::vector<IdGroups<UnitId>> batches =
       assign_units({table, settings, *rc::gen::inRange<std::int64_t>(0, 9)});
   RC_ASSERT(std::ssize(batches) == count);
   std::vector<std::vector<Item>> mini_batch_members;

@@ -5,17 +5,19 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/step_assignment.hpp"
+#include "support/ids.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::all_ids;
+using testing_support::ids;
 
 using Entries = std::vector<std::int64_t>;
 
@@ -29,12 +31,6 @@ LengthTable table_of(const std::vector<std::array<std::int64_t, 3>>& samples) {
   return LengthTable(std::move(entries));
 }
 
-Entries all_entries(const LengthTable& table) {
-  Entries entries(static_cast<std::size_t>(table.size()));
-  std::iota(entries.begin(), entries.end(), 0);
-  return entries;
-}
-
 PlanSettings sharing(std::int64_t cap, int dp = 1) {
   PlanSettings settings;
   settings.dp = dp;
@@ -46,8 +42,8 @@ PlanSettings sharing(std::int64_t cap, int dp = 1) {
 
 std::vector<Entries> entries_of(const PackUnits& units) {
   std::vector<Entries> entries;
-  for (std::int64_t u = 0; u < units.size(); ++u)
-    entries.emplace_back(units[u].entries.begin(), units[u].entries.end());
+  for (const UnitId unit : ids_below<UnitId>(units.size()))
+    entries.push_back(numbers_of(units[unit].entries));
   return entries;
 }
 
@@ -57,9 +53,9 @@ TEST(PrefixTrees, are_made_of_the_tokens_of_each_uid_wherever_its_samples_stand)
   const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
   const std::vector<SharedGroup> trees = prefix_trees(table, sequences);
   ASSERT_EQ(trees.size(), 2U);
-  EXPECT_THAT(trees[0].entries, ElementsAre(0, 2));
+  EXPECT_EQ(trees[0].entries, ids<EntryId>({0, 2}));
   EXPECT_EQ(trees[0].tree.num_rows(), 2 + 1 + 2);
-  EXPECT_THAT(trees[1].entries, ElementsAre(1));
+  EXPECT_EQ(trees[1].entries, ids<EntryId>({1}));
 }
 
 TEST(PrefixTrees, that_leave_samples_out_or_hold_them_twice_are_refused_and_never_planned) {
@@ -79,8 +75,8 @@ TEST(PromptGroups, gather_samples_of_one_uid_wherever_they_stand) {
   const LengthTable table = table_of({{7, 3, 2}, {8, 2, 1}, {7, 3, 4}, {8, 2, 2}, {7, 3, 0}});
   const std::vector<SharedGroup> groups = prompt_groups(table);
   ASSERT_EQ(groups.size(), 2U);
-  EXPECT_THAT(groups[0].entries, ElementsAre(0, 2, 4));
-  EXPECT_THAT(groups[1].entries, ElementsAre(1, 3));
+  EXPECT_EQ(groups[0].entries, ids<EntryId>({0, 2, 4}));
+  EXPECT_EQ(groups[1].entries, ids<EntryId>({1, 3}));
   EXPECT_EQ(groups[0].tree.num_rows(), 3 + 2 + 4);
 }
 
@@ -93,7 +89,7 @@ TEST(PromptGroups, never_share_a_prompt_that_differs) {
   const LengthTable table(std::move(entries));
   const std::vector<SharedGroup> groups = prompt_groups(table);
   ASSERT_EQ(groups.size(), 2U);
-  EXPECT_THAT(groups[0].entries, ElementsAre(0, 2));
+  EXPECT_EQ(groups[0].entries, ids<EntryId>({0, 2}));
 }
 
 TEST(PackUnits, are_the_samples_themselves_where_nothing_is_shared) {
@@ -104,10 +100,10 @@ TEST(PackUnits, are_the_samples_themselves_where_nothing_is_shared) {
   const PackUnits units = make_units({table, settings});
   EXPECT_FALSE(units.shared());
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0), ElementsAre(1)));
-  EXPECT_EQ(units[1].rows, 7);
-  EXPECT_EQ(units[1].aligned_rows, 8);
-  EXPECT_EQ(units[1].cost, 49);
-  EXPECT_EQ(units[1].tree, nullptr);
+  EXPECT_EQ(units[UnitId{1}].rows, 7);
+  EXPECT_EQ(units[UnitId{1}].aligned_rows, 8);
+  EXPECT_EQ(units[UnitId{1}].cost, 49);
+  EXPECT_EQ(units[UnitId{1}].tree, nullptr);
 }
 
 TEST(PackUnits, of_one_group_follow_each_other_and_number_their_segments_on) {
@@ -116,9 +112,9 @@ TEST(PackUnits, of_one_group_follow_each_other_and_number_their_segments_on) {
   const PackUnits units = make_units({table, settings});
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 2), ElementsAre(3), ElementsAre(1)));
   EXPECT_EQ(units.num_groups(), 2);
-  EXPECT_EQ(units.first_of_group(1), 2);
-  EXPECT_EQ(units.first_segment(1), 3);  // a prompt and two responses stand before it
-  EXPECT_EQ(units.num_segments(1), 2);
+  EXPECT_EQ(units.first_of_group(1), UnitId{2});
+  // A prompt and two responses stand before it.
+  EXPECT_THAT(numbers_of(units.segments_of(UnitId{1})), ElementsAre(3, 4));
 }
 
 TEST(PackUnits, cost_the_prompt_and_its_attention_once) {
@@ -127,9 +123,9 @@ TEST(PackUnits, cost_the_prompt_and_its_attention_once) {
   const PlanSettings settings = sharing(100);
   const PackUnits units = make_units({table, settings});
   ASSERT_EQ(units.size(), 1);
-  EXPECT_EQ(units[0].cost, 32);
-  EXPECT_EQ(units[0].cost, cost_of_group(CostModel{0, 1}, 3, Entries{1, 2}));
-  EXPECT_EQ(units[0].aligned_rows, 6);
+  EXPECT_EQ(units[UnitId{0}].cost, 32);
+  EXPECT_EQ(units[UnitId{0}].cost, cost_of_group(CostModel{0, 1}, 3, Entries{1, 2}));
+  EXPECT_EQ(units[UnitId{0}].aligned_rows, 6);
 }
 
 TEST(PackUnits, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) {
@@ -155,8 +151,8 @@ TEST(PackUnits, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_
   settings.align = 8;
   const PackUnits units = make_units({table, settings});
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0), ElementsAre(1)));
-  EXPECT_EQ(units[0].aligned_rows, 8);
-  EXPECT_EQ(units[0].tree->size(), 1);
+  EXPECT_EQ(units[UnitId{0}].aligned_rows, 8);
+  EXPECT_EQ(units[UnitId{0}].tree->size(), 1);
 }
 
 // The limit counts samples, however many of them a group has.
@@ -212,7 +208,7 @@ RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_samp
   const LengthTable table = any_table();
   const PlanSettings settings = any_settings();
   const StepPlan plan = plan_step({table, settings});
-  Entries delivered;
+  std::vector<EntryId> delivered;
   for (const DpRankPlan& rank : plan.ranks) {
     RC_ASSERT(std::ssize(rank.micro_batches) == plan.num_micro_batches());
     for (const MicroBatchPlan& m : rank.micro_batches) {
@@ -222,15 +218,15 @@ RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_samp
     }
   }
   std::ranges::sort(delivered);
-  RC_ASSERT(delivered == all_entries(table));
+  RC_ASSERT(delivered == all_ids<EntryId>(table.size()));
 }
 
 RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
   const LengthTable table = any_table();
   const StepAssignment assignment = assign_step({table, any_settings()});
-  for (std::int64_t e = 0; e < table.size(); ++e) {
+  for (const EntryId e : ids_below<EntryId>(table.size())) {
     std::int64_t next = 0;
-    for (const std::int64_t s : assignment.segments.path_of(e)) {
+    for (const SegmentId s : assignment.segments.path_of(e)) {
       const Segment& segment = assignment.segments[s];
       RC_ASSERT(segment.rows.begin == next);
       RC_ASSERT(table[segment.entry].shape.group == table[e].shape.group);
@@ -242,10 +238,9 @@ RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
 
 RC_GTEST_PROP(SharedStep, every_segment_belongs_to_one_dp_rank, ()) {
   const StepAssignment assignment = assign_step({any_table(), any_settings()});
-  Entries segments(assignment.segments.shares().items().begin(), assignment.segments.shares().items().end());
+  std::vector<SegmentId> segments = list_of(assignment.segments.shares().ids());
   std::ranges::sort(segments);
-  RC_ASSERT(std::ssize(segments) == assignment.segments.size());
-  for (std::size_t i = 0; i < segments.size(); ++i) RC_ASSERT(segments[i] == static_cast<std::int64_t>(i));
+  RC_ASSERT(segments == all_ids<SegmentId>(assignment.segments.size()));
 }
 
 }  // namespace

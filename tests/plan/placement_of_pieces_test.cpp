@@ -115,10 +115,10 @@ TEST(PlacedSharedStep, leaves_groups_with_the_ranks_that_hold_them) {
   settings.dp = 2;
   settings.sharing = PrefixSharing::prompts;
   settings.dp_of_rank = {0, 1};
-  EXPECT_THAT(assign_step({two_groups(), settings}).shares.to_vectors(),
+  EXPECT_THAT(assign_step({two_groups(), settings}).shares.items().to_vectors(),
               ElementsAre(ElementsAre(2, 3), ElementsAre(0, 1)));
   settings.dp_of_rank = {1, 0};
-  EXPECT_THAT(assign_step({two_groups(), settings}).shares.to_vectors(),
+  EXPECT_THAT(assign_step({two_groups(), settings}).shares.items().to_vectors(),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }
 

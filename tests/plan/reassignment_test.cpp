@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "support/made_up_table.hpp"
@@ -245,13 +246,13 @@ RC_GTEST_PROP(StepPlan, a_tolerance_spares_tokens_and_costs_no_more_than_it_says
     std::int64_t moved = 0;
     for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
       for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
-        for (const std::int64_t entry : m.entries)
+        for (const EntryId entry : m.entries)
           moved += table[entry].owner.index() == r ? 0 : table[entry].shape.length();
       }
     }
     return moved;
   };
-  const auto largest = [&](const StepPlan& plan, std::int64_t mini_batch) {
+  const auto largest = [&](const StepPlan& plan, MiniBatchId mini_batch) {
     Cost most = 0;
     for (const DpRankPlan& rank : plan.ranks) {
       Cost cost = 0;
@@ -265,7 +266,7 @@ RC_GTEST_PROP(StepPlan, a_tolerance_spares_tokens_and_costs_no_more_than_it_says
   const StepPlan after = plan_step({table, settings});
   RC_ASSERT(tokens_moved(after) <= tokens_moved(before));
   RC_ASSERT(after.num_micro_batches() <= before.num_micro_batches());
-  for (std::int64_t m = 0; m < settings.mini_batches.count; ++m)
+  for (const MiniBatchId m : ids_below<MiniBatchId>(settings.mini_batches.count))
     RC_ASSERT(20 * largest(after, m) <= 21 * largest(before, m));
 }
 

@@ -31,7 +31,7 @@ PlanSettings settings_of(int dp, MicroBatchMode mode, std::int64_t max_tokens) {
 
 std::vector<Entries> entries_of(const DpRankPlan& plan) {
   std::vector<Entries> entries;
-  for (const MicroBatchPlan& m : plan.micro_batches) entries.push_back(m.entries);
+  for (const MicroBatchPlan& m : plan.micro_batches) entries.push_back(numbers_of(m.entries));
   return entries;
 }
 
@@ -65,8 +65,8 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
       const MicroBatchPlan& held = rank.micro_batches[m];
       RC_ASSERT(held.padded_length == length);
       RC_ASSERT(std::ssize(held.entries) * length <= settings.micro_batch.max_tokens);
-      for (const std::int64_t entry : held.entries)
-        RC_ASSERT(assignment.segments[entry].aligned_length == length);
+      for (const EntryId entry : held.entries)
+        RC_ASSERT(assignment.segments[assignment.segments.path_of(entry).front()].aligned_length == length);
     }
   }
 }
@@ -94,7 +94,7 @@ TEST(MiniBatchedStep, tags_micro_batches_and_gives_every_rank_the_same_number_of
   const StepPlan plan = plan_step({table, settings});
   const auto tags_of = [](const DpRankPlan& rank) {
     Entries tags;
-    for (const MicroBatchPlan& m : rank.micro_batches) tags.push_back(m.mini_batch);
+    for (const MicroBatchPlan& m : rank.micro_batches) tags.push_back(m.mini_batch.value());
     return tags;
   };
   const Entries tags = tags_of(plan.ranks[0]);
@@ -124,11 +124,11 @@ RC_GTEST_PROP(GridStep, has_every_sample_once_under_the_cap_in_equal_counts, ())
     RC_ASSERT(std::ssize(plan.ranks[r].micro_batches) == plan.num_micro_batches());
     RC_ASSERT(plan.ranks[r].lower_bound <= plan.ranks[r].needed);
     RC_ASSERT(plan.ranks[r].needed <= plan.num_micro_batches());
-    Entries of_rank;
+    std::vector<EntryId> of_rank;
     for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
       RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
       of_rank.insert(of_rank.end(), m.entries.begin(), m.entries.end());
-      for (const std::int64_t entry : m.entries) ++times[static_cast<std::size_t>(entry)];
+      for (const EntryId entry : m.entries) ++times[entry.index()];
     }
     const auto share = assignment.shares[static_cast<std::int64_t>(r)];
     RC_ASSERT(std::ranges::is_permutation(of_rank, share));
@@ -143,7 +143,7 @@ TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
   PlanSettings hierarchical = settings;
   hierarchical.balance.strategy = Strategy::hierarchical;
   const auto samples_of = [](const MiniBatchAssignment& mini_batch) {
-    Entries entries(mini_batch.units.items().begin(), mini_batch.units.items().end());
+    Entries entries = numbers_of(mini_batch.units.ids());
     std::ranges::sort(entries);
     return entries;
   };
@@ -186,7 +186,7 @@ std::int64_t tokens_at_home(const LengthTable& table, const StepAssignment& assi
                             const PlanSettings& settings) {
   std::int64_t tokens = 0;
   for (int r = 0; r < settings.dp; ++r) {
-    for (const Item entry : assignment.shares[r]) {
+    for (const EntryId entry : assignment.shares[r]) {
       const int home = settings.dp_of_rank[table[entry].owner.index()];
       if (home == r) tokens += table[entry].shape.length();
     }
@@ -202,7 +202,7 @@ TEST(PlacedStep, leaves_each_part_with_the_rank_that_holds_most_of_it) {
                            {{SampleId{3}, 0, 0, 4}, WorldRank{1}, 1}});
   PlanSettings settings = settings_of(3, MicroBatchMode::packed, 10);
   settings.dp_of_rank = {0, 1, 2};
-  EXPECT_EQ(assign_step({table, settings}).shares,
+  EXPECT_EQ(assign_step({table, settings}).shares.items(),
             Partition(std::vector<std::vector<Item>>{{1}, {2, 3}, {0}}));
 }
 
@@ -264,20 +264,19 @@ TEST(PlacedStep, keeps_the_labels_of_presets) {
 
 /// What a preset's reference makes of shares, all with the count the ranks agree on.
 template <typename Batching>
-std::vector<std::vector<Entries>> reference_plan(const LengthTable& table, const Partition& shares,
+std::vector<std::vector<Entries>> reference_plan(const LengthTable& table, const IdGroups<EntryId>& shares,
                                                  const Batching& batching) {
   std::vector<Entries> lengths;
   for (std::int64_t r = 0; r < shares.size(); ++r) {
     Entries& of_rank = lengths.emplace_back();
-    for (const Item entry : shares[r]) of_rank.push_back(table[entry].shape.length());
+    for (const EntryId entry : shares[r]) of_rank.push_back(table[entry].shape.length());
   }
   const std::vector<Partition> partitions = reference_micro_batches_of_ranks<Batching>(lengths, batching);
   std::vector<std::vector<Entries>> plan;
   for (std::size_t r = 0; r < partitions.size(); ++r) {
     std::vector<Entries>& of_rank = plan.emplace_back(partitions[r].to_vectors());
     for (Entries& m : of_rank) {
-      for (std::int64_t& item : m)
-        item = shares[static_cast<std::int64_t>(r)][static_cast<std::size_t>(item)];
+      for (std::int64_t& item : m) item = shares[static_cast<std::int64_t>(r)][item].value();
     }
   }
   return plan;
@@ -293,7 +292,7 @@ TEST(PresetStep, of_verl_is_batch_balance_and_then_its_micro_batches) {
   const LengthTable table = made_up_table(60, 1);
   PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
   settings.balance.preset = Preset::verl;
-  const Partition shares = roll_batch_balance(table.sample_lengths(), 4);
+  const IdGroups<EntryId> shares(roll_batch_balance(table.sample_lengths(), 4));
   EXPECT_EQ(planned(plan_step({table, settings})),
             reference_plan(table, shares, VerlBatching{300, 1, 1, true}));
 }
@@ -304,7 +303,7 @@ TEST(PresetStep, of_roll_is_batch_balance_and_then_load_balanced_packing) {
   settings.align_lcm = 16;
   settings.micro_batch.min_count = 3;
   settings.balance.preset = Preset::roll;
-  const Partition shares = roll_batch_balance(table.sample_lengths(), 4);
+  const IdGroups<EntryId> shares(roll_batch_balance(table.sample_lengths(), 4));
   EXPECT_EQ(planned(plan_step({table, settings})), reference_plan(table, shares, RollPacking{320, 3, 1, 16}));
 }
 
@@ -313,9 +312,9 @@ TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dyn
   PlanSettings settings = settings_of(2, MicroBatchMode::packed, 12);
   settings.balance.preset = Preset::mindspeed_rl;
   // 9 | 8, then 7 to the second, 5 to the first, ...: 20 tokens and four samples each.
-  const Partition shares = assign_step({table, settings}).shares;
+  const IdGroups<EntryId> shares = assign_step({table, settings}).shares;
   EXPECT_EQ(shares[0].size(), shares[1].size());
-  EXPECT_EQ(group_sums(shares, table.sample_lengths()), (Entries{20, 20}));
+  EXPECT_EQ(group_sums(shares.items(), table.sample_lengths()), (Entries{20, 20}));
   EXPECT_EQ(planned(plan_step({table, settings})),
             reference_plan(table, shares, MindSpeedBatching{12, std::nullopt}));
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <boost/archive/binary_iarchive.hpp>
 #include <boost/archive/binary_oarchive.hpp>
-#include <numeric>
 #include <sstream>
 
 #include "balance/quality.hpp"
@@ -17,29 +16,25 @@
 #include "plan/plan_serialization.hpp"
 #include "plan/step_assignment.hpp"
 #include "support/assigned_samples.hpp"
+#include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
 namespace {
 
+using testing_support::all_ids;
 using testing_support::made_up_table;
 using testing_support::samples_to_dp_ranks;
 using testing_support::table_of;
 
-std::vector<std::int64_t> delivered_entries(const StepPlan& plan) {
-  std::vector<std::int64_t> entries;
+std::vector<EntryId> delivered_entries(const StepPlan& plan) {
+  std::vector<EntryId> entries;
   for (const DpRankPlan& rank : plan.ranks) {
     for (const MicroBatchPlan& m : rank.micro_batches)
       entries.insert(entries.end(), m.entries.begin(), m.entries.end());
   }
   std::ranges::sort(entries);
   return entries;
-}
-
-std::vector<std::int64_t> numbers_below(std::int64_t n) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
 }
 
 PlanSettings any_settings() {
@@ -89,7 +84,7 @@ LengthTable any_table() {
 
 RC_GTEST_PROP(StepPlan, delivers_every_sample_exactly_once, ()) {
   const LengthTable table = any_table();
-  RC_ASSERT(delivered_entries(plan_step({table, any_settings()})) == numbers_below(table.size()));
+  RC_ASSERT(delivered_entries(plan_step({table, any_settings()})) == all_ids<EntryId>(table.size()));
 }
 
 RC_GTEST_PROP(StepPlan, never_breaks_the_cap_or_the_sample_limit, ()) {
@@ -98,7 +93,7 @@ RC_GTEST_PROP(StepPlan, never_breaks_the_cap_or_the_sample_limit, ()) {
   for (const DpRankPlan& rank : plan_step({table, settings}).ranks) {
     for (const MicroBatchPlan& m : rank.micro_batches) {
       std::int64_t aligned = 0;
-      for (const std::int64_t entry : m.entries) {
+      for (const EntryId entry : m.entries) {
         const std::int64_t alone = align_up(table[entry].shape.length(), settings.alignment());
         RC_ASSERT(m.padded_length == 0 || m.padded_length >= alone);
         aligned += m.padded_length == 0 ? alone : m.padded_length;
@@ -163,7 +158,7 @@ TEST(StepPlan, fewer_samples_than_dp_ranks_leave_ranks_with_empty_micro_batches)
   settings.dp = 5;
   const StepPlan plan = plan_step({table_of({9, 4}), settings});
   EXPECT_EQ(plan.num_micro_batches(), 1);
-  EXPECT_EQ(delivered_entries(plan), numbers_below(2));
+  EXPECT_EQ(delivered_entries(plan), all_ids<EntryId>(2));
   EXPECT_EQ(std::ranges::count_if(plan.ranks, [](const DpRankPlan& r) { return r.tokens() == 0; }), 3);
 }
 
@@ -184,10 +179,10 @@ TEST(StepPlan, a_sample_above_the_cap_is_an_error_before_anything_is_planned) {
 }
 
 TEST(PlanHash, tells_plans_apart_and_equal_ones_alike) {
-  const Partition one({2, 0, 1}, {0, 2, 3});
-  const Partition other({2, 0, 1}, {0, 1, 3});
+  const IdGroups<EntryId> one(Partition({2, 0, 1}, {0, 2, 3}));
+  const IdGroups<EntryId> other(Partition({2, 0, 1}, {0, 1, 3}));
   EXPECT_EQ(plan_hash(one, std::vector<std::int64_t>{4}),
-            plan_hash(Partition({2, 0, 1}, {0, 2, 3}), std::vector<std::int64_t>{4}));
+            plan_hash(IdGroups<EntryId>(Partition({2, 0, 1}, {0, 2, 3})), std::vector<std::int64_t>{4}));
   EXPECT_NE(plan_hash(one, std::vector<std::int64_t>{4}), plan_hash(other, std::vector<std::int64_t>{4}));
   EXPECT_NE(plan_hash(one, std::vector<std::int64_t>{4}), plan_hash(one, std::vector<std::int64_t>{5}));
 }
@@ -212,7 +207,7 @@ TEST(PlanSerialization, a_plan_and_a_length_entry_come_back_equal) {
   settings.dp = 3;
   const LengthTable table = made_up_table(20, 4);
   const StepPlan plan = plan_step({table, settings});
-  const LengthEntry entry = table[7];
+  const LengthEntry entry = table[EntryId{7}];
   std::stringstream bytes;
   {
     boost::archive::binary_oarchive archive(bytes);

@@ -134,10 +134,10 @@ RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {
   PlanSettings settings;
   settings.dp = *rc::gen::inRange(1, world + 1);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), world);
-  const Partition assignment = samples_to_dp_ranks(table, settings);
-  std::vector<TransferPlan> plans;
+  const IdGroups<EntryId> shares(samples_to_dp_ranks(table, settings));
+  std::vector<TransferPlan<EntryId>> plans;
   for (int rank = 0; rank < world; ++rank) {
-    plans.push_back(plan_transfers(table, assignment, WorldRank{rank}, DpRank{rank % settings.dp}, world));
+    plans.push_back(plan_transfers(table, shares, WorldRank{rank}, DpRank{rank % settings.dp}, world));
   }
   std::int64_t received = 0;
   for (int consumer = 0; consumer < settings.dp; ++consumer) {
@@ -146,7 +146,7 @@ RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {
           plans[static_cast<std::size_t>(owner)].to_dp_rank[static_cast<std::size_t>(consumer)];
       RC_ASSERT(sent ==
                 plans[static_cast<std::size_t>(consumer)].from_owner[static_cast<std::size_t>(owner)]);
-      for (const std::int64_t entry : sent) RC_ASSERT(table[entry].owner == WorldRank{owner});
+      for (const EntryId entry : sent) RC_ASSERT(table[entry].owner == WorldRank{owner});
       received += static_cast<std::int64_t>(sent.size());
     }
   }

@@ -37,6 +37,11 @@ using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the communicator t
 using DpRank = Id<struct DpRankTag, int>;        ///< coordinate along data parallelism
 using CpRank = Id<struct CpRankTag, int>;        ///< coordinate along context parallelism
 
+using EntryId = Id<struct EntryIdTag>;          ///< a sample's position in its step's length table
+using UnitId = Id<struct UnitIdTag>;            ///< of what is packed as a whole, 0-based in the step
+using SegmentId = Id<struct SegmentIdTag>;      ///< of rows that stand as one sequence, 0-based in the step
+using MiniBatchId = Id<struct MiniBatchIdTag>;  ///< of an optimizer update, 0-based in the step
+
 /// The sample id of filler: an empty micro-batch's only sequence.
 inline constexpr SampleId filler_sample{-1};
 

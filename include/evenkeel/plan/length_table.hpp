@@ -22,7 +22,7 @@ struct LengthEntry {
 
 /// All samples of a step, ordered by (sample id, owner, owner's position). The order, and so every plan made
 /// from it, does not depend on which rank holds what. Replicated: every rank holds an equal table. "Entry"
-/// below always means a position in it.
+/// below always means a position in it, an EntryId.
 class LengthTable {
  public:
   LengthTable() = default;
@@ -37,8 +37,8 @@ class LengthTable {
                                       std::span<const std::int64_t> responses);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(entries_.size()); }
-  [[nodiscard]] const LengthEntry& operator[](std::int64_t entry) const noexcept {
-    return entries_[static_cast<std::size_t>(entry)];
+  [[nodiscard]] const LengthEntry& operator[](EntryId entry) const noexcept {
+    return entries_[entry.index()];
   }
   [[nodiscard]] std::span<const LengthEntry> entries() const noexcept { return entries_; }
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
@@ -46,7 +46,7 @@ class LengthTable {
   [[nodiscard]] std::vector<std::int64_t> sample_lengths() const;
   /// The table of some entries alone: its entry i is entry `entries[i]` of this one. Precondition: `entries`
   /// ascend.
-  [[nodiscard]] LengthTable part(std::span<const std::int64_t> entries) const;
+  [[nodiscard]] LengthTable part(std::span<const EntryId> entries) const;
 
   friend bool operator==(const LengthTable&, const LengthTable&) = default;
 

@@ -4,21 +4,22 @@
 #include <vector>
 
 #include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/ids.hpp"
 
 namespace evenkeel {
 
 /// One micro-batch: which samples, and how much of everything. Empty ones have no entries: they exist so that
 /// all DP ranks have the same number, weigh nothing, and are laid out as one filler sequence.
 struct MicroBatchPlan {
-  std::vector<std::int64_t> entries;  ///< table entries in the order in which they are packed
-  std::int64_t tokens = 0;            ///< true tokens, shared ones once
-  std::int64_t aligned_tokens = 0;    ///< tokens after alignment or padding: what the cap limits
+  std::vector<EntryId> entries;     ///< table entries in the order in which they are packed
+  std::int64_t tokens = 0;          ///< true tokens, shared ones once
+  std::int64_t aligned_tokens = 0;  ///< tokens after alignment or padding: what the cap limits
   Cost cost = 0;
   std::int64_t padded_length = 0;  ///< of every sequence, over the whole CP group; 0: each is aligned alone
-  std::int64_t mini_batch = 0;     ///< the optimizer update it belongs to
+  MiniBatchId mini_batch{0};       ///< the optimizer update it belongs to
   /// With shared prefixes: the units that it holds, in packed order; entries follow theirs. Else empty, since
   /// units are numbered as entries are.
-  std::vector<std::int64_t> units = {};
+  std::vector<UnitId> units = {};
 
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
   friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;

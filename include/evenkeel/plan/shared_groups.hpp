@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/pack/prefix/tree.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
@@ -13,7 +14,7 @@ namespace evenkeel {
 
 /// Samples that share tokens: the tree's sample i is table entry entries[i].
 struct SharedGroup {
-  std::vector<std::int64_t> entries;
+  std::vector<EntryId> entries;
   PrefixTree tree;
 
   friend bool operator==(const SharedGroup&, const SharedGroup&) = default;
@@ -24,7 +25,7 @@ struct SharedGroup {
 [[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table);
 
 /// The entries of each uid, in the order of their first entries. O(size of the table).
-[[nodiscard]] std::vector<std::vector<std::int64_t>> entries_by_uid(const LengthTable& table);
+[[nodiscard]] std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table);
 
 /// The trees that the samples of each uid make, in the order of their first entries. `tokens` are those of
 /// every entry. Time in the order of the samples' total length.

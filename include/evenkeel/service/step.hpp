@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/exchange/exchange_volume.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/loss.hpp"
@@ -29,8 +30,8 @@ struct PhaseSeconds {
 /// What one rank runs one forward and backward pass over.
 struct MicroBatch {
   PackedMicroBatch tensors;
-  MicroBatchLoss loss;          ///< what its tokens weigh in the loss of its mini-batch
-  std::int64_t mini_batch = 0;  ///< the optimizer update it belongs to, 0-based; never falls within a step
+  MicroBatchLoss loss;        ///< what its tokens weigh in the loss of its mini-batch
+  MiniBatchId mini_batch{0};  ///< the optimizer update it belongs to, 0-based; never falls within a step
 };
 
 /// What a step hands one rank. Micro-batches are the trainer's own: it may change their tensors and add
