@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "plan/grid_micro_batches.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/mini_batches.hpp"
@@ -70,6 +71,8 @@ void require_fitting(const StepProblem& problem) {
 }  // namespace
 
 std::vector<std::int64_t> StepAssignment::entries_of(std::int64_t mini_batch) const {
+  EVENKEEL_PRECONDITION(cheap, 0 <= mini_batch && mini_batch < std::ssize(mini_batches), mini_batch,
+                        mini_batches.size());
   std::vector<std::int64_t> entries;
   for (const Item unit : mini_batches[static_cast<std::size_t>(mini_batch)].units.items()) {
     const std::span<const std::int64_t> of_unit = units[unit].entries;
@@ -96,6 +99,7 @@ bool follows_from_units(const PlanSettings& settings) noexcept {
 }
 
 StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<Partition> units) {
+  EVENKEEL_PRECONDITION(cheap, follows_from_units(problem.settings));
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);
