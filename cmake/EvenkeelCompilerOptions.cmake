@@ -12,6 +12,22 @@ if(EVENKEEL_WARNINGS_AS_ERRORS)
   target_compile_options(evenkeel_compile_options INTERFACE -Werror)
 endif()
 
+# Which contracts are checked (include/evenkeel/base/assertions.hpp). Each level holds those before it.
+set(assertion_levels none cheap thorough communication)
+if(EVENKEEL_ASSERTIONS STREQUAL "")
+  if(EVENKEEL_SANITIZE)
+    set(checked_levels 3)
+  else()
+    set(checked_levels $<$<CONFIG:Debug>:3>)
+  endif()
+elseif(EVENKEEL_ASSERTIONS IN_LIST assertion_levels)
+  list(FIND assertion_levels "${EVENKEEL_ASSERTIONS}" checked_levels)
+else()
+  message(FATAL_ERROR "EVENKEEL_ASSERTIONS is '${EVENKEEL_ASSERTIONS}'; use none, cheap, thorough, communication or nothing")
+endif()
+target_compile_definitions(evenkeel_compile_options INTERFACE
+                           $<$<BOOL:${checked_levels}>:EVENKEEL_ASSERTION_LEVEL=${checked_levels}>)
+
 # Sanitizers must reach every object that is linked together, so they are set directory-wide.
 if(EVENKEEL_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

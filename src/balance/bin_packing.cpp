@@ -8,6 +8,7 @@
 
 #include "balance/checks.hpp"
 #include "balance/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -42,13 +43,17 @@ class EarliestRoom {
  private:
   /// The first leaf below a node that has the room. Precondition: there is one; so below.
   [[nodiscard]] std::size_t first_below(std::size_t node, std::int64_t size) const {
+    EVENKEEL_PRECONDITION(cheap, most_[node] >= size, node, most_[node], size);
     while (node < leaves_) node = most_[2 * node] >= size ? 2 * node : 2 * node + 1;
     return node;
   }
   /// The first one after a leaf.
   [[nodiscard]] std::size_t next(std::size_t leaf, std::int64_t size) const {
     std::size_t node = leaf;
-    while (node % 2 == 1 || most_[node + 1] < size) node /= 2;
+    while (node % 2 == 1 || most_[node + 1] < size) {
+      EVENKEEL_PRECONDITION(cheap, node > 1, size);
+      node /= 2;
+    }
     return first_below(node + 1, size);
   }
 

@@ -6,6 +6,7 @@
 
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel::balance_checks {
 
@@ -34,6 +35,7 @@ bool are_within(const Partition& groups, BinItems items, BinLimits limits);
 
 /// Rounded up. Preconditions: value >= 0, divisor >= 1.
 constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {
+  EVENKEEL_PRECONDITION(cheap, value >= 0 && divisor >= 1, value, divisor);
   return value / divisor + (value % divisor != 0 ? 1 : 0);
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 
 namespace {
@@ -26,6 +28,7 @@ double value_of(const Terms& coefficients, const Row& row) {
 
 /// Precondition: not empty.
 double median(std::vector<double> values) {
+  EVENKEEL_PRECONDITION(cheap, !values.empty());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -189,6 +192,7 @@ std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observa
 }
 
 CostModel cost_model_of(const TimeModel& times) {
+  EVENKEEL_PRECONDITION(cheap, times.linear > 0 || times.quadratic > 0, times.linear, times.quadratic);
   return unit_of(times).model;
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "balance/checks.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -61,6 +63,7 @@ std::optional<std::int64_t> attention_cost(const CostModel& model, std::int64_t 
 }  // namespace
 
 Cost CostModel::operator()(std::int64_t tokens) const {
+  EVENKEEL_PRECONDITION(cheap, tokens >= 0, tokens);
   const std::optional<std::int64_t> attention = quadratic == 0 ? 0 : attention_cost(*this, tokens);
   const std::optional<std::int64_t> cost =
       attention ? multiply_add(linear, tokens, *attention) : std::nullopt;
@@ -71,6 +74,8 @@ Cost CostModel::operator()(std::int64_t tokens) const {
 }
 
 Cost cost_of_group(const CostModel& model, std::int64_t prefix, std::span<const std::int64_t> suffixes) {
+  EVENKEEL_PRECONDITION(cheap, prefix >= 0, prefix);
+  EVENKEEL_PRECONDITION(thorough, none_is_negative(suffixes), suffixes.size());
   const Cost of_prefix = model(prefix);
   Cost sum = of_prefix;
   for (const std::int64_t suffix : suffixes) {

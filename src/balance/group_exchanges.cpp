@@ -2,11 +2,17 @@
 
 #include <algorithm>
 
+#include "balance/checks.hpp"
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 
 GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> costs,
                                const ExchangeRules& rules)
     : start_(start), costs_(costs), rules_(rules), groups_(static_cast<std::size_t>(start.size())) {
+  EVENKEEL_PRECONDITION(
+      thorough, rules.items.sizes.empty() || balance_checks::are_within(start, rules.items, rules.limits),
+      rules.limits.max_size, rules.limits.max_items);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
     for (const Item item : start[static_cast<std::int64_t>(g)]) {

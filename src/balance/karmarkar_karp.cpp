@@ -12,6 +12,7 @@
 #include "balance/item_order.hpp"
 #include "balance/radix_sort.hpp"
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -76,6 +77,8 @@ class Differencing {
   /// no cost is negative, `costs` is not empty.
   Differencing(std::span<const Cost> costs, std::int64_t k, std::int64_t run_length)
       : k_(static_cast<std::size_t>(k)), run_length_(static_cast<std::size_t>(run_length)) {
+    EVENKEEL_PRECONDITION(cheap, k >= 2 && !costs.empty(), k, costs.size());
+    EVENKEEL_PRECONDITION(cheap, run_length == 1 || run_length == k, run_length, k);
     const auto n = static_cast<std::int64_t>(costs.size());
     num_virtual_ = balance_checks::ceil_div(n, run_length) * run_length - n;
     const auto num_nodes = narrow<std::int32_t>(n + num_virtual_, "number of items");
@@ -146,6 +149,7 @@ class Differencing {
 
   /// Precondition: a run or a heap entry is left.
   State take_greatest() {
+    EVENKEEL_PRECONDITION(cheap, !runs_.empty() || !heap_.empty());
     const bool from_run =
         !runs_.empty() && (heap_.empty() || priority_of_run(runs_.back()) > heap_.front().priority);
     return from_run ? take_run() : take_from_heap();

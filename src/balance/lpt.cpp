@@ -6,6 +6,7 @@
 
 #include "balance/checks.hpp"
 #include "balance/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -38,6 +39,7 @@ class LoadHeap {
 
   /// Precondition: not empty.
   Load pop() {
+    EVENKEEL_PRECONDITION(cheap, !loads_.empty());
     const Load last = loads_.back();
     loads_.pop_back();
     if (loads_.empty()) return last;

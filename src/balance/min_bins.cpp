@@ -5,10 +5,13 @@
 #include "balance/bin_bounds.hpp"
 #include "balance/checks.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
 std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capacity) {
+  EVENKEEL_PRECONDITION(thorough, std::ranges::is_sorted(sizes), sizes.size());
+  EVENKEEL_PRECONDITION(cheap, sizes.empty() || (sizes.front() >= 0 && sizes.back() <= capacity), capacity);
   const std::size_t n = sizes.size();
   const auto first_above = [&](std::int64_t size) {
     return static_cast<std::size_t>(std::ranges::upper_bound(sizes, size) - sizes.begin());
@@ -32,6 +35,8 @@ std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capac
 
 std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits) {
   if (load.count == 0) return 0;  // whatever the limits are
+  EVENKEEL_PRECONDITION(cheap, limits.max_items >= 1 && (load.size == 0 || limits.max_size >= 1),
+                        limits.max_items, load.size, limits.max_size);
   const std::int64_t by_count = balance_checks::ceil_div(load.count, limits.max_items);
   if (load.size <= limits.max_size) return by_count;
   return std::max(by_count, balance_checks::ceil_div(load.size, limits.max_size));

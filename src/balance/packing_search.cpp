@@ -9,6 +9,7 @@
 #include "balance/bin_bounds.hpp"
 #include "balance/checks.hpp"
 #include "balance/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -249,9 +250,20 @@ class PackingSearch {
   std::map<Ranks, std::int64_t> failed_;  ///< what was left, and in how many bins it does not fit
 };
 
+bool each_fits_alone(const BinItems& items, const BinLimits& limits) {
+  const auto n = static_cast<Item>(items.sizes.size());
+  for (Item item = 0; item < n; ++item) {
+    if (items.sizes[static_cast<std::size_t>(item)] > limits.max_size) return false;
+    if (items.count_of(item) > limits.max_items) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 PackingSearchResult search_packing(BinItems items, BinLimits limits, std::int64_t k, std::int64_t& steps) {
+  EVENKEEL_PRECONDITION(thorough, each_fits_alone(items, limits), items.sizes.size(), limits.max_size,
+                        limits.max_items);
   std::vector<CostedItem> order = descending_items_smaller_first(items.sizes);
   if (!items.counts.empty()) {
     std::ranges::stable_sort(order, std::ranges::greater{}, [&](const CostedItem& entry) {

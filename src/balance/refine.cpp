@@ -5,6 +5,8 @@
 
 #include "balance/group_exchanges.hpp"
 #include "balance/quality.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -31,6 +33,7 @@ Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_s
     throw InputError("start", std::to_string(start.num_items()) + " items for " +
                                   std::to_string(costs.size()) + " costs; there must be as many");
   }
+  EVENKEEL_PRECONDITION(thorough, is_permutation(start.items(), start.num_items()), start.num_items());
   const Cost bound = max_sum_lower_bound(costs, start.size(), group_size);
   if (group_size == GroupSize::equal) require_equal_counts(start);
   GroupExchanges groups(start, costs, {.keep_counts = group_size == GroupSize::equal});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -35,6 +36,7 @@ Cost sum_of(const std::vector<Item>& items, std::span<const Cost> costs) {
 }  // namespace
 
 Partition split_groups(const Partition& start, std::span<const Cost> costs, std::int64_t k) {
+  EVENKEEL_PRECONDITION(cheap, start.size() <= k, start.size(), k);
   const auto wanted = static_cast<std::size_t>(k);
   std::vector<std::vector<Item>> groups = start.to_vectors();
   std::priority_queue<std::pair<Cost, std::size_t>> divisible;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -33,6 +34,7 @@ int product_of(const GridPoint& sizes) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   std::int64_t product = 1;
   for (const Axis axis : all_axes) {
+    EVENKEEL_PRECONDITION(cheap, sizes[axis] >= 1, name_of(axis), sizes[axis]);
     product *= sizes[axis];
     if (product > most) throw MeshError("mesh", describe(sizes) + " is more ranks than MPI can number");
   }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "base/streaming.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -28,6 +30,7 @@ class RunCopier {
       std::memcpy(to, from, bytes);
       return;
     }
+    EVENKEEL_PRECONDITION(cheap, !overlaps_waiting({to, from, bytes}), bytes);
     // The lines that a run shares with its neighbours are read before they are written.
     streaming::fetch_to_write(to);
     streaming::fetch_to_write(to + bytes - 1);
@@ -45,6 +48,22 @@ class RunCopier {
 
   /// How far ahead of a copy its source is fetched, past the run's end too: the next one often begins there.
   static constexpr std::size_t ahead = std::size_t{4} << 10;
+
+  [[nodiscard]] static bool overlap(const std::byte* one, std::size_t bytes, const std::byte* other,
+                                    std::size_t other_bytes) noexcept {
+    const auto first = reinterpret_cast<std::uintptr_t>(one);
+    const auto second = reinterpret_cast<std::uintptr_t>(other);
+    return first < second + other_bytes && second < first + bytes;
+  }
+
+  /// Whether a run is in the way of one that waits. Others have been written and cannot be asked any more.
+  [[nodiscard]] bool overlaps_waiting(const Run& run) const noexcept {
+    return std::ranges::any_of(waiting_, [&](const Run& other) {
+      return overlap(run.to, run.bytes, other.to, other.bytes) ||
+             overlap(run.to, run.bytes, other.from, other.bytes) ||
+             overlap(run.from, run.bytes, other.to, other.bytes);
+    });
+  }
 
   [[nodiscard]] Run& next() noexcept { return waiting_[turn_++ % waiting_.size()]; }
 

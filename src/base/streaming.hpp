@@ -6,6 +6,8 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+
+#include "evenkeel/base/assertions.hpp"
 #endif
 
 namespace evenkeel::streaming {
@@ -67,6 +69,7 @@ inline void fetch_to_write(const std::byte* address) noexcept {
 
 /// Copies one line. Precondition: `to` begins a line.
 inline void store_line(std::byte* to, const std::byte* from) noexcept {
+  EVENKEEL_PRECONDITION(cheap, room_in_line(to) == line_bytes, room_in_line(to));
 #if defined(__SSE2__)
   const auto* source = reinterpret_cast<const __m128i*>(from);
   auto* target = reinterpret_cast<__m128i*>(to);
@@ -84,7 +87,7 @@ inline void store_line(std::byte* to, const std::byte* from) noexcept {
 }
 
 /// Copies `count` lines; calls fetch(offset) with the offset in bytes of each before it is copied.
-/// Precondition: `to` begins a line.
+/// Precondition: `to` begins a line, unless `count` is 0.
 template <typename Fetch>
 void store_lines(std::byte* to, const std::byte* from, std::size_t count, Fetch fetch) noexcept {
   for (std::size_t i = 0; i < count; ++i) {

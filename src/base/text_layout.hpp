@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 
 /// How a text for people is to come out: the characters of a line, and whether ANSI colours are understood.
@@ -64,7 +66,10 @@ class TextTable {
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   /// Precondition: one cell a column.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells) {
+    EVENKEEL_PRECONDITION(cheap, cells.size() == columns_.size(), cells.size(), columns_.size());
+    rows_.push_back(std::move(cells));
+  }
 
   /// Heading and rows, every line ended by "\n". Columns in which all cells and the heading are empty are
   /// left out.

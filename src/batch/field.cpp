@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -91,10 +93,10 @@ Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
   Column column(std::move(spec), 0);
   column.own_.resize(column.checked_bytes(rows));
   column.rows_ = rows;
-#ifndef NDEBUG
-  // New memory is zero more often than not, which would hide rows that nobody wrote.
-  if (!column.own_.empty()) std::memset(column.own_.data(), 0xA5, column.own_.size());
-#endif
+  if constexpr (EVENKEEL_ASSERTS(thorough)) {
+    // New memory is zero more often than not, which would hide rows that nobody wrote.
+    if (!column.own_.empty()) std::memset(column.own_.data(), 0xA5, column.own_.size());
+  }
   return column;
 }
 

@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 namespace {
+
+bool are_rows_of(const Column& mask, RowRange rows) noexcept {
+  return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= mask.rows();
+}
 
 /// Calls visit(i, whether row i of the range is set), where `ignored` bits do not count. A row that is a
 /// machine word is compared as one, so that the loops over them are loops of vector instructions.
@@ -54,12 +60,15 @@ void visit_rows(const Column& mask, RowRange rows, const Visit& visit) noexcept 
 }  // namespace
 
 std::int64_t count_set(const Column& mask, RowRange rows) noexcept {
+  EVENKEEL_PRECONDITION(cheap, are_rows_of(mask, rows), rows.begin, rows.end, mask.rows());
   std::int64_t count = 0;
   visit_rows(mask, rows, [&](std::int64_t, bool is_set) { count += is_set ? 1 : 0; });
   return count;
 }
 
 void write_where_set(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept {
+  EVENKEEL_PRECONDITION(cheap, are_rows_of(mask, rows), rows.begin, rows.end, mask.rows());
+  EVENKEEL_PRECONDITION(cheap, std::ssize(out) == rows.size(), std::ssize(out), rows.size());
   visit_rows(mask, rows,
              [&](std::int64_t i, bool is_set) { out[static_cast<std::size_t>(i)] = is_set ? value : 0; });
 }

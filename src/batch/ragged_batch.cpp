@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -17,6 +19,7 @@ void require_valid_lengths(const SampleShape& sample) {
 
 // Precondition: lengths are not negative.
 void require_room(const SampleShape& sample, std::int64_t tokens_before) {
+  EVENKEEL_PRECONDITION(cheap, sample.prompt >= 0 && sample.response >= 0, sample.prompt, sample.response);
   const std::int64_t room = std::numeric_limits<std::int64_t>::max() - tokens_before;
   if (sample.prompt <= room && sample.response <= room - sample.prompt) return;
   throw InputError("sample " + std::to_string(sample.id.value()),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel::bench {
 namespace {
 
@@ -28,6 +30,7 @@ std::vector<std::int64_t> made_up_lengths(std::size_t n, std::uint64_t seed, con
 }
 
 std::size_t draw_below(std::mt19937_64& engine, std::size_t bound) {
+  EVENKEEL_PRECONDITION(cheap, bound >= 1, bound);
   return static_cast<std::size_t>(engine() % bound);
 }
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel::bench {
 
 double median(std::vector<double> values) {
+  EVENKEEL_PRECONDITION(cheap, !values.empty());
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   if (values.size() % 2 == 1) return *middle;
@@ -13,6 +16,8 @@ double median(std::vector<double> values) {
 }
 
 double speed_against(const Samples& reference, const Samples& samples) {
+  EVENKEEL_PRECONDITION(cheap, !samples.seconds.empty() && samples.seconds.size() == reference.seconds.size(),
+                        samples.seconds.size(), reference.seconds.size());
   std::vector<double> ratios;
   for (std::size_t round = 0; round < samples.seconds.size(); ++round) {
     ratios.push_back(reference.seconds[round] / samples.seconds[round]);

@@ -8,6 +8,7 @@
 #include "bench/benchmarks.hpp"
 #include "bench/measurement.hpp"
 #include "bench/race.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "service/step_record.hpp"
@@ -76,7 +77,10 @@ class PrefixJob {
     return boost::mpi::all_reduce(world_, last_.record->plan.aligned_tokens(), std::plus<std::int64_t>());
   }
   /// Local. Precondition: prefixes are shared.
-  [[nodiscard]] SharingSavings savings() const { return savings_of(last_.record->assignment.units); }
+  [[nodiscard]] SharingSavings savings() const {
+    EVENKEEL_PRECONDITION(cheap, last_.record->assignment.shared());
+    return savings_of(last_.record->assignment.units);
+  }
 
  private:
   [[nodiscard]] static Config config_for(PrefixSharing sharing, std::int64_t cap) {

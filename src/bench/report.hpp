@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel::bench {
 
 /// A column of a table: its name in JSON, its heading in text, and the digits after the point of its numbers
@@ -21,7 +23,10 @@ class Table {
       : key_(std::move(key)), title_(std::move(title)), columns_(std::move(columns)) {}
 
   /// Precondition: one cell a column.
-  void add(std::vector<nlohmann::json> cells) { rows_.push_back(std::move(cells)); }
+  void add(std::vector<nlohmann::json> cells) {
+    EVENKEEL_PRECONDITION(cheap, cells.size() == columns_.size(), key_, cells.size(), columns_.size());
+    rows_.push_back(std::move(cells));
+  }
 
   [[nodiscard]] const std::string& key() const noexcept { return key_; }
   /// Title and rows as a Markdown table.

@@ -1,11 +1,13 @@
 #include "cli/failures.hpp"
 
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
 
 #include "base/printable.hpp"
 #include "cli/terminal.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {
@@ -22,6 +24,7 @@ int status_of(const Error& error) noexcept {
 }
 
 std::string text_of_foreign_exception() {
+  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const std::bad_alloc&) {
@@ -36,6 +39,7 @@ std::string text_of_foreign_exception() {
 }
 
 int tell_failure() {
+  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const Error& error) {

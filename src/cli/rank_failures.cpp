@@ -8,11 +8,13 @@
 #include "base/printable.hpp"
 #include "cli/failures.hpp"
 #include "cli/terminal.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {
 
 int tell_failure(const boost::mpi::communicator& world) {
+  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   const std::string on_rank = fmt::format(" (rank {})", world.rank());
   try {
     throw;

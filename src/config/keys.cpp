@@ -1,9 +1,9 @@
 #include "config/keys.hpp"
 
 #include <array>
-#include <cassert>
 #include <iterator>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/exchange_options.hpp"
 
 namespace evenkeel::config_detail {
@@ -372,7 +372,7 @@ std::string_view section_meaning(std::string_view section) {
   };
   const auto* found =
       std::ranges::find(meanings, section, &std::pair<std::string_view, std::string_view>::first);
-  assert(found != std::end(meanings));
+  EVENKEEL_PRECONDITION(cheap, found != std::end(meanings), section);
   return found->second;
 }
 

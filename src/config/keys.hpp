@@ -28,7 +28,7 @@ struct KeySpec {
 /// The sections whose keys a profile may have of its own.
 [[nodiscard]] bool is_profile_section(std::string_view section);
 
-/// One sentence about a section, for the reference page.
+/// One sentence about a section, for the reference page. Precondition: there is such a section.
 [[nodiscard]] std::string_view section_meaning(std::string_view section);
 
 }  // namespace evenkeel::config_detail

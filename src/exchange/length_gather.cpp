@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "exchange/announcement.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
@@ -34,6 +35,7 @@ std::int64_t likely_total(std::int64_t own, int ranks) {
 
 // Precondition: there are no more samples than an int counts.
 std::vector<LengthEntry> entries_of(std::span<const SampleSummary> samples, WorldRank owner) {
+  EVENKEEL_PRECONDITION(cheap, std::in_range<std::int32_t>(samples.size()), samples.size());
   std::vector<LengthEntry> entries;
   entries.reserve(samples.size());
   for (const SampleSummary& sample : samples) {

@@ -117,16 +117,16 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
   if (!reports_results(mesh)) return sends;
   const PackedSide side(frame, step.micro_batches, CpRank{mesh.here().cp});
   std::vector<std::vector<const Column*>> columns;  // by field, then by micro-batch
-  for (const FieldSpec& field : fields) {
+  std::vector<std::size_t> sent;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
     std::vector<const Column*>& of_field = columns.emplace_back();
-    for (const MicroBatchResults& m : results) of_field.push_back(find(m, field.name));
+    for (const MicroBatchResults& m : results) of_field.push_back(find(m, fields[f].name));
+    // Rows without bytes may be any number: nobody can count them.
+    if (sends_field(fields[f].kind, mesh.here().cp) && fields[f].row_bytes() > 0) sent.push_back(f);
   }
   for (std::size_t owner = 0; owner < sends.size(); ++owner) {
     for (const EntryId entry : transfers.from_owner[owner]) {
-      for (std::size_t f = 0; f < fields.size(); ++f) {
-        if (sends_field(fields[f].kind, mesh.here().cp))
-          side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
-      }
+      for (const std::size_t f : sent) side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
     }
   }
   return sends;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "exchange/sample_layout.hpp"
 #include "exchange/shared_columns.hpp"
 #include "exchange/transfer_sides.hpp"
@@ -101,6 +102,7 @@ class Sender {
   void add_segment(SegmentId segment, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
+      EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
       side_.add_segment(segment, rank_, *sources_[f], blocks);
       if (fields_[f].with_halo) side_.add_halo(segment, rank_, *sources_[f], blocks);
     }
@@ -108,6 +110,7 @@ class Sender {
   void add_sample(EntryId entry, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
+      EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
       if (sources_[f]->spec().kind == fields_[f].moved_as) {
         side_.add_sample(entry, rank_, *sources_[f], blocks);
       } else {

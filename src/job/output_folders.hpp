@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "evenkeel/base/assertions.hpp"
 #include "job/run_folder.hpp"
 
 namespace evenkeel {
@@ -36,6 +37,7 @@ class OutputFolders {
   [[nodiscard]] bool have(RunOutput output) const { return request_.folders.contains(output); }
   /// As it was asked for. Precondition: have(output).
   [[nodiscard]] const std::filesystem::path& path_of(RunOutput output) const {
+    EVENKEEL_PRECONDITION(cheap, have(output), output);
     return request_.folders.at(output);
   }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <typeinfo>
 
+#include "evenkeel/base/assertions.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
@@ -117,6 +118,7 @@ void throw_in_any_case(const ErrorReport& report) {
 }
 
 ErrorReport report_current_exception() noexcept {
+  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     return describe_current_exception();
   } catch (...) {
@@ -125,6 +127,7 @@ ErrorReport report_current_exception() noexcept {
 }
 
 ErrorReport report_current_exception_of_all() noexcept {
+  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const Error&) {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <string>
 
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/mask_runs.hpp"
 #include "pack/prompt_lengths.hpp"
@@ -78,6 +80,7 @@ void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::i
 
 /// Precondition: lengths are not negative.
 std::int64_t sum_of(std::span<const std::int64_t> lengths) {
+  EVENKEEL_PRECONDITION(thorough, none_is_negative(lengths), lengths.size());
   std::int64_t sum = 0;
   for (const std::int64_t length : lengths) {
     if (length > std::numeric_limits<std::int64_t>::max() - sum)

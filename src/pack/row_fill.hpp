@@ -6,10 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 
 /// Bytes of `rows` rows. Precondition: rows >= 0.
 [[nodiscard]] constexpr std::size_t bytes_of(std::int64_t rows, std::size_t row_bytes) noexcept {
+  EVENKEEL_PRECONDITION(cheap, rows >= 0, rows);
   return static_cast<std::size_t>(rows) * row_bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/streaming.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
@@ -31,12 +32,14 @@ class RunQueue {
 
   /// Precondition: not full; the run is not empty.
   void push(const SourceRun& run) noexcept {
+    EVENKEEL_PRECONDITION(cheap, !full() && run.bytes > 0, full(), run.bytes);
     at(end_++) = {run, pushed_};
     pushed_ += source_bytes(run);
     fetch_to_distance();
   }
   /// Precondition: not empty.
   void pop() noexcept {
+    EVENKEEL_PRECONDITION(cheap, !empty());
     ++begin_;
     fetch_to_distance();
   }

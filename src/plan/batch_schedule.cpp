@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
 #include "plan/seeded_order.hpp"
@@ -40,6 +41,7 @@ std::int64_t BatchSchedule::steps_per_epoch() const noexcept {
 }
 
 std::int64_t BatchSchedule::size_of(std::int64_t step) const noexcept {
+  EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
   const std::int64_t first = step % steps_per_epoch() * settings_.global_batch;
   return std::min(settings_.global_batch, num_samples_ - first);
 }

@@ -42,6 +42,7 @@ void throw_above_cap(std::int64_t sample, const AboveCap& lengths) {
 
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap) {
   for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0) continue;
     const std::int64_t aligned = align_up(lengths[i], alignment);
     if (aligned > cap) throw_above_cap(static_cast<std::int64_t>(i), {lengths[i], aligned, alignment, cap});
   }

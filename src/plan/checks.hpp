@@ -27,7 +27,7 @@ struct AboveCap {
 [[noreturn]] void throw_above_cap(std::int64_t sample, const AboveCap& lengths);
 
 /// Calls throw_above_cap for the first length that passes the cap once it is rounded up to a multiple of
-/// `alignment`.
+/// `alignment`. Lengths below 0 pass: total_of() is what refuses them.
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
 
 }  // namespace evenkeel::plan_checks

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "plan/fastest_count.hpp"
 #include "plan/micro_batcher.hpp"
 #include "plan/micro_batches.hpp"
@@ -119,7 +121,12 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
                        std::span<const DpRank> ranks, PlanningPeers& peers) {
   std::optional<RankPlanner> planner;
   std::vector<std::int64_t> needed;
-  peers.locally([&] { needed = planner.emplace(problem, assignment, ranks).count(); });
+  peers.locally([&] {
+    EVENKEEL_PRECONDITION(cheap, assignment.step == problem.step, assignment.step, problem.step);
+    EVENKEEL_PRECONDITION(thorough, is_permutation(assignment.shares.items(), problem.table.size()),
+                          assignment.shares.num_items(), problem.table.size());
+    needed = planner.emplace(problem, assignment, ranks).count();
+  });
   peers.take_largest(needed);
   peers.locally([&] { planner->agree(needed); });
   if (problem.settings.micro_batch.count == CountRule::fastest) {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "balance/grid_partition.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/picked_units.hpp"
 
@@ -34,6 +36,7 @@ std::vector<std::int64_t> column_order(const Partition& cells, std::span<const C
 
 MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& units,
                                 IdView<UnitId> mini_batch) {
+  EVENKEEL_PRECONDITION(thorough, ascends_strictly(mini_batch), mini_batch.size());
   const PlanSettings& settings = problem.settings;
   const BinLimits limits = settings.micro_batch.limits();
   const PickedUnits own(units, mini_batch);

@@ -6,7 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/list_checks.hpp"
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -60,6 +62,7 @@ std::vector<std::int64_t> LengthTable::sample_lengths() const {
 }
 
 LengthTable LengthTable::part(std::span<const EntryId> entries) const {
+  EVENKEEL_PRECONDITION(thorough, ascends_strictly(entries), entries.size());
   LengthTable chosen;
   chosen.entries_.reserve(entries.size());
   for (const EntryId entry : entries) chosen.entries_.push_back((*this)[entry]);

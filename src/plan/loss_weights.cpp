@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -37,6 +38,7 @@ class MiniBatchTotals {
   /// omega of an entry's loss tokens. Precondition: it has some.
   [[nodiscard]] double token_weight(const LengthEntry& entry) const {
     const std::int64_t own = loss_tokens_of(entry);
+    EVENKEEL_PRECONDITION(cheap, own > 0, own, entry.shape.id);
     switch (settings_.aggregation) {
       case LossAggregation::token_mean:
         return ratio(1, tokens_);

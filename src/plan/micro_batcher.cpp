@@ -1,5 +1,6 @@
 #include "plan/micro_batcher.hpp"
 
+#include "evenkeel/base/assertions.hpp"
 #include "plan/fixed_micro_batches.hpp"
 #include "plan/joint_micro_batches.hpp"
 #include "plan/packed_micro_batches.hpp"
@@ -8,6 +9,7 @@
 namespace evenkeel {
 
 std::vector<MicroBatchPlan> MicroBatcher::pack(MiniBatchShare share, std::int64_t count) const {
+  EVENKEEL_PRECONDITION(thorough, count >= this->count(share).needed, count, share.mini_batch, share.rank);
   std::vector<MicroBatchPlan> micro_batches = packed(share, count);
   micro_batches.resize(static_cast<std::size_t>(count));
   for (MicroBatchPlan& m : micro_batches) m.mini_batch = share.mini_batch;

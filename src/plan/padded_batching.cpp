@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/checks.hpp"
@@ -100,9 +101,19 @@ void raise_count_to(std::int64_t count, std::int64_t empty_length, MicroBatches&
   micro_batches.resize(static_cast<std::size_t>(count), {{end, end}, empty_length});
 }
 
+bool ascend_by_length(const Partition& shards, std::span<const std::int64_t> lengths) {
+  for (std::int64_t rank = 0; rank < shards.size(); ++rank) {
+    if (!std::ranges::is_sorted(shards[rank], {},
+                                [&](Item i) { return lengths[static_cast<std::size_t>(i)]; }))
+      return false;
+  }
+  return true;
+}
+
 /// Precondition: shards ascend by length.
 PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths,
                          const PaddedBatchingSettings& settings) {
+  EVENKEEL_PRECONDITION(thorough, ascend_by_length(shards, lengths), shards.size());
   static_cast<void>(plan_checks::total_of(lengths));
   plan_checks::require_lengths_fit(lengths, settings.length_round, settings.max_tokens);
   PaddedBatches batches{std::move(shards), {}};
@@ -115,6 +126,8 @@ PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths
 }  // namespace
 
 std::span<const Item> PaddedBatches::samples(DpRank rank, std::int64_t micro_batch) const noexcept {
+  EVENKEEL_PRECONDITION(cheap, 0 <= micro_batch && micro_batch < std::ssize(micro_batches), micro_batch,
+                        micro_batches.size());
   const std::span<const Item> shard = shards[rank.value()];
   const RowRange positions = micro_batches[static_cast<std::size_t>(micro_batch)].positions;
   const auto shard_size = static_cast<std::int64_t>(shard.size());

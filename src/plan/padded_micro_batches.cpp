@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/padded_batching.hpp"
 #include "plan/picked_units.hpp"
@@ -35,6 +36,7 @@ MicroBatchPlan padded_micro_batch(const PackUnits& units, IdView<UnitId> samples
 
 JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units,
                               const IdGroups<UnitId>& shares) {
+  EVENKEEL_PRECONDITION(cheap, !units.shared());
   const PlanSettings& settings = problem.settings;
   const PaddedBatches batches = plan_padded_batches(shares.items(), units.rows(), padded_settings(settings));
   JointMicroBatches joint;

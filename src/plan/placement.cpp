@@ -6,6 +6,8 @@
 #include <string>
 
 #include "balance/assignment.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
 #include "plan/placement_nodes.hpp"
@@ -173,6 +175,8 @@ Placement best_placement(const Partition& parts, const PlacementInput& input) {
 }
 
 Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> part_of_rank) {
+  EVENKEEL_PRECONDITION(thorough, is_permutation(part_of_rank, parts.size()), part_of_rank.size(),
+                        parts.size());
   std::vector<Item> items;
   items.reserve(static_cast<std::size_t>(parts.num_items()));
   std::vector<std::int64_t> offsets{0};

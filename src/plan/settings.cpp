@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
 
@@ -166,6 +167,8 @@ std::int64_t PlanSettings::count_multiple() const noexcept {
 Cost PlanSettings::time_of(Cost cost, std::int64_t rank) const {
   if (balance.speeds.empty()) return cost;
   const std::int64_t slowest = std::ranges::min(balance.speeds);
+  EVENKEEL_PRECONDITION(cheap, 0 <= rank && rank < std::ssize(balance.speeds), rank, balance.speeds.size());
+  EVENKEEL_PRECONDITION(cheap, slowest >= 1, slowest);
   const std::int64_t speed = balance.speeds[static_cast<std::size_t>(rank)];
   return cost / speed * slowest + cost % speed * slowest / speed;
 }

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -16,12 +18,14 @@ std::vector<Item> all_items(std::int64_t count) {
 }  // namespace
 
 Partition contiguous_runs(std::int64_t items, std::int64_t k) {
+  EVENKEEL_PRECONDITION(cheap, items >= 0 && k >= 1, items, k);
   std::vector<std::int64_t> offsets;
   for (std::int64_t g = 0; g <= k; ++g) offsets.push_back(g * (items / k) + std::min(g, items % k));
   return {all_items(items), std::move(offsets)};
 }
 
 Partition sorted_stride(std::span<const std::int64_t> lengths, std::int64_t k) {
+  EVENKEEL_PRECONDITION(cheap, k >= 1, k);
   std::vector<Item> ascending = all_items(static_cast<std::int64_t>(lengths.size()));
   std::ranges::stable_sort(ascending, {}, [&](Item item) { return lengths[static_cast<std::size_t>(item)]; });
   std::vector<std::vector<Item>> groups(static_cast<std::size_t>(k));

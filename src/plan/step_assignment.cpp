@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "plan/grid_micro_batches.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/mini_batches.hpp"
@@ -72,6 +73,8 @@ void require_fitting(const StepProblem& problem) {
 }  // namespace
 
 std::vector<EntryId> StepAssignment::entries_of(MiniBatchId mini_batch) const {
+  EVENKEEL_PRECONDITION(cheap, 0 <= mini_batch.value() && mini_batch.value() < std::ssize(mini_batches),
+                        mini_batch.value(), mini_batches.size());
   std::vector<EntryId> entries;
   for (const UnitId unit : mini_batches[mini_batch.index()].units.ids()) {
     const std::span<const EntryId> of_unit = units[unit].entries;
@@ -98,6 +101,7 @@ bool follows_from_units(const PlanSettings& settings) noexcept {
 }
 
 StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
+  EVENKEEL_PRECONDITION(cheap, follows_from_units(problem.settings));
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);

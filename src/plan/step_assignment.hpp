@@ -68,7 +68,7 @@ struct StepAssignment {
                                                  const MicroBatchPlan& plan);
 
 /// One 64-bit hash of who gets what: equal plans have equal hashes on every machine. `counts` has the
-/// micro-batches of each mini-batch. Debug builds compare it over ranks.
+/// micro-batches of each mini-batch. Where contracts are checked, ranks compare it.
 [[nodiscard]] std::uint64_t plan_hash(const IdGroups<EntryId>& shares,
                                       std::span<const std::int64_t> counts) noexcept;
 

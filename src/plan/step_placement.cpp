@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batcher.hpp"
 #include "plan/placement.hpp"
 #include "plan/reassignment.hpp"
@@ -64,6 +65,13 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
   return Partition(shares);
 }
 
+bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
+  const bool is_grid = problem.settings.balance.strategy == Strategy::grid;
+  return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
+    return mini_batch.joint.of_ranks.empty() != is_grid;
+  });
+}
+
 void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_rank) {
   if (std::ranges::is_sorted(part_of_rank)) return;
   for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
@@ -116,6 +124,7 @@ void reassign_units(const StepProblem& problem, const PlacementInput& input, Ste
 void place_shares(const StepProblem& problem, StepAssignment& assignment) {
   const PlanSettings& settings = problem.settings;
   if (!wants_placement(settings)) return;
+  EVENKEEL_PRECONDITION(cheap, only_grids_are_planned(problem, assignment), assignment.mini_batches.size());
   const HeldPieces pieces(problem.table, assignment.units);
   const PlacementInput input = pieces.input(settings);
   relabel(assignment, best_placement(whole_shares(assignment, settings.dp), input).part_of_rank);

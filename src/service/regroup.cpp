@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -19,6 +21,24 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
     }
   }
   return places;
+}
+
+/// Whether both sides hold the same entries, each as long in either layout.
+bool hold_the_same(std::span<const PackedMicroBatch> from,
+                   const std::unordered_map<std::int64_t, Place>& places, std::span<PackedMicroBatch> to,
+                   std::span<const MicroBatchPlan> to_plan) {
+  std::size_t entries = 0;
+  for (std::size_t m = 0; m < to.size(); ++m) {
+    for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i, ++entries) {
+      const auto place = places.find(to_plan[m].entries[i]);
+      if (place == places.end()) return false;
+      const PackedLayout& source = from[place->second.micro_batch].layout;
+      if (source.aligned_length(place->second.sequence) !=
+          to[m].layout.aligned_length(static_cast<std::int64_t>(i)))
+        return false;
+    }
+  }
+  return entries == places.size();
 }
 
 RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std::int64_t sequence) {
@@ -49,6 +69,7 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
 void regroup(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {
   const auto places = places_of(from_plan);
+  EVENKEEL_PRECONDITION(thorough, hold_the_same(from, places, to, to_plan), places.size());
   for (std::size_t m = 0; m < to.size(); ++m) {
     add_missing_fields(from.front().fields, to[m]);
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i) {

@@ -5,11 +5,11 @@
 #include <array>
 #include <cmath>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
 #include "exchange/field_agreement.hpp"
@@ -30,18 +30,13 @@
 namespace evenkeel {
 namespace {
 
-// Every rank plans from equal input, so different plans are a bug; debug builds look, unless a rank has
-// failed.
-void require_equal_plans([[maybe_unused]] const boost::mpi::communicator& world,
-                         [[maybe_unused]] std::uint64_t hash, [[maybe_unused]] bool failed) {
-#ifndef NDEBUG
+// Collective. Whether all ranks bring the same plan, or one has failed: every rank plans from equal input.
+bool plans_are_equal(const boost::mpi::communicator& world, std::uint64_t hash, bool failed) {
   const auto word = static_cast<std::int64_t>(hash);
   const std::array<std::int64_t, 3> here{failed ? 1 : 0, word, ~word};
   std::array<std::int64_t, 3> most{};
   check_mpi(MPI_Allreduce(here.data(), most.data(), 3, MPI_INT64_T, MPI_MAX, world), "MPI_Allreduce");
-  if (most[0] == 0 && most[1] != ~most[2])
-    throw std::logic_error("ranks planned different steps from equal length tables");
-#endif
+  return most[0] != 0 || most[1] == ~most[2];
 }
 
 void add_tokens_if_empty(std::vector<FieldSpec>& fields) {
@@ -283,8 +278,11 @@ void StepMaker::plan(Making& making) const {
   assign_on_node(mesh_.node(), problem, record.assignment, work);
   RankPeers peers(mesh_.along(Axis::dp), work);
   StepPlan planned = plan_dp_ranks(problem, record.assignment, own, peers);
-  require_equal_plans(mesh_.world(), work.failed() ? 0 : plan_hash(record.assignment.shares, planned.counts),
-                      work.failed());
+  if constexpr (EVENKEEL_ASSERTS(communication)) {
+    const std::uint64_t hash = work.failed() ? 0 : plan_hash(record.assignment.shares, planned.counts);
+    EVENKEEL_INVARIANT(communication, plans_are_equal(mesh_.world(), hash, work.failed()), hash,
+                       mesh_.world().rank(), making.step.index);
+  }
   work([&] { record.plan = std::move(planned.ranks.front()); });
   making.step.seconds.agree = peers.seconds();
   making.step.seconds.plan = making.stopwatch.lap() - peers.seconds();

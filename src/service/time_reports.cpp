@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
@@ -19,6 +20,7 @@ TimeReports::TimeReports(const Config& config) {
 }
 
 void TimeReports::add(std::string_view profile, const CostObservation& observation) {
+  EVENKEEL_PRECONDITION(cheap, wanted(profile), profile);
   Measured& measured = profiles_.find(profile)->second;
   const std::lock_guard lock(mutex_);
   measured.reported.push_back(observation);
@@ -48,6 +50,7 @@ void TimeReports::begin_step(const boost::mpi::communicator& comm, std::string_v
 }
 
 const CostInUse& TimeReports::in_use(std::string_view profile) const {
+  EVENKEEL_PRECONDITION(cheap, wanted(profile), profile);
   return profiles_.find(profile)->second.model.in_use();
 }
 

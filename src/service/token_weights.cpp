@@ -1,12 +1,12 @@
 #include "service/token_weights.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "batch/mask.hpp"
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 namespace {
@@ -29,7 +29,7 @@ void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss
   std::int64_t written = 0;
   for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
     const RowRange rows = weighed_rows(micro_batch, i);
-    assert(rows.begin == written);
+    EVENKEEL_INVARIANT(cheap, rows.begin == written, rows.begin, written);
     write_where_set(
         *mask, rows, static_cast<float>(loss.token_weights[i]),
         values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));

@@ -5,6 +5,7 @@
 
 #include "base/narrow.hpp"
 #include "base/run_copy.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
@@ -61,6 +62,7 @@ void BlockList::add(const std::byte* address, std::size_t bytes) {
 }
 
 std::vector<MpiDatatype> BlockList::chunks(std::int64_t max_bytes) const {
+  EVENKEEL_PRECONDITION(cheap, 1 <= max_bytes && max_bytes < std::int64_t{1} << 31, max_bytes);
   std::vector<MpiDatatype> types;
   ChunkBuilder chunk;
   auto room = static_cast<std::size_t>(max_bytes);
@@ -81,6 +83,7 @@ std::vector<MpiDatatype> BlockList::chunks(std::int64_t max_bytes) const {
 }
 
 void BlockList::copy_to(const BlockList& to, std::int64_t total_bytes) const {
+  EVENKEEL_PRECONDITION(cheap, bytes() == to.bytes(), bytes(), to.bytes());
   RunCopier copy(static_cast<std::size_t>(total_bytes));
   auto target = to.blocks_.begin();
   std::size_t filled = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 #include "mesh/nodes.hpp"
@@ -66,6 +67,7 @@ void NodeGroup::reserve(const boost::mpi::communicator& comm) {
 void NodeGroup::compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                               NodeAggregation mode) {
   if (!may_lead(mode)) return;
+  EVENKEEL_PRECONDITION(cheap, reserved_);
   const std::size_t ranks = row_.size() / 2;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     row_[rank] = rank < sends.size() ? sends[rank].bytes() : 0;

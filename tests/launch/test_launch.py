@@ -5,6 +5,7 @@ see it."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,16 +21,19 @@ class Scripts(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name) / "evenkeel"
         self.called = pathlib.Path(folder.name) / "called"
-        stand_ins = pathlib.Path(folder.name) / "bin"
+        self.stand_ins = pathlib.Path(folder.name) / "bin"
         for part in ("launch", ".ci"):
             shutil.copytree(ROOT / part, self.root / part)
-        stand_ins.mkdir()
+        self.stand_ins.mkdir()
         for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo"):
             # dpkg-query, without a word, says that nothing is installed; sudo runs what follows its -n.
             script = 'shift; exec "$@"' if name == "sudo" else f'echo "{name} $*" >>"{self.called}"'
-            (stand_ins / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-            (stand_ins / name).chmod(0o755)
-        self.environment = {"PATH": f"{stand_ins}:{os.environ['PATH']}"}
+            self.stand_in(name, script)
+        self.environment = {"PATH": f"{self.stand_ins}:{os.environ['PATH']}"}
+
+    def stand_in(self, name: str, script: str) -> None:
+        (self.stand_ins / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (self.stand_ins / name).chmod(0o755)
 
     def run_script(self, *command: str) -> list[list[str]]:
         """The calls of the stand-ins, each as a list of words."""
@@ -81,8 +85,30 @@ class Scripts(unittest.TestCase):
         words = " ".join(self.configured(self.run_script("launch/build.sh", "release", "evenkeel")))
         self.assertNotIn("EVENKEEL_BUILD_TESTS", words)
 
-    def test_continuous_integration_takes_the_preset_with_warnings_as_errors(self) -> None:
-        self.assertIn("ci", self.configured(self.run_script(".ci/run")))
+    def test_continuous_integration_tests_a_release_build_and_one_that_checks_contracts(self) -> None:
+        calls = self.run_script(".ci/run", "-L", "serial")
+        tested = [call for call in calls if call[0] == "ctest"]
+        self.assertEqual([call[:3] for call in tested], [["ctest", "--preset", p] for p in ("ci", "debug")])
+        for call in tested:
+            self.assertIn("-L serial", " ".join(call))
+        # Of the debug build only what is run is built.
+        built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/debug"])
+        names = re.fullmatch(r"\^\((.*)\)\\\.", tested[1][-1]).group(1).split("|")
+        self.assertEqual(built[4:], names)
+        there = " ".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*/CMakeLists.txt"))
+        for name in names:
+            self.assertRegex(there, rf"evenkeel_add_(mpi_)?test\(\s*{name}\s")
+
+    def test_continuous_integration_ends_with_both_totals_and_fails_when_either_part_does(self) -> None:
+        for failing in ("none", "ci", "debug"):
+            passed = {preset: 99 if preset == failing else 100 for preset in ("ci", "debug")}
+            cases = "".join(f'*"{p} "*) echo "{n}% tests passed"; exit {100 - n};; ' for p, n in passed.items())
+            self.stand_in("ctest", f'case "$*" in {cases}esac')
+            run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True,
+                                 check=False)
+            self.assertEqual(run.returncode, 0 if failing == "none" else 1, run.stderr)
+            self.assertEqual(run.stdout.splitlines()[-2:],
+                             [f"{passed['ci']}% tests passed (release)", f"{passed['debug']}% tests passed (debug)"])
 
     def test_warnings_are_errors_for_developers_only(self) -> None:
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))

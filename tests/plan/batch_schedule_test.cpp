@@ -8,7 +8,9 @@
 #include <map>
 #include <numeric>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/base/ids.hpp"
 
 namespace evenkeel {
 namespace {
@@ -98,6 +100,23 @@ TEST(BatchSchedule, more_steps_than_can_be_counted_are_refused) {
   EXPECT_THROW(BatchSchedule(samples, {1, std::int64_t{1} << 31, false, 1, false}), ConfigError);
   EXPECT_EQ(BatchSchedule(samples, {1, 1 << 22, false, 1, false}).num_steps(), std::int64_t{1} << 62);
 }
+
+// Where contracts are checked.
+#if EVENKEEL_ASSERTION_LEVEL > 0
+TEST(BatchScheduleDeathTest, a_step_that_there_is_not_is_told_with_its_place) {
+  const BatchSchedule schedule(10, {2, 1, false, 1, false});
+  EXPECT_DEATH(
+      (void)schedule.size_of(7),
+      "precondition violated: 0 <= step && step < num_steps\\(\\) \\(step = 7, num_steps\\(\\) = 5\\) "
+      "at src/plan/batch_schedule\\.cpp:[0-9]+ in size_of\n");
+}
+
+TEST(BatchScheduleDeathTest, functions_in_public_headers_are_checked_too) {
+  const DpRank nobody{-1};
+  EXPECT_DEATH((void)nobody.index(),
+               "value_ >= 0 \\(value_ = -1\\) at include/evenkeel/base/ids\\.hpp:[0-9]+ in index");
+}
+#endif
 
 }  // namespace
 }  // namespace evenkeel

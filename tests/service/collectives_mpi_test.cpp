@@ -121,7 +121,7 @@ TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
   const int in_large = collectives_of([&] { (void)service.step(many); });
   const int to_assign = world.size() > 1 ? 1 : 0;
   EXPECT_EQ(in_large, in_small + to_assign);
-  // Two to gather, one to agree on the count, one more where debug builds compare plans, one to agree that
+  // Two to gather, one to agree on the count, one more where contracts are checked, one to agree that
   // all are ready and one that all is well; two more among ranks that copy from each other.
   EXPECT_LE(in_small, 8);
 }

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 
 /// What is balanced: the work of one item, in the units of a cost model. Never negative.
@@ -28,6 +30,7 @@ class Partition {
   [[nodiscard]] std::int64_t num_items() const noexcept { return static_cast<std::int64_t>(items_.size()); }
   /// The items of group `g`, in order. Precondition: 0 <= g < size().
   [[nodiscard]] std::span<const Item> operator[](std::int64_t g) const noexcept {
+    EVENKEEL_PRECONDITION(cheap, 0 <= g && g < size(), g, size());
     const auto at = static_cast<std::size_t>(g);
     return std::span(items_).subspan(static_cast<std::size_t>(offsets_[at]),
                                      static_cast<std::size_t>(offsets_[at + 1] - offsets_[at]));

@@ -67,7 +67,7 @@ using IoError = ErrorOf<ErrorKind::io>;
 using MpiError = ErrorOf<ErrorKind::mpi>;
 
 /// Throws the exception type that belongs to `report.kind`. This is how every rank throws the error that one
-/// rank found. Precondition: the kind is not `none`.
+/// rank found. A report of no error makes std::logic_error.
 [[noreturn]] void throw_error(ErrorReport report);
 
 }  // namespace evenkeel

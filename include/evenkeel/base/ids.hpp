@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 
 /// An integer that cannot be mixed up with another one: a DP rank is no world rank, a sample's number is no
@@ -19,7 +21,10 @@ class Id {
 
   [[nodiscard]] constexpr Integer value() const noexcept { return value_; }
   /// The value as a subscript. Precondition: not negative.
-  [[nodiscard]] constexpr std::size_t index() const noexcept { return static_cast<std::size_t>(value_); }
+  [[nodiscard]] constexpr std::size_t index() const noexcept {
+    EVENKEEL_PRECONDITION(cheap, value_ >= 0, value_);
+    return static_cast<std::size_t>(value_);
+  }
 
   friend constexpr auto operator<=>(Id, Id) noexcept = default;
 

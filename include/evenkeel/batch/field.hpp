@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 #include "evenkeel/batch/dtype.hpp"
@@ -67,8 +68,14 @@ class Column {
   }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), offset_of(rows_)}; }
   /// Row `row`'s address. Precondition: 0 <= row <= rows(); `rows()` gives the end.
-  [[nodiscard]] std::byte* row(std::int64_t row) { return bytes().data() + offset_of(row); }
-  [[nodiscard]] const std::byte* row(std::int64_t row) const noexcept { return data() + offset_of(row); }
+  [[nodiscard]] std::byte* row(std::int64_t row) {
+    EVENKEEL_PRECONDITION(cheap, 0 <= row && row <= rows(), row, rows());
+    return bytes().data() + offset_of(row);
+  }
+  [[nodiscard]] const std::byte* row(std::int64_t row) const noexcept {
+    EVENKEEL_PRECONDITION(cheap, 0 <= row && row <= rows(), row, rows());
+    return data() + offset_of(row);
+  }
 
   /// The elements as T. Throws InputError when T is not the field's element type.
   template <typename T>

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/base/row_range.hpp"
 
@@ -36,6 +37,7 @@ struct CpGroup {
 /// The smallest multiple of `alignment` that is not below `length`. Preconditions: length >= 0, alignment
 /// >= 1.
 [[nodiscard]] constexpr std::int64_t align_up(std::int64_t length, std::int64_t alignment) noexcept {
+  EVENKEEL_PRECONDITION(cheap, length >= 0 && alignment >= 1, length, alignment);
   return (length + alignment - 1) / alignment * alignment;
 }
 
@@ -61,8 +63,8 @@ class CpRuns {
 };
 
 /// The runs of CP rank `rank` in a sequence of `aligned_length` rows. Every row belongs to exactly one rank
-/// and all ranks hold aligned_length / cp rows. Precondition: cp.chunks() divides aligned_length; throws
-/// InputError otherwise. An empty sequence has no runs.
+/// and all ranks hold aligned_length / cp rows. Throws InputError when cp.chunks() does not
+/// divide aligned_length. An empty sequence has no runs.
 ///
 /// Example: length 8, cp 2, zigzag: rank 0 has [0,2) and [6,8), rank 1 has [2,6).
 [[nodiscard]] CpRuns cp_runs(std::int64_t aligned_length, CpGroup cp, CpRank rank);

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <span>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 
 namespace evenkeel {
@@ -31,6 +32,8 @@ class SequenceView {
   /// local rows of the micro-batch.
   template <typename T>
   [[nodiscard]] std::span<T> of(std::span<T> local, std::int64_t row_elements = 1) const noexcept {
+    EVENKEEL_PRECONDITION(cheap, std::ssize(local) >= micro_batch_->layout.local_rows() * row_elements,
+                          std::ssize(local), micro_batch_->layout.local_rows(), row_elements);
     const RowRange range = rows();
     return local.subspan(static_cast<std::size_t>(range.begin * row_elements),
                          static_cast<std::size_t>(range.size() * row_elements));
@@ -52,6 +55,7 @@ class SequenceView {
 /// is copied. Precondition: length >= 0; `values` outlives it.
 template <typename T>
 [[nodiscard]] auto adjusted_to(std::span<const T> values, std::int64_t length, T pad) {
+  EVENKEEL_PRECONDITION(cheap, length >= 0, length);
   return std::views::iota(std::int64_t{0}, length) | std::views::transform([values, pad](std::int64_t i) {
            return i < std::ssize(values) ? values[static_cast<std::size_t>(i)] : pad;
          });

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 
@@ -69,6 +70,7 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
 }  // namespace
 
 std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment) {
+  EVENKEEL_PRECONDITION(cheap, alignment >= 1, alignment);
   std::int64_t rows = 0;
   for (const TreeSegment& segment : tree.segments()) rows += align_up(segment.rows.size(), alignment);
   return rows;

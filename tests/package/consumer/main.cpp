@@ -3,6 +3,10 @@
 #include <iostream>
 #include <vector>
 
+#if EVENKEEL_ASSERTION_LEVEL != 0
+#error "how Evenkeel checks its own contracts has reached a program that uses it"
+#endif
+
 // Plans one step with a configuration from text.
 int main() {
   const evenkeel::Config config = evenkeel::parse_config("micro_batch: {max_tokens: 8}", "consumer");

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+
+// Checked contracts: what a broken precondition or invariant, which is a bug, is told by.
+//
+// These are macros, which this project has where no function serves: the text of the condition is part of the
+// message, and neither it nor its values may be evaluated where the level is off. std::source_location would
+// give the place, but with a function's whole signature and the compiler's own path, so it is taken here too.
+//
+// A public header, since functions in public headers have preconditions. A program that includes them has no
+// checks unless it defines EVENKEEL_ASSERTION_LEVEL itself; how the library was built does not matter.
+
+/// The greatest level that is checked: 0 none, 1 cheap, 2 thorough, 3 communication. The build of Evenkeel
+/// sets it from EVENKEEL_ASSERTIONS for its own sources.
+#ifndef EVENKEEL_ASSERTION_LEVEL
+#define EVENKEEL_ASSERTION_LEVEL 0
+#endif
+
+/// Whether checks of a level are compiled in, as a constant.
+#define EVENKEEL_ASSERTS(level) \
+  (static_cast<int>(::evenkeel::assertions::Level::level) <= (EVENKEEL_ASSERTION_LEVEL))
+
+/// Ends the process unless `condition` holds, which a caller has to see to. The values that follow it are
+/// told by their names: whole numbers, floating-point numbers, enumerators, ids, strings. Nothing is
+/// evaluated where the level is off, but everything is compiled.
+///
+/// Example: EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
+#define EVENKEEL_PRECONDITION(level, condition, ...) \
+  EVENKEEL_ASSERTION_OF_KIND("precondition", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
+
+/// The same for what the function itself should have seen to.
+#define EVENKEEL_INVARIANT(level, condition, ...) \
+  EVENKEEL_ASSERTION_OF_KIND("invariant", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
+
+/// How both are made. The texts are taken by those above, before macros in them are expanded.
+#define EVENKEEL_ASSERTION_OF_KIND(kind, level, condition, text, names, ...)                             \
+  do {                                                                                                   \
+    if constexpr (EVENKEEL_ASSERTS(level)) {                                                             \
+      if (!(condition)) {                                                                                \
+        ::evenkeel::assertions::end_of_process(                                                          \
+            {kind, text, names, __FILE__, static_cast<const char*>(__func__), __LINE__}, {__VA_ARGS__}); \
+      }                                                                                                  \
+    }                                                                                                    \
+  } while (false)
+
+namespace evenkeel::assertions {
+
+/// What a check costs.
+enum class Level : std::uint8_t {
+  cheap = 1,          ///< O(1)
+  thorough = 2,       ///< as much as the work that it guards, for instance that a list is sorted
+  communication = 3,  ///< messages between ranks
+};
+
+/// One value that a condition is about.
+class Value {
+ public:
+  template <typename T>
+  requires std::integral<T> || std::is_enum_v<T>
+  constexpr Value(T value) noexcept : whole_(static_cast<std::int64_t>(value)) {
+    if constexpr (std::same_as<T, bool>) {
+      kind_ = Kind::truth;
+    } else if constexpr (std::unsigned_integral<T>) {
+      kind_ = Kind::natural;
+    }
+  }
+  constexpr Value(double value) noexcept : kind_(Kind::floating), floating_(value) {}
+  constexpr Value(std::string_view value) noexcept : kind_(Kind::text), text_(value) {}
+  template <typename T>
+  requires std::convertible_to<const T&, std::string_view>
+  constexpr Value(const T& value) noexcept : Value(std::string_view(value)) {}
+  template <typename Id>
+  requires requires(const Id& id) {
+    { id.value() } -> std::integral;
+  }
+  constexpr Value(const Id& id) noexcept : Value(id.value()) {}
+
+ private:
+  enum class Kind : std::uint8_t { whole, natural, truth, floating, text };
+  friend struct ValueText;
+
+  Kind kind_ = Kind::whole;
+  std::int64_t whole_ = 0;
+  double floating_ = 0;
+  std::string_view text_;
+};
+
+/// What was broken, and where.
+struct Violation {
+  const char* kind;
+  const char* condition;
+  const char* names;  ///< of the values, as they stand in the source
+  const char* file;
+  const char* function;
+  int line;
+};
+
+/// Writes one line to standard error and aborts; with MPI the whole job ends with it. For instance:
+/// precondition violated: 0 <= step && step < num_steps() (step = 7, num_steps() = 5)
+///   at src/plan/batch_schedule.cpp:41 in size_of
+[[noreturn]] void end_of_process(const Violation& violation, std::initializer_list<Value> values) noexcept;
+
+}  // namespace evenkeel::assertions
