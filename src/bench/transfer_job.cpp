@@ -21,7 +21,7 @@ namespace {
 constexpr LogNormal lengths{7.5, 1.0, 64, 8192};
 constexpr const char* payload_field = "payload";
 
-Config config_for(const TransferOptions& options, const ExchangeConfig& exchange) {
+Config config_for(const TransferOptions& options, const ExchangeSettings& exchange) {
   Config config;
   config.micro_batch.max_tokens = options.cap;
   config.exchange = exchange;
@@ -76,13 +76,13 @@ std::int64_t TransferJob::payload_bytes() const noexcept {
   return mine_.num_tokens() * static_cast<std::int64_t>(bytes_per_token_);
 }
 
-DataService& TransferJob::service(const ExchangeConfig& exchange) {
-  const auto known = std::ranges::find(services_, exchange, &std::pair<ExchangeConfig, DataService>::first);
+DataService& TransferJob::service(const ExchangeSettings& exchange) {
+  const auto known = std::ranges::find(services_, exchange, &std::pair<ExchangeSettings, DataService>::first);
   if (known != services_.end()) return known->second;
   return services_.emplace_back(exchange, DataService(world_, config_for(options_, exchange))).second;
 }
 
-TimedStep TransferJob::step(const ExchangeConfig& exchange) {
+TimedStep TransferJob::step(const ExchangeSettings& exchange) {
   DataService& service = this->service(exchange);
   TimedStep timed;
   Step step;

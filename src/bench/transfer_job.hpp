@@ -20,7 +20,7 @@ struct TimedStep {
 
 struct NamedPath {
   const char* name;
-  ExchangeConfig exchange;
+  ExchangeSettings exchange;
 };
 /// Every way to exchange there is; those that only differ between nodes last.
 [[nodiscard]] std::span<const NamedPath> exchange_paths(bool several_nodes);
@@ -33,7 +33,7 @@ class TransferJob {
   TransferJob(const boost::mpi::communicator& world, const TransferOptions& options);
 
   /// Collective: one step over all samples, exchanged so, which all ranks begin together.
-  [[nodiscard]] TimedStep step(const ExchangeConfig& exchange = {});
+  [[nodiscard]] TimedStep step(const ExchangeSettings& exchange = {});
 
   /// Collective: seconds that everything before the exchange takes this rank when nothing follows, all ranks
   /// beginning together. In a step the first ranks through go on, and where ranks outnumber cores the others
@@ -53,7 +53,7 @@ class TransferJob {
   [[nodiscard]] std::int64_t tokens() const noexcept { return mine_.num_tokens(); }
 
  private:
-  [[nodiscard]] DataService& service(const ExchangeConfig& exchange);
+  [[nodiscard]] DataService& service(const ExchangeSettings& exchange);
 
   const boost::mpi::communicator& world_;
   boost::mpi::communicator node_;
@@ -61,7 +61,7 @@ class TransferJob {
   std::int64_t samples_per_rank_;
   std::size_t bytes_per_token_ = 0;
   RaggedBatch mine_;
-  std::vector<std::pair<ExchangeConfig, DataService>> services_;
+  std::vector<std::pair<ExchangeSettings, DataService>> services_;
 };
 
 /// Collective: every rank's values at rank 0, a list a rank; nothing elsewhere.

@@ -57,7 +57,7 @@ std::optional<std::string> read_named_file(const std::filesystem::path& path) {
 }
 
 ImportedConfig import_from(const Options& options) {
-  ImportOptions import;
+  ImportSettings import;
   import.from = foreign_system(options.from);
   import.preset = options.preset;
   import.overrides = options.overrides;

@@ -38,7 +38,7 @@ struct PlanOptions {
 // be.
 Grid grid_of(const Config& config, int ranks) {
   if (ranks > 0) return config.grid(ranks);
-  const MeshConfig& mesh = config.mesh;
+  const MeshSettings& mesh = config.mesh;
   if (!mesh.dp) tell_warning("mesh.dp is auto and --ranks is not given; planning for dp 1");
   return {{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
 }

@@ -20,7 +20,7 @@
 namespace evenkeel::cli {
 namespace {
 
-struct RunOptions : JobOptions {
+struct RunOptions : JobSettings {
   ProgressStyle progress = ProgressStyle::automatic;
   std::string log_level = "info";
   bool log_all_ranks = false;

@@ -177,7 +177,7 @@ class Loader {
 };
 
 void require_valid_plan(const Config& config, const std::string& profile, const std::string& file) {
-  const MeshConfig& mesh = config.mesh;
+  const MeshSettings& mesh = config.mesh;
   const auto speeds = static_cast<int>(std::ssize(config.profile(profile).balance.speeds));
   const int dp = mesh.dp.value_or(std::max(1, speeds));
   const std::string of_profile = profile.empty() ? "" : "profiles." + profile + ".";

@@ -53,7 +53,7 @@ struct ImportedConfig {
   friend bool operator==(const ImportedConfig&, const ImportedConfig&) = default;
 };
 
-struct ImportOptions {
+struct ImportSettings {
   std::optional<ForeignSystem> from;  ///< unset: told from the file's keys
   bool preset = false;                ///< set balance.preset too, for the foreign system's own partitions
   /// Laid on the configuration in this order, in Hydra's words: "a.b=1", "+a.b=1", "++a.b=1", "~a.b", and
@@ -78,7 +78,7 @@ struct ImportOptions {
 /// recognisable system or without any key that is understood, for a key whose value has the wrong type or
 /// range, and for an override that Hydra would refuse.
 [[nodiscard]] ImportedConfig import_config(const std::string& yaml, std::string_view name,
-                                           const ImportOptions& options = {});
+                                           const ImportSettings& options = {});
 
 /// What became of each key, as a table for a terminal: foreign key, value, what it became, note; then the
 /// keys that were not used, with the reason; then what is missing, and what Evenkeel would use. Text from the

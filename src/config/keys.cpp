@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "evenkeel/base/assertions.hpp"
-#include "evenkeel/base/exchange_options.hpp"
+#include "evenkeel/base/exchange_words.hpp"
 
 namespace evenkeel::config_detail {
 namespace {
@@ -62,15 +62,15 @@ Keys mesh_keys() {
   const auto m = &Config::mesh;
   const Integer<int> axis{1, largest_axis};
   return {
-      key("mesh.tp", m, &MeshConfig::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
-      key("mesh.cp", m, &MeshConfig::cp, axis,
+      key("mesh.tp", m, &MeshSettings::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
+      key("mesh.cp", m, &MeshSettings::cp, axis,
           "Ranks of context parallelism; each gets its part of every sequence."),
-      key("mesh.pp", m, &MeshConfig::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
-      key("mesh.vpp", m, &MeshConfig::vpp, axis,
+      key("mesh.pp", m, &MeshSettings::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
+      key("mesh.vpp", m, &MeshSettings::vpp, axis,
           "Virtual stages a pipeline rank holds (interleaved schedule)."),
-      key("mesh.dp", m, &MeshConfig::dp, OptionalInteger<int>{"auto", axis},
+      key("mesh.dp", m, &MeshSettings::dp, OptionalInteger<int>{"auto", axis},
           "Ranks of data parallelism; auto is what remains of the world: ranks / (tp * cp * pp)."),
-      key("mesh.order", m, &MeshConfig::order, AxisOrder{},
+      key("mesh.order", m, &MeshSettings::order, AxisOrder{},
           "The order in which ranks run through the grid, fastest axis first."),
   };
 }
@@ -84,18 +84,18 @@ Keys source_keys() {
                                                              {"embedded", SourceKind::embedded}},
                                                             {"safetensors"})};
   return {
-      key("source.kind", s, &SourceConfig::kind, kinds,
+      key("source.kind", s, &SourceSettings::kind, kinds,
           "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
           "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; or the program "
           "that embeds Evenkeel. evenkeel run does not start "
           "without one; a program that embeds Evenkeel needs none."),
-      key("source.path", s, &SourceConfig::path, FilePath{},
+      key("source.path", s, &SourceSettings::path, FilePath{},
           "The file of jsonl and lengths, or the name of megatron's files without .bin and .idx, relative to "
           "the "
           "folder the job is started in."),
-      key("source.seed", s, &SourceConfig::seed, Integer<std::uint64_t>{},
+      key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),
-      key("source.samples", s, &SourceConfig::samples, Integer<Int64>{1, largest_source},
+      key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},
           "How many samples a synthetic source has."),
   };
 }
@@ -239,16 +239,16 @@ Keys pack_keys() {
   const OptionalInteger<Int64> align{"auto", {1, largest_int32}};
   const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
   return {
-      key("pack.cp_layout", p, &PackConfig::cp_layout, layouts,
+      key("pack.cp_layout", p, &PackSettings::cp_layout, layouts,
           "How a sequence is cut over CP ranks: 2 * cp chunks, of which rank r takes r and 2 * cp - 1 - r "
           "(ring attention), or cp chunks in order (Ulysses)."),
-      key("pack.align", p, &PackConfig::align, align,
+      key("pack.align", p, &PackSettings::align, align,
           "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
-      key("pack.align_lcm", p, &PackConfig::align_lcm, Integer<Int64>{1, largest_int32},
+      key("pack.align_lcm", p, &PackSettings::align_lcm, Integer<Int64>{1, largest_int32},
           "The alignment becomes its least common multiple with this; FP8 kernels want 16 or 32."),
-      key("pack.pad_token", p, &PackConfig::pad_token, Integer<Int64>{0, largest_int32},
+      key("pack.pad_token", p, &PackSettings::pad_token, Integer<Int64>{0, largest_int32},
           "The token in pad slots."),
-      key("pack.label_pad", p, &PackConfig::label_pad, Integer<Int64>{smallest_int32, largest_int32},
+      key("pack.label_pad", p, &PackSettings::label_pad, Integer<Int64>{smallest_int32, largest_int32},
           "The label in pad slots and at the end of each sequence."),
   };
 }
@@ -313,19 +313,19 @@ Keys exchange_keys() {
                                              {"always", NodeAggregation::always},
                                              {"never", NodeAggregation::never}});
   return {
-      key("exchange.path", &Config::exchange, &ExchangeConfig::path, paths,
+      key("exchange.path", &Config::exchange, &ExchangeSettings::path, paths,
           "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
           "messages between nodes; one message a pair of ranks; or one collective call."),
-      key("exchange.tp_copies", &Config::exchange, &ExchangeConfig::tp_copies, copies,
+      key("exchange.tp_copies", &Config::exchange, &ExchangeSettings::tp_copies, copies,
           "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
           "the first: one copy in memory, which trainers must not write through pointers they made "
           "writable."),
-      key("exchange.aggregate", &Config::exchange, &ExchangeConfig::aggregate, aggregation,
+      key("exchange.aggregate", &Config::exchange, &ExchangeSettings::aggregate, aggregation,
           "Ranks of a node send what goes to another node through one of them, in one message: when their "
           "messages are small in the mean, of " +
               std::to_string(small_message_bytes) +
               " bytes or less; whenever it fits the leaders' memory; or never."),
-      key("exchange.prefetch", &Config::exchange, &ExchangeConfig::prefetch,
+      key("exchange.prefetch", &Config::exchange, &ExchangeSettings::prefetch,
           Integer<Int64>{0, most_prefetched},
           "Steps that are made ready ahead of the trainer, by a thread where MPI permits threads; 0 is none. "
           "Each takes a step's memory."),

@@ -78,14 +78,14 @@ void serialize(Archive& archive, evenkeel::RankOrder& order, unsigned /*version*
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::MeshConfig& mesh, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::MeshSettings& mesh, unsigned /*version*/) {
   archive& mesh.tp& mesh.cp& mesh.pp& mesh.vpp;
   evenkeel::config_detail::archive_optional(archive, mesh.dp);
   archive& mesh.order;
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::SourceConfig& source, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::SourceSettings& source, unsigned /*version*/) {
   evenkeel::config_detail::archive_optional(archive, source.kind);
   evenkeel::config_detail::archive_as_text(archive, source.path, [](const auto& it) { return it.string(); });
   archive& source.seed& source.samples;
@@ -139,7 +139,7 @@ void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsi
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::PackConfig& pack, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::PackSettings& pack, unsigned /*version*/) {
   using evenkeel::config_detail::archive_enum;
   archive_enum(archive, pack.cp_layout);
   evenkeel::config_detail::archive_optional(archive, pack.align);
@@ -157,7 +157,7 @@ void serialize(Archive& archive, evenkeel::LossSettings& loss, unsigned /*versio
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::ExchangeConfig& exchange, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::ExchangeSettings& exchange, unsigned /*version*/) {
   using evenkeel::config_detail::archive_enum;
   archive_enum(archive, exchange.path);
   archive_enum(archive, exchange.tp_copies);

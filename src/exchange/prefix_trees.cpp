@@ -101,7 +101,7 @@ PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples
 }  // namespace
 
 std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm, const LengthTable& table,
-                                             const RaggedBatch& mine, const ExchangeOptions& options) {
+                                             const RaggedBatch& mine, const TransportSettings& options) {
   GuardedWork work;
   std::vector<std::vector<EntryId>> groups;
   std::optional<TreeBuilder> builder;

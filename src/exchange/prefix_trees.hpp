@@ -18,6 +18,6 @@ namespace evenkeel {
 /// `mine` holds this rank's samples of the table with their tokens. Deterministic.
 [[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm,
                                                            const LengthTable& table, const RaggedBatch& mine,
-                                                           const ExchangeOptions& options);
+                                                           const TransportSettings& options);
 
 }  // namespace evenkeel

@@ -158,7 +158,7 @@ bool reports_results(const Mesh& mesh) noexcept {
 }
 
 RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
-                           std::span<const MicroBatchResults> results, const ExchangeOptions& options,
+                           std::span<const MicroBatchResults> results, const TransportSettings& options,
                            CallKey call, const std::optional<ErrorReport>& error) {
   GuardedWork work(error);
   FieldsBrought brought{{}, std::move(call)};

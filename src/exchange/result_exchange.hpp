@@ -39,12 +39,12 @@ struct ResultTransfer {
 /// alone.
 [[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const MicroBatchResults> results,
-                                         const ExchangeOptions& options, CallKey call = {},
+                                         const TransportSettings& options, CallKey call = {},
                                          const std::optional<ErrorReport>& error = {});
 
 /// Collective over `comm`: all ranks' samples on rank `root`, ordered by sample id; an empty batch elsewhere.
 /// For tests and small outputs: `root` holds everything.
 [[nodiscard]] RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine,
-                                         int root, const ExchangeOptions& options);
+                                         int root, const TransportSettings& options);
 
 }  // namespace evenkeel

@@ -75,7 +75,7 @@ class Consumer {
     return blocks;
   }
 
-  void complete(const DerivedFieldOptions& options) {
+  void complete(const DerivedFieldSettings& options) {
     for (std::size_t m = 0; m < packed_.size(); ++m)
       complete_fields(packed_[m], step_.fields, halos_[m], options);
   }
@@ -186,7 +186,7 @@ struct ModelParallelPeers {
 
 /// The memory in which model-parallel ranks have their tensors in common; nullptr when each has its own. The
 /// same on all of them. Collective over `ranks` the first time.
-NodeMemory* memory_in_common(const boost::mpi::communicator& ranks, const ExchangeOptions& options) {
+NodeMemory* memory_in_common(const boost::mpi::communicator& ranks, const TransportSettings& options) {
   if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::of(ranks);
   return memory.obstacle() ? nullptr : &memory;
@@ -226,8 +226,8 @@ bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, 
 class SampleExchange {
  public:
   /// Collective, and throws only what all ranks throw.
-  SampleExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldOptions& derived,
-                 const ExchangeOptions& options, std::vector<PackedMicroBatch>& packed,
+  SampleExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldSettings& derived,
+                 const TransportSettings& options, std::vector<PackedMicroBatch>& packed,
                  const GuardedWork& before)
       : mesh_(mesh),
         step_(step),
@@ -307,7 +307,7 @@ class SampleExchange {
 
   const Mesh& mesh_;
   const StepTransfer& step_;
-  DerivedFieldOptions derived_;
+  DerivedFieldSettings derived_;
   std::vector<PackedMicroBatch>& packed_;
   TransferFrame frame_;
   GuardedWork work_;
@@ -336,7 +336,7 @@ ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept
 }
 
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
-                                const DerivedFieldOptions& derived, const ExchangeOptions& options,
+                                const DerivedFieldSettings& derived, const TransportSettings& options,
                                 std::vector<PackedMicroBatch>& packed, const GuardedWork& before,
                                 const std::function<void()>& finish) {
   end_returned_loans();

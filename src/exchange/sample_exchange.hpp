@@ -34,7 +34,7 @@ struct StepTransfer {
 /// left to be written. Local.
 [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
                                                    const MicroBatchPlan& plan,
-                                                   const DerivedFieldOptions& derived);
+                                                   const DerivedFieldSettings& derived);
 
 /// Collective over mesh.world(): every owner sends each place (dp, cp) only the rows that it holds, out of
 /// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
@@ -50,7 +50,7 @@ struct StepTransfer {
 /// ranks throw the same error: that of a rank whose work has failed `before`, what its `finish` throws, or
 /// LimitError when it runs out of memory. Only MpiError may come from one rank alone.
 ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
-                                const DerivedFieldOptions& derived, const ExchangeOptions& options,
+                                const DerivedFieldSettings& derived, const TransportSettings& options,
                                 std::vector<PackedMicroBatch>& packed, const GuardedWork& before = {},
                                 const std::function<void()>& finish = {});
 

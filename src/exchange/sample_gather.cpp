@@ -69,7 +69,7 @@ struct Gathering {
 }  // namespace
 
 RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine, int root,
-                           const ExchangeOptions& options) {
+                           const TransportSettings& options) {
   require_ranks_of_one_group(comm);
   GuardedWork work;
   std::vector<SampleSummary> lengths;

@@ -25,7 +25,8 @@ PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& pla
 }
 
 /// A column of a field that samples bring, empty where they bring nothing: everything else is overwritten.
-Column column_for(const FieldTransfer& field, const PackedMicroBatch& m, const DerivedFieldOptions& derived) {
+Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
+                  const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
   const std::int64_t rows = m.rows_of(spec.kind);
   const bool is_labels = spec.name == labels_field;
@@ -61,7 +62,7 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
 }
 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
-                                     const DerivedFieldOptions& derived) {
+                                     const DerivedFieldSettings& derived) {
   PackedMicroBatch m = lay_out_rows(mesh, step, plan);
   for (const FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
     m.fields.push_back(column_for(field, m, derived));

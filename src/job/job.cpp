@@ -27,7 +27,7 @@ namespace {
 
 // Rank 0 reads the file, once: it may be a pipe, which no other rank could read, and nobody twice. The others
 // get the result, so that all have the same even where they see other files.
-Config read_config(const boost::mpi::communicator& world, const JobOptions& options) {
+Config read_config(const boost::mpi::communicator& world, const JobSettings& options) {
   Config config;
   together(world, [&] {
     if (world.rank() == 0) config = load_config(options.config, options.overrides);
@@ -37,7 +37,7 @@ Config read_config(const boost::mpi::communicator& world, const JobOptions& opti
 }
 
 // Several passes write to a folder each, named like the profile.
-std::vector<std::string> passes_of(const JobOptions& options, const Config& config) {
+std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
   if (options.profiles.empty()) return {""};
   std::set<std::string> seen;
   for (const std::string& name : options.profiles) {
@@ -58,7 +58,7 @@ void make_folder(const std::filesystem::path& folder) {
   if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
 }
 
-OutputRequest output_request(const JobOptions& options, const Config& config) {
+OutputRequest output_request(const JobSettings& options, const Config& config) {
   OutputRequest request;
   if (!options.dump.empty()) request.folders[RunOutput::dump] = options.dump;
   if (!options.results.empty()) request.folders[RunOutput::results] = options.results;
@@ -88,7 +88,7 @@ std::unique_ptr<SampleSource> open_observed(const boost::mpi::communicator& worl
 
 }  // namespace
 
-Job::Job(const boost::mpi::communicator& world, const JobOptions& options, JobObserver& observer)
+Job::Job(const boost::mpi::communicator& world, const JobSettings& options, JobObserver& observer)
     : options_(options),
       observer_(observer),
       config_(read_config(world, options)),

@@ -19,7 +19,7 @@
 namespace evenkeel {
 
 /// What a job is to do. Equal on all ranks.
-struct JobOptions {
+struct JobSettings {
   std::filesystem::path config;        ///< read once, by rank 0: it may be a pipe
   std::vector<std::string> overrides;  ///< KEY=VALUE each
   std::filesystem::path dump;          ///< folders to write to; empty: not written
@@ -56,7 +56,7 @@ class JobObserver {
 class Job {
  public:
   /// Both must outlive it. Throws as load_config, DataService, OutputFolders and open_source do.
-  Job(const boost::mpi::communicator& world, const JobOptions& options, JobObserver& observer);
+  Job(const boost::mpi::communicator& world, const JobSettings& options, JobObserver& observer);
 
   void run();
 
@@ -73,7 +73,7 @@ class Job {
   [[nodiscard]] std::filesystem::path folder_of(RunOutput output, const Step& step) const;
   void write_report();
 
-  const JobOptions& options_;
+  const JobSettings& options_;
   JobObserver& observer_;
   Config config_;
   std::vector<std::string> profiles_;

@@ -188,7 +188,7 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
 }
 
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
-                     std::span<const std::int64_t> halo, const DerivedFieldOptions& options) {
+                     std::span<const std::int64_t> halo, const DerivedFieldSettings& options) {
   const auto is_missing = [&](std::string_view name) {
     return micro_batch.find(name) == nullptr &&
            std::ranges::find(brought, name, &FieldSpec::name) == brought.end();

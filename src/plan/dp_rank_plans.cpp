@@ -123,8 +123,8 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
   std::vector<std::int64_t> needed;
   peers.locally([&] {
     EVENKEEL_PRECONDITION(cheap, assignment.step == problem.step, assignment.step, problem.step);
-    EVENKEEL_PRECONDITION(thorough, is_permutation(assignment.shares.items(), problem.table.size()),
-                          assignment.shares.num_items(), problem.table.size());
+    EVENKEEL_PRECONDITION(thorough, is_permutation(assignment.shares.items().items(), problem.table.size()),
+                          assignment.shares.items().num_items(), problem.table.size());
     needed = planner.emplace(problem, assignment, ranks).count();
   });
   peers.take_largest(needed);

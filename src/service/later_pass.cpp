@@ -129,7 +129,7 @@ void StepMaker::pass_on(Step& before, Making& making) const {
     const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
     require_shared_rows(making, record.samples->fields, samples);
     making.step.volume = exchange_samples(mesh_, transfer_of(making, record.samples->fields, samples),
-                                          making.derived, exchange_options(), making.micro_batches, work);
+                                          making.derived, transport_settings(), making.micro_batches, work);
   }
 }
 
@@ -167,7 +167,7 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields,
   } else {
     require_shared_rows(making, fields, added);
     step.volume += exchange_samples(mesh_, transfer_of(making, fields, added), making.derived,
-                                    exchange_options(), columns, making.work, std::ref(last));
+                                    transport_settings(), columns, making.work, std::ref(last));
   }
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
 }

@@ -24,9 +24,8 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
 }
 
 /// Whether both sides hold the same entries, each as long in either layout.
-bool hold_the_same(std::span<const PackedMicroBatch> from,
-                   const std::unordered_map<std::int64_t, Place>& places, std::span<PackedMicroBatch> to,
-                   std::span<const MicroBatchPlan> to_plan) {
+bool hold_the_same(std::span<const PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
+                   std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {
   std::size_t entries = 0;
   for (std::size_t m = 0; m < to.size(); ++m) {
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i, ++entries) {

@@ -104,7 +104,7 @@ StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config
                   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
                 }));
   number_ = draw_number(mesh_.world());
-  prepare_exchange(mesh_.world(), exchange_options());
+  prepare_exchange(mesh_.world(), transport_settings());
 }
 
 PlanSettings StepMaker::plan_settings(std::string_view profile) const {
@@ -199,7 +199,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   making.work([&] { add_tokens_if_empty(samples->fields); });
   use_measured_cost(making);
   if (config_.prefix == PrefixSharing::trees)
-    samples->trees = gather_prefix_trees(mesh_.world(), samples->table, *mine, exchange_options());
+    samples->trees = gather_prefix_trees(mesh_.world(), samples->table, *mine, transport_settings());
   step.seconds.read = read_seconds;
   step.seconds.gather = making.stopwatch.lap();
   plan(making);
@@ -211,7 +211,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   };
   require_shared_rows(making, samples->fields, *mine);
   step.volume = exchange_samples(mesh_, transfer_of(making, samples->fields, *mine), making.derived,
-                                 exchange_options(), making.micro_batches, making.work, std::ref(last));
+                                 transport_settings(), making.micro_batches, making.work, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   ++next_step_;
   return finish(making);
@@ -228,7 +228,7 @@ RaggedBatch StepMaker::collect(const Step& step, const StepResults& results) con
   const StepRecord& record = step.record ? *step.record : *nothing_;
   const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches,
                                 work.failed() ? 1 : settings.alignment(), settings.cp};
-  return return_results(mesh_, transfer, results.micro_batches(), exchange_options(), std::move(call),
+  return return_results(mesh_, transfer, results.micro_batches(), transport_settings(), std::move(call),
                         work.error());
 }
 
@@ -265,7 +265,7 @@ void StepMaker::use_measured_cost(Making& making) {
   });
 }
 
-ExchangeOptions StepMaker::exchange_options() const noexcept {
+TransportSettings StepMaker::transport_settings() const noexcept {
   return {config_.exchange.path, default_max_message_bytes, config_.exchange.tp_copies,
           config_.exchange.aggregate};
 }
@@ -331,8 +331,8 @@ Step StepMaker::finish(Making& making) noexcept {
   return std::move(step);
 }
 
-DerivedFieldOptions StepMaker::derived_options(std::string_view profile) const {
-  const PackConfig pack = config_.profile(profile).pack;
+DerivedFieldSettings StepMaker::derived_options(std::string_view profile) const {
+  const PackSettings pack = config_.profile(profile).pack;
   return {pack.pad_token, pack.label_pad};
 }
 

@@ -45,7 +45,7 @@ class StepMaker {
     std::shared_ptr<StepRecord> record;
     std::vector<PackedMicroBatch> micro_batches;
     PlanSettings settings;
-    DerivedFieldOptions derived;
+    DerivedFieldSettings derived;
     RaggedBatch nothing;
     GuardedWork work;
     Stopwatch stopwatch;
@@ -69,8 +69,8 @@ class StepMaker {
   [[nodiscard]] static Step finish(Making& making) noexcept;
   [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const FieldSpec> fields,
                                          const RaggedBatch& mine) const;
-  [[nodiscard]] DerivedFieldOptions derived_options(std::string_view profile) const;
-  [[nodiscard]] ExchangeOptions exchange_options() const noexcept;
+  [[nodiscard]] DerivedFieldSettings derived_options(std::string_view profile) const;
+  [[nodiscard]] TransportSettings transport_settings() const noexcept;
 
   void pass_on(Step& before, Making& making) const;
   void regroup_locally(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,

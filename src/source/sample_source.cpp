@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-SourceKind required_kind(const SourceConfig& config) {
+SourceKind required_kind(const SourceSettings& config) {
   if (config.kind) return *config.kind;
   throw ConfigError(
       "source.kind", "is not set: nothing says where samples come from",
@@ -24,7 +24,7 @@ SourceKind required_kind(const SourceConfig& config) {
 }
 
 // Each kind communicates in its own way.
-void require_equal_sources(const boost::mpi::communicator& comm, const SourceConfig& source) {
+void require_equal_sources(const boost::mpi::communicator& comm, const SourceSettings& source) {
   const auto settings = [&] {
     Config config;
     config.source = source;
@@ -36,7 +36,7 @@ void require_equal_sources(const boost::mpi::communicator& comm, const SourceCon
                          "Give every rank the same source; each reads its own share of it");
 }
 
-void require_path(const SourceConfig& config) {
+void require_path(const SourceSettings& config) {
   if (config.path.empty()) {
     throw ConfigError("source.path", "is not set, and this kind of source reads a file",
                       "Set it in the configuration or with --set source.path=FILE");
@@ -44,12 +44,13 @@ void require_path(const SourceConfig& config) {
 }
 
 /// Every rank has the same number of samples, and throws or does not.
-std::unique_ptr<SampleSource> with_samples(const SourceConfig& config, std::unique_ptr<SampleSource> source) {
+std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
+                                           std::unique_ptr<SampleSource> source) {
   if (source->num_samples() > 0) return source;
   throw InputError(config.path.string(), "has no samples", "Give a source with at least one sample");
 }
 
-std::unique_ptr<SampleSource> made_up(const boost::mpi::communicator& comm, const SourceConfig& config) {
+std::unique_ptr<SampleSource> made_up(const boost::mpi::communicator& comm, const SourceSettings& config) {
   std::unique_ptr<SampleSource> source;
   fail_together(comm, try_on_replicated_data(
                           [&] { source = std::make_unique<SyntheticSource>(config.samples, config.seed); }));
@@ -65,7 +66,7 @@ std::int64_t longest_sample(const Config& config) {
   return longest;
 }
 
-std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceConfig& config,
+std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceSettings& config,
                                           std::int64_t max_tokens) {
   require_equal_sources(comm, config);
   switch (required_kind(config)) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/exchange_options.hpp"
+#include "evenkeel/base/exchange_words.hpp"
 #include "transport/block_list.hpp"
 
 namespace evenkeel {
@@ -15,7 +15,7 @@ namespace evenkeel {
 /// bytes.
 inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 
-struct ExchangeOptions {
+struct TransportSettings {
   ExchangePath path = ExchangePath::automatic;
   std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
@@ -34,7 +34,7 @@ struct MessageTraffic {
 /// every path: neighbours can read them there, and their pages are used again step after step, where the
 /// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
 /// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it.
-void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options);
+void prepare_exchange(const boost::mpi::communicator& comm, const TransportSettings& options);
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
 /// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
@@ -47,7 +47,7 @@ void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOption
 /// is all the memory it takes. With nodes of several ranks, each exchange then also compares sizes inside
 /// each node: one MPI_Allgather of 16 bytes a rank of `comm`.
 MessageTraffic exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
-                                 const std::vector<BlockList>& receives, const ExchangeOptions& options,
+                                 const std::vector<BlockList>& receives, const TransportSettings& options,
                                  const std::optional<ErrorReport>& error = {});
 
 }  // namespace evenkeel

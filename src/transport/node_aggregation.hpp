@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/base/exchange_options.hpp"
+#include "evenkeel/base/exchange_words.hpp"
 
 namespace evenkeel {
 

@@ -27,7 +27,7 @@ NodeMemory* shared_memory(const boost::mpi::communicator& comm, ExchangePath pat
 }
 
 // The nodes of `comm` and, where messages may go through leaders, what that takes.
-NodeGroup& group_for(const boost::mpi::communicator& comm, const ExchangeOptions& options) {
+NodeGroup& group_for(const boost::mpi::communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::of(comm);
   const bool aggregates =
       options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv;
@@ -163,7 +163,7 @@ MessageTraffic AlltoallwExchange::run(const boost::mpi::communicator& comm, std:
 }
 
 PreparedExchange::PreparedExchange(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
-                                   const std::vector<BlockList>& receives, const ExchangeOptions& options,
+                                   const std::vector<BlockList>& receives, const TransportSettings& options,
                                    bool failed)
     : comm_(comm),
       sends_(sends),
@@ -210,7 +210,7 @@ const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
   return nodes_ ? nodes_->error() : no_error;
 }
 
-void prepare_exchange(const boost::mpi::communicator& comm, const ExchangeOptions& options) {
+void prepare_exchange(const boost::mpi::communicator& comm, const TransportSettings& options) {
   static_cast<void>(shared_memory(comm, options.path));
   if (comm.size() > 1) static_cast<void>(group_for(comm, options));
   together(comm, [] { set_column_memory(SharedHeap::of_process()); });

@@ -96,7 +96,7 @@ class PreparedExchange {
   /// Collective over `comm`. Throws only what all of its ranks throw: what this rank cannot do is kept for
   /// agree(), and `failed` tells that the lists may not be whole.
   PreparedExchange(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
-                   const std::vector<BlockList>& receives, const ExchangeOptions& options, bool failed);
+                   const std::vector<BlockList>& receives, const TransportSettings& options, bool failed);
 
   /// Collective over `comm`: throws the error of the lowest rank that has one, `mine` or of making this
   /// ready, on every rank. One all-reduce.

@@ -17,8 +17,8 @@ using testing_support::message_of;
 
 using Files = std::map<std::string, std::string>;
 
-ImportOptions with_files(Files files, std::vector<std::string> overrides = {}) {
-  ImportOptions options;
+ImportSettings with_files(Files files, std::vector<std::string> overrides = {}) {
+  ImportSettings options;
   options.read_file =
       [files = std::move(files)](const std::filesystem::path& path) -> std::optional<std::string> {
     const auto found = files.find(path.generic_string());
@@ -29,14 +29,14 @@ ImportOptions with_files(Files files, std::vector<std::string> overrides = {}) {
 }
 
 /// All keys as "path=value", in order.
-std::vector<std::string> keys_of(const std::string& yaml, const ImportOptions& options) {
+std::vector<std::string> keys_of(const std::string& yaml, const ImportSettings& options) {
   std::vector<std::string> keys;
   for (const ForeignKey& key : read_document(yaml, "conf/job.yaml", options).keys)
     keys.push_back(key.path + "=" + key.text);
   return keys;
 }
 
-std::string error_of(const std::string& yaml, const ImportOptions& options) {
+std::string error_of(const std::string& yaml, const ImportSettings& options) {
   return message_of([&] { static_cast<void>(keys_of(yaml, options)); });
 }
 

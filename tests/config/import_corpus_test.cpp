@@ -39,7 +39,7 @@ class ImportCorpus : public testing::TestWithParam<Corpus> {};
 TEST_P(ImportCorpus, imports_caps_batches_mesh_and_divisors) {
   const std::filesystem::path path =
       std::filesystem::path(EVENKEEL_SOURCE_DIR) / "tests/config/import" / GetParam().file;
-  ImportOptions options;
+  ImportSettings options;
   options.overrides = GetParam().overrides;
   options.read_file = read_file;
   const ImportedConfig config = import_config(read_file(path).value(), path.string(), options);

@@ -17,7 +17,7 @@ namespace evenkeel::test {
 using Outcomes = std::map<std::string, std::string>;
 
 /// Imports a file and checks what holds for every import: the configuration it gives is a valid one.
-inline ImportedConfig imported(const std::string& yaml, const ImportOptions& options = {}) {
+inline ImportedConfig imported(const std::string& yaml, const ImportSettings& options = {}) {
   ImportedConfig result = import_config(yaml, "job.yaml", options);
   EXPECT_NO_THROW(static_cast<void>(parse_config(result.yaml, "imported"))) << result.yaml;
   return result;

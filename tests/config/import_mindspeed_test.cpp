@@ -194,7 +194,7 @@ rl_config: {n_samples_per_prompt: 16, mini_batch_size: 24, epochs: 1, token_leve
 }
 
 TEST(ImportMindSpeed, the_preset_asks_for_its_own_partitions) {
-  ImportOptions options;
+  ImportSettings options;
   options.preset = true;
   const ImportedConfig config = imported(dynamic_batch_size, options);
   EXPECT_EQ(setting(config, "balance.preset"), "mindspeed-rl");

@@ -286,7 +286,7 @@ TEST(ImportMissing, text_of_the_file_cannot_steer_the_terminal_or_the_configurat
 }
 
 TEST(ImportMissing, secrets_of_the_environment_are_not_shown) {
-  ImportOptions options;
+  ImportSettings options;
   options.environment = {{"API_KEY", "hunter2"}};
   const ImportedConfig config = imported("rollout_batch_size: 64\napi: ${oc.env:API_KEY}", options);
   EXPECT_THAT(import_table(config), Not(HasSubstr("hunter2")));

@@ -18,20 +18,20 @@ using testing::HasSubstr;
 using testing_support::message_of;
 
 /// What a key stands for, or "! why" when it cannot be told.
-std::string value_of(const std::string& yaml, const std::string& key, const ImportOptions& options = {}) {
+std::string value_of(const std::string& yaml, const std::string& key, const ImportSettings& options = {}) {
   const Document document = read_document(yaml, "job.yaml", options);
   const auto found = std::ranges::find(document.keys, key, &ForeignKey::path);
   if (found == document.keys.end()) return "no such key";
   return found->value.missing.empty() ? found->text : "! " + found->value.missing;
 }
 
-std::string via_of(const std::string& yaml, const std::string& key, const ImportOptions& options = {}) {
+std::string via_of(const std::string& yaml, const std::string& key, const ImportSettings& options = {}) {
   const Document document = read_document(yaml, "job.yaml", options);
   return std::ranges::find(document.keys, key, &ForeignKey::path)->value.via;
 }
 
-ImportOptions with_environment(std::map<std::string, std::string> environment) {
-  ImportOptions options;
+ImportSettings with_environment(std::map<std::string, std::string> environment) {
+  ImportSettings options;
   options.environment = std::move(environment);
   return options;
 }
@@ -109,7 +109,7 @@ TEST(References, oc_select_may_look_around_itself) {
 }
 
 TEST(References, oc_env_is_what_the_caller_hands_in) {
-  const ImportOptions options = with_environment({{"CAP", "2048"}});
+  const ImportSettings options = with_environment({{"CAP", "2048"}});
   EXPECT_EQ(value_of("b: ${oc.env:CAP}", "b", options), "2048");
   EXPECT_EQ(via_of("b: ${oc.env:CAP}", "b", options), "CAP of the environment");
   EXPECT_EQ(value_of("b: ${oc.env:CAP,4096}", "b"), "4096");
@@ -119,7 +119,7 @@ TEST(References, oc_env_is_what_the_caller_hands_in) {
 }
 
 TEST(References, oc_decode_reads_a_text_as_a_value) {
-  const ImportOptions options = with_environment({{"CAP", "2048"}, {"SIZES", "[1, 2]"}});
+  const ImportSettings options = with_environment({{"CAP", "2048"}, {"SIZES", "[1, 2]"}});
   EXPECT_EQ(value_of("b: ${oc.decode:${oc.env:CAP}}", "b", options), "2048");
   EXPECT_EQ(value_of("b: ${oc.decode:${oc.env:SIZES}}", "b", options), "[1, 2]");
   EXPECT_EQ(value_of("b: ${oc.decode:'null'}", "b", options), "null");
@@ -165,7 +165,7 @@ TEST(References, what_leads_nowhere_says_why) {
 }
 
 TEST(References, that_decode_themselves_lead_nowhere) {
-  const ImportOptions options = with_environment({{"X", "${oc.decode:${oc.env:X}}"}});
+  const ImportSettings options = with_environment({{"X", "${oc.decode:${oc.env:X}}"}});
   EXPECT_THAT(value_of("b: ${oc.decode:${oc.env:X}}", "b", options), HasSubstr("nested too deeply"));
 }
 

@@ -205,7 +205,7 @@ profiles:
 }
 
 TEST(ImportRoll, the_preset_aligns_packs_as_roll_does) {
-  ImportOptions options;
+  ImportSettings options;
   options.preset = true;
   const ImportedConfig packed = imported(sequence_packing, options);
   EXPECT_EQ(setting(packed, "balance.preset"), "roll");

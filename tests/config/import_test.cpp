@@ -13,7 +13,7 @@ using test::outcome;
 using testing::HasSubstr;
 using testing_support::message_of;
 
-std::string error_of(const std::string& yaml, ImportOptions options = {}) {
+std::string error_of(const std::string& yaml, ImportSettings options = {}) {
   return message_of([&] { static_cast<void>(import_config(yaml, "job.yaml", options)); });
 }
 
@@ -26,7 +26,7 @@ TEST(ConfigImport, the_system_is_told_from_the_keys) {
 }
 
 TEST(ConfigImport, the_caller_may_say_whose_file_it_is) {
-  ImportOptions options;
+  ImportSettings options;
   options.from = ForeignSystem::verl;
   const ImportedConfig config = imported("trainer: {total_epochs: 3}", options);
   EXPECT_EQ(config.system, ForeignSystem::verl);
@@ -152,7 +152,7 @@ RC_GTEST_PROP(ConfigImport, any_file_is_imported_whole_or_refused, ()) {
   for (const auto& [key, value] : file) yaml += key + ": " + value + ",";
   yaml += "}";
   try {
-    ImportOptions options;
+    ImportSettings options;
     options.from = ForeignSystem::mindspeed_rl;
     const ImportedConfig config = import_config(yaml, "job.yaml", options);
     RC_ASSERT(config.keys.size() + config.unused.size() == file.size());

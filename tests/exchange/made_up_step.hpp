@@ -46,7 +46,8 @@ inline int made_up_owner(std::int64_t id, int ranks) {
 
 /// A step over one mesh with made-up samples, from the gathered lengths to the packed micro-batches.
 struct MadeUpStep {
-  MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra, const ExchangeOptions& options)
+  MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra,
+             const TransportSettings& options)
       : mesh(boost::mpi::communicator(), grid) {
     settings.dp = grid.sizes().dp;
     settings.tp = grid.sizes().tp;

@@ -12,7 +12,7 @@ using namespace testing_support;
 struct BackEnd {
   const char* name;
   CpLayout layout;
-  ExchangeOptions options;
+  TransportSettings options;
 };
 
 class SampleExchange : public testing::TestWithParam<BackEnd> {};
@@ -45,7 +45,7 @@ TEST_P(SampleExchange, hands_every_place_of_every_mesh_exactly_its_rows) {
 
 constexpr std::int64_t short_message = 101;  // bytes: less than most samples have
 
-ExchangeOptions by_leaders(ExchangePath path, std::int64_t max_message_bytes = default_max_message_bytes) {
+TransportSettings by_leaders(ExchangePath path, std::int64_t max_message_bytes = default_max_message_bytes) {
   return {path, max_message_bytes, TensorParallelCopies::own, NodeAggregation::always};
 }
 
@@ -100,7 +100,7 @@ std::int64_t tokens_needed(const PackedMicroBatch& m, std::int64_t sequence) {
   return tokens;
 }
 
-void expect_each_token_to_travel_once_to_each_node(const ExchangeOptions& options) {
+void expect_each_token_to_travel_once_to_each_node(const TransportSettings& options) {
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_of(world.size())) {
     const MadeUpStep step(grid, CpLayout::zigzag, {}, options);

@@ -18,7 +18,7 @@ namespace evenkeel {
 namespace {
 
 const FieldSpec words{"words", DType::int64, FieldKind::token, {}};
-constexpr ExchangeOptions by_memory{ExchangePath::shared_memory, default_max_message_bytes};
+constexpr TransportSettings by_memory{ExchangePath::shared_memory, default_max_message_bytes};
 
 constexpr uid_t nobody = 65534;
 

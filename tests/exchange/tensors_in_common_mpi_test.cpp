@@ -13,14 +13,14 @@ using namespace testing_support;
 
 // Wide enough for columns that lie in the shared heap.
 const FieldSpec image{"image", DType::uint8, FieldKind::token, {1000}};
-constexpr ExchangeOptions in_common{ExchangePath::automatic, default_max_message_bytes,
-                                    TensorParallelCopies::shared};
+constexpr TransportSettings in_common{ExchangePath::automatic, default_max_message_bytes,
+                                      TensorParallelCopies::shared};
 
 Grid all_tensor_parallel() {
   return Grid::fill_dp({boost::mpi::communicator().size(), 1, 0, 1}, {}, boost::mpi::communicator().size());
 }
 
-std::unique_ptr<MadeUpStep> step_in_common(const ExchangeOptions& options = in_common) {
+std::unique_ptr<MadeUpStep> step_in_common(const TransportSettings& options = in_common) {
   return std::make_unique<MadeUpStep>(all_tensor_parallel(), CpLayout::zigzag, std::vector{image}, options);
 }
 

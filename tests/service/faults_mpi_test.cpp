@@ -343,7 +343,7 @@ class SharedRollouts {
   SharedRollouts& operator=(const SharedRollouts&) = delete;
   ~SharedRollouts() { world_.barrier(); }
 
-  SourceConfig source;
+  SourceSettings source;
 
  private:
   boost::mpi::communicator world_;
@@ -353,7 +353,7 @@ class SharedRollouts {
 TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_error) {
   const boost::mpi::communicator world;
   const SharedRollouts rollouts(world);
-  SourceConfig source = rollouts.source;
+  SourceSettings source = rollouts.source;
   source.samples = SharedRollouts::count;
   for (const SourceKind kind :
        {SourceKind::jsonl, SourceKind::lengths, SourceKind::megatron, SourceKind::synthetic}) {

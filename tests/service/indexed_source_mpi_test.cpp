@@ -48,7 +48,7 @@ class SharedDataset {
   SharedDataset& operator=(const SharedDataset&) = delete;
   ~SharedDataset() { world_.barrier(); }
 
-  SourceConfig source;
+  SourceSettings source;
 
  private:
   boost::mpi::communicator world_;
@@ -133,7 +133,7 @@ TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everyb
     writer.commit();
   }
   boost::mpi::broadcast(world, path, 0);
-  SourceConfig weights;
+  SourceSettings weights;
   weights.kind = SourceKind::megatron;
   weights.path = path;
   EXPECT_THAT(message_of([&] { (void)open_source(world, weights); }),
@@ -149,7 +149,7 @@ TEST(IndexedSource, of_other_tokens_on_one_rank_is_everybodys_error) {
   writer.add_sequence(std::vector<std::int64_t>{1, 2, world.rank() == world.size() - 1 ? 4 : 3});
   writer.end_document();
   writer.commit();
-  SourceConfig source;
+  SourceSettings source;
   source.kind = SourceKind::megatron;
   source.path = scratch / "tokens";
   EXPECT_THROW((void)open_source(world, source), IoError);

@@ -61,7 +61,7 @@ TEST(JsonlSource, every_rank_can_read_any_line_with_the_fields_of_all) {
   std::string text;
   for (std::int64_t i = 0; i < 23; ++i) text += rollout(i) + (i % 7 == 3 ? "\n" : "");
   const SharedFile file("rollouts.jsonl", text);
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::jsonl;
   config.path = file.path();
   const auto source = open_source(world, config);
@@ -89,7 +89,7 @@ TEST(JsonlSource, lines_whose_fields_clash_are_everybodys_error_wherever_they_ar
                        : rollout(i);
     }
     const SharedFile file("rollouts.jsonl", text);
-    SourceConfig config;
+    SourceSettings config;
     config.kind = SourceKind::jsonl;
     config.path = file.path();
     EXPECT_THROW((void)open_source(world, config), InputError);
@@ -100,7 +100,7 @@ TEST(JsonlSource, lines_whose_fields_clash_are_everybodys_error_wherever_they_ar
 template <typename E>
 ErrorReport opening_fails(const std::filesystem::path& path, std::int64_t max_tokens = any_length,
                           SourceKind kind = SourceKind::jsonl) {
-  SourceConfig config;
+  SourceSettings config;
   config.kind = kind;
   config.path = path;
   try {
@@ -141,7 +141,7 @@ TEST(JsonlSource, copies_with_equal_bytes_are_one_source) {
   const boost::mpi::communicator world;
   // Larger than what is sampled, so that the whole is compared in several blocks.
   const CopyOfEachRank copy(rollouts(40) + std::string(3 << 20, '\n') + rollouts(1));
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::jsonl;
   config.path = copy.path();
   const auto source = open_source(world, config);
@@ -185,7 +185,7 @@ TEST(JsonlSource, a_file_that_takes_the_name_in_mid_run_is_not_read) {
   const boost::mpi::communicator world;
   const SharedFile file("rollouts.jsonl", rollouts(12));
   const SharedFile newer("newer.jsonl", rollouts(9) + rollouts(9));
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::jsonl;
   config.path = file.path();
   const auto source = open_source(world, config);
@@ -200,7 +200,7 @@ TEST(JsonlSource, a_file_that_takes_the_name_in_mid_run_is_not_read) {
 TEST(JsonlSource, a_file_that_grows_in_mid_run_is_an_error_at_the_next_read) {
   const boost::mpi::communicator world;
   const SharedFile file("rollouts.jsonl", rollouts(12));
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::jsonl;
   config.path = file.path();
   const auto source = open_source(world, config);
@@ -259,7 +259,7 @@ TEST(JsonlSource, says_which_fields_it_leaves_out_whichever_rank_sees_them) {
   text += R"({"prompt_ids":[1],"response_ids":[2],"reward":1,"note":"a","chat":null})"
           "\n";
   const SharedFile file("rollouts.jsonl", text);
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::jsonl;
   config.path = file.path();
   EXPECT_EQ(open_source(world, config)->left_out(), "'chat' (null), 'note' (text)");
@@ -268,7 +268,7 @@ TEST(JsonlSource, says_which_fields_it_leaves_out_whichever_rank_sees_them) {
 TEST(LengthTableSource, an_absurd_length_is_refused_before_a_token_is_made) {
   const boost::mpi::communicator world;
   const SharedFile file("lengths.csv", "length\n5\n2000000000\n7\n");
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::lengths;
   config.path = file.path();
   const auto source = open_source(world, config, 8192);
@@ -286,7 +286,7 @@ TEST(LengthTableSource, an_absurd_length_is_refused_before_a_token_is_made) {
 TEST(LengthTableSource, a_length_that_no_memory_holds_is_an_error_without_a_cap_too) {
   const boost::mpi::communicator world;
   const SharedFile file("lengths.csv", "length\n1099511627776\n");
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::lengths;
   config.path = file.path();
   const auto source = open_source(world, config);
@@ -305,7 +305,7 @@ TEST(LongestSample, is_the_largest_cap_of_any_profile) {
 TEST(LengthTableSource, has_samples_of_the_lengths_listed_and_the_same_tokens_on_every_rank) {
   const boost::mpi::communicator world;
   const SharedFile file("lengths.csv", "prompt_length,response_length\n3,4\n0,2\n5,0\n");
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::lengths;
   config.path = file.path();
   const auto source = open_source(world, config);
@@ -324,7 +324,7 @@ TEST(LengthTableSource, has_samples_of_the_lengths_listed_and_the_same_tokens_on
 
 TEST(SyntheticSource, has_as_many_samples_as_asked_for) {
   const boost::mpi::communicator world;
-  SourceConfig config;
+  SourceSettings config;
   config.kind = SourceKind::synthetic;
   config.samples = 21;
   const auto source = open_source(world, config);
@@ -334,7 +334,7 @@ TEST(SyntheticSource, has_as_many_samples_as_asked_for) {
 
 TEST(OpenSource, says_what_is_missing_on_every_rank) {
   const boost::mpi::communicator world;
-  SourceConfig config;
+  SourceSettings config;
   EXPECT_THROW((void)open_source(world, config), ConfigError);
   config.kind = SourceKind::jsonl;
   EXPECT_THROW((void)open_source(world, config), ConfigError);
@@ -350,7 +350,7 @@ TEST(OpenSource, says_what_is_missing_on_every_rank) {
 TEST(OpenSource, ranks_that_open_different_sources_are_told_so) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
-  SourceConfig config;
+  SourceSettings config;
   config.kind = world.rank() == 1 ? SourceKind::synthetic : SourceKind::jsonl;
   config.path = "/no/such/file.jsonl";
   try {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "evenkeel/balance/cost_model.hpp"
-#include "evenkeel/base/exchange_options.hpp"
+#include "evenkeel/base/exchange_words.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/loss.hpp"
@@ -17,7 +17,7 @@
 
 namespace evenkeel {
 
-struct MeshConfig {
+struct MeshSettings {
   int tp = 1;
   int cp = 1;
   int pp = 1;
@@ -25,7 +25,7 @@ struct MeshConfig {
   std::optional<int> dp;  ///< unset: what remains of the world
   RankOrder order;
 
-  friend bool operator==(const MeshConfig&, const MeshConfig&) = default;
+  friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
 
 enum class SourceKind : std::uint8_t {
@@ -36,32 +36,32 @@ enum class SourceKind : std::uint8_t {
   embedded,   ///< the embedding program pushes its samples every step
 };
 
-struct SourceConfig {
+struct SourceSettings {
   std::optional<SourceKind> kind;  ///< unset: nobody said; open_source refuses that, a DataService needs none
   std::filesystem::path path;      ///< of jsonl, lengths and megatron
   std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
   std::int64_t samples = 2048;     ///< how many a synthetic source has
 
-  friend bool operator==(const SourceConfig&, const SourceConfig&) = default;
+  friend bool operator==(const SourceSettings&, const SourceSettings&) = default;
 };
 
-struct PackConfig {
+struct PackSettings {
   CpLayout cp_layout = CpLayout::zigzag;
   std::optional<std::int64_t> align;  ///< unset: what tp and cp need
   std::int64_t align_lcm = 1;
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
 
-  friend bool operator==(const PackConfig&, const PackConfig&) = default;
+  friend bool operator==(const PackSettings&, const PackSettings&) = default;
 };
 
-struct ExchangeConfig {
+struct ExchangeSettings {
   ExchangePath path = ExchangePath::automatic;
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
   NodeAggregation aggregate = NodeAggregation::automatic;
   std::int64_t prefetch = 1;  ///< steps made ready ahead of the trainer (see Prefetcher)
 
-  friend bool operator==(const ExchangeConfig&, const ExchangeConfig&) = default;
+  friend bool operator==(const ExchangeSettings&, const ExchangeSettings&) = default;
 };
 
 /// The settings of one kind of pass over a step's samples, such as computing log-probs or updating. Which
@@ -69,7 +69,7 @@ struct ExchangeConfig {
 struct Profile {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
-  PackConfig pack;
+  PackSettings pack;
   LossSettings loss;
 
   friend bool operator==(const Profile&, const Profile&) = default;
@@ -78,17 +78,17 @@ struct Profile {
 /// A job's configuration: every key of the YAML file (docs/configuration.md), defaults filled in. A value
 /// type that rank 0 reads and broadcasts.
 struct Config {
-  MeshConfig mesh;
-  SourceConfig source;
+  MeshSettings mesh;
+  SourceSettings source;
   ScheduleSettings batch;
   MiniBatchSettings mini_batches;  ///< `shuffle` follows batch.shuffle
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
-  PackConfig pack;
+  PackSettings pack;
   PrefixSharing prefix = PrefixSharing::none;  ///< the key prefix.share
   LossSettings loss;
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
-  ExchangeConfig exchange;
+  ExchangeSettings exchange;
 
   /// The grid over `world_size` ranks. Throws MeshError when it does not fit.
   [[nodiscard]] Grid grid(int world_size) const;

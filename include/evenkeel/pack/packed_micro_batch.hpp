@@ -89,13 +89,13 @@ struct SequenceLayout {
 /// tokens are. Fields that are there already stay as they are, and none of those that samples `brought` is
 /// derived, also where it was not sent. `halo` has the token after each run and, with shared prefixes, at the
 /// start of each segment (see derive_labels of either kind).
-struct DerivedFieldOptions {
+struct DerivedFieldSettings {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
 
-  friend constexpr bool operator==(const DerivedFieldOptions&, const DerivedFieldOptions&) = default;
+  friend constexpr bool operator==(const DerivedFieldSettings&, const DerivedFieldSettings&) = default;
 };
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
-                     std::span<const std::int64_t> halo, const DerivedFieldOptions& options);
+                     std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 
 }  // namespace evenkeel

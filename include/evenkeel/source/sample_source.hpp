@@ -51,7 +51,7 @@ inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::ma
 /// Throws the same error on every rank: InputError that names the file when it holds no samples, ConfigError
 /// when the kind is not set, `embedded`, or ranks give different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm,
-                                                        const SourceConfig& config,
+                                                        const SourceSettings& config,
                                                         std::int64_t max_tokens = any_length);
 
 }  // namespace evenkeel

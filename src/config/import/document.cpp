@@ -45,7 +45,7 @@ class Flattener {
 
 }  // namespace
 
-Document read_document(const std::string& yaml, std::string_view name, const ImportOptions& options) {
+Document read_document(const std::string& yaml, std::string_view name, const ImportSettings& options) {
   std::vector<Override> overrides;
   for (const std::string& text : options.overrides) overrides.push_back(parse_override(text));
   Composition made = compose(yaml, std::filesystem::path(name), overrides, options.read_file);

@@ -29,6 +29,6 @@ struct Document {
 /// Puts the configuration together, lays the overrides on it and follows its references. Throws ConfigError
 /// for malformed YAML, a key given twice, anything but a map, and an override that cannot be applied.
 [[nodiscard]] Document read_document(const std::string& yaml, std::string_view name,
-                                     const ImportOptions& options);
+                                     const ImportSettings& options);
 
 }  // namespace evenkeel::config_import

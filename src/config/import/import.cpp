@@ -123,7 +123,7 @@ std::optional<ForeignSystem> foreign_system(std::string_view word) {
   return std::nullopt;
 }
 
-ImportedConfig import_config(const std::string& yaml, std::string_view name, const ImportOptions& options) {
+ImportedConfig import_config(const std::string& yaml, std::string_view name, const ImportSettings& options) {
   Document document = config_import::read_document(yaml, name, options);
   ImportedConfig imported;
   imported.system = options.from ? *options.from : recognise(document, name);
