@@ -6,9 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/list_checks.hpp"
 #include "base/narrow.hpp"
-#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -59,14 +57,6 @@ std::vector<std::int64_t> LengthTable::sample_lengths() const {
   lengths.reserve(entries_.size());
   for (const LengthEntry& entry : entries_) lengths.push_back(entry.shape.length());
   return lengths;
-}
-
-LengthTable LengthTable::part(std::span<const EntryId> entries) const {
-  EVENKEEL_PRECONDITION(thorough, ascends_strictly(entries), entries.size());
-  LengthTable chosen;
-  chosen.entries_.reserve(entries.size());
-  for (const EntryId entry : entries) chosen.entries_.push_back((*this)[entry]);
-  return chosen;
 }
 
 }  // namespace evenkeel

@@ -44,9 +44,6 @@ class LengthTable {
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   /// The length of every sample, in tokens, by entry.
   [[nodiscard]] std::vector<std::int64_t> sample_lengths() const;
-  /// The table of some entries alone: its entry i is entry `entries[i]` of this one. Precondition: `entries`
-  /// ascend.
-  [[nodiscard]] LengthTable part(std::span<const EntryId> entries) const;
 
   friend bool operator==(const LengthTable&, const LengthTable&) = default;
 
