@@ -121,7 +121,7 @@ std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     return wrong_number_of_values(deepest, error.what());
   if (!deepest.remaining().empty()) {
-    if (const std::string text = option_taken_for_a_value(deepest); !text.empty()) return text;
+    if (std::string text = option_taken_for_a_value(deepest); !text.empty()) return text;
     return "unexpected argument '" + deepest.remaining().front() + "'" + of_command(deepest) +
            see_help(deepest);
   }

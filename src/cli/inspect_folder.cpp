@@ -65,7 +65,7 @@ std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& l
 /// The first step that is not there at all; empty when none lacks.
 std::string missing_step(const Found& found, std::int64_t steps) {
   for (std::int64_t step = 0; step < steps; ++step) {
-    const std::string name = fmt::format("step-{:06}", step);
+    std::string name = fmt::format("step-{:06}", step);
     if (!found.steps.contains(name)) return name;
   }
   return {};
@@ -121,7 +121,7 @@ std::string state_text(const fs::path& folder, const RunMarker& marker) {
 }
 
 std::string files_text(RunOutput output, const Found& found) {
-  const std::string files = number_of(found.files, "file");
+  std::string files = number_of(found.files, "file");
   if (output == RunOutput::report) return files;
   return number_of(std::ssize(found.steps), "step") + ", " + files;
 }
