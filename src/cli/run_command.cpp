@@ -76,6 +76,57 @@ ProgressStyle progress_style(const std::string& word) {
   return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
 }
 
+void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  const CLI::Validator folder([](const std::string& name) { return name.empty() ? "needs a folder" : ""; },
+                              "");
+  command
+      .add_option("--dump", options->dump,
+                  "Write what every rank was handed to this folder, as safetensors a micro-batch")
+      ->type_name("FOLDER")
+      ->check(folder);
+  command
+      .add_option("--report", options->report,
+                  "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0")
+      ->type_name("FOLDER")
+      ->check(folder);
+  command
+      .add_option("--results", options->results,
+                  "Let the demonstration consumer hash every token, bring the hashes home and write them to "
+                  "this folder in source order, as safetensors a step")
+      ->type_name("FOLDER")
+      ->check(folder);
+  command.add_flag("--overwrite", options->overwrite,
+                   "Where these folders hold an earlier run's files, remove those, and nothing else");
+}
+
+void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option(
+          "--profiles", options->profiles,
+          "Pass over each step's samples once a profile, in this order, such as log_prob,update; with "
+          "several, --dump and --results get a folder each")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--steps", options->max_steps, "Stop after this many steps")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+}
+
+void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option_function<std::string>(
+          "--progress", [options](const std::string& word) { options->progress = progress_style(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  command.add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));
+  command.add_flag("--log-all-ranks", options->log_all_ranks,
+                   "Log lines from every rank, not from rank 0 only");
+}
+
 }  // namespace
 
 std::string examples_of_program() {
@@ -95,48 +146,9 @@ void add_run_command(CLI::App& app, Action& chosen) {
       ->add_option("--set", options->overrides, "Override a key of the file, such as mesh.tp=2; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  const CLI::Validator folder([](const std::string& name) { return name.empty() ? "needs a folder" : ""; },
-                              "");
-  command
-      ->add_option("--dump", options->dump,
-                   "Write what every rank was handed to this folder, as safetensors a micro-batch")
-      ->type_name("FOLDER")
-      ->check(folder);
-  command
-      ->add_option("--report", options->report,
-                   "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0")
-      ->type_name("FOLDER")
-      ->check(folder);
-  command
-      ->add_option("--results", options->results,
-                   "Let the demonstration consumer hash every token, bring the hashes home and write them to "
-                   "this folder in source order, as safetensors a step")
-      ->type_name("FOLDER")
-      ->check(folder);
-  command->add_flag("--overwrite", options->overwrite,
-                    "Where these folders hold an earlier run's files, remove those, and nothing else");
-  command
-      ->add_option(
-          "--profiles", options->profiles,
-          "Pass over each step's samples once a profile, in this order, such as log_prob,update; with "
-          "several, --dump and --results get a folder each")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--steps", options->max_steps, "Stop after this many steps")
-      ->type_name("COUNT")
-      ->check(whole_number(1));
-  command
-      ->add_option_function<std::string>(
-          "--progress", [options](const std::string& word) { options->progress = progress_style(word); },
-          "auto (a bar on a terminal, else lines), bar, lines or off")
-      ->type_name("STYLE")
-      ->transform(one_of({"auto", "bar", "lines", "off"}));
-  command->add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
-      ->type_name("LEVEL")
-      ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));
-  command->add_flag("--log-all-ranks", options->log_all_ranks,
-                    "Log lines from every rank, not from rank 0 only");
+  add_output_options(*command, options);
+  add_extent_options(*command, options);
+  add_telling_options(*command, options);
   command->footer(
       "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains).\n"
       "\n"

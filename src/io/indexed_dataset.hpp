@@ -90,6 +90,7 @@ class IndexedDataset {
 
  private:
   void read_header();
+  void read_counts();
   void read_lengths();
   void check_offsets() const;
   void read_documents();

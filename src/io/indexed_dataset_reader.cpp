@@ -117,6 +117,7 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
     : index_(indexed_dataset::with_ending(prefix, ".idx")),
       data_(indexed_dataset::with_ending(prefix, ".bin")) {
   read_header();
+  read_counts();
   read_lengths();
   check_offsets();
   read_documents();
@@ -148,8 +149,12 @@ void IndexedDataset::read_header() {
     fail("has the dtype code " + std::to_string(code) + at_byte(indexed_dataset::dtype_at) +
          "; codes are 1 to 8");
   }
+}
+
+void IndexedDataset::read_counts() {
   const auto sequences = number_at<std::uint64_t>(index_, indexed_dataset::sequences_at);
   const auto ends = number_at<std::uint64_t>(index_, indexed_dataset::documents_at);
+  const std::int64_t size = index_.size();
   auto left = static_cast<std::uint64_t>(size - indexed_dataset::header_bytes);
   if (sequences > left / (length_bytes + offset_bytes)) {
     fail("has " + std::to_string(sequences) + " sequences" + at_byte(indexed_dataset::sequences_at) +
