@@ -67,10 +67,11 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 
 }  // namespace
 
-OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine)
-    : fields_(std::move(mine).value_or(std::vector<FieldSpec>{})) {
+OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine) {
+  const bool has_data = mine.has_value();
+  if (has_data) fields_ = *std::move(mine);
   std::ranges::sort(fields_, {}, &FieldSpec::name);
-  digest_ = {mine.has_value() ? 1 : 0, hash_of(fields_)};
+  digest_ = {has_data ? 1 : 0, hash_of(fields_)};
 }
 
 std::vector<FieldSpec> OwnFields::agree(const boost::mpi::communicator& comm,

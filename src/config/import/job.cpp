@@ -96,7 +96,8 @@ std::optional<std::int64_t> samples_of_update(Facts& facts) {
 
 const std::vector<std::string> update_facts{"rank_batch", "accumulation", "devices"};
 
-void set_mini_batches(Facts& facts, std::int64_t whole, std::int64_t part, std::vector<std::string> from) {
+void set_mini_batches(Facts& facts, std::int64_t whole, std::int64_t part,
+                      const std::vector<std::string>& from) {
   facts.set(
       "batch.mini_batches", std::to_string(ceil_div(whole, part)), from,
       whole % part == 0 ? "" : "it does not divide the step: mini-batches differ by one sample at most");
