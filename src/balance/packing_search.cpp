@@ -250,7 +250,7 @@ class PackingSearch {
   std::map<Ranks, std::int64_t> failed_;  ///< what was left, and in how many bins it does not fit
 };
 
-[[maybe_unused]] bool each_fits_alone(const BinItems& items, const BinLimits& limits) {
+bool each_fits_alone(const BinItems& items, const BinLimits& limits) {
   const auto n = static_cast<Item>(items.sizes.size());
   for (Item item = 0; item < n; ++item) {
     if (items.sizes[static_cast<std::size_t>(item)] > limits.max_size) return false;

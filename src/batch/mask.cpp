@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-[[maybe_unused]] bool are_rows_of(const Column& mask, RowRange rows) noexcept {
+bool are_rows_of(const Column& mask, RowRange rows) noexcept {
   return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= mask.rows();
 }
 

@@ -154,10 +154,10 @@ PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
   return cut_shards(sorted_stride(lengths, settings.dp), lengths, settings);
 }
 
-PaddedBatches plan_padded_batches(Partition shares, std::span<const std::int64_t> lengths,
+PaddedBatches plan_padded_batches(const Partition& shares, std::span<const std::int64_t> lengths,
                                   const PaddedBatchingSettings& settings) {
   validate(settings);
-  std::vector<std::vector<Item>> shards = std::move(shares).to_vectors();
+  std::vector<std::vector<Item>> shards = shares.to_vectors();
   for (std::vector<Item>& shard : shards) {
     std::ranges::sort(shard, {},
                       [&](Item item) { return std::pair(lengths[static_cast<std::size_t>(item)], item); });

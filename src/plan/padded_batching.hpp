@@ -73,7 +73,8 @@ struct PaddedBatches {
 
 /// The same for samples that something else has assigned to the DP ranks, of which there are `shares.size()`:
 /// each share is put in order by rising (length, sample). Shares may differ in size.
-[[nodiscard]] PaddedBatches plan_padded_batches(Partition shares, std::span<const std::int64_t> lengths,
+[[nodiscard]] PaddedBatches plan_padded_batches(const Partition& shares,
+                                                std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);
 
 }  // namespace evenkeel

@@ -34,10 +34,10 @@ void require_prefixes(const PrefixGroups& groups, std::int64_t needed) {
 
 }  // namespace
 
-PrefixLayout::PrefixLayout(PrefixGroups groups, PaddingSide padding)
+PrefixLayout::PrefixLayout(const PrefixGroups& groups, PaddingSide padding)
     : PrefixLayout(groups, padded_to_longest(tokens_of(groups), padding)) {}
 
-PrefixLayout::PrefixLayout(PrefixGroups groups, const PaddedMask& padding)
+PrefixLayout::PrefixLayout(const PrefixGroups& groups, const PaddedMask& padding)
     : PrefixLayout(groups, masked_rows(groups, padding)) {}
 
 PrefixLayout::PrefixLayout(PrefixGroups groups, TokenPlaces grouped)

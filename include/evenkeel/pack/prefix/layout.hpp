@@ -40,11 +40,11 @@ struct PrefixSplit {
 class PrefixLayout {
  public:
   /// Grouped rows without holes, padded to the longest group. O(b + n).
-  explicit PrefixLayout(PrefixGroups groups, PaddingSide padding = PaddingSide::right);
+  explicit PrefixLayout(const PrefixGroups& groups, PaddingSide padding = PaddingSide::right);
   /// Grouped rows whose tokens stand where the mask [b, s] is 1. Throws InputError when the mask has another
   /// number of rows than there are groups, or in a row another number of ones than the group has tokens.
   /// O(b * s + n).
-  PrefixLayout(PrefixGroups groups, const PaddedMask& padding);
+  PrefixLayout(const PrefixGroups& groups, const PaddedMask& padding);
 
   [[nodiscard]] const PrefixGroups& groups() const noexcept { return groups_; }
   /// All tokens in the grouped tensor [b, s]; its mask is the padding mask.
