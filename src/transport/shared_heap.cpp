@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
-
 #include <utility>
+
 #include "base/memory.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 
