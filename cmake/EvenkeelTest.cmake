@@ -29,6 +29,9 @@ endfunction()
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
                     --mca btl_base_warn_component_unused 0)
 set(EVENKEEL_MPI_TIMEOUT 180)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(EVENKEEL_MPI_TIMEOUT 600)  # nothing is optimized, and contracts are checked
+endif()
 set(EVENKEEL_MPI_ENVIRONMENT)
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
