@@ -108,7 +108,7 @@ RC_GTEST_PROP(WriteNpy, any_array_comes_back_in_any_rows, ()) {
 
 TEST(NumPy, writes_the_same_bytes) {
   const std::optional<std::string> python = numpy_python();
-  if (!python) GTEST_SKIP() << "no Python with NumPy is installed";
+  ASSERT_TRUE(python) << "no Python with NumPy: launch/install-packages.sh --tests installs it";
   const ScratchFolder ours;
   const ScratchFolder theirs;
   std::vector<std::string> names;
@@ -148,7 +148,7 @@ TEST(NumPy, writes_the_same_bytes) {
 
 TEST(NumPy, arrays_of_every_dtype_and_version_are_read) {
   const std::optional<std::string> python = numpy_python();
-  if (!python) GTEST_SKIP() << "no Python with NumPy is installed";
+  ASSERT_TRUE(python) << "no Python with NumPy: launch/install-packages.sh --tests installs it";
   const ScratchFolder folder;
   write_text(folder / "make.py",
              "import numpy, pathlib, warnings\n"
