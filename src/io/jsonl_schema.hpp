@@ -50,7 +50,8 @@ struct JsonlSchema {
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 
-/// The schema of these lines; `lines` are those of scan_lines() with their numbers in the file.
+/// The schema of these lines; `lines` are those of scan_lines() with their numbers in the file. `tokens` gets
+/// the tokens of each line's sample where it has a place for each, and may be empty.
 ///
 /// A number or boolean makes a `sample` field. A list whose outer length is the sample's tokens makes a
 /// `token` field, its response tokens a `response_token` field; lists inside it are trailing dimensions.
@@ -59,7 +60,8 @@ struct JsonlSchema {
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a malformed line, one without prompt_ids or response_ids, a
 /// list of any other length or of unequal rows, and whatever merge() refuses. Throws IoError.
-[[nodiscard]] JsonlSchema infer_schema(const InputFile& file, std::span<const LineRef> lines);
+[[nodiscard]] JsonlSchema infer_schema(const InputFile& file, std::span<const LineRef> lines,
+                                       std::span<std::int64_t> tokens = {});
 
 /// What both schemas, of lines of the file called `path`, say together. Commutative, associative, idempotent;
 /// an empty schema changes nothing. int64 and float32 make float32. Throws InputError when a field is in one

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <tuple>
@@ -56,6 +57,15 @@ void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights
                    std::to_string(file.size()) + ")");
 }
 
+/// The digest of part `part` of `parts` of a file's blocks; those of all parts add up.
+std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int64_t parts) {
+  const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
+  const auto begin_of = [&](std::int64_t p) {
+    return (blocks / parts * p + std::min(p, blocks % parts)) * InputFile::digest_block;
+  };
+  return file.digest({begin_of(part), begin_of(part + 1)});
+}
+
 /// This rank's part of the digest of the whole: the ranks that have one copy open share its blocks.
 std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& sights, std::size_t rank) {
   std::int64_t sharers = 0;
@@ -65,11 +75,7 @@ std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& s
     ++sharers;
     if (other < rank) ++before;
   }
-  const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
-  const auto begin_of = [&](std::int64_t part) {
-    return (blocks / sharers * part + std::min(part, blocks % sharers)) * InputFile::digest_block;
-  };
-  return file.digest({begin_of(before), begin_of(before + 1)});
+  return digest_of_part(file, before, sharers);
 }
 
 std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector<std::uint64_t>& parts,
@@ -103,6 +109,14 @@ void require_same_content(const boost::mpi::communicator& comm, const InputFile&
     const bool seen = sights[rank].same_copy(sights[rank - 1]);
     if (!seen && digest_of_copy(sights, parts, rank) != first) refuse_content(file, rank);
   }
+}
+
+std::uint64_t content_digest(const boost::mpi::communicator& comm, const InputFile& file) {
+  GuardedWork work;
+  std::uint64_t part = 0;
+  work([&] { part = digest_of_part(file, comm.rank(), comm.size()); });
+  const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
+  return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0});
 }
 
 }  // namespace evenkeel

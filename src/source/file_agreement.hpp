@@ -15,4 +15,8 @@ namespace evenkeel {
 /// between them, and digests of the whole are compared.
 void require_same_content(const boost::mpi::communicator& comm, const InputFile& file);
 
+/// Collective over `comm`, all of whose ranks have the same bytes open: a digest of the whole file, of which
+/// each rank reads its share. Throws the same IoError on every rank.
+[[nodiscard]] std::uint64_t content_digest(const boost::mpi::communicator& comm, const InputFile& file);
+
 }  // namespace evenkeel

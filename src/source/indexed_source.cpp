@@ -33,6 +33,16 @@ std::unique_ptr<IndexedSource> IndexedSource::open(const boost::mpi::communicato
   return source;
 }
 
+SourceFingerprint IndexedSource::fingerprint(const boost::mpi::communicator& comm) const {
+  const auto [index, tokens] = dataset_.files();
+  const std::uint64_t of_index = content_digest(comm, *index);
+  return together(comm, [&] {
+    const std::filesystem::path path = std::filesystem::path(index->path()).replace_extension();
+    return SourceFingerprint{path.string(), num_samples(), tokens->size() + index->size(),
+                             of_index + mix_64(tokens->sampled_digest())};
+  });
+}
+
 RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   shapes.reserve(positions.size());

@@ -21,6 +21,11 @@ class IndexedSource : public SampleSource {
                                                            const std::filesystem::path& prefix);
 
   [[nodiscard]] std::int64_t num_samples() const override { return dataset_.num_documents(); }
+  [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
+    return dataset_.tokens_in(dataset_.document(position));
+  }
+  /// The index as a whole, and 64 places of the tokens, which may be too many to be read for this.
+  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 
  private:

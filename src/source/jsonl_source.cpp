@@ -37,9 +37,19 @@ void JsonlSource::scan(const boost::mpi::communicator& comm) {
     return scan_lines(file_, ranges[static_cast<std::size_t>(comm.rank())]);
   });
   number_lines(comm, scan);
-  const JsonlSchema mine = together(comm, [&] { return infer_schema(file_, scan.lines); });
+  std::vector<std::int64_t> tokens;
+  const JsonlSchema mine = together(comm, [&] {
+    tokens.resize(scan.lines.size());
+    return infer_schema(file_, scan.lines, tokens);
+  });
   schema_ = merge_over_ranks(comm, mine, file_.path());
   lines_ = all_gather_lists<LineRef>(comm, scan.lines, std::nullopt, "lines of the source").values;
+  tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
+}
+
+SourceFingerprint JsonlSource::fingerprint(const boost::mpi::communicator& comm) const {
+  const std::uint64_t digest = content_digest(comm, file_);
+  return together(comm, [&] { return SourceFingerprint{file_.path(), num_samples(), file_.size(), digest}; });
 }
 
 RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {

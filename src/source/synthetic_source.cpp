@@ -6,6 +6,7 @@
 #include <random>
 #include <type_traits>
 
+#include "base/hash.hpp"
 #include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
@@ -59,6 +60,14 @@ SyntheticSource::SyntheticSource(std::int64_t samples, std::uint64_t seed) : sam
   validate(spec_);
 }
 
+std::int64_t SyntheticSource::tokens_in(std::int64_t position) const {
+  return synthetic_shape(spec_, SampleId{position}).length();
+}
+
+SourceFingerprint SyntheticSource::fingerprint(const boost::mpi::communicator& comm) const {
+  return together(comm, [&] { return SourceFingerprint{"synthetic", samples_, 0, mix_64(spec_.seed)}; });
+}
+
 RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleId> ids;
   for (const std::int64_t position : positions) ids.emplace_back(position);
@@ -75,6 +84,24 @@ std::unique_ptr<LengthTableSource> LengthTableSource::open(const boost::mpi::com
   });
   broadcast_rows(comm, source->rows_);
   return source;
+}
+
+std::int64_t LengthTableSource::tokens_in(std::int64_t position) const {
+  const FileLengths& row = rows_[static_cast<std::size_t>(position)];
+  return row.prompt + row.response;
+}
+
+// Every rank has the rows; only one may have the file.
+SourceFingerprint LengthTableSource::fingerprint(const boost::mpi::communicator& comm) const {
+  return together(comm, [&] {
+    std::uint64_t digest = mix_64(seed_);
+    for (const FileLengths& row : rows_) {
+      for (const auto number :
+           {static_cast<std::uint64_t>(row.prompt), static_cast<std::uint64_t>(row.response), row.group})
+        digest = mix_64(digest ^ number) + 1;
+    }
+    return SourceFingerprint{path_, num_samples(), 0, digest};
+  });
 }
 
 RaggedBatch LengthTableSource::read(std::span<const std::int64_t> positions) const {

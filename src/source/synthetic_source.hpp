@@ -18,6 +18,8 @@ class SyntheticSource : public SampleSource {
   SyntheticSource(std::int64_t samples, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t num_samples() const override { return samples_; }
+  [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 
  private:
@@ -34,6 +36,8 @@ class LengthTableSource : public SampleSource {
                                                                std::uint64_t seed, std::int64_t max_tokens);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
+  [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 

@@ -362,5 +362,57 @@ TEST(OpenSource, ranks_that_open_different_sources_are_told_so) {
   }
 }
 
+SourceSettings source_of(SourceKind kind, const std::filesystem::path& path = {}) {
+  SourceSettings config;
+  config.kind = kind;
+  config.path = path;
+  config.samples = 23;
+  return config;
+}
+
+TEST(SampleSource, knows_lengths_without_reading_samples) {
+  const boost::mpi::communicator world;
+  const SharedFile lines("rollouts.jsonl", rollouts(23));
+  const SharedFile table("lengths.csv", "prompt_length,response_length\n3,4\n0,0\n7,1\n");
+  for (const SourceSettings& config :
+       {source_of(SourceKind::jsonl, lines.path()), source_of(SourceKind::lengths, table.path()),
+        source_of(SourceKind::synthetic)}) {
+    const auto source = open_source(world, config);
+    const RaggedBatch batch = source->read(all_positions(*source));
+    for (std::int64_t i = 0; i < source->num_samples(); ++i)
+      EXPECT_EQ(source->tokens_in(i), batch.samples()[static_cast<std::size_t>(i)].length());
+  }
+}
+
+TEST(SampleSource, has_a_fingerprint_of_content_and_not_of_names) {
+  const boost::mpi::communicator world;
+  const std::string text = rollouts(23);
+  const SharedFile file("a.jsonl", text);
+  const SharedFile copy("b.jsonl", text);
+  const auto fingerprint_of = [&](const SourceSettings& config) {
+    return open_source(world, config)->fingerprint(world);
+  };
+  const SourceFingerprint first = fingerprint_of(source_of(SourceKind::jsonl, file.path()));
+  const SourceFingerprint second = fingerprint_of(source_of(SourceKind::jsonl, copy.path()));
+  EXPECT_EQ(first.name, file.path().string());
+  EXPECT_EQ(first.samples, 23);
+  EXPECT_EQ(first.bytes, static_cast<std::int64_t>(text.size()));
+  EXPECT_EQ(first.digest, second.digest);
+  SourceSettings seeded = source_of(SourceKind::synthetic);
+  const SourceFingerprint made_up = fingerprint_of(seeded);
+  seeded.seed = 2;
+  EXPECT_NE(made_up.digest, fingerprint_of(seeded).digest);
+}
+
+TEST(SampleSource, has_another_fingerprint_where_one_digit_differs) {
+  const boost::mpi::communicator world;
+  const SharedFile file("a.jsonl", rollouts(23));
+  std::string text = rollouts(23);
+  text.replace(text.find("\"reward\":1"), 10, "\"reward\":2");
+  const SharedFile other("a.jsonl", text);
+  EXPECT_NE(open_source(world, source_of(SourceKind::jsonl, file.path()))->fingerprint(world).digest,
+            open_source(world, source_of(SourceKind::jsonl, other.path()))->fingerprint(world).digest);
+}
+
 }  // namespace
 }  // namespace evenkeel

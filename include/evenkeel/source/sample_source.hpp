@@ -12,6 +12,16 @@
 
 namespace evenkeel {
 
+/// What tells a source's samples from others, whatever its files are called and wherever they lie.
+struct SourceFingerprint {
+  std::string name;          ///< for people: what source.path says, or the kind where there is no path
+  std::int64_t samples = 0;  ///< of the source
+  std::int64_t bytes = 0;    ///< of all its files; 0 where samples are made up
+  std::uint64_t digest = 0;  ///< of the files' content, or of what samples are made up from
+
+  friend bool operator==(const SourceFingerprint&, const SourceFingerprint&) = default;
+};
+
 /// Where samples come from: a numbered list of them that every rank can read any part of.
 class SampleSource {
  public:
@@ -22,6 +32,14 @@ class SampleSource {
 
   /// Samples in all, equal on every rank.
   [[nodiscard]] virtual std::int64_t num_samples() const = 0;
+
+  /// The tokens of the sample at a position (0-based), which the source knows since it was opened; equal on
+  /// every rank. Local, O(1).
+  [[nodiscard]] virtual std::int64_t tokens_in(std::int64_t position) const = 0;
+
+  /// Collective over `comm`, which opened the source: equal on every rank. Reads files as far as the source
+  /// says: whole where opening does, too, else in part.
+  [[nodiscard]] virtual SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const = 0;
 
   /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
   /// nothing else. Throws InputError or IoError that names the place.
