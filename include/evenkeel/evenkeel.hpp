@@ -20,3 +20,4 @@
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
+#include "evenkeel/source/sample_stream.hpp"

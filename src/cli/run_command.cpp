@@ -35,9 +35,10 @@ class ShownJob final : public JobObserver {
     reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
   }
   void has_read() override { reading_.reset(); }
-  void begins(std::int64_t samples, std::int64_t steps) override {
+  void begins(std::int64_t samples, std::int64_t from, std::int64_t steps) override {
     spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
-    progress_.emplace(style_, steps);
+    if (from > 0) spdlog::info("goes on with step {}, {} left", from, counted(steps - from, "step"));
+    progress_.emplace(style_, steps - from);
   }
   void warns(const std::string& text) override { spdlog::warn("{}", text); }
   void finished_step(std::int64_t tokens) override { progress_->advance(tokens); }
@@ -99,6 +100,26 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
                    "Where these folders hold an earlier run's files, remove those, and nothing else");
 }
 
+void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  auto* state = command
+                    .add_option("--state", options->state.folder,
+                                "Keep the job's state in this folder, so that a later run can go on with it")
+                    ->type_name("FOLDER");
+  command
+      .add_option("--state-every", options->state.every, "Write it after every so many steps, and at the end")
+      ->type_name("COUNT")
+      ->check(whole_number(1))
+      ->needs(state);
+  auto* resume = command.add_flag("--resume", options->state.resume,
+                                  "Go on from the state in that folder; begin where there is none yet");
+  resume->needs(state);
+  command
+      .add_flag_function(
+          "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
+          "Go on even where configuration or sources are not those of the state; says what differs")
+      ->needs(resume);
+}
+
 void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
       .add_option(
@@ -108,7 +129,9 @@ void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--steps", options->max_steps, "Stop after this many steps")
+  command
+      .add_option("--steps", options->max_steps,
+                  "Stop after this many steps in all, those before --resume among them")
       ->type_name("COUNT")
       ->check(whole_number(1));
 }
@@ -147,6 +170,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   add_output_options(*command, options);
+  add_state_options(*command, options);
   add_extent_options(*command, options);
   add_telling_options(*command, options);
   command->footer(
@@ -156,6 +180,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n"
       "  mpirun -n 8 evenkeel run configs/jsonl-rollouts.yaml --set source.path=rollouts.jsonl --report "
       "report\n"
+      "  mpirun -n 8 evenkeel run job.yaml --state state --dump dump --resume\n"
       "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

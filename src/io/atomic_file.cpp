@@ -57,6 +57,19 @@ void AtomicFile::commit() {
   temporary_.clear();
 }
 
+void AtomicFile::commit_to_disk() {
+  if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
+  commit();
+  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail("cannot be written to the disk: its folder cannot be opened");
+  const int failure = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  // Some file systems sync no folders; they have renamed it all the same.
+  if (failure != 0 && failure != EINVAL)
+    throw system_error(path_.string(), "cannot be written to the disk", failure);
+}
+
 void AtomicFile::fail(const char* what) const {
   throw system_error(path_.string(), what, errno);
 }

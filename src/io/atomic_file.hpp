@@ -8,7 +8,8 @@ namespace evenkeel {
 
 /// A file that appears under its name whole or not at all: it is written under a temporary name in the same
 /// folder and renamed by commit(). Dropped without it, nothing is left behind and an older file stays as it
-/// was. This protects readers and survives a crash of the program, not a loss of power.
+/// was. This protects readers and survives a crash of the program; a loss of power only after
+/// commit_to_disk().
 ///
 /// Every error is an IoError that names the file and the system's reason.
 class AtomicFile {
@@ -20,8 +21,11 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Closes the file and gives it its name. Call once, last.
+  /// Closes the file and gives it its name. Call this or the next once, last.
   void commit();
+  /// The same, after what was written has reached the disk, and waits until the name has, too: it survives a
+  /// loss of power.
+  void commit_to_disk();
 
  private:
   [[noreturn]] void fail(const char* what) const;

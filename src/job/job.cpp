@@ -58,18 +58,6 @@ void make_folder(const std::filesystem::path& folder) {
   if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
 }
 
-OutputRequest output_request(const JobSettings& options, const Config& config) {
-  OutputRequest request;
-  if (!options.dump.empty()) request.folders[RunOutput::dump] = options.dump;
-  if (!options.results.empty()) request.folders[RunOutput::results] = options.results;
-  if (!options.report.empty()) request.folders[RunOutput::report] = options.report;
-  request.overwrite = options.overwrite;
-  request.version = options.version;
-  request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config)));
-  if (options.profiles.size() > 1) request.profiles.insert(options.profiles.begin(), options.profiles.end());
-  return request;
-}
-
 void write_text(const std::filesystem::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(text)));
@@ -77,13 +65,13 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 }
 
 // Ranks scan a file together.
-std::unique_ptr<SampleSource> open_observed(const boost::mpi::communicator& world, const Config& config,
+std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& world, const Config& config,
                                             JobObserver& observer) {
   const bool tells = world.rank() == 0 && !config.source.path.empty();
   if (tells) observer.begins_to_read(config.source.path);
-  std::unique_ptr<SampleSource> source = open_source(world, config.source, longest_sample(config));
+  auto stream = std::make_unique<SampleStream>(world, config);
   if (tells) observer.has_read();
-  return source;
+  return stream;
 }
 
 }  // namespace
@@ -93,29 +81,72 @@ Job::Job(const boost::mpi::communicator& world, const JobSettings& options, JobO
       observer_(observer),
       config_(read_config(world, options)),
       profiles_(passes_of(options, config_)),
-      service_(world, config_),
-      folders_(service_.mesh().world(), output_request(options, config_)),
-      source_(open_observed(service_.mesh().world(), config_, observer)),
-      schedule_(source_->num_samples(), config_.batch),
-      steps_(options.max_steps > 0 ? std::min(options.max_steps, schedule_.num_steps())
-                                   : schedule_.num_steps()) {}
+      state_(world, options.state, config_, options.overwrite),
+      // What has changed is told below, with the sources.
+      service_(world, config_, state_.begin(), ChangedJob::accepted),
+      stream_(open_observed(service_.mesh().world(), config_, observer)) {
+  if (state_.is_kept()) describe();
+  steps_ = stream_->num_steps();
+  if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
+  // Before anything is written that this job alone may go on with.
+  if (!state_.is_resumed()) state_.write(this->world(), state(), true);
+  folders_.emplace(this->world(), output_request());
+}
+
+void Job::describe() {
+  described_ = service_.state();
+  stream_->describe(described_);
+  fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept(described_); }));
+}
+
+ServiceState Job::state() const {
+  ServiceState state = service_.state();
+  if (prefetcher_) {
+    // Later passes are made, and their costs measured, by the job's own service.
+    const ServiceState of_steps = prefetcher_->state();
+    state.next_step = of_steps.next_step;
+    if (const auto cost = of_steps.costs.find(profiles_[0]); cost != of_steps.costs.end())
+      state.costs[profiles_[0]] = cost->second;
+  }
+  state.sources = described_.sources;
+  state.order = described_.order;
+  return state;
+}
+
+OutputRequest Job::output_request() const {
+  OutputRequest request;
+  if (!options_.dump.empty()) request.folders[RunOutput::dump] = options_.dump;
+  if (!options_.results.empty()) request.folders[RunOutput::results] = options_.results;
+  if (!options_.report.empty()) request.folders[RunOutput::report] = options_.report;
+  request.overwrite = options_.overwrite;
+  request.version = options_.version;
+  request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config_)));
+  if (options_.profiles.size() > 1)
+    request.profiles.insert(options_.profiles.begin(), options_.profiles.end());
+  request.job = state_.begin().job;
+  request.first_step = state_.begin().next_step;
+  return request;
+}
 
 void Job::run() {
   report_.mesh = service_.mesh().grid().sizes();
-  if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
+  if (folders_->have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
-  if (first()) observer_.begins(source_->num_samples(), steps_);
+  const std::int64_t begin = state_.begin().next_step;
+  if (first()) observer_.begins(stream_->num_samples(), begin, std::max(begin, steps_));
   if (first()) warn_of_what_is_read_otherwise();
   start_prefetching();
   while (std::optional<Step> step = prefetcher_->next()) {
     const std::int64_t tokens = run_passes(std::move(*step));
+    state_.write(world(), state());
     if (first()) observer_.finished_step(tokens);
   }
+  state_.write(world(), state(), true);
   if (first()) observer_.finished_steps();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
   write_report();
-  folders_.complete(steps_);
+  folders_->complete(steps_);
   together(world(), [&] {
     if (first()) observer_.ends_with(report_);
   });
@@ -123,17 +154,16 @@ void Job::run() {
 
 void Job::warn_of_what_is_read_otherwise() const {
   const std::string path = printable(config_.source.path.string());
-  if (const std::string left_out = source_->left_out(); !left_out.empty())
+  if (const std::string left_out = stream_->source().left_out(); !left_out.empty())
     observer_.warns(path + ": left out: " + printable(left_out));
-  if (const std::string undecided = source_->undecided(); !undecided.empty())
+  if (const std::string undecided = stream_->source().undecided(); !undecided.empty())
     observer_.warns(path + ": one row a token, as all prompts are empty: " + printable(undecided));
+  for (const std::string& change : changes_) observer_.warns("accepted: " + printable(change));
 }
 
 void Job::start_prefetching() {
-  const auto read = [this, rank = world().rank(), ranks = world().size()](std::int64_t step) {
-    return source_->read(schedule_.share_of(step, rank, ranks));
-  };
-  prefetcher_.emplace(world(), config_, steps_, read, profiles_[0]);
+  const auto read = [this](std::int64_t step) { return stream_->read(step); };
+  prefetcher_.emplace(world(), config_, steps_, read, state_.begin(), ChangedJob::accepted, profiles_[0]);
   if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
     observer_.warns("MPI gives no MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
@@ -148,11 +178,11 @@ std::int64_t Job::run_passes(Step step) {
 }
 
 void Job::finish_pass(const Step& step) {
-  if (folders_.have(RunOutput::dump)) {
+  if (folders_->have(RunOutput::dump)) {
     together(world(), [&] { dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here()); });
-    folders_.wrote(RunOutput::dump, std::ssize(step.micro_batches));
+    folders_->wrote(RunOutput::dump, std::ssize(step.micro_batches));
   }
-  if (folders_.have(RunOutput::results)) bring_results_home(step);
+  if (folders_->have(RunOutput::results)) bring_results_home(step);
   const PlanSettings settings = service_.plan_settings(step.profile);
   if (const auto figures = gather_figures(service_.mesh(), settings, step)) report_.add(*figures);
 }
@@ -166,24 +196,24 @@ void Job::bring_results_home(const Step& step) {
     const std::filesystem::path folder = folder_of(RunOutput::results, step);
     make_folder(folder);
     write_results(folder, step.index, all);
-    folders_.wrote(RunOutput::results, 1);
+    folders_->wrote(RunOutput::results, 1);
   });
 }
 
 // Several passes over a step write to a folder each.
 std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
-  const std::filesystem::path& folder = folders_.path_of(output);
+  const std::filesystem::path& folder = folders_->path_of(output);
   return profiles_.size() > 1 ? folder / step.profile : folder;
 }
 
 void Job::write_report() {
-  if (!folders_.have(RunOutput::report)) return;
+  if (!folders_->have(RunOutput::report)) return;
   together(world(), [&] {
     if (!first()) return;
-    const std::filesystem::path& folder = folders_.path_of(RunOutput::report);
+    const std::filesystem::path& folder = folders_->path_of(RunOutput::report);
     write_text(folder / "report.txt", to_text(report_));
     write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
-    folders_.wrote(RunOutput::report, 2);
+    folders_->wrote(RunOutput::report, 2);
   });
 }
 

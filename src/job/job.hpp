@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
-#include "evenkeel/source/sample_source.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "job/job_state.hpp"
 #include "job/output_folders.hpp"
 #include "report/run_report.hpp"
 
@@ -28,8 +28,9 @@ struct JobSettings {
   bool overwrite = false;  ///< remove an earlier run's files from them
   std::vector<std::string>
       profiles;                ///< passes over each step, in order; none: one, by the job's own settings
-  std::int64_t max_steps = 0;  ///< 0: all
-  std::string version;         ///< of the program, for the folders' markers
+  std::int64_t max_steps = 0;  ///< the step to stop before, wherever the run begins; 0: none
+  StateSettings state;
+  std::string version;  ///< of the program, for the folders' markers
 };
 
 /// What rank 0's program hears of a job while it runs. Does nothing by itself.
@@ -42,7 +43,8 @@ class JobObserver {
 
   virtual void begins_to_read(const std::filesystem::path& /*source*/) {}
   virtual void has_read() {}
-  virtual void begins(std::int64_t /*samples*/, std::int64_t /*steps*/) {}
+  /// Steps of `from` to `steps` - 1 are to be made.
+  virtual void begins(std::int64_t /*samples*/, std::int64_t /*from*/, std::int64_t /*steps*/) {}
   virtual void warns(const std::string& /*text*/) {}
   virtual void finished_step(std::int64_t /*tokens*/) {}
   virtual void finished_steps() {}
@@ -65,7 +67,11 @@ class Job {
   [[nodiscard]] bool first() const { return world().rank() == 0; }
   /// What the user may have meant in another way.
   void warn_of_what_is_read_otherwise() const;
+  [[nodiscard]] OutputRequest output_request() const;
+  /// Collective, where a state is kept: the job as it is now, which must be that of the state.
+  void describe();
   void start_prefetching();
+  [[nodiscard]] ServiceState state() const;
   /// Returns the step's true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
@@ -77,11 +83,13 @@ class Job {
   JobObserver& observer_;
   Config config_;
   std::vector<std::string> profiles_;
+  JobState state_;
   DataService service_;
-  OutputFolders folders_;
-  std::unique_ptr<SampleSource> source_;
-  BatchSchedule schedule_;
-  std::int64_t steps_;
+  std::unique_ptr<SampleStream> stream_;
+  ServiceState described_;  // the job as its configuration and sources make it, before its first step here
+  std::vector<std::string> changes_;  // since the state it goes on from
+  std::optional<OutputFolders> folders_;
+  std::int64_t steps_ = 0;
   RunReport report_;
   std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
 };

@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -24,16 +21,6 @@ std::string option_of(RunOutput output) {
   return "--" + std::string(name_of(output));
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
-}
-
-std::string random_name() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
-
 /// The way from `outer` down to `inner`; empty when it is not inside.
 fs::path way_down(const fs::path& outer, const fs::path& inner) {
   const fs::path way = inner.lexically_relative(outer);
@@ -46,9 +33,11 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
     : world_(world), request_(std::move(request)) {
   if (request_.folders.empty()) return;
   marker_.version = request_.version;
-  together(world_, [&] { marker_.by = {random_name(), time_now(), host_name(), ::getpid(), world_.rank()}; });
+  together(world_, [&] { marker_.by = new_identity(world_.rank()); });
   boost::mpi::broadcast(world_, marker_.by.run, 0);
   boost::mpi::broadcast(world_, marker_.by.started, 0);
+  marker_.job = request_.job;
+  marker_.first_step = request_.first_step;
   marker_.configuration = request_.configuration;
   marker_.ranks = world_.size();
   marker_.profiles = request_.profiles;

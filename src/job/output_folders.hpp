@@ -20,6 +20,8 @@ struct OutputRequest {
   std::string configuration;  ///< hash of all settings
   std::string version;        ///< of the program
   bool overwrite = false;
+  std::string job;              ///< the name in the job's state; empty: nobody goes on with this run
+  std::int64_t first_step = 0;  ///< the step that the run goes on with
 };
 
 /// The output folders of one run over all of its ranks. Every rank writes to the dump; rank 0 alone to

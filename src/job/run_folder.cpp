@@ -13,15 +13,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Folders only where nothing else is in them.
+void remove_entry(const RunEntry& entry) {
+  std::error_code failure;
+  fs::remove(entry.path, failure);
+  if (failure && entry.kind != RunEntry::Kind::folder)
+    throw IoError(entry.path.string(), "cannot be removed: " + failure.message());
+}
+
 /// Takes away what runs left below a folder; folders only where nothing else is in them.
 void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
   visit_run_entries(folder, layout, [](const RunEntry& entry) {
-    std::error_code failure;
-    fs::remove(entry.path, failure);
-    if (failure && entry.kind != RunEntry::Kind::folder)
-      throw IoError(entry.path.string(), "cannot be removed: " + failure.message());
+    remove_entry(entry);
     return true;
   });
+}
+
+/// Whose a file of a step is. Results are named step-000000.safetensors, files of a dump
+/// mb-00000.safetensors.
+RunOutput output_of(const RunEntry& entry) {
+  return entry.path.filename().string().starts_with("mb-") ? RunOutput::dump : RunOutput::results;
 }
 
 /// The first file of a run; empty when there is none. Throws IoError at what no run makes.
@@ -123,7 +134,8 @@ void RunFolder::require_free(bool overwrite) {
   read_earlier();
   require_no_other_inside();
   require_not_inside_another();
-  const fs::path first = first_run_file(folder_, layout_, overwrite);
+  const fs::path first = first_run_file(folder_, layout_, overwrite || goes_on());
+  if (goes_on()) return;
   const bool complete = earlier_ && earlier_->state == RunMarker::State::complete;
   if (!overwrite && (damaged_ || complete || !first.empty())) refuse_used(first);
 }
@@ -133,16 +145,32 @@ void RunFolder::begin() {
     earlier_->state = RunMarker::State::running;  // from the first file on that goes
     write_run_marker(folder_, *earlier_);
   }
-  remove_run_entries(folder_, layout_);
+  goes_on() ? remove_replaced() : remove_run_entries(folder_, layout_);
   begun_ = true;
   write_run_marker(folder_, marker_);
+}
+
+bool RunFolder::goes_on() const {
+  return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
+}
+
+void RunFolder::remove_replaced() {
+  visit_run_entries(folder_, layout_, [&](const RunEntry& entry) {
+    const bool is_kept = entry.step.value_or(marker_.first_step) < marker_.first_step;
+    if (is_kept && entry.kind == RunEntry::Kind::file) {
+      ++kept_[output_of(entry)];
+    } else if (!is_kept || entry.kind == RunEntry::Kind::temporary) {
+      remove_entry(entry);
+    }
+    return true;
+  });
 }
 
 void RunFolder::complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files) {
   marker_.state = RunMarker::State::complete;
   marker_.steps = steps;
   marker_.ended = time_now();
-  for (const auto& [output, count] : files) marker_.files[output] = count;
+  for (const auto& [output, count] : files) marker_.files[output] = count + kept_[output];
   write_run_marker(folder_, marker_);
   lock_.reset();
   made_.keep();
@@ -192,6 +220,7 @@ void RunFolder::require_not_inside_another() const {
 // Best effort: the error that ended the run is what counts.
 void RunFolder::undo() noexcept {
   try {
+    if (goes_on()) return made_.keep();
     if (!first_run_file(folder_, layout_, true).empty()) {
       made_.keep();
       return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <system_error>
 #include <vector>
 
@@ -35,6 +36,14 @@ bool matches(std::string_view name, const Numbered& form) noexcept {
          (digits.size() == form.digits || digits.front() != '0');
 }
 
+/// The number in a name that matches; none where it is more than 63 bits hold.
+std::optional<std::int64_t> number_in(std::string_view name, const Numbered& form) noexcept {
+  std::int64_t number = 0;
+  const std::string_view digits = name.substr(form.prefix.size());
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return failure == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 bool matches_file(std::string_view name, const Numbered& form) noexcept {
   return name.ends_with(tensors) && matches(name.substr(0, name.size() - tensors.size()), form);
 }
@@ -65,7 +74,7 @@ class Walk {
   Walk(const RunLayout& layout, const std::function<bool(const RunEntry&)>& visit)
       : layout_(layout), visit_(visit) {}
 
-  bool over(const fs::path& folder) const {
+  bool over(const fs::path& folder) {
     if (!over_steps(folder) || !over_single_files(folder)) return false;
     return std::ranges::all_of(layout_.profiles, [&](const std::string& profile) {
       return over_folder(folder / profile, [&] { return over_steps(folder / profile); });
@@ -75,18 +84,22 @@ class Walk {
  private:
   [[nodiscard]] bool has(RunOutput output) const { return layout_.outputs.contains(output); }
 
-  bool over_steps(const fs::path& folder) const {
+  bool over_steps(const fs::path& folder) {
     if (!has(RunOutput::dump) && !has(RunOutput::results)) return true;
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
-      if (has(RunOutput::dump) && matches(name, step))
-        return over_folder(folder / name, [&] { return over_level(folder / name, 1); });
-      return !has(RunOutput::results) || !matches_file(without_temporary_ending(name), step) ||
-             show_file(folder / name);
+      const std::string_view whole = without_temporary_ending(name);
+      const bool is_dump = has(RunOutput::dump) && matches(name, step);
+      if (!is_dump && !(has(RunOutput::results) && matches_file(whole, step))) return true;
+      step_ = number_in(whole, step);
+      const bool goes_on = is_dump ? over_folder(folder / name, [&] { return over_level(folder / name, 1); })
+                                   : show_file(folder / name);
+      step_.reset();
+      return goes_on;
     });
   }
 
   /// What is in a folder of a dump; `level` is that of the names in it.
-  bool over_level(const fs::path& folder, std::size_t level) const {
+  bool over_level(const fs::path& folder, std::size_t level) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;
       if (level == levels_of_a_dump.size())
@@ -97,7 +110,7 @@ class Walk {
   }
 
   /// The report, and what interrupted writes of the marker left.
-  bool over_single_files(const fs::path& folder) const {
+  bool over_single_files(const fs::path& folder) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = without_temporary_ending(name);
       const bool of_report = has(RunOutput::report) && (whole == "report.txt" || whole == "report.json");
@@ -107,24 +120,25 @@ class Walk {
   }
 
   template <typename Contents>
-  bool over_folder(const fs::path& path, const Contents& contents) const {
+  bool over_folder(const fs::path& path, const Contents& contents) {
     const fs::file_status status = fs::symlink_status(path);
     if (!fs::exists(status)) return true;  // gone since it was listed
-    if (!fs::is_directory(status)) return visit_({path, RunEntry::Kind::foreign});
-    return contents() && visit_({path, RunEntry::Kind::folder});
+    if (!fs::is_directory(status)) return visit_({path, RunEntry::Kind::foreign, step_});
+    return contents() && visit_({path, RunEntry::Kind::folder, step_});
   }
 
-  [[nodiscard]] bool show_file(const fs::path& path) const {
+  [[nodiscard]] bool show_file(const fs::path& path) {
     const fs::file_status status = fs::symlink_status(path);
     if (!fs::exists(status)) return true;  // gone since it was listed
-    if (!fs::is_regular_file(status)) return visit_({path, RunEntry::Kind::foreign});
+    if (!fs::is_regular_file(status)) return visit_({path, RunEntry::Kind::foreign, step_});
     const std::string name = path.filename().string();
     const bool whole = without_temporary_ending(name).size() == name.size();
-    return visit_({path, whole ? RunEntry::Kind::file : RunEntry::Kind::temporary});
+    return visit_({path, whole ? RunEntry::Kind::file : RunEntry::Kind::temporary, step_});
   }
 
   const RunLayout& layout_;
   const std::function<bool(const RunEntry&)>& visit_;
+  std::optional<std::int64_t> step_{};  // that the walk is in
 };
 
 }  // namespace

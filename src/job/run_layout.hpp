@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,6 +43,7 @@ struct RunEntry {
   };
   std::filesystem::path path;
   Kind kind = Kind::file;
+  std::optional<std::int64_t> step{};  ///< whose it is; none of what is of the whole run
 };
 
 /// Shows `visit` all entries of `layout` below `folder`, by name, the contents of a folder before the folder,

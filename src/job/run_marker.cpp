@@ -1,11 +1,15 @@
 #include "job/run_marker.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <span>
 
 #include "evenkeel/base/error.hpp"
@@ -17,6 +21,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
 
 RunOutput output_of(const std::string& name) {
   const auto* const found = std::ranges::find(all_outputs, name, name_of);
@@ -44,6 +53,8 @@ RunMarker marker_of(const Json& json) {
   marker.version = json.at("evenkeel").get<std::string>();
   marker.state = state_of(json.at("state"));
   marker.by = {json.at("run"), json.at("started"), json.at("host"), json.at("pid"), json.at("rank")};
+  marker.job = json.value("job", "");
+  marker.first_step = json.value("first_step", std::int64_t{0});
   marker.configuration = json.at("configuration").get<std::string>();
   marker.ranks = json.at("ranks").get<int>();
   for (const Json& name : json.at("profiles")) marker.profiles.insert(profile_of(name));
@@ -68,6 +79,8 @@ Json json_of(const RunMarker& marker) {
             {"host", marker.by.host},
             {"pid", marker.by.pid},
             {"rank", marker.by.rank},
+            {"job", marker.job},
+            {"first_step", marker.first_step},
             {"ranks", marker.ranks},
             {"configuration", marker.configuration},
             {"profiles", marker.profiles},
@@ -109,6 +122,15 @@ void write_run_marker(const std::filesystem::path& folder, const RunMarker& mark
   AtomicFile file(folder / RunMarker::file_name);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
+}
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+RunIdentity new_identity(int rank) {
+  return {random_name(), time_now(), host_name(), ::getpid(), rank};
 }
 
 std::string time_now() {

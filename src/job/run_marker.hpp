@@ -19,6 +19,12 @@ struct RunIdentity {
   int rank = 0;
 };
 
+/// Of this process, with a new name; one process of a run tells the others name and time.
+[[nodiscard]] RunIdentity new_identity(int rank);
+
+/// A name that nothing else has: 16 hexadecimal digits.
+[[nodiscard]] std::string random_name();
+
 /// What evenkeel-run.json says about the output folder in which it lies.
 struct RunMarker {
   static constexpr const char* file_name = RunLayout::marker_name;
@@ -31,9 +37,11 @@ struct RunMarker {
   std::string version;  ///< of the program
   State state = State::running;
   RunIdentity by;
-  std::string configuration;                ///< hash of all settings
-  int ranks = 0;                            ///< of the job
-  std::set<std::string> profiles;           ///< RunLayout::profiles
+  std::string job;                 ///< the name in its state; empty where the run keeps none
+  std::int64_t first_step = 0;     ///< that this run made itself; those before it earlier runs of the job did
+  std::string configuration;       ///< hash of all settings
+  int ranks = 0;                   ///< of the job
+  std::set<std::string> profiles;  ///< RunLayout::profiles
   std::map<RunOutput, std::int64_t> files;  ///< what the folder holds, and in how many files when complete
   std::int64_t steps = 0;                   ///< when complete
   std::string ended;                        ///< when complete

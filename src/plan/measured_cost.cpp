@@ -50,10 +50,19 @@ void MeasuredCostModel::learn(std::span<const CostObservation> observations) {
   in_use_.observations = std::ssize(all);
   const std::optional<TimeModel> times = fit_time_model(all);
   in_use_.kept = !times;
-  if (!times) return;
+  if (times) use(*times);
+}
+
+void MeasuredCostModel::take_over(const TimeModel& times, std::int64_t observations) {
+  in_use_.observations = observations;
+  in_use_.kept = false;
+  use(times);
+}
+
+void MeasuredCostModel::use(const TimeModel& times) {
   const std::int64_t reach = in_use_.model.window;
   in_use_.times = times;
-  in_use_.model = cost_model_of(*times);
+  in_use_.model = cost_model_of(times);
   in_use_.model.window = reach;
 }
 

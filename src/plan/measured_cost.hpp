@@ -40,9 +40,15 @@ class MeasuredCostModel {
   /// tokens from squares, the model stays as it was. O(window log window).
   void learn(std::span<const CostObservation> observations);
 
+  /// Takes over what an earlier model had measured; observations from here on are fitted without those that
+  /// it was made of. Precondition: `times` is what fit_time_model() may give.
+  void take_over(const TimeModel& times, std::int64_t observations);
+
   [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }
 
  private:
+  void use(const TimeModel& times);
+
   std::int64_t window_;
   std::deque<CostObservation> latest_;
   CostInUse in_use_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "mesh/fail_together.hpp"
+#include "service/resume_checks.hpp"
 #include "service/step_maker.hpp"
 
 namespace evenkeel {
@@ -29,12 +30,24 @@ DataService::DataService(const boost::mpi::communicator& world, const Config& co
   parts_->maker.emplace(world, config);
 }
 
+DataService::DataService(const boost::mpi::communicator& world, const Config& config,
+                         const ServiceState& from, ChangedJob changed) {
+  require_ranks_of_one_group(world);
+  parts_ = together(world, [] { return std::make_unique<Parts>(); });
+  require_resumable(world, config, from, changed);
+  parts_->maker.emplace(world, config, from);
+}
+
 DataService::DataService(DataService&&) noexcept = default;
 DataService& DataService::operator=(DataService&&) noexcept = default;
 DataService::~DataService() = default;
 
 const Mesh& DataService::mesh() const noexcept {
   return parts_->maker->mesh();
+}
+
+ServiceState DataService::state() const {
+  return parts_->maker->state();
 }
 
 PlanSettings DataService::plan_settings(std::string_view profile) const {

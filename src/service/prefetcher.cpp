@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "mesh/fail_together.hpp"
+#include "service/resume_checks.hpp"
 #include "service/steps_ahead.hpp"
 
 namespace evenkeel {
@@ -16,7 +17,15 @@ Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& conf
                        Reader read, std::string profile) {
   require_ranks_of_one_group(world);
   parts_ = together(world, [] { return std::make_unique<Parts>(); });
-  parts_->steps.emplace(world, config, steps, std::move(read), std::move(profile));
+  parts_->steps.emplace(world, config, steps, std::move(read), std::move(profile), ServiceState{});
+}
+
+Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
+                       Reader read, const ServiceState& from, ChangedJob changed, std::string profile) {
+  require_ranks_of_one_group(world);
+  parts_ = together(world, [] { return std::make_unique<Parts>(); });
+  require_resumable(world, config, from, changed);
+  parts_->steps.emplace(world, config, steps, std::move(read), std::move(profile), from);
 }
 
 Prefetcher::~Prefetcher() = default;
@@ -25,12 +34,16 @@ bool Prefetcher::in_background() const noexcept {
   return parts_->steps->in_background();
 }
 
+ServiceState Prefetcher::state() const {
+  return parts_->steps->state();
+}
+
 std::optional<Step> Prefetcher::next() {
   return parts_->steps->next();
 }
 
 void Prefetcher::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
-  parts_->steps->service().report_time(step, micro_batch, seconds);
+  parts_->steps->maker().report_time(step, micro_batch, seconds);
 }
 
 bool Prefetcher::progress() {

@@ -91,12 +91,12 @@ void require_made(const Step& step) {
                    "A step that is handed on to another pass is gone: use the one that comes back");
 }
 
-StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config)
+StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config, const ServiceState& from)
     : mesh_(world, grid_over(world, config)) {
   fail_together(mesh_.world(), try_on_replicated_data([&] {
                   config_ = config;
                   dp_of_rank_ = dp_of_ranks(mesh_.grid());
-                  time_reports_ = std::make_unique<TimeReports>(config);
+                  time_reports_ = std::make_unique<TimeReports>(config, from);
                   auto nothing = std::make_unique<StepRecord>();
                   nothing->samples = std::make_shared<const StepSamples>();
                   nothing_ = std::move(nothing);
@@ -104,7 +104,22 @@ StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config
                   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
                 }));
   number_ = draw_number(mesh_.world());
+  next_step_ = from.next_step;
   prepare_exchange(mesh_.world(), transport_settings());
+}
+
+ServiceState StepMaker::state() const {
+  ServiceState state = state_at(next_step_);
+  state.costs = time_reports_->saved();
+  return state;
+}
+
+ServiceState StepMaker::state_at(std::int64_t step) const {
+  ServiceState state;
+  state.next_step = step;
+  state.mesh = mesh_.grid().sizes();
+  state.settings = list_settings(config_);
+  return state;
 }
 
 PlanSettings StepMaker::plan_settings(std::string_view profile) const {

@@ -13,6 +13,7 @@
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
 #include "exchange/call_key.hpp"
@@ -28,7 +29,8 @@ namespace evenkeel {
 /// (step_maker.cpp); a later one hands on what is there already (later_pass.cpp).
 class StepMaker {
  public:
-  StepMaker(const boost::mpi::communicator& world, const Config& config);
+  /// `from` is equal on all ranks; its job was compared.
+  StepMaker(const boost::mpi::communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
@@ -37,6 +39,11 @@ class StepMaker {
   [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added);
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
+  [[nodiscard]] ServiceState state() const;
+  /// What does not change while steps are made; without costs. Any thread.
+  [[nodiscard]] ServiceState state_at(std::int64_t step) const;
+  /// Lets the next step be this one.
+  void go_to(std::int64_t step) noexcept { next_step_ = step; }
 
  private:
   /// A step in the making: what one part of it leaves to the next.

@@ -35,26 +35,29 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 }  // namespace
 
 StepsAhead::StepsAhead(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
-                       Reader read, std::string profile)
-    : service_(world, config),
+                       Reader read, std::string profile, const ServiceState& from)
+    : maker_(world, config, from),
       read_(std::move(read)),
       profile_(std::move(profile)),
       steps_(steps),
-      depth_(config.exchange.prefetch) {
+      depth_(config.exchange.prefetch),
+      made_(from.next_step),
+      taken_(from.next_step),
+      costs_(from.costs) {
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
-  require_equal_on_ranks(service_.mesh().world(), together(service_.mesh().world(), given),
+  require_equal_on_ranks(maker_.mesh().world(), together(maker_.mesh().world(), given),
                          "Construct it with the same number of steps and the same profile on every rank");
-  fail_together(service_.mesh().world(), try_on_replicated_data([&] {
+  fail_together(maker_.mesh().world(), try_on_replicated_data([&] {
                   require_not_negative(steps_, depth_);
-                  static_cast<void>(service_.plan_settings(profile_));  // tells an unknown profile now
+                  static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
                   const std::int64_t most =
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  if (depth_ > 0 && all_of(service_.mesh().world(), multiple)) start_thread();
+  if (depth_ > 0 && all_of(maker_.mesh().world(), multiple)) start_thread();
 }
 
 // The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
@@ -62,7 +65,7 @@ void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
   // A thread that stands alone is told to stop, by its destructor, before it has begun.
-  fail_together(service_.mesh().world(), error);
+  fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->has_begun = true;
@@ -71,20 +74,27 @@ void StepsAhead::start_thread() {
 }
 
 std::optional<Step> StepsAhead::next() {
-  if (taken_ == steps_) return std::nullopt;
+  if (taken_ >= steps_) return std::nullopt;
   Stopwatch stopwatch;
   if (!in_background() && ready_->empty() && !ready_->end) make_or_end();
   Made made = take();
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
+  if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   // What it took beyond making the step was spent on waking up, by no phase of it.
   step.waited = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
 
+ServiceState StepsAhead::state() const {
+  ServiceState state = maker_.state_at(taken_);
+  state.costs = costs_;
+  return state;
+}
+
 bool StepsAhead::progress() {
-  if (in_background() || ready_->end || made_ == steps_ || is_full()) return false;
+  if (in_background() || ready_->end || made_ >= steps_ || is_full()) return false;
   make_or_end();
   return true;
 }
@@ -139,14 +149,15 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
 void StepsAhead::require_all_go_on(const std::stop_token& stop) const {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps.
-  if (!all_of(service_.mesh().world(), !stop.stop_requested()))
+  if (!all_of(maker_.mesh().world(), !stop.stop_requested()))
     throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
 }
 
 StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
-    return service_.step([&] { return read_(step); }, profile_);
+    maker_.go_to(step);  // also past steps that failed
+    return maker_.first_pass([&] { return read_(step); }, profile_);
   } catch (const MpiError&) {
     throw;  // maybe this rank's alone, with the others left inside the step
   } catch (const Error&) {

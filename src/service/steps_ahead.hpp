@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,8 +16,9 @@
 #include <vector>
 
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "service/step_maker.hpp"
 
 namespace evenkeel {
 
@@ -26,9 +28,10 @@ class StepsAhead {
   using Reader = Prefetcher::Reader;
 
   StepsAhead(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
-             std::string profile);
+             std::string profile, const ServiceState& from);
 
-  [[nodiscard]] const DataService& service() const noexcept { return service_; }
+  [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
+  [[nodiscard]] ServiceState state() const;
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
   bool progress();
@@ -66,13 +69,14 @@ class StepsAhead {
   [[nodiscard]] Made make_next();
   [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
-  DataService service_;
+  StepMaker maker_;
   Reader read_;
   std::string profile_;
   std::int64_t steps_;
   std::int64_t depth_;
-  std::int64_t made_ = 0;   // steps begun, by whoever makes them
-  std::int64_t taken_ = 0;  // by the trainer
+  std::int64_t made_;                       // the next step to be begun, by whoever makes them
+  std::int64_t taken_;                      // the next one that the trainer takes
+  std::map<std::string, SavedCost> costs_;  // as the step had them that the trainer took last
 
   std::unique_ptr<Handover> ready_;
   std::jthread thread_;  // last, so that it has ended before what it uses goes

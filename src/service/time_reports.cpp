@@ -10,13 +10,20 @@
 
 namespace evenkeel {
 
-TimeReports::TimeReports(const Config& config) {
+TimeReports::TimeReports(const Config& config, const ServiceState& from) {
   const auto add_profile = [&](const std::string& name, const BalanceSettings& balance) {
     if (!balance.measured) return;
     profiles_.emplace(name, Measured{*balance.measured, {balance.cost, balance.measured->window}});
   };
   add_profile("", config.balance);
   for (const auto& [name, profile] : config.profiles) add_profile(name, profile.balance);
+  for (auto& [name, measured] : profiles_) {
+    measured.steps = from.next_step;
+    const auto found = from.costs.find(name);
+    if (found == from.costs.end()) continue;
+    const SavedCost& cost = found->second;
+    measured.model.take_over({cost.overhead, cost.linear, cost.quadratic}, cost.observations);
+  }
 }
 
 void TimeReports::add(std::string_view profile, const CostObservation& observation) {
@@ -52,6 +59,19 @@ void TimeReports::begin_step(const boost::mpi::communicator& comm, std::string_v
 const CostInUse& TimeReports::in_use(std::string_view profile) const {
   EVENKEEL_PRECONDITION(cheap, wanted(profile), profile);
   return profiles_.find(profile)->second.model.in_use();
+}
+
+std::map<std::string, SavedCost> TimeReports::saved() const {
+  std::map<std::string, SavedCost> costs;
+  for (const auto& [name, measured] : profiles_) {
+    if (const auto cost = saved_cost(measured.model.in_use())) costs.emplace(name, *cost);
+  }
+  return costs;
+}
+
+std::optional<SavedCost> saved_cost(const CostInUse& cost) {
+  if (!cost.times) return std::nullopt;
+  return SavedCost{cost.times->overhead, cost.times->linear, cost.times->quadratic, cost.observations};
 }
 
 }  // namespace evenkeel

@@ -5,10 +5,12 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/service/service_state.hpp"
 #include "plan/measured_cost.hpp"
 
 namespace evenkeel {
@@ -17,7 +19,8 @@ namespace evenkeel {
 /// profile its own.
 class TimeReports {
  public:
-  explicit TimeReports(const Config& config);
+  /// Costs begin as the configuration has them, or as `from` does, whose next step is the first one here.
+  explicit TimeReports(const Config& config, const ServiceState& from = {});
 
   /// Whether the profile's cost is measured. Any thread; so is add().
   [[nodiscard]] bool wanted(std::string_view profile) const { return profiles_.contains(profile); }
@@ -31,6 +34,8 @@ class TimeReports {
 
   /// What was measured. Precondition: wanted().
   [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
+  /// All that was measured so far, by profile.
+  [[nodiscard]] std::map<std::string, SavedCost> saved() const;
 
  private:
   struct Measured {
@@ -43,5 +48,8 @@ class TimeReports {
   std::mutex mutex_;  // of `reported`
   std::map<std::string, Measured, std::less<>> profiles_;
 };
+
+/// What a state keeps of measured costs; nothing where nothing was measured.
+[[nodiscard]] std::optional<SavedCost> saved_cost(const CostInUse& cost);
 
 }  // namespace evenkeel

@@ -10,6 +10,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
 
@@ -36,11 +37,21 @@ class DataService {
   /// does not fit the world or settings do not fit each other; and MeshError for MPI_COMM_NULL or an
   /// intercommunicator.
   DataService(const boost::mpi::communicator& world, const Config& config);
+  /// Goes on where the service stood that `from` is of, on the same mesh or another one: its first step has
+  /// the number from.next_step, and is, of the same samples, what that service would have made. Costs that
+  /// were measured hold until they are measured anew. Throws on every rank as above; ConfigError that lists
+  /// how the configuration differs from the state's (see differences()), unless `changed` accepts that; and
+  /// when ranks bring different states.
+  DataService(const boost::mpi::communicator& world, const Config& config, const ServiceState& from,
+              ChangedJob changed = ChangedJob::refused);
   DataService(DataService&&) noexcept;
   DataService& operator=(DataService&&) noexcept;
   ~DataService();
 
   [[nodiscard]] const Mesh& mesh() const noexcept;
+  /// Where the service stands: before its next step. Without sources and a name for the job, which are the
+  /// caller's to fill in. Equal on every rank between collective calls. Local, O(keys).
+  [[nodiscard]] ServiceState state() const;
   /// What the next step is planned with: the configuration's, and costs as they were measured so far. Throws
   /// ConfigError for a profile that the configuration does not have; so below. Local.
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile = {}) const;

@@ -10,6 +10,7 @@
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 
 namespace evenkeel {
@@ -29,8 +30,8 @@ namespace evenkeel {
 ///
 /// Steps are those that a DataService makes of the same samples, numbers and errors included. A step that
 /// failed is an error of the next() that would have returned it: the same typed error on every rank. The
-/// steps after it still come. Only what one rank may throw alone, MpiError or a bug, ends all: it is thrown
-/// again by every later next(), and the job should end.
+/// steps after it still come, under their own numbers. Only what one rank may throw alone, MpiError or a bug,
+/// ends all: it is thrown again by every later next(), and the job should end.
 ///
 /// A step belongs to the trainer once next() has returned it. Results are collected, and further passes made
 /// under other profiles, with a DataService of the trainer's own, constructed over the same ranks and with
@@ -51,12 +52,21 @@ class Prefetcher {
   /// cannot have a thread; each on every rank.
   Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
              std::string profile = {});
+  /// Goes on where `from` was taken, as a DataService does: the first step is from.next_step, the last one
+  /// `steps` - 1. Hands out none where that has been reached.
+  Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
+             const ServiceState& from, ChangedJob changed = ChangedJob::refused, std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
 
   /// Whether a thread makes the steps. The same on all ranks.
   [[nodiscard]] bool in_background() const noexcept;
+
+  /// Where the trainer stands: after the step that next() returned last, or the error it threw; steps that
+  /// are ready or being made count as not made. See DataService::state(). Called by the thread that calls
+  /// next().
+  [[nodiscard]] ServiceState state() const;
 
   /// The next step, with the seconds that the trainer waited for it; nothing after the last one.
   [[nodiscard]] std::optional<Step> next();

@@ -9,18 +9,9 @@
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/service/service_state.hpp"
 
 namespace evenkeel {
-
-/// What tells a source's samples from others, whatever its files are called and wherever they lie.
-struct SourceFingerprint {
-  std::string name;          ///< for people: what source.path says, or the kind where there is no path
-  std::int64_t samples = 0;  ///< of the source
-  std::int64_t bytes = 0;    ///< of all its files; 0 where samples are made up
-  std::uint64_t digest = 0;  ///< of the files' content, or of what samples are made up from
-
-  friend bool operator==(const SourceFingerprint&, const SourceFingerprint&) = default;
-};
 
 /// Where samples come from: a numbered list of them that every rank can read any part of.
 class SampleSource {

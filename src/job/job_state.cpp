@@ -1,0 +1,71 @@
+#include "job/job_state.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "mesh/fail_together.hpp"
+#include "transport/broadcast_bytes.hpp"
+
+namespace evenkeel {
+
+JobState::JobState(const boost::mpi::communicator& world, const StateSettings& settings, const Config& config,
+                   bool overwrite)
+    : settings_(settings) {
+  GuardedWork work;
+  std::string text;
+  if (world.rank() == 0 && is_kept()) {
+    work([&] {
+      folder_.emplace(settings_.folder, new_identity(0));
+      text = read_or_refuse(overwrite);
+    });
+  }
+  if (world.rank() == 0) {
+    work([&] {
+      if (!text.empty()) return;
+      begin_ = state_of_new_job(config);
+      begin_.job = is_kept() ? random_name() : "";
+      text = to_text(begin_);
+    });
+  }
+  broadcast_bytes(world, text, 0, work);
+  work([&] {
+    begin_ = parse_state(text, "the state of the job");
+    // Before its first step a job may still become another one.
+    if (begin_.next_step == 0) begin_.settings = list_settings(config);
+    is_resumed_ = begin_.next_step > 0;
+  });
+  work.agree(world);
+}
+
+// A state before the first step is of a job that has left nothing else behind.
+std::string JobState::read_or_refuse(bool overwrite) {
+  const std::optional<ServiceState> found = settings_.resume || !overwrite ? folder_->read() : std::nullopt;
+  if (!found) return {};
+  if (settings_.resume) return to_text(*found);
+  if (found->next_step == 0) return {};
+  throw IoError(folder_->path(), fmt::format("is the state of a job before step {}", found->next_step),
+                "Give --resume to go on with it, --overwrite to begin anew, or --state another folder");
+}
+
+std::vector<std::string> JobState::accept(const ServiceState& now) const {
+  // A job that begins has looked at no sources yet.
+  if (!is_resumed_) return {};
+  if (settings_.changed == ChangedJob::refused)
+    require_same_job(begin_, now, (settings_.folder / StateFolder::file_name).string());
+  return differences(begin_, now);
+}
+
+void JobState::write(const boost::mpi::communicator& world, ServiceState now, bool always) {
+  if (!is_kept() || now.next_step == written_) return;
+  if (!always && now.next_step % settings_.every != 0) return;
+  together(world, [&] {
+    if (!folder_) return;
+    now.job = begin_.job;
+    folder_->write(now);
+  });
+  written_ = now.next_step;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,100 @@
+#include "job/state_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& path) {
+  const InputFile file(path);
+  // One byte more than a state can have tells that it is none.
+  const auto most = static_cast<std::int64_t>(ServiceState::most_bytes) + 1;
+  std::string text(static_cast<std::size_t>(std::min(file.size(), most)), '\0');
+  file.read(text, 0);
+  return text;
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit_to_disk();
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+}  // namespace
+
+StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std::move(folder)) {
+  std::error_code failure;
+  fs::create_directories(folder_, failure);
+  if (failure) {
+    throw IoError(folder_.string(), "cannot make the folder of --state: " + failure.message(),
+                  "Give a folder that rank 0 may write to");
+  }
+  if (auto lock = RunLock::try_take(folder_, run)) {
+    lock_.emplace(std::move(*lock));
+    remove_leftovers();
+    return;
+  }
+  const std::optional<RunIdentity> holder = named_by_lock(folder_);
+  throw IoError(
+      folder_.string(),
+      "another run keeps its state there" +
+          (holder ? fmt::format(" (started {} on {}, process {})", holder->started, holder->host, holder->pid)
+                  : std::string()),
+      "Wait until it has ended, or give --state another folder");
+}
+
+// Nobody else writes here while the lock is held.
+void StateFolder::remove_leftovers() const {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_temporary = name.starts_with(std::string(file_name) + ".tmp-") ||
+                              name.starts_with(std::string(previous_name) + ".tmp-");
+    std::error_code ignored;
+    if (is_temporary && entry.is_regular_file(ignored)) fs::remove(entry.path(), ignored);
+  }
+}
+
+std::optional<ServiceState> StateFolder::read() const {
+  if (!is_there(folder_ / file_name)) return std::nullopt;
+  try {
+    return read_state(folder_ / file_name);
+  } catch (const InputError& error) {
+    ErrorReport report = error.report();
+    if (is_there(folder_ / previous_name)) {
+      report.hint = fmt::format("The state before it is in {}: put it in its place to go on from there",
+                                (folder_ / previous_name).string());
+    }
+    throw InputError(std::move(report));
+  }
+}
+
+void StateFolder::write(const ServiceState& state) {
+  std::string text = to_text(state);
+  const fs::path path = folder_ / file_name;
+  if (last_.empty() && is_there(path)) last_ = read_text(path);
+  if (!last_.empty()) write_text(folder_ / previous_name, last_);
+  write_text(path, text);
+  last_ = std::move(text);
+}
+
+ServiceState read_state(const fs::path& file) {
+  return parse_state(read_text(file), file.string());
+}
+
+}  // namespace evenkeel

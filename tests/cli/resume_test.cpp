@@ -1,0 +1,181 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/run_program.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_command;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+/// 24 samples in steps of 4, twice over, in a folder in which everything happens.
+class Resume : public testing::Test {
+ protected:
+  Resume() {
+    write_text(scratch_ / "job.yaml",
+               "source: {kind: synthetic, samples: 24}\n"
+               "batch: {global_batch: 4, epochs: 2, shuffle: true}\n"
+               "micro_batch: {max_tokens: 1048576}\n");
+  }
+
+  /// Runs a shell script in the folder, where $run starts a job of one rank and $run2 one of two.
+  [[nodiscard]] ProgramResult shell(const std::string& script) const {
+    write_text(scratch_ / "script.sh", "evenkeel='" EVENKEEL_PROGRAM "'\n" +
+                                           std::string("mpirun='" EVENKEEL_MPIRUN "'\n") +
+                                           "run=\"$evenkeel run job.yaml --progress off\"\n"
+                                           "run2=\"$mpirun -np 2 $run\"\nset -e; cd " +
+                                           scratch_.path().string() + "\n" + script + "\n");
+    return run_command("bash " + (scratch_ / "script.sh").string());
+  }
+  ProgramResult expect_success(const std::string& script) const {
+    ProgramResult result = shell(script);
+    EXPECT_EQ(result.status, 0) << script << "\n" << result.err;
+    return result;
+  }
+  void expect_refusal(const std::string& script, const std::vector<std::string>& parts) const {
+    const ProgramResult result = shell(script);
+    EXPECT_NE(result.status, 0) << script;
+    for (const std::string& part : parts) EXPECT_THAT(result.err, HasSubstr(part)) << script;
+  }
+  void expect_equal_folders(const std::string& one, const std::string& other) const {
+    expect_success("diff -r --exclude=evenkeel-run.json " + one + " " + other);
+  }
+  [[nodiscard]] nlohmann::json marker_of(const std::string& folder) const {
+    return nlohmann::json::parse(read_text(scratch_ / (folder + "/evenkeel-run.json")));
+  }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(Resume, run_after_run_writes_what_one_run_would_have) {
+  expect_success("$run --dump whole --results whole-results");
+  for (const int upto : {1, 2, 5, 6, 7, 11, 12}) {
+    expect_success("$run --dump dump --results results --state state --resume --steps " +
+                   std::to_string(upto));
+    EXPECT_EQ(marker_of("dump")["steps"], upto);
+  }
+  expect_equal_folders("whole", "dump");
+  expect_equal_folders("whole-results", "results");
+  EXPECT_EQ(marker_of("dump")["files"]["dump"], marker_of("whole")["files"]["dump"]);
+  EXPECT_EQ(marker_of("results")["files"]["results"], 12);
+}
+
+TEST_F(Resume, where_there_is_no_state_begins) {
+  const ProgramResult first = expect_success("$run --dump dump --state state --resume");
+  EXPECT_THAT(first.err, testing::Not(HasSubstr("goes on")));
+  const ProgramResult again = expect_success("$run --dump dump --state state --resume");
+  EXPECT_THAT(again.err, HasSubstr("goes on with step 12, 0 steps left"));
+}
+
+TEST_F(Resume, on_another_mesh_gives_the_steps_that_mesh_would_have_had) {
+  expect_success("$run2 --dump one --set mesh.cp=2");
+  expect_success("$run2 --dump two");
+  expect_success("$run2 --dump dump --state state --steps 7 --set mesh.cp=2");
+  expect_success("$run2 --dump dump --state state --resume");
+  for (const auto* const script :
+       {"for s in 0 1 2 3 4 5 6; do diff -r one/step-00000$s dump/step-00000$s; done",
+        "for s in 07 08 09 10 11; do diff -r two/step-0000$s dump/step-0000$s; done"})
+    expect_success(script);
+}
+
+TEST_F(Resume, writes_steps_anew_that_came_after_the_state) {
+  expect_success("$run --dump whole");
+  expect_success("$run2 --dump dump --state state --state-every 5 --steps 7 --set mesh.cp=2");
+  // As if the job had been killed after step 7, with its last state of step 5.
+  expect_success(
+      "cp state/evenkeel-state.previous.json state/evenkeel-state.json; touch dump/step-000003/mine");
+  const ProgramResult result = expect_success("$run --dump dump --state state --resume");
+  EXPECT_THAT(result.err, HasSubstr("goes on with step 5, 7 steps left"));
+  EXPECT_FALSE(fs::exists(scratch_ / "dump/step-000006/dp-000/cp-001"));
+  EXPECT_TRUE(fs::exists(scratch_ / "dump/step-000004/dp-000/cp-001"));
+  EXPECT_TRUE(fs::exists(scratch_ / "dump/step-000003/mine"));
+  expect_success("for s in 05 06 07 08 09 10 11; do diff -r whole/step-0000$s dump/step-0000$s; done");
+  EXPECT_EQ(marker_of("dump")["first_step"], 5);
+}
+
+TEST_F(Resume, does_not_go_on_in_a_folder_of_another_job) {
+  expect_success("$run --dump dump --state other --steps 3");
+  expect_success("$run --state state --steps 3");
+  expect_refusal("$run --dump dump --state state --resume", {"dump: holds an earlier run of 3 steps"});
+  EXPECT_EQ(marker_of("dump")["state"], "complete");
+}
+
+TEST_F(Resume, of_a_changed_job_is_refused_with_what_changed_and_accepted_with_a_word) {
+  write_text(scratch_ / "a.jsonl", R"({"prompt_ids":[1],"response_ids":[2,3]})"
+                                   "\n"
+                                   R"({"prompt_ids":[4],"response_ids":[5,6]})"
+                                   "\n");
+  const std::string run =
+      "$run --set source.kind=jsonl --set source.path=a.jsonl --set batch.global_batch=1 "
+      "--state state --dump dump ";
+  expect_success(run + "--steps 1");
+  expect_success("sed -i s/6/7/ a.jsonl");
+  expect_refusal(run + "--resume", {"a.jsonl has other content", "some twice, others never"});
+  expect_refusal(run + "--resume --set batch.seed=4",
+                 {"batch.seed was 1 and is 4", "a.jsonl has other content"});
+  EXPECT_EQ(marker_of("dump")["state"], "complete");  // nothing was touched
+  const ProgramResult accepted = expect_success(run + "--resume --allow-changed");
+  EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has other content"));
+}
+
+TEST_F(Resume, a_copy_of_the_source_elsewhere_is_no_change) {
+  write_text(scratch_ / "a.jsonl", R"({"prompt_ids":[1],"response_ids":[2,3]})"
+                                   "\n"
+                                   R"({"prompt_ids":[4],"response_ids":[5,6]})"
+                                   "\n");
+  const std::string run = "$run --set source.kind=jsonl --set batch.global_batch=1 --state state --resume ";
+  expect_success(run + "--set source.path=a.jsonl --steps 1; mkdir b; mv a.jsonl b/c.jsonl");
+  expect_success(run + "--set source.path=b/c.jsonl");
+}
+
+TEST_F(Resume, a_state_is_not_begun_anew_by_mistake) {
+  expect_success("$run --state state --steps 3");
+  expect_refusal("$run --state state",
+                 {"evenkeel-state.json: is the state of a job before step 3", "--resume"});
+  expect_success("$run --state state --overwrite --steps 2");
+  expect_success("$run --state state --resume");
+}
+
+TEST_F(Resume, a_damaged_state_is_refused_and_names_the_one_before) {
+  expect_success(
+      "$run --state state --steps 3; sed -i 's/\"next_step\": 3/\"next_step\": 5/' "
+      "state/evenkeel-state.json");
+  expect_refusal("$run --state state --resume",
+                 {"was cut off or changed", "state/evenkeel-state.previous.json"});
+  expect_success(
+      "mv state/evenkeel-state.previous.json state/evenkeel-state.json; $run --state state --resume");
+}
+
+TEST_F(Resume, two_runs_do_not_share_a_state) {
+  expect_success(
+      "mkdir state; "
+      "python3 - <<'END'\n"
+      "import fcntl, struct, subprocess, os\n"
+      "lock = open('state/.evenkeel-run.lock', 'w')\n"
+      "fcntl.fcntl(lock, 37, struct.pack('hhqqhh', fcntl.F_WRLCK, 0, 0, 0, 0, 0))\n"
+      "result = subprocess.run(['bash', '-c', '" EVENKEEL_PROGRAM
+      " run job.yaml --state state'],\n"
+      "                        capture_output=True, text=True)\n"
+      "assert result.returncode == 1, result\n"
+      "assert 'another run keeps its state there' in result.stderr, result.stderr\n"
+      "END");
+}
+
+TEST_F(Resume, options_that_need_others_say_so) {
+  expect_refusal("$run --resume", {"--resume", "--state"});
+  expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});
+  expect_refusal("$run --state state --state-every 0", {"--state-every"});
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,168 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/communicator.hpp>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "service/equal_steps.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::expect_equal;
+using testing::HasSubstr;
+
+/// 50 samples in steps of 8, shuffled, three times over: an epoch ends with a step of 2.
+Config made_up_job(std::int64_t prefetch = 1) {
+  Config config;
+  config.source.kind = SourceKind::synthetic;
+  config.source.samples = 50;
+  config.batch = {.global_batch = 8, .epochs = 3, .shuffle = true, .seed = 7};
+  config.micro_batch.max_tokens = 1 << 14;
+  config.exchange.prefetch = prefetch;
+  return config;
+}
+
+std::vector<Step> steps_of_a_run(const boost::mpi::communicator& world, const Config& config) {
+  SampleStream stream(world, config);
+  Prefetcher steps(world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); });
+  std::vector<Step> all;
+  while (auto step = steps.next()) all.push_back(std::move(*step));
+  return all;
+}
+
+TEST(Resume, after_any_step_gives_the_steps_that_were_left) {
+  const boost::mpi::communicator world;
+  for (const std::int64_t prefetch : {0, 2}) {
+    const Config config = made_up_job(prefetch);
+    const std::vector<Step> whole = steps_of_a_run(world, config);
+    ASSERT_EQ(whole.size(), 21U);
+    // As often as there are steps: also within an epoch, at its boundary, and after the last step.
+    ServiceState state = state_of_new_job(config);
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      SampleStream stream(world, config);
+      Prefetcher steps(
+          world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
+      const std::optional<Step> step = steps.next();
+      ASSERT_TRUE(step.has_value());
+      EXPECT_EQ(step->index, static_cast<std::int64_t>(at));
+      expect_equal(*step, whole[at]);
+      state = parse_state(to_text(steps.state()), "a state");
+      EXPECT_EQ(state.next_step, step->index + 1);
+    }
+    SampleStream stream(world, config);
+    Prefetcher steps(
+        world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
+    EXPECT_FALSE(steps.next().has_value());
+  }
+}
+
+TEST(Resume, on_another_mesh_keeps_the_samples_of_every_step) {
+  const boost::mpi::communicator world;
+  const Config config = made_up_job();
+  const std::vector<Step> whole = steps_of_a_run(world, config);
+  for (const int size : {1, 2, 3, 7}) {
+    if (world.size() < size) continue;
+    const boost::mpi::communicator some = world.split(world.rank() < size ? 0 : 1);
+    if (world.rank() >= size) continue;
+    Config other = config;
+    if (size % 2 == 0) other.mesh.cp = 2;
+    ServiceState state = state_of_new_job(config);
+    state.next_step = 5;
+    SampleStream stream(some, other);
+    Prefetcher steps(
+        some, other, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
+    for (std::size_t at = 5; at < whole.size(); ++at) {
+      const std::optional<Step> step = steps.next();
+      ASSERT_TRUE(step.has_value());
+      const auto expected = whole[at].record->table().entries();
+      const auto found = step->record->table().entries();
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].shape, expected[i].shape);
+    }
+  }
+}
+
+TEST(Resume, of_a_service_whose_trainer_brings_samples_keeps_its_numbers) {
+  const boost::mpi::communicator world;
+  Config config = made_up_job();
+  config.mini_batches.count = 2;
+  config.mini_batches.keep = false;  // mini-batches are drawn by the number of the step
+  SampleStream stream(world, config);
+  DataService whole(world, config);
+  ServiceState state;
+  for (std::int64_t step = 0; step < 5; ++step) {
+    if (step == 3) state = whole.state();
+    const Step made = whole.step(stream.read(step));
+    if (step < 3) continue;
+    DataService later(world, config, state);
+    const Step again = later.step(stream.read(step));
+    EXPECT_EQ(again.index, step);
+    expect_equal(again, made);
+    state = later.state();
+  }
+}
+
+TEST(Resume, after_a_step_that_failed_counts_it) {
+  const boost::mpi::communicator world;
+  const Config config = made_up_job();
+  SampleStream stream(world, config);
+  Prefetcher steps(world, config, 4, [&](std::int64_t step) {
+    if (step == 1) throw InputError("step 1", "is malformed");
+    return stream.read(step);
+  });
+  EXPECT_EQ(steps.next()->index, 0);
+  EXPECT_THROW((void)steps.next(), InputError);
+  EXPECT_EQ(steps.state().next_step, 2);
+  EXPECT_EQ(steps.next()->index, 2);
+}
+
+TEST(Resume, takes_measured_costs_over) {
+  const boost::mpi::communicator world;
+  Config config = made_up_job();
+  config.balance.measured = MeasuredCost{1, 1000};
+  ServiceState state = state_of_new_job(config);
+  state.next_step = 4;
+  state.costs[""] = {1e-3, 3e-6, 1e-9, 640};
+  const DataService service(world, config, state);
+  EXPECT_EQ(service.plan_settings().balance.cost, (CostModel{3000, 1}));
+  EXPECT_EQ(service.state(), [&] {
+    ServiceState same = state;
+    same.mesh = service.mesh().grid().sizes();
+    return same;
+  }());
+}
+
+TEST(Resume, with_another_configuration_is_refused_unless_accepted) {
+  const boost::mpi::communicator world;
+  const Config config = made_up_job();
+  ServiceState state = DataService(world, config).state();
+  Config other = config;
+  other.micro_batch.max_tokens = 1 << 13;
+  try {
+    const DataService service(world, other, state);
+    FAIL() << "it went on";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("micro_batch.max_tokens was 16384 and is 8192"));
+  }
+  EXPECT_NO_THROW(DataService(world, other, state, ChangedJob::accepted));
+}
+
+TEST(Resume, from_another_state_on_some_rank_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // there is nobody to differ from
+  const Config config = made_up_job();
+  ServiceState state = DataService(world, config).state();
+  if (world.rank() == world.size() - 1) state.next_step = 3;
+  try {
+    const DataService service(world, config, state);
+    FAIL() << "it went on";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is 0 on rank 0 and 3 on rank " + std::to_string(world.size() - 1)));
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,176 @@
+#include "evenkeel/service/service_state.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/error_message.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ServiceState made_up_state() {
+  ServiceState state;
+  state.next_step = 12;
+  state.job = "a-job_7";
+  state.mesh = {2, 1, 4, 1};
+  state.settings = list_settings(Config{});
+  state.sources = {{"rollouts.jsonl", 4096, 1 << 20, 0xfedcba9876543210}};
+  state.order = 0x123456789abcdef0;
+  state.costs["update"] = {1.0 / 3, 2e-9, 1e-13, 640};
+  return state;
+}
+
+/// The text with its checksum put right, as somebody who wants to be believed would.
+std::string with_right_checksum(std::string text) {
+  const std::size_t rest = text.find('\n', 2) + 1;
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4)
+    digits += "0123456789abcdef"[fnv1a_64(std::string_view(text).substr(rest)) >> shift & 15];
+  return text.replace(text.find(": \"") + 3, 16, digits);
+}
+
+std::string replaced(std::string text, const std::string& part, const std::string& by) {
+  const std::size_t place = text.find(part);
+  EXPECT_NE(place, std::string::npos) << part;
+  return text.replace(place, part.size(), by);
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    (void)parse_state(text, "job/evenkeel-state.json");
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.report().where, "job/evenkeel-state.json");
+    return error.report().message;
+  }
+  ADD_FAILURE() << "it was read: " << text;
+  return {};
+}
+
+TEST(ServiceState, comes_back_from_its_text_exactly) {
+  EXPECT_EQ(parse_state(to_text(made_up_state()), "a state"), made_up_state());
+  EXPECT_EQ(parse_state(to_text(ServiceState{}), "a state"), ServiceState{});
+}
+
+TEST(ServiceState, does_not_grow_with_its_sources) {
+  ServiceState state = made_up_state();
+  state.next_step = std::int64_t{1} << 61;
+  state.sources[0].samples = state.sources[0].bytes = std::numeric_limits<std::int64_t>::max();
+  EXPECT_LT(to_text(state).size(), 4096U);
+}
+
+TEST(ServiceState, that_would_be_too_large_says_what_to_do) {
+  ServiceState state = made_up_state();
+  state.sources.assign(1000, state.sources[0]);
+  EXPECT_THROW((void)to_text(state), LimitError);
+}
+
+TEST(ServiceState, of_any_bytes_cut_off_or_changed_is_refused) {
+  const std::string text = to_text(made_up_state());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    const std::string why = refusal_of(text.substr(0, size));
+    EXPECT_THAT(why, testing::AnyOf(HasSubstr("no state"), HasSubstr("was cut off or changed")));
+  }
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const int bit : {0, 3, 7}) {
+      std::string flipped = text;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      (void)refusal_of(flipped);
+    }
+  }
+}
+
+TEST(ServiceState, that_is_hostile_is_refused_with_the_place_in_it) {
+  const std::string text = to_text(made_up_state());
+  const auto refused = [&](const std::string& part, const std::string& by) {
+    return refusal_of(with_right_checksum(replaced(text, part, by)));
+  };
+  EXPECT_THAT(refused("\"next_step\": 12", "\"next_step\": -1"), HasSubstr("next_step"));
+  EXPECT_THAT(refused("\"next_step\": 12", "\"next_step\": 18446744073709551615"), HasSubstr("next_step"));
+  EXPECT_THAT(refused("\"next_step\": 12", "\"next_step\": 1e300"), HasSubstr("next_step"));
+  EXPECT_THAT(refused("\"next_step\": 12", "\"next_step\": [12]"), HasSubstr("next_step"));
+  EXPECT_THAT(refused("\"next_step\": 12,", ""), HasSubstr("has no next_step"));
+  EXPECT_THAT(refused("a-job_7", "../../etc"), HasSubstr("job"));
+  EXPECT_THAT(refused("\"dp\": 4", "\"dp\": 0"), HasSubstr("dp"));
+  EXPECT_THAT(refused("\"dp\": 4", "\"dp\": 2000000000"), HasSubstr("dp"));
+  EXPECT_THAT(refused("fedcba9876543210", "fedcba987654321g"), HasSubstr("digest"));
+  EXPECT_THAT(refused("fedcba9876543210", "+edcba9876543210"), HasSubstr("digest"));
+  EXPECT_THAT(refused("\"samples\": 4096", "\"samples\": -4096"), HasSubstr("samples"));
+  EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": 1e300"), HasSubstr("linear"));
+  EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": -2e-09"), HasSubstr("linear"));
+  EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": null"), HasSubstr("linear"));
+  EXPECT_THAT(refused("\"evenkeel_state\": 1", "\"evenkeel_state\": 2"),
+              AllOf(HasSubstr("version 2"), HasSubstr("knows version 1")));
+}
+
+TEST(ServiceState, is_never_read_beyond_its_largest_size) {
+  EXPECT_THAT(refusal_of(std::string(ServiceState::most_bytes + 1, '[')), HasSubstr("at most 65536"));
+  std::string deep = "{\n \"checksum\": \"0000000000000000\",\n";
+  deep += std::string(ServiceState::most_bytes - deep.size(), '[');
+  EXPECT_THAT(refusal_of(with_right_checksum(deep)), HasSubstr("is no state"));
+}
+
+TEST(Differences, of_a_job_to_itself_there_are_none) {
+  EXPECT_THAT(differences(made_up_state(), made_up_state()), IsEmpty());
+}
+
+/// The state of the same job with these keys changed.
+ServiceState with_settings(const std::string& yaml) {
+  ServiceState state = made_up_state();
+  state.settings = list_settings(parse_config(yaml, "test"));
+  return state;
+}
+
+TEST(Differences, the_mesh_the_exchange_and_names_of_files_are_none) {
+  ServiceState now = with_settings(
+      "{mesh: {tp: 2, cp: 4}, exchange: {prefetch: 3, path: point-to-point}, source: {path: elsewhere}}");
+  now.mesh = {1, 8, 2, 1};
+  now.next_step = 0;
+  now.sources[0].name = "elsewhere";
+  EXPECT_THAT(differences(made_up_state(), now), IsEmpty());
+}
+
+TEST(Differences, name_the_key_both_values_and_what_becomes_of_steps) {
+  EXPECT_THAT(
+      differences(made_up_state(), with_settings("batch: {seed: 9}")),
+      ElementsAre("batch.seed was 1 and is 9: steps would hold other samples: some twice, others never"));
+  EXPECT_THAT(
+      differences(made_up_state(), with_settings("micro_batch: {max_tokens: 100}")),
+      ElementsAre(AllOf(HasSubstr("max_tokens was 8192 and is 100"), HasSubstr("other micro-batches"))));
+  EXPECT_THAT(differences(made_up_state(), with_settings("loss: {aggregation: token-sum}")),
+              ElementsAre(HasSubstr("other weights in the loss")));
+}
+
+TEST(Differences, tell_a_profile_that_came_or_changed) {
+  const ServiceState before = with_settings("profiles: {update: {loss: {aggregation: token-sum}}}");
+  const ServiceState after = with_settings("profiles: {update: {loss: {aggregation: token-mean}}}");
+  EXPECT_THAT(differences(before, after),
+              ElementsAre(AllOf(HasSubstr("profiles.update.loss.aggregation"), HasSubstr("weights"))));
+  EXPECT_THAT(differences(made_up_state(), after), testing::Contains(HasSubstr("was not there and is")));
+}
+
+TEST(Differences, tell_a_source_that_changed_and_how) {
+  const auto told = [](auto change) {
+    ServiceState now = made_up_state();
+    change(now);
+    const std::vector<std::string> found = differences(made_up_state(), now);
+    return found.size() == 1 ? found[0] : std::to_string(found.size()) + " differences";
+  };
+  EXPECT_THAT(told([](ServiceState& s) { s.sources[0].samples = 5000; }),
+              HasSubstr("rollouts.jsonl had 4096 samples and has 5000"));
+  EXPECT_THAT(told([](ServiceState& s) { s.sources[0].bytes = 7; }), HasSubstr("1048576 bytes and has 7"));
+  EXPECT_THAT(told([](ServiceState& s) { ++s.sources[0].digest; }), HasSubstr("has other content"));
+  EXPECT_THAT(told([](ServiceState& s) { s.sources.clear(); }), HasSubstr("had 1 sources and has 0"));
+  EXPECT_THAT(told([](ServiceState& s) { ++s.order; }), HasSubstr("other samples of the sources"));
+}
+
+}  // namespace
+}  // namespace evenkeel
