@@ -33,7 +33,7 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   settings.align_lcm = chosen.pack.align_lcm;
   settings.seed = batch.seed;
   settings.mini_batches = mini_batches;
-  settings.mini_batches.shuffle = batch.shuffle;
+  settings.mini_batches.shuffle = batch.shuffle || sources.size() > 1;
   settings.balance = chosen.balance;
   settings.micro_batch = chosen.micro_batch;
   settings.sharing = prefix;

@@ -1,7 +1,6 @@
 #include "evenkeel/config/file.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <fstream>
 #include <optional>
@@ -11,24 +10,24 @@
 
 #include "config/document.hpp"
 #include "config/keys.hpp"
+#include "config/named_sections.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 namespace {
 
 using config_detail::ConfigValue;
+using config_detail::find_key;
+using config_detail::is_entry_name;
 using config_detail::key_specs;
 using config_detail::KeySpec;
+using config_detail::named_path;
+using config_detail::named_sections;
+using config_detail::NamedPath;
+using config_detail::NamedSection;
 using config_detail::parse_document;
 using config_detail::Place;
 using config_detail::section_of;
-
-const KeySpec* find_key(std::string_view path) {
-  for (const KeySpec& spec : key_specs()) {
-    if (spec.key.path == path) return &spec;
-  }
-  return nullptr;
-}
 
 std::vector<std::string> paths_of_section(std::string_view section) {
   std::vector<std::string> paths;
@@ -58,33 +57,6 @@ std::string hint_for_unknown(const std::string& path) {
   return "Sections: " + config_detail::join(section_names());
 }
 
-/// "update" and "micro_batch.max_tokens" of "profiles.update.micro_batch.max_tokens"; either may be empty.
-struct ProfilePath {
-  std::string name;
-  std::string key;
-};
-
-std::optional<ProfilePath> profile_path(const std::string& path) {
-  constexpr std::string_view section = "profiles.";
-  if (!path.starts_with(section)) return std::nullopt;
-  const std::size_t dot = path.find('.', section.size());
-  if (dot == std::string::npos) return ProfilePath{path.substr(section.size()), ""};
-  return ProfilePath{path.substr(section.size(), dot - section.size()), path.substr(dot + 1)};
-}
-
-bool is_profile_name(std::string_view name) {
-  const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
-  return !name.empty() && std::ranges::all_of(name, allowed);
-}
-
-Config with_settings_of(Config config, const Profile& profile) {
-  config.balance = profile.balance;
-  config.micro_batch = profile.micro_batch;
-  config.pack = profile.pack;
-  config.loss = profile.loss;
-  return config;
-}
-
 /// Puts a configuration together from a file and overrides. What profiles say comes last, so that they start
 /// from the final settings.
 class Loader {
@@ -108,18 +80,20 @@ class Loader {
   }
 
   [[nodiscard]] Config finish() {
-    for (auto& [name, profile] : config_.profiles) profile = config_.profile({});
-    for (const ProfileEntry& entry : profile_entries_) {
-      Profile& profile = config_.profiles.at(entry.name);
-      Config changed = with_settings_of(config_, profile);
+    for (const NamedSection& section : named_sections()) {
+      for (const std::string& name : section.names(config_)) section.add(config_, name);
+    }
+    for (const NamedEntry& entry : named_entries_) {
+      Config changed = entry.section->with(config_, entry.name);
       entry.spec->read(entry.value, changed);
-      profile = changed.profile({});
+      entry.section->keep(config_, entry.name, changed);
     }
     return std::move(config_);
   }
 
  private:
-  struct ProfileEntry {
+  struct NamedEntry {
+    const NamedSection* section;
     std::string name;
     const KeySpec* spec;
     ConfigValue value;
@@ -127,7 +101,7 @@ class Loader {
 
   /// Sets one key, or all keys of a section given as a map. An empty section says nothing.
   void apply_entry(const std::string& path, const ConfigValue& value, const Place& place) {
-    if (const auto profile = profile_path(path)) return apply_profile_entry(*profile, path, value, place);
+    if (const auto named = named_path(path)) return apply_named_entry(*named, path, value, place);
     const KeySpec* spec = find_key(path);
     if (spec != nullptr && spec->read) return spec->read(value, config_);
     if (spec == nullptr && paths_of_section(path).empty())
@@ -135,27 +109,26 @@ class Loader {
     apply_section(path, value, place);
   }
 
-  void apply_profile_entry(const ProfilePath& at, const std::string& path, const ConfigValue& value,
-                           const Place& place) {
-    if (!is_profile_name(at.name)) {
-      throw ConfigError(value.where, "is not a name for a profile", "Use letters, digits, _ and -");
-    }
-    config_.profiles.try_emplace(at.name);
-    const bool known = at.key.empty() || config_detail::is_profile_section(section_of(at.key));
-    const KeySpec* spec = find_key(at.key);
-    if (!known || (spec == nullptr && !at.key.empty() && paths_of_section(at.key).empty())) {
-      throw ConfigError(
-          value.where, "unknown key of a profile",
-          known ? hint_for_unknown(at.key) : "A profile has keys of balance, micro_batch, pack and loss");
-    }
-    if (spec == nullptr) return apply_section(path, value, place);
-    profile_entries_.push_back({at.name, spec, value});
+  void apply_named_entry(const NamedPath& at, const std::string& path, const ConfigValue& value,
+                         const Place& place) {
+    const std::string entry(at.section->entry);
+    if (!is_entry_name(at.name))
+      throw ConfigError(value.where, "is not a name for a " + entry, "Use letters, digits, _ and -");
+    at.section->add(config_, at.name);
+    if (at.key.empty()) return apply_section(path, value, place);
+    if (const KeySpec* spec = at.section->find(at.key))
+      return named_entries_.push_back({at.section, at.name, spec, value});
+    const bool has_section = at.section->has(section_of(at.key));
+    if (has_section && !paths_of_section(at.key).empty()) return apply_section(path, value, place);
+    throw ConfigError(value.where, "unknown key of a " + entry,
+                      has_section ? hint_for_unknown(at.key) : std::string(at.section->keys));
   }
 
   void apply_section(const std::string& path, const ConfigValue& value, const Place& place) {
     if (value.node.IsNull()) return;
     if (!value.node.IsMap()) {
-      config_detail::throw_wrong_type(value, path == "profiles" ? "a map" : "a map of keys");
+      config_detail::throw_wrong_type(value,
+                                      path == "profiles" || path == "sources" ? "a map" : "a map of keys");
     }
     apply_map(value.node, path, place);
   }
@@ -173,7 +146,7 @@ class Loader {
   }
 
   Config config_;
-  std::vector<ProfileEntry> profile_entries_;
+  std::vector<NamedEntry> named_entries_;
 };
 
 void require_valid_plan(const Config& config, const std::string& profile, const std::string& file) {
@@ -188,17 +161,34 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   }
 }
 
+void require_path(const SourceSettings& source, const std::string& where) {
+  const bool reads_file = source.kind == SourceKind::jsonl || source.kind == SourceKind::lengths ||
+                          source.kind == SourceKind::megatron;
+  if (reads_file && source.path.empty()) {
+    throw ConfigError(where + ".path", "is missing",
+                      "The kinds jsonl, lengths and megatron of source.kind read a file");
+  }
+}
+
+void require_valid_sources(const Config& config, const std::string& file) {
+  if (config.sources.empty()) return require_path(config.source, file + "source");
+  if (!config.source.path.empty()) {
+    throw ConfigError(file + "source.path", "is set beside sources, where it is not read",
+                      "Name it as one of sources, or leave sources out");
+  }
+  for (const auto& [name, source] : config.sources) {
+    const std::string where = file + "sources." + name;
+    if (!source.kind || source.kind == SourceKind::embedded)
+      throw ConfigError(where + ".kind", "names no source that can be mixed", "Set the kind of each source");
+    require_path(source, where);
+  }
+}
+
 /// Checks that need more than one key. The size of dp matters to speeds alone, which tell it while dp is
 /// auto.
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = std::string(name) + ": ";
-  const std::optional<SourceKind> kind = config.source.kind;
-  const bool reads_file =
-      kind == SourceKind::jsonl || kind == SourceKind::lengths || kind == SourceKind::megatron;
-  if (reads_file && config.source.path.empty()) {
-    throw ConfigError(file + "source.path", "is missing",
-                      "The kinds jsonl, lengths and megatron of source.kind read a file");
-  }
+  require_valid_sources(config, file);
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
 }
@@ -238,22 +228,40 @@ std::string value_of(const KeySpec& spec, const Config& config) {
   return value_of(spec, spec.key.path, config);
 }
 
-/// Each profile's keys that differ from the configuration's own.
-std::string profiles_to_yaml(const Config& config) {
-  if (config.profiles.empty()) return "";
-  std::string text = "profiles:\n";
-  for (const auto& [name, profile] : config.profiles) {
-    const Config changed = with_settings_of(config, profile);
-    text += "  " + name + ":\n";
+/// The named section whose line in the table of keys this is, or nullptr.
+const NamedSection* named_section(std::string_view path) {
+  const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
+  return found == named_sections().end() ? nullptr : &*found;
+}
+
+bool is_different(const KeySpec& spec, const NamedSection& named, const Config& changed,
+                  const Config& config) {
+  return spec.write && named.has(section_of(spec.key.path)) &&
+         value_of(spec, changed) != value_of(spec, config);
+}
+
+bool differs(const NamedSection& named, const Config& changed, const Config& config) {
+  return std::ranges::any_of(key_specs(),
+                             [&](const KeySpec& spec) { return is_different(spec, named, changed, config); });
+}
+
+/// The keys of a section's entries that differ from the configuration's own.
+std::string entries_to_yaml(const NamedSection& named, const Config& config) {
+  const std::vector<std::string> names = named.names(config);
+  if (names.empty()) return "";
+  std::string text = std::string(named.name) + ":\n";
+  for (const std::string& name : names) {
+    const Config changed = named.with(config, name);
+    text += "  " + name + ":" + (differs(named, changed, config) ? "\n" : " {}\n");
     std::string_view section;
     for (const KeySpec& spec : key_specs()) {
-      if (!spec.write || value_of(spec, changed) == value_of(spec, config)) continue;
-      const std::string& path = spec.key.path;
-      if (section_of(path) != section) {
-        section = section_of(path);
-        text += "    " + std::string(section) + ":\n";
-      }
-      text += "      " + path.substr(section.size() + 1) + ": " + value_of(spec, changed) + "\n";
+      if (!is_different(spec, named, changed, config)) continue;
+      const std::string_view key = named.key_of(spec);
+      const bool is_below = named.key_prefix.empty();
+      if (is_below && section_of(key) != section) text += "    " + std::string(section_of(key)) + ":\n";
+      section = section_of(key);
+      text += is_below ? "      " + std::string(key.substr(section.size() + 1)) : "    " + std::string(key);
+      text += ": " + value_of(spec, changed) + "\n";
     }
   }
   return text;
@@ -306,8 +314,10 @@ std::string to_yaml(const Config& config) {
   std::string_view section;
   for (const KeySpec& spec : key_specs()) {
     const std::string& path = spec.key.path;
-    if (path == "profiles") text += profiles_to_yaml(config);
-    if (!spec.write) continue;
+    if (!spec.write) {
+      if (const auto* named = named_section(path)) text += entries_to_yaml(*named, config);
+      continue;
+    }
     if (section_of(path) != section) {
       section = section_of(path);
       text += std::string(section) + ":\n";
@@ -322,12 +332,15 @@ std::vector<ConfigSetting> list_settings(const Config& config) {
   for (const KeySpec& spec : key_specs()) {
     if (spec.write) settings.push_back({spec.key.path, value_of(spec, config)});
   }
-  for (const auto& [name, profile] : config.profiles) {
-    const Config of_profile = with_settings_of(config, profile);
-    for (const KeySpec& spec : key_specs()) {
-      if (!spec.write || !config_detail::is_profile_section(section_of(spec.key.path))) continue;
-      const std::string path = "profiles." + name + "." + spec.key.path;
-      settings.push_back({path, value_of(spec, path, of_profile)});
+  for (const NamedSection& named : named_sections()) {
+    for (const std::string& name : named.names(config)) {
+      const Config of_entry = named.with(config, name);
+      for (const KeySpec& spec : key_specs()) {
+        if (!spec.write || !named.has(section_of(spec.key.path))) continue;
+        std::string path = std::string(named.name) + "." + name + ".";
+        path += named.key_of(spec);
+        settings.push_back({path, value_of(spec, path, of_entry)});
+      }
     }
   }
   return settings;

@@ -22,6 +22,8 @@ constexpr Int64 most_prefetched = 16;
 constexpr Int64 largest_source = Int64{1} << 40;
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
+/// SourceSettings::weight is in thousandths.
+constexpr Int64 weight_parts = 1000;
 /// BalanceSettings::placement_tolerance is in millionths.
 constexpr Int64 tolerance_parts = 1'000'000;
 
@@ -33,6 +35,15 @@ KeySpec key(std::string path, Section Config::*section, Member Section::*member,
            std::move(meaning)},
           [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
           [=](const Config& config) { return format.write(config.*section.*member); }};
+}
+
+/// The same of a member of Config itself.
+template <class Member, class Format>
+KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
+  return {
+      {std::move(path), format.type(), format.write(Config{}.*member), format.values(), std::move(meaning)},
+      [=](const ConfigValue& value, Config& config) { config.*member = format.read(value); },
+      [=](const Config& config) { return format.write(config.*member); }};
 }
 
 KeySpec cost_key(std::string meaning) {
@@ -97,7 +108,21 @@ Keys source_keys() {
           "Seed of made-up tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},
           "How many samples a synthetic source has."),
+      key("source.epochs", s, &SourceSettings::epochs, Integer<Int64>{1, largest_int32},
+          "How often the source is run through in one epoch of batch.epochs, in a new order each time where "
+          "there is a shuffle; steps run on from one to the next."),
+      key("source.weight", s, &SourceSettings::weight, Decimal{weight_parts, 1, 1000000 * weight_parts},
+          "The source's share where there are several, against the others' weights, until one has run out."),
   };
+}
+
+// Read and written by the loader: an entry's value is a map of the keys of source.
+Keys named_source_keys() {
+  return {{{"sources", "map", "{}", "names, each with any keys of source",
+            "Several sources that are mixed, in place of one, each where it differs from source; source.path "
+            "is then not set."},
+           {},
+           {}}};
 }
 
 Keys batch_keys() {
@@ -108,12 +133,32 @@ Keys batch_keys() {
       key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
           Integer<Int64>{1, largest_multiple}, "Optimizer updates a step is split into."),
       key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How often the source is run through."),
+          "How often the job runs through its source or sources. Steps end with each epoch."),
       key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
       key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
           "Seed of everything that is drawn: shuffles, and mini-batches that are not kept."),
       key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
           "Leave out an epoch's last batch when it is smaller than global_batch."),
+      key("batch.mix", &Config::mix, Choice<MixBy>({{"samples", MixBy::samples}, {"tokens", MixBy::tokens}}),
+          "What the weights of several sources are shares of."),
+      key("batch.too_long", &Config::filter, &FilterSettings::too_long,
+          Choice<TooLong>({{"error", TooLong::error},
+                           {"drop", TooLong::drop},
+                           {"truncate", TooLong::truncate},
+                           {"split", TooLong::split}}),
+          "What becomes of samples of more than max_length tokens: the step that meets one is an error; they "
+          "are left out; their first tokens come; or they come in pieces, each a sample of its own. Counted "
+          "and reported."),
+      key("batch.empty", &Config::filter, &FilterSettings::empty,
+          Choice<EmptySample>(
+              {{"keep", EmptySample::keep}, {"error", EmptySample::error}, {"drop", EmptySample::drop}}),
+          "What becomes of samples without any token: they come, and weigh nothing in a mean over tokens; "
+          "they "
+          "are an error before the first step; or they are left out, counted and reported."),
+      key("batch.max_length", &Config::filter, &FilterSettings::max_length,
+          OptionalInteger<Int64>{"auto", {1, largest_int32}},
+          "The most tokens of a sample for too_long, before alignment; auto is the smallest "
+          "micro_batch.max_tokens of the passes over a step."),
       key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
           "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; else "
           "balance "
@@ -334,8 +379,9 @@ Keys exchange_keys() {
 
 Keys all_keys() {
   Keys all;
-  for (Keys (*section)() : {mesh_keys, source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
-                            prefix_keys, loss_keys, profile_keys, exchange_keys}) {
+  for (Keys (*section)() :
+       {mesh_keys, source_keys, named_source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
+        prefix_keys, loss_keys, profile_keys, exchange_keys}) {
     std::ranges::move(section(), std::back_inserter(all));
   }
   return all;
@@ -361,6 +407,7 @@ std::string_view section_meaning(std::string_view section) {
   constexpr std::pair<std::string_view, std::string_view> meanings[] = {
       {"mesh", "The process grid."},
       {"source", "Where samples come from."},
+      {"sources", "Several sources that are mixed, by name."},
       {"batch", "What one step takes from the source."},
       {"balance", "How samples are assigned to data-parallel ranks."},
       {"micro_batch", "How a data-parallel rank's samples are split into micro-batches."},

@@ -18,7 +18,7 @@
 namespace evenkeel::config_detail {
 
 /// One version covers Config and its parts: raise it when a member is added to any of them.
-inline constexpr unsigned archive_version = 5;
+inline constexpr unsigned archive_version = 6;
 
 }  // namespace evenkeel::config_detail
 
@@ -88,7 +88,14 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::SourceSettings& source, unsigned /*version*/) {
   evenkeel::config_detail::archive_optional(archive, source.kind);
   evenkeel::config_detail::archive_as_text(archive, source.path, [](const auto& it) { return it.string(); });
-  archive& source.seed& source.samples;
+  archive& source.seed& source.samples& source.epochs& source.weight;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::FilterSettings& filter, unsigned /*version*/) {
+  evenkeel::config_detail::archive_enum(archive, filter.too_long);
+  evenkeel::config_detail::archive_enum(archive, filter.empty);
+  evenkeel::config_detail::archive_optional(archive, filter.max_length);
 }
 
 template <class Archive>
@@ -176,7 +183,9 @@ void serialize(Archive& archive, evenkeel::Config& config, unsigned version) {
     throw boost::archive::archive_exception(boost::archive::archive_exception::unsupported_class_version,
                                             "evenkeel::Config");
   }
-  archive& config.mesh& config.source& config.batch& config.mini_batches& config.balance;
+  archive& config.mesh& config.source& config.sources& config.filter;
+  evenkeel::config_detail::archive_enum(archive, config.mix);
+  archive& config.batch& config.mini_batches& config.balance;
   archive& config.micro_batch& config.pack;
   evenkeel::config_detail::archive_enum(archive, config.prefix);
   archive& config.loss& config.profiles& config.exchange;

@@ -13,6 +13,7 @@
 
 #include "base/hash.hpp"
 #include "base/printable.hpp"
+#include "base/text_layout.hpp"
 #include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
@@ -66,12 +67,29 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 // Ranks scan a file together.
 std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& world, const Config& config,
-                                            JobObserver& observer) {
-  const bool tells = world.rank() == 0 && !config.source.path.empty();
-  if (tells) observer.begins_to_read(config.source.path);
-  auto stream = std::make_unique<SampleStream>(world, config);
+                                            std::span<const std::string> profiles, JobObserver& observer) {
+  const std::filesystem::path path =
+      config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
+  const bool tells = world.rank() == 0 && !path.empty();
+  if (tells) observer.begins_to_read(path);
+  auto stream = std::make_unique<SampleStream>(world, config, profiles);
   if (tells) observer.has_read();
   return stream;
+}
+
+/// What a filter did, in words; empty when it let all samples through.
+std::string what_was_filtered(const FilterCounts& counts) {
+  std::vector<std::string> parts;
+  const auto tell = [&](std::int64_t count, const std::string& what) {
+    if (count > 0) parts.push_back(number_of(count, "sample") + " " + what);
+  };
+  tell(counts.dropped_too_long, "too long and dropped");
+  tell(counts.truncated, "truncated");
+  tell(counts.split, "split into " + number_of(counts.pieces, "piece"));
+  tell(counts.dropped_empty, "empty and dropped");
+  if (parts.empty()) return {};
+  if (counts.tokens_left_out > 0) parts.push_back(number_of(counts.tokens_left_out, "token") + " left out");
+  return fmt::format("of {}: {}", number_of(counts.samples, "sample"), fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -84,7 +102,7 @@ Job::Job(const boost::mpi::communicator& world, const JobSettings& options, JobO
       state_(world, options.state, config_, options.overwrite),
       // What has changed is told below, with the sources.
       service_(world, config_, state_.begin(), ChangedJob::accepted),
-      stream_(open_observed(service_.mesh().world(), config_, observer)) {
+      stream_(open_observed(service_.mesh().world(), config_, profiles_, observer)) {
   if (state_.is_kept()) describe();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
@@ -153,11 +171,14 @@ void Job::run() {
 }
 
 void Job::warn_of_what_is_read_otherwise() const {
-  const std::string path = printable(config_.source.path.string());
-  if (const std::string left_out = stream_->source().left_out(); !left_out.empty())
-    observer_.warns(path + ": left out: " + printable(left_out));
-  if (const std::string undecided = stream_->source().undecided(); !undecided.empty())
-    observer_.warns(path + ": one row a token, as all prompts are empty: " + printable(undecided));
+  for (const StreamSource& source : stream_->sources()) {
+    const std::string name = printable(source.name.empty() ? source.path : source.name);
+    if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));
+    if (!source.undecided.empty())
+      observer_.warns(name + ": one row a token, as all prompts are empty: " + printable(source.undecided));
+    if (const std::string filtered = what_was_filtered(source.counts); !filtered.empty())
+      observer_.warns(name + ": " + filtered);
+  }
   for (const std::string& change : changes_) observer_.warns("accepted: " + printable(change));
 }
 

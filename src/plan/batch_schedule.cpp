@@ -2,27 +2,64 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "plan/blend.hpp"
 #include "plan/checks.hpp"
-#include "plan/seeded_order.hpp"
 
 namespace evenkeel {
+namespace {
 
 using plan_checks::require_at_least;
 
+// So that comparing shares takes 128 bits at the most.
+constexpr std::int64_t largest_weight = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t most_draws = std::int64_t{1} << 60;
+
+std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
+  std::int64_t draws = 0;
+  for (const ScheduledSource& source : sources) {
+    require_at_least(1, source.epochs, "source.epochs");
+    require_at_least(1, source.weight, "source.weight");
+    if (source.weight > largest_weight)
+      throw ConfigError("source.weight", std::to_string(source.weight) + " is too large",
+                        "Use smaller weights");
+    if (source.samples < 1)
+      throw InputError("source", "has no samples", "Give a source with at least one sample");
+    if (source.samples > (most_draws - draws) / source.epochs) {
+      throw ConfigError("source.epochs",
+                        std::to_string(source.epochs) + " epochs are more samples than can be counted",
+                        "Lower source.epochs");
+    }
+    draws += source.draws();
+  }
+  if (draws == 0) throw InputError("source", "has no samples", "Give a source with at least one sample");
+  return draws;
+}
+
+}  // namespace
+
+/// The blend is the plan room's own.
+class BatchSchedule::Blend : public evenkeel::Blend {
+ public:
+  using evenkeel::Blend::Blend;
+};
+
 BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings)
-    : num_samples_(num_samples), settings_(settings) {
+    : BatchSchedule(std::vector<ScheduledSource>{{.samples = num_samples}}, settings) {}
+
+BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings)
+    : settings_(settings) {
   require_at_least(1, settings.global_batch, "batch.global_batch");
   require_at_least(1, settings.epochs, "batch.epochs");
-  if (num_samples < 1) throw InputError("source", "has no samples", "Give a source with at least one sample");
+  draws_ = count_draws(sources);
   if (steps_per_epoch() == 0) {
     throw InputError("source",
-                     "has " + number_of(num_samples, "sample") + ", fewer than batch.global_batch " +
+                     "has " + number_of(draws_, "sample") + ", fewer than batch.global_batch " +
                          std::to_string(settings.global_batch) + ", and batch.drop_last leaves nothing",
                      "Lower batch.global_batch or set batch.drop_last: false");
   }
@@ -32,18 +69,23 @@ BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& s
                           " steps each are more steps than can be counted",
                       "Lower batch.epochs");
   }
+  blend_ = std::make_unique<Blend>(std::move(sources), settings.shuffle, settings.seed);
 }
 
+BatchSchedule::BatchSchedule(BatchSchedule&&) noexcept = default;
+BatchSchedule& BatchSchedule::operator=(BatchSchedule&&) noexcept = default;
+BatchSchedule::~BatchSchedule() = default;
+
 std::int64_t BatchSchedule::steps_per_epoch() const noexcept {
-  const std::int64_t whole = num_samples_ / settings_.global_batch;
-  const bool has_rest = num_samples_ % settings_.global_batch != 0;
+  const std::int64_t whole = draws_ / settings_.global_batch;
+  const bool has_rest = draws_ % settings_.global_batch != 0;
   return has_rest && !settings_.drop_last ? whole + 1 : whole;
 }
 
 std::int64_t BatchSchedule::size_of(std::int64_t step) const noexcept {
   EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
   const std::int64_t first = step % steps_per_epoch() * settings_.global_batch;
-  return std::min(settings_.global_batch, num_samples_ - first);
+  return std::min(settings_.global_batch, draws_ - first);
 }
 
 std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, int num_ranks) {
@@ -53,18 +95,8 @@ std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, i
     return first + r * (size / num_ranks) + std::min(r, size % num_ranks);
   };
   std::vector<std::int64_t> positions(static_cast<std::size_t>(cut(rank + 1) - cut(rank)));
-  std::iota(positions.begin(), positions.end(), cut(rank));
-  if (settings_.shuffle) {
-    shuffle_for(step / steps_per_epoch());
-    for (std::int64_t& position : positions) position = order_[static_cast<std::size_t>(position)];
-  }
+  blend_->draw(step / steps_per_epoch(), cut(rank), positions);
   return positions;
-}
-
-void BatchSchedule::shuffle_for(std::int64_t epoch) {
-  if (shuffled_epoch_ == epoch) return;
-  order_ = seeded_order(num_samples_, settings_.seed, {static_cast<std::uint64_t>(epoch)});
-  shuffled_epoch_ = epoch;
 }
 
 }  // namespace evenkeel

@@ -1,25 +1,244 @@
 #include "evenkeel/source/sample_stream.hpp"
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/batch_schedule.hpp"
 #include "mesh/fail_together.hpp"
+#include "plan/selection.hpp"
+#include "source/cut_samples.hpp"
 
 namespace evenkeel {
+namespace {
 
-// The communicator is the caller's: sources use it while they are opened, and for fingerprints.
-SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& config)
-    : comm_(comm),
-      source_(open_source(comm, config.source, longest_sample(config))),
-      schedule_(source_->num_samples(), config.batch) {}
+/// One of the sources, and where its entries and samples stand among those of all.
+struct OpenSource {
+  std::unique_ptr<SampleSource> samples;
+  Selection selection{0};
+  std::int64_t epochs = 1;
+  std::int64_t weight = 1;
+  std::int64_t first_entry = 0;
+  std::int64_t first_sample = 0;
+};
+
+/// The most tokens of a sample for the filter: the smallest cap of the passes, unless it is set.
+std::int64_t max_length(const Config& config, std::span<const PlanSettings> passes) {
+  if (config.filter.max_length) return *config.filter.max_length;
+  const auto cap = [](const PlanSettings& pass) { return pass.micro_batch.max_tokens; };
+  return cap(std::ranges::min(passes, {}, cap));
+}
+
+// The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
+void require_fit(const Config& config, std::span<const PlanSettings> passes) {
+  if (config.filter.too_long == TooLong::error) return;
+  const std::int64_t length = max_length(config, passes);
+  for (const PlanSettings& pass : passes) {
+    const std::int64_t alignment = pass.alignment();
+    const std::int64_t fitting = pass.micro_batch.max_tokens / alignment * alignment;
+    if (length <= fitting) continue;
+    throw ConfigError("batch.max_length",
+                      "lets samples of " + number_of(length, "token") +
+                          " through, which are aligned to multiples of " + std::to_string(alignment) +
+                          " and then break the cap of " + number_of(pass.micro_batch.max_tokens, "token"),
+                      "Set it to " + std::to_string(fitting) +
+                          " or less; it is not worked out from the mesh, on which no sample may depend");
+  }
+}
+
+std::vector<PlanSettings> settings_of_passes(const boost::mpi::communicator& comm, const Config& config,
+                                             std::span<const std::string> profiles) {
+  const GridPoint sizes = config.grid(comm.size()).sizes();
+  std::vector<PlanSettings> passes;
+  for (const std::string& profile : profiles) passes.push_back(config.plan_settings(sizes, profile));
+  if (passes.empty()) passes.push_back(config.plan_settings(sizes));
+  return passes;
+}
+
+std::string name_in_errors(const StreamSource& source) {
+  return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
+}
+
+Selection select(const SampleSource& source, const Config& config, std::int64_t length,
+                 const std::string& name) {
+  if (config.filter.too_long == TooLong::error && config.filter.empty == EmptySample::keep)
+    return Selection(source.num_samples());
+  Selection selection(
+      source.num_samples(), [&](std::int64_t position) { return source.tokens_in(position); }, config.filter,
+      length, name);
+  if (selection.size() == 0) {
+    throw InputError(
+        name,
+        "has no samples left: " + number_of(source.num_samples(), "sample") +
+            " are left out by batch.too_long or batch.empty",
+        "Raise batch.max_length, which is " + std::to_string(length) + ", or choose another filter");
+  }
+  return selection;
+}
+
+}  // namespace
+
+struct SampleStream::Parts {
+  explicit Parts(const boost::mpi::communicator& world) : comm(world) {}
+
+  void open(const Config& config, const std::string& name, const SourceSettings& settings);
+  void choose(const Config& config, std::span<const std::string> profiles);
+  void set_up_schedule(const Config& config);
+  [[nodiscard]] bool reads_as_they_are() const noexcept {
+    return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
+  }
+  [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
+  [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
+  [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
+
+  boost::mpi::communicator comm;  // the caller's: used while sources are opened, and for fingerprints
+  std::vector<StreamSource> told;
+  std::vector<OpenSource> open_sources;
+  std::optional<BatchSchedule> schedule;
+  std::int64_t samples = 0;
+  std::vector<SourceFingerprint> fingerprints;
+};
+
+void SampleStream::Parts::open(const Config& config, const std::string& name,
+                               const SourceSettings& settings) {
+  // Of a length table no tokens are made that nobody could take; pieces of them may be taken.
+  const bool is_cut = config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
+  auto source = open_source(comm, settings, is_cut ? any_length : longest_sample(config));
+  fail_together(comm, try_on_replicated_data([&] {
+                  told.push_back({name, settings.path.string(), {}, source->left_out(), source->undecided()});
+                  OpenSource& opened = open_sources.emplace_back();
+                  opened.samples = std::move(source);
+                  opened.epochs = settings.epochs;
+                  opened.weight = settings.weight;
+                }));
+}
+
+void SampleStream::Parts::choose(const Config& config, std::span<const std::string> profiles) {
+  const std::vector<PlanSettings> passes = settings_of_passes(comm, config, profiles);
+  require_fit(config, passes);
+  const std::int64_t length = max_length(config, passes);
+  std::int64_t entries = 0;
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < open_sources.size(); ++i) {
+    OpenSource& source = open_sources[i];
+    source.selection = select(*source.samples, config, length, name_in_errors(told[i]));
+    source.first_entry = entries;
+    source.first_sample = before;
+    told[i].counts = source.selection.counts();
+    entries += source.selection.size();
+    before += source.samples->num_samples();
+  }
+}
+
+void SampleStream::Parts::set_up_schedule(const Config& config) {
+  std::vector<ScheduledSource> scheduled;
+  for (const OpenSource& source : open_sources) {
+    ScheduledSource& part = scheduled.emplace_back();
+    part.samples = source.selection.size();
+    part.epochs = source.epochs;
+    part.weight = source.weight;
+    samples += part.draws();
+    if (config.mix == MixBy::samples) continue;
+    // Sources and selections do not move any more.
+    part.size = [&source](std::int64_t entry) {
+      const std::int64_t tokens = source.samples->tokens_in(source.selection.position_of(entry));
+      return source.selection.piece(entry, tokens).tokens.size();
+    };
+  }
+  schedule.emplace(std::move(scheduled), config.batch);
+}
+
+std::size_t SampleStream::Parts::source_of(std::int64_t entry) const {
+  const auto after = std::ranges::upper_bound(open_sources, entry, {}, &OpenSource::first_entry);
+  return static_cast<std::size_t>(after - open_sources.begin()) - 1;
+}
+
+RaggedBatch SampleStream::Parts::read_whole(std::vector<std::int64_t> entries) const {
+  for (std::int64_t& entry : entries) entry = open_sources[0].selection.position_of(entry);
+  return open_sources[0].samples->read(entries);
+}
+
+RaggedBatch SampleStream::Parts::read_pieces(std::span<const std::int64_t> entries) const {
+  std::vector<std::vector<std::int64_t>> positions(open_sources.size());
+  std::vector<Cut> cuts;
+  cuts.reserve(entries.size());
+  for (const std::int64_t entry : entries) {
+    const std::size_t s = source_of(entry);
+    const OpenSource& source = open_sources[s];
+    const std::int64_t position = source.selection.position_of(entry - source.first_entry);
+    const Piece piece =
+        source.selection.piece(entry - source.first_entry, source.samples->tokens_in(position));
+    // Pieces that follow each other are of one sample that is read once.
+    if (positions[s].empty() || positions[s].back() != position) positions[s].push_back(position);
+    cuts.push_back(
+        {s, std::ssize(positions[s]) - 1, piece.tokens, SampleId{source.first_sample + position}, 0});
+  }
+  std::vector<RaggedBatch> batches;
+  std::vector<std::string> names;
+  for (std::size_t s = 0; s < open_sources.size(); ++s) {
+    batches.push_back(positions[s].empty() ? RaggedBatch() : open_sources[s].samples->read(positions[s]));
+    names.push_back(name_in_errors(told[s]));
+  }
+  for (Cut& cut : cuts) {
+    const SampleShape& shape = batches[cut.batch].samples()[static_cast<std::size_t>(cut.index)];
+    cut.group = shape.group;
+    if (open_sources.size() == 1) {
+      cut.id = shape.id;
+    } else {
+      cut.group = mix_64(shape.group ^ mix_64(cut.batch + 1));
+    }
+  }
+  return cut_samples(batches, cuts, names);
+}
+
+SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& config,
+                           std::span<const std::string> profiles) {
+  parts_ = together(comm, [&] { return std::make_unique<Parts>(comm); });
+  if (config.sources.empty()) parts_->open(config, "", config.source);
+  for (const auto& [name, settings] : config.sources) parts_->open(config, name, settings);
+  fail_together(comm, try_on_replicated_data([&] {
+                  parts_->choose(config, profiles);
+                  parts_->set_up_schedule(config);
+                }));
+}
+
+SampleStream::SampleStream(SampleStream&&) noexcept = default;
+SampleStream& SampleStream::operator=(SampleStream&&) noexcept = default;
+SampleStream::~SampleStream() = default;
+
+const std::vector<StreamSource>& SampleStream::sources() const noexcept {
+  return parts_->told;
+}
+
+std::int64_t SampleStream::num_samples() const noexcept {
+  return parts_->samples;
+}
+
+std::int64_t SampleStream::num_steps() const noexcept {
+  return parts_->schedule->num_steps();
+}
 
 RaggedBatch SampleStream::read(std::int64_t step) {
-  return source_->read(schedule_.share_of(step, comm_.rank(), comm_.size()));
+  std::vector<std::int64_t> entries =
+      parts_->schedule->share_of(step, parts_->comm.rank(), parts_->comm.size());
+  return parts_->reads_as_they_are() ? parts_->read_whole(std::move(entries)) : parts_->read_pieces(entries);
 }
 
 void SampleStream::describe(ServiceState& state) {
-  if (fingerprints_.empty()) {
-    SourceFingerprint fingerprint = source_->fingerprint(comm_);
-    together(comm_, [&] { fingerprints_.push_back(std::move(fingerprint)); });
+  Parts& parts = *parts_;
+  for (std::size_t i = parts.fingerprints.size(); i < parts.open_sources.size(); ++i) {
+    SourceFingerprint fingerprint = parts.open_sources[i].samples->fingerprint(parts.comm);
+    together(parts.comm, [&] { parts.fingerprints.push_back(std::move(fingerprint)); });
   }
-  together(comm_, [&] { state.sources = fingerprints_; });
+  together(parts.comm, [&] {
+    state.sources = parts.fingerprints;
+    state.order = 0;
+    for (const OpenSource& source : parts.open_sources)
+      state.order = mix_64(state.order ^ source.selection.digest()) + 1;
+  });
 }
 
 }  // namespace evenkeel

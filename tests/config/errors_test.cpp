@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -46,13 +47,26 @@ TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
             "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.group_by");
   EXPECT_EQ(refusal("telemetry: true\n"),
-            "job.yaml:1: telemetry: unknown key. Sections: mesh, source, batch, balance, micro_batch, pack, "
+            "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, batch, balance, "
+            "micro_batch, pack, "
             "prefix, loss, profiles, exchange");
 }
 
 TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens.x=1"}).substr(0, 52),
             "--set micro_batch.max_tokens.x=1: unknown key. Keys ");
+}
+
+TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
+  EXPECT_THAT(refusal("sources: {a: {kind: jsonl}}\n"), testing::HasSubstr("sources.a.path: is missing"));
+  EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"), testing::HasSubstr("sources.a.kind: names no source"));
+  EXPECT_THAT(refusal("{source: {path: b}, sources: {a: {kind: synthetic}}}\n"),
+              testing::HasSubstr("source.path: is set beside sources"));
+  EXPECT_THAT(refusal("sources: {a: {kind: synthetic, weight: 0}}\n"),
+              testing::HasSubstr("sources.a.weight"));
+  EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"), testing::HasSubstr("unknown key of a source"));
+  EXPECT_THAT(refusal("sources: {'a b': {kind: synthetic}}\n"),
+              testing::HasSubstr("is not a name for a source"));
 }
 
 TEST(ConfigWrongType, says_what_was_expected_and_found) {

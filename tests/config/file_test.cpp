@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -212,6 +213,46 @@ TEST(ConfigProfiles, that_nobody_has_are_refused_with_the_names_there_are) {
   }
 }
 
+constexpr const char* two_sources = R"(
+source: {seed: 5}
+sources:
+  math: {kind: jsonl, path: math.jsonl, weight: 2.5, epochs: 3}
+  made-up: {kind: synthetic, samples: 100}
+)";
+
+TEST(ConfigSources, begin_with_what_source_says) {
+  const Config config = parse(two_sources);
+  ASSERT_EQ(config.sources.size(), 2U);
+  EXPECT_EQ(config.sources.at("math"),
+            (SourceSettings{
+                .kind = SourceKind::jsonl, .path = "math.jsonl", .seed = 5, .epochs = 3, .weight = 2500}));
+  EXPECT_EQ(config.sources.at("made-up"),
+            (SourceSettings{.kind = SourceKind::synthetic, .path = "", .seed = 5, .samples = 100}));
+}
+
+TEST(ConfigSources, may_be_changed_and_made_by_overrides) {
+  const Config config =
+      parse(two_sources, {"sources.math.weight=1", "source.seed=7", "sources.new.kind=synthetic"});
+  EXPECT_EQ(config.sources.at("math").weight, 1000);
+  EXPECT_EQ(config.sources.at("made-up").seed, 7U);
+  EXPECT_EQ(config.sources.at("new").kind, SourceKind::synthetic);
+}
+
+TEST(ConfigSources, round_trip) {
+  EXPECT_EQ(parse(to_yaml(parse(two_sources))), parse(two_sources));
+}
+
+TEST(ConfigSources, are_listed_in_full) {
+  const std::vector<ConfigSetting> settings = list_settings(parse(two_sources));
+  EXPECT_EQ(std::ranges::count(settings, ConfigSetting{"sources.math.weight", "2.5"}), 1);
+  EXPECT_EQ(std::ranges::count(settings, ConfigSetting{"sources.made-up.seed", "5"}), 1);
+}
+
+TEST(ConfigSources, draw_mini_batches_so_that_none_holds_one_source_alone) {
+  EXPECT_TRUE(parse(two_sources).plan_settings({1, 1, 1, 1}).mini_batches.shuffle);
+  EXPECT_FALSE(parse("{}").plan_settings({1, 1, 1, 1}).mini_batches.shuffle);
+}
+
 TEST(ConfigYaml, defaults_round_trip) {
   EXPECT_EQ(parse(to_yaml(Config{})), Config{});
 }
@@ -253,7 +294,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 52u);
+  EXPECT_EQ(keys, 58u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
@@ -300,7 +341,7 @@ std::set<std::string> differing_keys(const Config& one, const Config& other) {
 TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
   std::set<std::string> all;
   for (const ConfigKey& key : config_keys()) all.insert(key.path);
-  std::set<std::string> listed{"profiles", "prefix.group_by"};
+  std::set<std::string> listed{"profiles", "sources", "prefix.group_by"};
   Config shared;
   shared.prefix = PrefixSharing::trees;
   shared.balance.strategy = Strategy::grid;

@@ -12,6 +12,7 @@
 #include "evenkeel/base/exchange_words.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/loss.hpp"
 #include "evenkeel/plan/settings.hpp"
 
@@ -41,9 +42,14 @@ struct SourceSettings {
   std::filesystem::path path;      ///< of jsonl, lengths and megatron
   std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
   std::int64_t samples = 2048;     ///< how many a synthetic source has
+  std::int64_t epochs = 1;         ///< how often it is run through in one epoch of the job
+  std::int64_t weight = 1000;      ///< its share where there are several, in thousandths of any one unit
 
   friend bool operator==(const SourceSettings&, const SourceSettings&) = default;
 };
+
+/// What the weights of several sources are shares of.
+enum class MixBy : std::uint8_t { samples, tokens };
 
 struct PackSettings {
   CpLayout cp_layout = CpLayout::zigzag;
@@ -80,8 +86,14 @@ struct Profile {
 struct Config {
   MeshSettings mesh;
   SourceSettings source;
+  /// Where there are several: complete settings by name, overrides applied; `source` is then none itself.
+  std::map<std::string, SourceSettings, std::less<>> sources;
+  MixBy mix = MixBy::samples;
+  FilterSettings filter;
   ScheduleSettings batch;
-  MiniBatchSettings mini_batches;  ///< `shuffle` follows batch.shuffle
+  /// `shuffle` follows batch.shuffle, and is on where there are several sources: one mini-batch must not hold
+  /// what another lacks.
+  MiniBatchSettings mini_batches;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackSettings pack;

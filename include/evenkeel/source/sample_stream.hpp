@@ -3,34 +3,55 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/plan/batch_schedule.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/source/sample_source.hpp"
 
 namespace evenkeel {
 
-/// A job's samples in the order in which its steps take them: the configured source, cut into global batches,
-/// epoch by epoch, shuffled where that is asked for. Which samples a step holds, and their order, is a pure
-/// function of the configuration's `source` and `batch`, the content of the source and the number of the
-/// step: no mesh, rank count or prefetch depth changes it.
+/// What a stream takes of one of its sources.
+struct StreamSource {
+  std::string name;      ///< in the configuration; empty where there is one source without a name
+  std::string path;      ///< as configured
+  FilterCounts counts;   ///< of one epoch of the source
+  std::string left_out;  ///< see SampleSource; so below
+  std::string undecided;
+};
+
+/// A job's samples in the order in which its steps take them: the configured sources, filtered by length,
+/// mixed by weight, shuffled epoch by epoch where that is asked for, and cut into global batches. Which
+/// samples a step holds, and their order, is a pure function of the configuration's `source`, `sources` and
+/// `batch`, the content of the sources and the number of the step: no mesh, rank count or prefetch depth
+/// changes it.
+///
+/// A sample's id is its number in its source, with those of the sources before it (by name) added; pieces of
+/// a split sample share it. Groups of different sources are different groups.
 class SampleStream {
  public:
-  /// Collective over `comm`: opens the source. Throws the same error on every rank, as open_source() and
-  /// BatchSchedule do.
-  SampleStream(const boost::mpi::communicator& comm, const Config& config);
+  /// Collective over `comm`: opens the sources. `profiles` are the passes that will be made over each step,
+  /// whose caps say what is too long; none: one pass by the job's own settings. Throws the same error on
+  /// every rank, as open_source() and BatchSchedule do; ConfigError where filtered samples could still break
+  /// a cap; InputError where a filter leaves nothing of a source.
+  SampleStream(const boost::mpi::communicator& comm, const Config& config,
+               std::span<const std::string> profiles = {});
+  SampleStream(SampleStream&&) noexcept;
+  SampleStream& operator=(SampleStream&&) noexcept;
+  ~SampleStream();
 
-  /// Samples that one epoch takes.
-  [[nodiscard]] std::int64_t num_samples() const { return source_->num_samples(); }
-  [[nodiscard]] std::int64_t num_steps() const noexcept { return schedule_.num_steps(); }
-  [[nodiscard]] const SampleSource& source() const noexcept { return *source_; }
+  [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept;
+  /// Samples that one epoch of the job takes.
+  [[nodiscard]] std::int64_t num_samples() const noexcept;
+  [[nodiscard]] std::int64_t num_steps() const noexcept;
 
   /// What this rank brings to a step: an equal, contiguous share of its samples. Local; called by one thread
-  /// at a time, and fastest in the order of steps. Throws as SampleSource::read(). Precondition: 0 <= step <
-  /// num_steps().
+  /// at a time, and fastest in the order of steps. Throws as SampleSource::read(), and InputError where
+  /// sources have different fields. Precondition: 0 <= step < num_steps().
   [[nodiscard]] RaggedBatch read(std::int64_t step);
 
   /// Collective over the communicator it was made with: fills in what a state says of sources. Looks at files
@@ -38,10 +59,8 @@ class SampleStream {
   void describe(ServiceState& state);
 
  private:
-  boost::mpi::communicator comm_;
-  std::unique_ptr<SampleSource> source_;
-  BatchSchedule schedule_;
-  std::vector<SourceFingerprint> fingerprints_;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace evenkeel

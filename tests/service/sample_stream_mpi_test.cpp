@@ -1,0 +1,244 @@
+#include "evenkeel/source/sample_stream.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/serialization/vector.hpp>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+using Samples = std::vector<std::vector<std::int64_t>>;
+
+/// Files that rank 0 writes into a folder and every rank reads.
+class SampleStreams : public testing::Test {
+ protected:
+  SampleStreams() {
+    std::string path = scratch_.path().string();
+    boost::mpi::broadcast(world_, path, 0);
+    folder_ = path;
+  }
+  ~SampleStreams() override { world_.barrier(); }
+
+  void write(const std::string& name, const std::string& text) const {
+    if (world_.rank() == 0) write_text(folder_ / name, text);
+    world_.barrier();
+  }
+  /// In the text, FOLDER stands for the folder.
+  [[nodiscard]] Config config_of(std::string yaml) const {
+    for (std::size_t at = yaml.find("FOLDER"); at != std::string::npos; at = yaml.find("FOLDER"))
+      yaml.replace(at, 6, folder_.string());
+    return parse_config(yaml, "test");
+  }
+  [[nodiscard]] SampleStream stream_of(const std::string& yaml) const {
+    return SampleStream(world_, config_of(yaml));
+  }
+  /// The samples of a step over all ranks: the tokens of each.
+  [[nodiscard]] Samples tokens_of(SampleStream& stream, std::int64_t step) const {
+    const RaggedBatch mine = stream.read(step);
+    Samples samples;
+    for (std::int64_t i = 0; i < mine.size(); ++i) {
+      const RowRange rows = mine.rows_of(FieldKind::token, i);
+      const auto tokens = mine.at("input_ids").values<std::int64_t>();
+      samples.emplace_back(tokens.begin() + rows.begin, tokens.begin() + rows.end);
+    }
+    std::vector<Samples> of_ranks;
+    boost::mpi::all_gather(world_, samples, of_ranks);
+    Samples all;
+    for (const Samples& of_rank : of_ranks) all.insert(all.end(), of_rank.begin(), of_rank.end());
+    return all;
+  }
+
+  boost::mpi::communicator world_;
+  ScratchFolder scratch_;
+  std::filesystem::path folder_;
+};
+
+constexpr const char* three_lines =
+    "{\"prompt_ids\":[1],\"response_ids\":[2,3],\"reward\":0.5,\"advantages\":[7,8]}\n"
+    "{\"prompt_ids\":[11,12,13],\"response_ids\":[14,15,16,17],\"reward\":1.5,\"advantages\":[1,2,3,4]}\n"
+    "{\"prompt_ids\":[],\"response_ids\":[],\"reward\":2.5,\"advantages\":[]}\n";
+
+TEST_F(SampleStreams, a_filter_chooses_by_length_and_says_what_it_did) {
+  write("a.jsonl", three_lines);
+  const std::string source =
+      "source: {kind: jsonl, path: FOLDER/a.jsonl}\nbatch: {global_batch: 8, max_length: 4, ";
+  SampleStream dropped = stream_of(source + "too_long: drop, empty: drop}");
+  EXPECT_EQ(tokens_of(dropped, 0), (Samples{{1, 2, 3}}));
+  EXPECT_EQ(dropped.sources()[0].counts,
+            (FilterCounts{
+                .samples = 3, .taken = 1, .dropped_too_long = 1, .dropped_empty = 1, .tokens_left_out = 7}));
+  SampleStream cut = stream_of(source + "too_long: truncate}");
+  EXPECT_EQ(tokens_of(cut, 0), (Samples{{1, 2, 3}, {11, 12, 13, 14}, {}}));
+  SampleStream split = stream_of(source + "too_long: split}");
+  EXPECT_EQ(tokens_of(split, 0), (Samples{{1, 2, 3}, {11, 12, 13, 14}, {15, 16, 17}, {}}));
+  EXPECT_EQ(split.num_samples(), 4);
+}
+
+TEST_F(SampleStreams, pieces_have_the_rows_of_their_tokens_in_every_field) {
+  write("a.jsonl", three_lines);
+  SampleStream split = stream_of(
+      "{source: {kind: jsonl, path: FOLDER/a.jsonl}, batch: {global_batch: 8, too_long: split, max_length: "
+      "4}}");
+  const RaggedBatch mine = split.read(0);
+  for (std::int64_t i = 0; i < mine.size(); ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const SampleShape& shape = mine.samples()[index];
+    if (shape.id != SampleId{1}) continue;
+    const auto first_token = static_cast<std::size_t>(mine.rows_of(FieldKind::token, i).begin);
+    const auto first_response = static_cast<std::size_t>(mine.rows_of(FieldKind::response_token, i).begin);
+    const bool is_first = mine.at("input_ids").values<std::int64_t>()[first_token] == 11;
+    EXPECT_EQ(shape.prompt, is_first ? 3 : 0);
+    EXPECT_EQ(shape.response, is_first ? 1 : 3);
+    EXPECT_EQ(mine.at("reward").values<float>()[index], 1.5F);
+    EXPECT_EQ(mine.at("advantages").values<std::int64_t>()[first_response], is_first ? 1 : 2);
+  }
+}
+
+TEST_F(SampleStreams, what_a_filter_lets_through_always_fits_under_the_cap) {
+  write("a.jsonl", three_lines);
+  try {
+    (void)stream_of(
+        "{source: {kind: jsonl, path: FOLDER/a.jsonl}, batch: {too_long: drop}, "
+        "micro_batch: {max_tokens: 7}, pack: {align: 4}}");
+    FAIL() << "a sample of 7 tokens takes 8 rows";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().where, "batch.max_length");
+    EXPECT_THAT(error.report().hint, HasSubstr("Set it to 4 or less"));
+  }
+}
+
+TEST_F(SampleStreams, a_filter_that_leaves_nothing_is_everybodys_error) {
+  write("a.jsonl", three_lines);
+  EXPECT_THROW((void)stream_of("{source: {kind: jsonl, path: FOLDER/a.jsonl}, "
+                               "batch: {max_length: 1, too_long: drop, empty: drop}}"),
+               InputError);
+}
+
+TEST_F(SampleStreams, the_caps_of_the_passes_that_are_made_say_what_is_too_long) {
+  write("a.csv", "length\n3\n30\n300\n");
+  const Config config = config_of(
+      "source: {kind: lengths, path: FOLDER/a.csv}\nbatch: {too_long: drop}\nmicro_batch: {max_tokens: 4}\n"
+      "profiles: {small: {micro_batch: {max_tokens: 40}}, large: {micro_batch: {max_tokens: 400}}}\n");
+  const std::vector<std::string> both{"large", "small"};
+  const std::vector<std::string> large{"large"};
+  EXPECT_EQ(SampleStream(world_, config).num_samples(), 1);
+  EXPECT_EQ(SampleStream(world_, config, both).num_samples(), 2);
+  EXPECT_EQ(SampleStream(world_, config, large).num_samples(), 3);
+}
+
+constexpr const char* mixed =
+    "sources:\n"
+    "  books: {kind: jsonl, path: FOLDER/books.jsonl}\n"
+    "  math: {kind: jsonl, path: FOLDER/math.jsonl, weight: 2, epochs: 3}\n"
+    "batch: {global_batch: 4}\n";
+
+std::string lines(std::int64_t from, std::int64_t count, const std::string& fields = "") {
+  std::string text;
+  for (std::int64_t i = from; i < from + count; ++i)
+    text += R"({"uid":"q","prompt_ids":[],"response_ids":[)" + std::to_string(i) + "]" + fields + "}\n";
+  return text;
+}
+
+TEST_F(SampleStreams, sources_are_mixed_by_weight_each_with_its_own_epochs) {
+  write("books.jsonl", lines(100, 3));
+  write("math.jsonl", lines(200, 2));
+  SampleStream stream = stream_of(mixed);
+  EXPECT_EQ(stream.num_samples(), 9);
+  EXPECT_EQ(tokens_of(stream, 0), (Samples{{200}, {100}, {201}, {200}}));
+  EXPECT_EQ(tokens_of(stream, 1), (Samples{{101}, {201}, {200}, {102}}));
+  EXPECT_EQ(tokens_of(stream, 2), (Samples{{201}}));
+}
+
+TEST_F(SampleStreams, samples_of_several_sources_keep_apart) {
+  write("books.jsonl", lines(100, 3));
+  write("math.jsonl", lines(200, 2));
+  SampleStream stream = stream_of(mixed);
+  const RaggedBatch mine = stream.read(0);
+  for (std::int64_t i = 0; i < mine.size(); ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const SampleShape& shape = mine.samples()[index];
+    const auto first = static_cast<std::size_t>(mine.token_offsets()[index]);
+    const std::int64_t token = mine.at("input_ids").values<std::int64_t>()[first];
+    EXPECT_EQ(shape.id.value(), token < 200 ? token - 100 : 3 + token - 200);
+    // One uid in both files makes two groups.
+    const SampleShape& other = mine.samples()[0];
+    EXPECT_EQ(shape.group == other.group, (shape.id.value() < 3) == (other.id.value() < 3));
+  }
+}
+
+TEST_F(SampleStreams, sources_with_other_fields_are_refused_with_both_names) {
+  write("books.jsonl", lines(100, 3));
+  write("math.jsonl", lines(200, 2, ",\"reward\":1"));
+  SampleStream stream = stream_of(mixed);
+  if (world_.size() > 1) return;  // ranks that read of one source only are told by the step
+  try {
+    (void)stream.read(0);
+    FAIL() << "they were mixed";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.report().where, "source 'books'");
+    EXPECT_THAT(error.report().message, HasSubstr("lacks the field 'reward' of source 'math'"));
+  }
+}
+
+TEST_F(SampleStreams, weights_may_be_shares_of_tokens) {
+  write("a.csv", "length\n100\n100\n100\n100\n");
+  std::string short_ones = "length\n";
+  for (int i = 0; i < 40; ++i) short_ones += "10\n";
+  write("b.csv", short_ones);
+  SampleStream stream = stream_of(
+      "sources: {a: {kind: lengths, path: FOLDER/a.csv}, b: {kind: lengths, path: FOLDER/b.csv}}\n"
+      "batch: {global_batch: 11, mix: tokens}\n");
+  for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
+    const Samples samples = tokens_of(stream, step);
+    EXPECT_EQ(std::ranges::count_if(samples, [](const auto& sample) { return sample.size() == 100; }), 1);
+  }
+}
+
+TEST_F(SampleStreams, order_does_not_depend_on_the_ranks_that_read) {
+  const Config config = config_of(
+      "sources:\n"
+      "  a: {kind: synthetic, samples: 40, weight: 1.5}\n"
+      "  b: {kind: synthetic, samples: 30, seed: 4, epochs: 2}\n"
+      "batch: {global_batch: 16, shuffle: true, too_long: split, max_length: 300, mix: tokens}\n");
+  SampleStream together(world_, config);
+  const boost::mpi::communicator alone = world_.split(world_.rank());
+  SampleStream apart(alone, config);
+  ASSERT_EQ(together.num_steps(), apart.num_steps());
+  for (std::int64_t step = apart.num_steps() - 1; step >= 0; step -= 3) {
+    const RaggedBatch whole = apart.read(step);
+    const RaggedBatch mine = together.read(step);
+    std::vector<std::int64_t> counts;
+    boost::mpi::all_gather(world_, mine.size(), counts);
+    std::int64_t first = 0;
+    for (int rank = 0; rank < world_.rank(); ++rank) first += counts[static_cast<std::size_t>(rank)];
+    for (std::int64_t i = 0; i < mine.size(); ++i)
+      EXPECT_EQ(mine.samples()[static_cast<std::size_t>(i)],
+                whole.samples()[static_cast<std::size_t>(first + i)]);
+  }
+}
+
+TEST_F(SampleStreams, a_state_tells_other_choices_of_the_same_sources_apart) {
+  write("a.jsonl", three_lines);
+  const auto order_of = [&](const std::string& filter) {
+    const Config config = config_of("{source: {kind: jsonl, path: FOLDER/a.jsonl}, batch: {" + filter + "}}");
+    ServiceState state = state_of_new_job(config);
+    SampleStream(world_, config).describe(state);
+    return state.order;
+  };
+  EXPECT_EQ(order_of("too_long: error"), order_of("too_long: drop, max_length: 100"));
+  EXPECT_NE(order_of("too_long: error"), order_of("too_long: drop, max_length: 4"));
+  EXPECT_NE(order_of("too_long: split, max_length: 4"), order_of("too_long: split, max_length: 5"));
+}
+
+}  // namespace
+}  // namespace evenkeel
