@@ -85,8 +85,10 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
       ->type_name("FOLDER")
       ->check(folder);
   command
-      .add_option("--report", options->report,
-                  "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0")
+      .add_option(
+          "--report", options->report,
+          "Write the report to this folder, as text, JSON and a page with charts (report.html); keeps some "
+          "KiB a step on rank 0")
       ->type_name("FOLDER")
       ->check(folder);
   command

@@ -102,6 +102,8 @@ Job::Job(const boost::mpi::communicator& world, const JobSettings& options, JobO
 
 void Job::run() {
   report_.mesh = service_.mesh().grid().sizes();
+  report_.prefetch = config_.exchange.prefetch;
+  report_.version = options_.version;
   if (folders_.have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
   if (first()) observer_.begins(source_->num_samples(), steps_);
@@ -154,7 +156,10 @@ void Job::finish_pass(const Step& step) {
   }
   if (folders_.have(RunOutput::results)) bring_results_home(step);
   const PlanSettings settings = service_.plan_settings(step.profile);
-  if (const auto figures = gather_figures(service_.mesh(), settings, step)) report_.add(*figures);
+  const FiguresDetail detail =
+      folders_.have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
+  if (auto figures = gather_figures(service_.mesh(), settings, step, detail))
+    report_.add(*std::move(figures));
 }
 
 void Job::bring_results_home(const Step& step) {
@@ -183,7 +188,8 @@ void Job::write_report() {
     const std::filesystem::path& folder = folders_.path_of(RunOutput::report);
     write_text(folder / "report.txt", to_text(report_));
     write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
-    folders_.wrote(RunOutput::report, 2);
+    write_text(folder / "report.html", to_html(report_));
+    folders_.wrote(RunOutput::report, 3);
   });
 }
 

@@ -50,6 +50,10 @@ std::string_view without_temporary_ending(std::string_view name) noexcept {
   return temporary ? name.substr(0, ending) : name;
 }
 
+bool is_file_of_report(std::string_view name) noexcept {
+  return name == "report.txt" || name == "report.json" || name == "report.html";
+}
+
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code failure;
@@ -100,7 +104,7 @@ class Walk {
   bool over_single_files(const fs::path& folder) const {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = without_temporary_ending(name);
-      const bool of_report = has(RunOutput::report) && (whole == "report.txt" || whole == "report.json");
+      const bool of_report = has(RunOutput::report) && is_file_of_report(whole);
       const bool of_marker = whole == RunLayout::marker_name && whole != name;
       return (!of_report && !of_marker) || show_file(folder / name);
     });

@@ -19,7 +19,7 @@ enum class RunOutput : std::uint8_t { dump, results, report };
 ///
 ///     dump      step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors
 ///     results   step-000000.safetensors
-///     report    report.txt, report.json
+///     report    report.txt, report.json, report.html
 ///
 /// with several profiles, the first two in a folder a profile. Beside each may lie what AtomicFile wrote when
 /// it was interrupted.

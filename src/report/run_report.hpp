@@ -7,6 +7,8 @@
 
 #include "base/text_layout.hpp"
 #include "evenkeel/base/grid.hpp"
+#include "page/advice.hpp"
+#include "page/run_picture.hpp"
 #include "report/run_totals.hpp"
 #include "report/step_figures.hpp"
 
@@ -23,11 +25,19 @@ struct RunReport {
   std::vector<RunTotals> profiles{};  ///< in the order in which they first ran
   std::vector<StepFigures> steps{};   ///< in the order in which they ran, where each is kept
 
-  void add(const StepFigures& figures);
+  /// Of each profile for which pictures came: what the page draws and advice follows from.
+  std::vector<RunPicture> pictures{};
+  std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
+  std::string version{};                   ///< of the program
+
+  void add(StepFigures figures);
+  [[nodiscard]] RunCircumstances circumstances() const noexcept { return {prefetch, seconds}; }
 };
 
 /// The report as a table for people, one a profile. docs/report.md explains every line.
 [[nodiscard]] std::string to_text(const RunReport& report, const TextStyle& style = {});
+/// The report as one HTML page, with charts of what pictures came. docs/report.md explains them.
+[[nodiscard]] std::string to_html(const RunReport& report);
 /// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);
 

@@ -297,7 +297,8 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldS
           mine,
           record.plan.micro_batches,
           making.settings.alignment(),
-          making.settings.cp};
+          making.settings.cp,
+          &making.record->bytes_to};
 }
 
 // Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks

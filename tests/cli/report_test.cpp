@@ -114,7 +114,7 @@ std::set<std::string> labels_of(const std::string& table) {
   std::getline(lines, line);  // the heading
   while (std::getline(lines, line)) {
     const std::size_t begin = line.find_first_not_of(' ');
-    if (begin > 4) continue;
+    if (begin > 4) continue;  // continued, or advice
     const std::size_t end = line.find("  ", begin);
     std::string label = line.substr(begin, std::min(end, std::size_t{38}) - begin);
     label.erase(label.find_last_not_of(' ') + 1);
