@@ -97,6 +97,13 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
                   "this folder in source order, as safetensors a step")
       ->type_name("FOLDER")
       ->check(folder);
+  command
+      .add_option(
+          "--trace", options->trace,
+          "Write trace.json to this folder, for Perfetto: every phase on every rank, and what went from "
+          "rank to rank")
+      ->type_name("FOLDER")
+      ->check(folder);
   command.add_flag("--overwrite", options->overwrite,
                    "Where these folders hold an earlier run's files, remove those, and nothing else");
 }

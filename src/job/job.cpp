@@ -63,6 +63,7 @@ OutputRequest output_request(const JobSettings& options, const Config& config) {
   if (!options.dump.empty()) request.folders[RunOutput::dump] = options.dump;
   if (!options.results.empty()) request.folders[RunOutput::results] = options.results;
   if (!options.report.empty()) request.folders[RunOutput::report] = options.report;
+  if (!options.trace.empty()) request.folders[RunOutput::trace] = options.trace;
   request.overwrite = options.overwrite;
   request.version = options.version;
   request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config)));
@@ -108,14 +109,16 @@ void Job::run() {
   const auto start = std::chrono::steady_clock::now();
   if (first()) observer_.begins(source_->num_samples(), steps_);
   if (first()) warn_of_what_is_read_otherwise();
+  start_watching();
   start_prefetching();
-  while (std::optional<Step> step = prefetcher_->next()) {
+  while (std::optional<Step> step = next()) {
     const std::int64_t tokens = run_passes(std::move(*step));
     if (first()) observer_.finished_step(tokens);
   }
   if (first()) observer_.finished_steps();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
+  watch_->ends();
   write_report();
   folders_.complete(steps_);
   together(world(), [&] {
@@ -131,6 +134,21 @@ void Job::warn_of_what_is_read_otherwise() const {
     observer_.warns(path + ": one row a token, as all prompts are empty: " + printable(undecided));
 }
 
+void Job::start_watching() {
+  Watch::Files files;
+  if (folders_.have(RunOutput::report)) files.metrics = folders_.path_of(RunOutput::report) / "metrics.jsonl";
+  if (folders_.have(RunOutput::trace)) files.trace = folders_.path_of(RunOutput::trace) / "trace.json";
+  watch_.emplace(service_.mesh(), files);
+  if (first() && !files.trace.empty()) folders_.wrote(RunOutput::trace, 1);
+}
+
+std::optional<Step> Job::next() {
+  watch_->asks();
+  std::optional<Step> step = prefetcher_->next();
+  watch_->gets(prefetcher_->in_background());
+  return step;
+}
+
 void Job::start_prefetching() {
   const auto read = [this, rank = world().rank(), ranks = world().size()](std::int64_t step) {
     return source_->read(schedule_.share_of(step, rank, ranks));
@@ -143,7 +161,9 @@ void Job::start_prefetching() {
 std::int64_t Job::run_passes(Step step) {
   finish_pass(step);
   for (std::size_t p = 1; p < profiles_.size(); ++p) {
+    watch_->asks();
     step = service_.step(std::move(step), profiles_[p]);
+    watch_->gets(false);
     finish_pass(step);
   }
   return step.num_tokens;
@@ -158,8 +178,9 @@ void Job::finish_pass(const Step& step) {
   const PlanSettings settings = service_.plan_settings(step.profile);
   const FiguresDetail detail =
       folders_.have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
-  if (auto figures = gather_figures(service_.mesh(), settings, step, detail))
-    report_.add(*std::move(figures));
+  std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
+  watch_->finished(step, figures);
+  if (figures) report_.add(*std::move(figures));
 }
 
 void Job::bring_results_home(const Step& step) {
@@ -189,7 +210,7 @@ void Job::write_report() {
     write_text(folder / "report.txt", to_text(report_));
     write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
     write_text(folder / "report.html", to_html(report_));
-    folders_.wrote(RunOutput::report, 3);
+    folders_.wrote(RunOutput::report, 4);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "job/output_folders.hpp"
+#include "job/watch.hpp"
 #include "report/run_report.hpp"
 
 namespace evenkeel {
@@ -25,6 +26,7 @@ struct JobSettings {
   std::filesystem::path dump;          ///< folders to write to; empty: not written
   std::filesystem::path report;
   std::filesystem::path results;
+  std::filesystem::path trace;
   bool overwrite = false;  ///< remove an earlier run's files from them
   std::vector<std::string>
       profiles;                ///< passes over each step, in order; none: one, by the job's own settings
@@ -65,7 +67,9 @@ class Job {
   [[nodiscard]] bool first() const { return world().rank() == 0; }
   /// What the user may have meant in another way.
   void warn_of_what_is_read_otherwise() const;
+  void start_watching();
   void start_prefetching();
+  [[nodiscard]] std::optional<Step> next();
   /// Returns the step's true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
@@ -83,6 +87,7 @@ class Job {
   BatchSchedule schedule_;
   std::int64_t steps_;
   RunReport report_;
+  std::optional<Watch> watch_;
   std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
 };
 

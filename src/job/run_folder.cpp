@@ -114,7 +114,7 @@ void RunFolder::read_earlier() {
     damaged_ = true;
   }
   layout_ = marker_.layout();
-  if (damaged_) layout_.outputs = {RunOutput::dump, RunOutput::results, RunOutput::report};
+  if (damaged_) layout_.outputs = {RunOutput::dump, RunOutput::results, RunOutput::report, RunOutput::trace};
   if (earlier_) layout_.outputs.merge(earlier_->layout().outputs);
   if (earlier_) layout_.profiles.merge(earlier_->layout().profiles);
 }

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report};
+constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report, RunOutput::trace};
 
 RunOutput output_of(const std::string& name) {
   const auto* const found = std::ranges::find(all_outputs, name, name_of);

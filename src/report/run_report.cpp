@@ -192,40 +192,6 @@ nlohmann::json with_total(const PhaseSeconds& seconds) {
   return json;
 }
 
-nlohmann::json json_of(const StepFigures& f) {
-  nlohmann::json metrics = nlohmann::json::object();
-  for (const auto& [name, value] : f.metrics) metrics[name] = value;
-  return {{"step", f.step},
-          {"profile", f.profile},
-          {"max_tokens", f.cap},
-          {"alignment", f.alignment},
-          {"samples", f.samples},
-          {"tokens", f.tokens},
-          {"aligned_tokens", f.aligned_tokens},
-          {"padded_tokens", f.padded_tokens},
-          {"num_micro_batches", f.micro_batches},
-          {"micro_batches_lower_bound", f.micro_batches_lower_bound},
-          {"empty_micro_batches", f.empty_micro_batches},
-          {"widest_micro_batch", f.widest_micro_batch},
-          {"micro_batches_above_cap", f.micro_batches_above_cap},
-          {"dp_max_over_mean_before", f.dp_max_over_mean_before},
-          {"balance", json_of(f.balance)},
-          {"cost", json_of(f.cost, f.cost_is_measured)},
-          {"bytes",
-           {{"sent", f.volume.sent},
-            {"between_nodes", f.volume.between_nodes},
-            {"kept", f.volume.kept},
-            {"copied", f.volume.copied},
-            {"passed_on", f.volume.passed_on}}},
-          {"messages_between_nodes", f.volume.messages},
-          {"column_bytes", f.column_bytes},
-          {"seconds", with_total(f.seconds)},
-          {"slowest_seconds", json_of(f.slowest_seconds)},
-          {"waited_seconds", f.waited},
-          {"sharing", sharing_json(f)},
-          {"metrics", std::move(metrics)}};
-}
-
 }  // namespace
 
 void RunReport::add(StepFigures figures) {
@@ -267,9 +233,43 @@ std::string to_html(const RunReport& report) {
       report.pictures);
 }
 
+nlohmann::json to_json(const StepFigures& f) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const auto& [name, value] : f.metrics) metrics[name] = value;
+  return {{"step", f.step},
+          {"profile", f.profile},
+          {"max_tokens", f.cap},
+          {"alignment", f.alignment},
+          {"samples", f.samples},
+          {"tokens", f.tokens},
+          {"aligned_tokens", f.aligned_tokens},
+          {"padded_tokens", f.padded_tokens},
+          {"num_micro_batches", f.micro_batches},
+          {"micro_batches_lower_bound", f.micro_batches_lower_bound},
+          {"empty_micro_batches", f.empty_micro_batches},
+          {"widest_micro_batch", f.widest_micro_batch},
+          {"micro_batches_above_cap", f.micro_batches_above_cap},
+          {"dp_max_over_mean_before", f.dp_max_over_mean_before},
+          {"balance", json_of(f.balance)},
+          {"cost", json_of(f.cost, f.cost_is_measured)},
+          {"bytes",
+           {{"sent", f.volume.sent},
+            {"between_nodes", f.volume.between_nodes},
+            {"kept", f.volume.kept},
+            {"copied", f.volume.copied},
+            {"passed_on", f.volume.passed_on}}},
+          {"messages_between_nodes", f.volume.messages},
+          {"column_bytes", f.column_bytes},
+          {"seconds", with_total(f.seconds)},
+          {"slowest_seconds", json_of(f.slowest_seconds)},
+          {"waited_seconds", f.waited},
+          {"sharing", sharing_json(f)},
+          {"metrics", std::move(metrics)}};
+}
+
 nlohmann::json to_json(const RunReport& report) {
   nlohmann::json steps = nlohmann::json::array();
-  for (const StepFigures& figures : report.steps) steps.push_back(json_of(figures));
+  for (const StepFigures& figures : report.steps) steps.push_back(to_json(figures));
   return {{"mesh",
            {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
           {"seconds", report.seconds},

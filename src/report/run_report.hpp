@@ -40,5 +40,7 @@ struct RunReport {
 [[nodiscard]] std::string to_html(const RunReport& report);
 /// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);
+/// One of its steps.
+[[nodiscard]] nlohmann::json to_json(const StepFigures& figures);
 
 }  // namespace evenkeel

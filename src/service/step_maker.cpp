@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <string>
@@ -328,6 +329,7 @@ Step StepMaker::finish(Making& making) noexcept {
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
     step.micro_batches[m].tensors = std::move(making.micro_batches[m]);
   step.waited = step.seconds.total();
+  making.record->made_at = std::chrono::steady_clock::now();
   step.record = std::move(making.record);
   return std::move(step);
 }

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -103,6 +104,52 @@ TEST_F(ReportOfARun, is_written_for_80_characters_and_shown_as_wide_as_the_line)
     std::istringstream kept(read_text(scratch_ / std::to_string(width) / "report.txt"));
     for (std::string line; std::getline(kept, line);) EXPECT_LE(line.size(), 80U) << line;
     EXPECT_EQ(width == 80, shown.out == read_text(scratch_ / std::to_string(width) / "report.txt"));
+  }
+}
+
+/// Slices of one track do not cross each other.
+void expect_nesting(const nlohmann::json& trace) {
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;
+  for (const auto& event : trace) {
+    if (event.at("ph") != "X") continue;
+    const double begin = event.at("ts");
+    tracks[{event.at("pid"), event.at("tid")}].emplace_back(begin, begin + event.at("dur").get<double>());
+  }
+  constexpr double rounding = 0.1;
+  for (const auto& [track, slices] : tracks) {
+    for (const auto& a : slices) {
+      for (const auto& b : slices) {
+        const bool cross =
+            a.first < b.first - rounding && b.first < a.second - rounding && a.second < b.second - rounding;
+        EXPECT_FALSE(cross) << track.first << " " << a.first << " " << a.second << " " << b.first << " "
+                            << b.second;
+      }
+    }
+  }
+}
+
+TEST_F(ReportOfARun, comes_with_the_same_figures_in_metrics_and_trace) {
+  for (const std::string kind : {"", "--set exchange.prefetch=0",
+                                 "--profiles a,b --set profiles.a.loss.aggregation=token-mean "
+                                 "--set profiles.b.micro_batch.max_tokens=16384"}) {
+    std::filesystem::remove_all(scratch_ / "trace");
+    ASSERT_EQ(run(4, "--set mesh.cp=2 --trace " + (scratch_ / "trace").string() + " " + kind).status, 0)
+        << kind;
+    const nlohmann::json steps = report().at("steps");
+    std::istringstream metrics(read_text(scratch_ / "report/metrics.jsonl"));
+    for (const auto& step : steps) {
+      std::string line;
+      ASSERT_TRUE(std::getline(metrics, line));
+      EXPECT_EQ(nlohmann::json::parse(line), step);
+    }
+    std::int64_t sent = 0;
+    for (const auto& step : steps) sent += step.at("bytes").at("sent").get<std::int64_t>();
+    const nlohmann::json trace = nlohmann::json::parse(read_text(scratch_ / "trace/trace.json"));
+    expect_nesting(trace);
+    std::int64_t flowed = 0;
+    for (const auto& event : trace)
+      flowed += event.at("ph") == "f" ? event.at("args").at("bytes").get<std::int64_t>() : 0;
+    EXPECT_EQ(flowed, sent) << kind;
   }
 }
 
