@@ -11,11 +11,13 @@
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/progress.hpp"
+#include "cli/prometheus_metrics.hpp"
 #include "cli/rank_failures.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"
 #include "job/job.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -24,12 +26,20 @@ struct RunOptions : JobSettings {
   ProgressStyle progress = ProgressStyle::automatic;
   std::string log_level = "info";
   bool log_all_ranks = false;
+  PrometheusSettings prometheus;
 };
 
 /// Shows a job's way on rank 0: log lines, a bar, the report.
 class ShownJob final : public JobObserver {
  public:
   explicit ShownJob(ProgressStyle style) : style_(style) {}
+
+  /// On rank 0, before the run begins.
+  void tell(const PrometheusSettings& settings) {
+    if (!settings.any()) return;
+    metrics_.emplace(settings, EVENKEEL_VERSION);
+    if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
+  }
 
   void begins_to_read(const std::filesystem::path& source) override {
     reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
@@ -38,6 +48,10 @@ class ShownJob final : public JobObserver {
   void begins(std::int64_t samples, std::int64_t steps) override {
     spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
     progress_.emplace(style_, steps);
+    if (metrics_) metrics_->begins(steps);
+  }
+  void passed(const StepFigures& figures) override {
+    if (metrics_) metrics_->passed(figures);
   }
   void warns(const std::string& text) override { spdlog::warn("{}", text); }
   void finished_step(std::int64_t tokens) override { progress_->advance(tokens); }
@@ -48,9 +62,15 @@ class ShownJob final : public JobObserver {
   }
 
  private:
+  /// With the port that was taken where any would do.
+  [[nodiscard]] std::string shown_address(const std::string& given) const {
+    return given.substr(0, given.rfind(':') + 1) + std::to_string(metrics_->port());
+  }
+
   ProgressStyle style_;
   std::optional<SlowWork> reading_;
   std::optional<Progress> progress_;
+  std::optional<PrometheusMetrics> metrics_;
 };
 
 int run(const RunOptions& options) {
@@ -62,6 +82,9 @@ int run(const RunOptions& options) {
   // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
   try {
+    together(world, [&] {
+      if (world.rank() == 0) shown.tell(options.prometheus);
+    });
     job.emplace(world, options, shown);
     job->run();
     return 0;
@@ -106,6 +129,21 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
       ->check(folder);
   command.add_flag("--overwrite", options->overwrite,
                    "Where these folders hold an earlier run's files, remove those, and nothing else");
+}
+
+void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option(
+          "--prometheus", options->prometheus.address,
+          "Answer Prometheus' scrapes at http://ADDRESS:PORT/metrics while the run goes on, on rank 0's "
+          "machine; "
+          "127.0.0.1 unless another address is given, any free port for 0")
+      ->type_name("[ADDRESS:]PORT")
+      ->transform(listening_address());
+  command
+      .add_option("--prometheus-file", options->prometheus.file,
+                  "Write the same to this file after every step, for node_exporter's textfile collector")
+      ->type_name("FILE.prom");
 }
 
 void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
@@ -157,6 +195,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   add_output_options(*command, options);
   add_extent_options(*command, options);
+  add_prometheus_options(*command, options);
   add_telling_options(*command, options);
   command->footer(
       "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains).\n"
@@ -166,7 +205,10 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "  mpirun -n 8 evenkeel run configs/jsonl-rollouts.yaml --set source.path=rollouts.jsonl --report "
       "report\n"
       "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
-  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command->callback([options, &chosen] {
+    options->tells_passes = options->prometheus.any();
+    chosen = [options] { return run(*options); };
+  });
 }
 
 }  // namespace evenkeel::cli

@@ -180,6 +180,11 @@ void Job::finish_pass(const Step& step) {
       folders_.have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
   watch_->finished(step, figures);
+  if (options_.tells_passes) {
+    together(world(), [&] {
+      if (figures) observer_.passed(*figures);
+    });
+  }
   if (figures) report_.add(*std::move(figures));
 }
 

@@ -32,6 +32,7 @@ struct JobSettings {
       profiles;                ///< passes over each step, in order; none: one, by the job's own settings
   std::int64_t max_steps = 0;  ///< 0: all
   std::string version;         ///< of the program, for the folders' markers
+  bool tells_passes = false;   ///< the observer hears of each pass
 };
 
 /// What rank 0's program hears of a job while it runs. Does nothing by itself.
@@ -46,6 +47,8 @@ class JobObserver {
   virtual void has_read() {}
   virtual void begins(std::int64_t /*samples*/, std::int64_t /*steps*/) {}
   virtual void warns(const std::string& /*text*/) {}
+  /// A pass over a step is over; where the settings ask for it. May throw, which ends the job on every rank.
+  virtual void passed(const StepFigures& /*figures*/) {}
   virtual void finished_step(std::int64_t /*tokens*/) {}
   virtual void finished_steps() {}
   /// May throw, which ends the job on every rank.
