@@ -149,6 +149,19 @@ void add_advice(const RunReport& report, const std::string& profile, Table& tabl
   }
 }
 
+nlohmann::json advice_json(const RunReport& report) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const RunPicture& run : report.pictures) {
+    for (const Advice& a : advice_on(run, report.circumstances()))
+      all.push_back({{"profile", run.profile()},
+                     {"share", a.share},
+                     {"what", a.what},
+                     {"why", a.why},
+                     {"then", a.then}});
+  }
+  return all;
+}
+
 nlohmann::json json_of(const StepBalance& balance) {
   return {{"dp_max_over_mean", balance.dp_max_over_mean},
           {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
@@ -273,6 +286,7 @@ nlohmann::json to_json(const RunReport& report) {
   return {{"mesh",
            {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
           {"seconds", report.seconds},
+          {"advice", advice_json(report)},
           {"steps", std::move(steps)}};
 }
 
