@@ -20,8 +20,8 @@ struct GatheredRanks {
   return {s.read, s.gather, s.plan, s.agree, s.exchange, s.pack};
 }
 
-/// Collective over `world`: a few numbers a rank, and as many as a LinkPicture has lines. What goes wrong is
-/// left in `work`, for the next agreement; then nothing is gathered.
+/// Collective over `world`: a few numbers a rank, and as many as a LinkPicture has lines. Throws on
+/// every rank what `work` has failed with, or LimitError when rank 0 lacks memory.
 [[nodiscard]] GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& step,
                                          GuardedWork& work);
 

@@ -256,7 +256,8 @@ TEST_F(OutputFolder, may_be_shared_by_a_dump_and_a_report) {
                                     HasSubstr("nothing")));
   expect_refusal("$run2 --dump out", "out", {"holds an earlier run"});
   expect_success("$run2 --report out --overwrite");
-  EXPECT_EQ(files_in("out"), (std::set<std::string>{"metrics.jsonl", "report.html", "report.json", "report.txt"}));
+  EXPECT_EQ(files_in("out"),
+            (std::set<std::string>{"metrics.jsonl", "report.html", "report.json", "report.txt"}));
   expect_success("$run2 --dump all/dump --results all/results --report all");
   EXPECT_THAT(inspect("all") + inspect("all/dump") + inspect("all/results"), Not(HasSubstr("incomplete")));
 }

@@ -40,7 +40,8 @@ TEST(HtmlPage, keeps_names_and_texts_from_becoming_elements) {
   const std::string evil = "</script><script>alert(1)</script><!-- {{script}} ]]> &amp; \xff";
   RunPicture run;
   run.add(step_of(0, 2, evil));
-  const std::string page = html_page({.version = evil, .circumstances = {}, .text = evil}, std::span(&run, 1));
+  const std::string page =
+      html_page({.version = evil, .circumstances = {}, .text = evil}, std::span(&run, 1));
   EXPECT_EQ(count(page, "<script"), 2U);
   EXPECT_EQ(count(page, "</script>"), 2U);
   EXPECT_THAT(page, Not(HasSubstr("<!--")));
