@@ -18,6 +18,9 @@ endif()
 
 if(EVENKEEL_BUILD_PROGRAM)
   find_package(CLI11 REQUIRED)
+  if(EVENKEEL_MPI)
+    find_package(prometheus-cpp CONFIG REQUIRED)
+  endif()
 endif()
 
 # evenkeel_find_for(OPTION PACKAGE...): packages that serve only what OPTION builds, which can be left out.

@@ -14,12 +14,14 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libzip-dev                                         # .npz files
+  prometheus-cpp-dev                                 # evenkeel run --prometheus
 )
 tests=(
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
   clang-format                                # the check of the format
   iproute2                                    # simulated nodes
+  chromium                                    # the page of a report, as a browser draws it
   python3 python3-numpy                       # the commands and recipes of README and docs
 )
 while (($#)); do

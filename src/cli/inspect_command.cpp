@@ -7,6 +7,7 @@
 #include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "cli/inspect_folder.hpp"
+#include "cli/inspect_report.hpp"
 #include "cli/length_statistics.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
@@ -137,10 +138,16 @@ void inspect_dataset(const std::filesystem::path& path) {
 
 int inspect(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
-    std::cout << printable(path.string()) << '\n' << describe_run_folder(path, style_of(Stream::out).width);
+    const std::size_t width = style_of(Stream::out).width;
+    std::cout << printable(path.string()) << '\n' << describe_run_folder(path, width);
+    std::cout << explain_report_in(path, width);
     return 0;
   }
   std::cout << printable(path.string()) << '\n';
+  if (path.extension() == ".json" || names_metrics(path)) {
+    std::cout << explain_report(path, style_of(Stream::out).width);
+    return 0;
+  }
   if (path.extension() == ".safetensors") {
     inspect_safetensors(path);
     return 0;
@@ -171,15 +178,16 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
       "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl), an indexed dataset "
-      "(.idx, .bin) or a dump (.safetensors); of an output folder of `run`, whether its run is over and its "
-      "files are all there");
+      "(.idx, .bin), a dump (.safetensors) or a report (report.json, metrics.jsonl); of an output folder of "
+      "`run`, whether its run is over, its files are all there, and what its report says");
   auto path = std::make_shared<std::filesystem::path>();
   command->add_option("FILE", *path, "The file or output folder to look into")->required();
   command->footer(
       "Examples:\n"
       "  evenkeel inspect rollouts.jsonl\n"
       "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
-      "  evenkeel inspect dump");
+      "  evenkeel inspect dump\n"
+      "  evenkeel inspect report/metrics.jsonl");
   command->callback([path, &chosen] { chosen = [path] { return inspect(*path); }; });
 }
 

@@ -31,7 +31,12 @@ struct Found {
 
 RunOutput output_of(const std::string& file) {
   if (file.starts_with("mb-")) return RunOutput::dump;
+  if (file == "trace.json") return RunOutput::trace;
   return file.starts_with("step-") ? RunOutput::results : RunOutput::report;
+}
+
+bool has_steps(RunOutput output) {
+  return output == RunOutput::dump || output == RunOutput::results;
 }
 
 /// PROFILE/step-000000 of PROFILE/step-000000/dp-000/...; empty when there is no step in it.
@@ -107,7 +112,7 @@ std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Foun
     return Line("too many", fmt::format("{} of the {} that the run did not write",
                                         number_of(found.files - written, "file"), name_of(output)));
   }
-  std::string first = output == RunOutput::report ? "" : missing_step(found, marker.steps);
+  std::string first = !has_steps(output) ? "" : missing_step(found, marker.steps);
   if (first.empty()) first = missing_micro_batch(found);
   return Line("missing",
               fmt::format("{} of {} of the {}{}", written - found.files, number_of(written, "file"),
@@ -122,7 +127,7 @@ std::string state_text(const fs::path& folder, const RunMarker& marker) {
 
 std::string files_text(RunOutput output, const Found& found) {
   std::string files = number_of(found.files, "file");
-  if (output == RunOutput::report) return files;
+  if (!has_steps(output)) return files;
   return number_of(std::ssize(found.steps), "step") + ", " + files;
 }
 

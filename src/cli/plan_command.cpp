@@ -16,6 +16,8 @@
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "io/atomic_file.hpp"
+#include "page/html_page.hpp"
+#include "page/plan_picture.hpp"
 #include "plan/dp_assignment.hpp"
 
 namespace evenkeel::cli {
@@ -31,6 +33,7 @@ struct PlanOptions {
   std::string profile;
   int ranks = 0;
   std::filesystem::path json;
+  std::filesystem::path html;
   bool compare = false;
 };
 
@@ -139,11 +142,27 @@ std::string summary(const LengthTable& table, const PlanSettings& settings, cons
          broken_caps(settings, plan, style) + ratios.to_text(style.width);
 }
 
-void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
-  const std::string text = json.dump() + "\n";
+void write_text(const std::filesystem::path& path, const std::string& text) {
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
+}
+
+void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+  write_text(path, json.dump() + "\n");
+}
+
+/// The page of a run's report, for a plan.
+std::string page_of(const PlanInput& input, const GridPoint& mesh, const PlanSettings& settings,
+                    const StepPlan& plan, double seconds) {
+  RunPicture run;
+  run.add(picture_of(input.table, settings, plan));
+  PageSubject subject;
+  subject.kind = PageSubject::Kind::plan;
+  subject.version = EVENKEEL_VERSION;
+  subject.mesh = mesh;
+  subject.text = summary(input.table, settings, plan, seconds, {});
+  return html_page(subject, std::span(&run, 1));
 }
 
 /// The ways compared are those that all systems have.
@@ -157,10 +176,15 @@ void warn_of_what_is_not_compared(const PlanSettings& settings) {
 int plan_lengths(const PlanOptions& options) {
   const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
                                                : load_config(options.config, options.overrides);
-  const PlanSettings settings = config.plan_settings(grid_of(config, options.ranks).sizes(), options.profile);
+  const GridPoint mesh = grid_of(config, options.ranks).sizes();
+  const PlanSettings settings = config.plan_settings(mesh, options.profile);
   const PlanInput input =
       read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
   const TextStyle style = style_of(Stream::out);
+  if (options.compare && !options.html.empty()) {
+    throw ConfigError("--html", "shows one plan, and --compare makes several",
+                      "Leave one of them out; --json writes the comparison");
+  }
   if (options.compare) {
     warn_of_what_is_not_compared(settings);
     const std::vector<ComparedPlan> plans = compare_plans(input.table, settings);
@@ -173,6 +197,7 @@ int plan_lengths(const PlanOptions& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << summary(input.table, settings, plan, seconds, style);
   if (!options.json.empty()) write_json(options.json, json_of(input.table, settings, plan, seconds));
+  if (!options.html.empty()) write_text(options.html, page_of(input, mesh, settings, plan, seconds));
   return 0;
 }
 
@@ -199,6 +224,11 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->type_name("COUNT")
       ->check(whole_number(1, most_ranks));
   command->add_option("--json", options->json, "Write the whole plan to this file")->type_name("FILE");
+  command
+      ->add_option("--html", options->html,
+                   "Write the plan as a page with charts to this file: what each DP rank has, and "
+                   "what to change")
+      ->type_name("FILE");
   command->add_flag("--compare", options->compare,
                     "Plan in several ways, those of other systems among them, and show them side by side; "
                     "--json writes the same as an array");
@@ -209,6 +239,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "Examples:\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768\n"
       "  evenkeel plan --lengths rollouts.jsonl --config job.yaml --ranks 64 --json plan.json\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --html plan.html\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare");
   command->callback([options, &chosen] { chosen = [options] { return plan_lengths(*options); }; });
 }

@@ -11,11 +11,13 @@
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/progress.hpp"
+#include "cli/prometheus_metrics.hpp"
 #include "cli/rank_failures.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"
 #include "job/job.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -24,12 +26,20 @@ struct RunOptions : JobSettings {
   ProgressStyle progress = ProgressStyle::automatic;
   std::string log_level = "info";
   bool log_all_ranks = false;
+  PrometheusSettings prometheus;
 };
 
 /// Shows a job's way on rank 0: log lines, a bar, the report.
 class ShownJob final : public JobObserver {
  public:
   explicit ShownJob(ProgressStyle style) : style_(style) {}
+
+  /// On rank 0, before the run begins.
+  void tell(const PrometheusSettings& settings) {
+    if (!settings.any()) return;
+    metrics_.emplace(settings, EVENKEEL_VERSION);
+    if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
+  }
 
   void begins_to_read(const std::filesystem::path& source) override {
     reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
@@ -39,6 +49,10 @@ class ShownJob final : public JobObserver {
     spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
     if (from > 0) spdlog::info("goes on with step {}, {} left", from, counted(steps - from, "step"));
     progress_.emplace(style_, steps - from);
+    if (metrics_) metrics_->begins(steps);
+  }
+  void passed(const StepFigures& figures) override {
+    if (metrics_) metrics_->passed(figures);
   }
   void warns(const std::string& text) override { spdlog::warn("{}", text); }
   void finished_step(std::int64_t tokens) override { progress_->advance(tokens); }
@@ -49,9 +63,15 @@ class ShownJob final : public JobObserver {
   }
 
  private:
+  /// With the port that was taken where any would do.
+  [[nodiscard]] std::string shown_address(const std::string& given) const {
+    return given.substr(0, given.rfind(':') + 1) + std::to_string(metrics_->port());
+  }
+
   ProgressStyle style_;
   std::optional<SlowWork> reading_;
   std::optional<Progress> progress_;
+  std::optional<PrometheusMetrics> metrics_;
 };
 
 int run(const RunOptions& options) {
@@ -63,6 +83,9 @@ int run(const RunOptions& options) {
   // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
   try {
+    together(world, [&] {
+      if (world.rank() == 0) shown.tell(options.prometheus);
+    });
     job.emplace(world, options, shown);
     job->run();
     return 0;
@@ -86,14 +109,23 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
       ->type_name("FOLDER")
       ->check(folder);
   command
-      .add_option("--report", options->report,
-                  "Write report.txt and report.json to this folder; keeps some KiB a step on rank 0")
+      .add_option(
+          "--report", options->report,
+          "Write the report to this folder, as text, JSON and a page with charts (report.html); keeps some "
+          "KiB a step on rank 0")
       ->type_name("FOLDER")
       ->check(folder);
   command
       .add_option("--results", options->results,
                   "Let the demonstration consumer hash every token, bring the hashes home and write them to "
                   "this folder in source order, as safetensors a step")
+      ->type_name("FOLDER")
+      ->check(folder);
+  command
+      .add_option(
+          "--trace", options->trace,
+          "Write trace.json to this folder, for Perfetto: every phase on every rank, and what went from "
+          "rank to rank")
       ->type_name("FOLDER")
       ->check(folder);
   command.add_flag("--overwrite", options->overwrite,
@@ -118,6 +150,21 @@ void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& opt
           "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
           "Go on even where configuration or sources are not those of the state; says what differs")
       ->needs(resume);
+}
+
+void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option(
+          "--prometheus", options->prometheus.address,
+          "Answer Prometheus' scrapes at http://ADDRESS:PORT/metrics while the run goes on, on rank 0's "
+          "machine; "
+          "127.0.0.1 unless another address is given, any free port for 0")
+      ->type_name("[ADDRESS:]PORT")
+      ->transform(listening_address());
+  command
+      .add_option("--prometheus-file", options->prometheus.file,
+                  "Write the same to this file after every step, for node_exporter's textfile collector")
+      ->type_name("FILE.prom");
 }
 
 void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
@@ -172,6 +219,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
   add_output_options(*command, options);
   add_state_options(*command, options);
   add_extent_options(*command, options);
+  add_prometheus_options(*command, options);
   add_telling_options(*command, options);
   command->footer(
       "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains).\n"
@@ -182,7 +230,10 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "report\n"
       "  mpirun -n 8 evenkeel run job.yaml --state state --dump dump --resume\n"
       "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
-  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command->callback([options, &chosen] {
+    options->tells_passes = options->prometheus.any();
+    chosen = [options] { return run(*options); };
+  });
 }
 
 }  // namespace evenkeel::cli

@@ -165,6 +165,11 @@ ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
   return volume;
 }
 
+void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& bytes_to) {
+  bytes_to.resize(sends.size());
+  for (std::size_t rank = 0; rank < sends.size(); ++rank) bytes_to[rank] += sends[rank].bytes();
+}
+
 /// The model-parallel ranks of this node and the one of them that receives.
 struct ModelParallelPeers {
   ModelParallelPeers(const Mesh& mesh, std::span<const int> receivers)
@@ -298,6 +303,7 @@ class SampleExchange {
     receives_.resize(sends_.size());
     if (peers_->receives) receives_ = incoming(mesh_, outgoing_plan, *consumer_);
     volume_ = volume_of(mesh_, sends_);
+    if (step_.bytes_to != nullptr) add_bytes(sends_, *step_.bytes_to);
     if (copies_to_twins()) {
       copies_.add(*peers_, *consumer_, sizes);
       volume_.copied = total_bytes(copies_.receives);

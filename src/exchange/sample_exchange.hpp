@@ -27,6 +27,8 @@ struct StepTransfer {
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
   std::int64_t alignment = 1;
   CpGroup cp;
+  /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
+  std::vector<std::int64_t>* bytes_to = nullptr;
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that

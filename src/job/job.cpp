@@ -136,6 +136,7 @@ OutputRequest Job::output_request() const {
   if (!options_.dump.empty()) request.folders[RunOutput::dump] = options_.dump;
   if (!options_.results.empty()) request.folders[RunOutput::results] = options_.results;
   if (!options_.report.empty()) request.folders[RunOutput::report] = options_.report;
+  if (!options_.trace.empty()) request.folders[RunOutput::trace] = options_.trace;
   request.overwrite = options_.overwrite;
   request.version = options_.version;
   request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config_)));
@@ -148,13 +149,19 @@ OutputRequest Job::output_request() const {
 
 void Job::run() {
   report_.mesh = service_.mesh().grid().sizes();
+  report_.first_step = state_.begin().next_step;
+  for (const StreamSource& source : stream_->sources())
+    report_.sources.push_back({source.name.empty() ? source.path : source.name, source.counts});
+  report_.prefetch = config_.exchange.prefetch;
+  report_.version = options_.version;
   if (folders_->have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t begin = state_.begin().next_step;
   if (first()) observer_.begins(stream_->num_samples(), begin, std::max(begin, steps_));
   if (first()) warn_of_what_is_read_otherwise();
+  start_watching();
   start_prefetching();
-  while (std::optional<Step> step = prefetcher_->next()) {
+  while (std::optional<Step> step = next()) {
     const std::int64_t tokens = run_passes(std::move(*step));
     state_.write(world(), state());
     if (first()) observer_.finished_step(tokens);
@@ -163,6 +170,7 @@ void Job::run() {
   if (first()) observer_.finished_steps();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
+  watch_->ends();
   write_report();
   folders_->complete(steps_);
   together(world(), [&] {
@@ -182,6 +190,22 @@ void Job::warn_of_what_is_read_otherwise() const {
   for (const std::string& change : changes_) observer_.warns("accepted: " + printable(change));
 }
 
+void Job::start_watching() {
+  Watch::Files files;
+  files.first_step = state_.begin().next_step;
+  if (folders_->have(RunOutput::report)) files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
+  if (folders_->have(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
+  watch_.emplace(service_.mesh(), files);
+  if (first() && !files.trace.empty()) folders_->wrote(RunOutput::trace, 1);
+}
+
+std::optional<Step> Job::next() {
+  watch_->asks();
+  std::optional<Step> step = prefetcher_->next();
+  watch_->gets(prefetcher_->in_background());
+  return step;
+}
+
 void Job::start_prefetching() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
   prefetcher_.emplace(world(), config_, steps_, read, state_.begin(), ChangedJob::accepted, profiles_[0]);
@@ -192,7 +216,9 @@ void Job::start_prefetching() {
 std::int64_t Job::run_passes(Step step) {
   finish_pass(step);
   for (std::size_t p = 1; p < profiles_.size(); ++p) {
+    watch_->asks();
     step = service_.step(std::move(step), profiles_[p]);
+    watch_->gets(false);
     finish_pass(step);
   }
   return step.num_tokens;
@@ -205,7 +231,16 @@ void Job::finish_pass(const Step& step) {
   }
   if (folders_->have(RunOutput::results)) bring_results_home(step);
   const PlanSettings settings = service_.plan_settings(step.profile);
-  if (const auto figures = gather_figures(service_.mesh(), settings, step)) report_.add(*figures);
+  const FiguresDetail detail =
+      folders_->have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
+  std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
+  watch_->finished(step, figures);
+  if (options_.tells_passes) {
+    together(world(), [&] {
+      if (figures) observer_.passed(*figures);
+    });
+  }
+  if (figures) report_.add(*std::move(figures));
 }
 
 void Job::bring_results_home(const Step& step) {
@@ -234,7 +269,8 @@ void Job::write_report() {
     const std::filesystem::path& folder = folders_->path_of(RunOutput::report);
     write_text(folder / "report.txt", to_text(report_));
     write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
-    folders_->wrote(RunOutput::report, 2);
+    write_text(folder / "report.html", to_html(report_));
+    folders_->wrote(RunOutput::report, 4);
   });
 }
 

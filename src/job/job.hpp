@@ -14,6 +14,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "job/job_state.hpp"
 #include "job/output_folders.hpp"
+#include "job/watch.hpp"
 #include "report/run_report.hpp"
 
 namespace evenkeel {
@@ -25,12 +26,14 @@ struct JobSettings {
   std::filesystem::path dump;          ///< folders to write to; empty: not written
   std::filesystem::path report;
   std::filesystem::path results;
+  std::filesystem::path trace;
   bool overwrite = false;  ///< remove an earlier run's files from them
   std::vector<std::string>
       profiles;                ///< passes over each step, in order; none: one, by the job's own settings
   std::int64_t max_steps = 0;  ///< the step to stop before, wherever the run begins; 0: none
   StateSettings state;
-  std::string version;  ///< of the program, for the folders' markers
+  std::string version;        ///< of the program, for the folders' markers
+  bool tells_passes = false;  ///< the observer hears of each pass
 };
 
 /// What rank 0's program hears of a job while it runs. Does nothing by itself.
@@ -46,6 +49,8 @@ class JobObserver {
   /// Steps of `from` to `steps` - 1 are to be made.
   virtual void begins(std::int64_t /*samples*/, std::int64_t /*from*/, std::int64_t /*steps*/) {}
   virtual void warns(const std::string& /*text*/) {}
+  /// A pass over a step is over; where the settings ask for it. May throw, which ends the job on every rank.
+  virtual void passed(const StepFigures& /*figures*/) {}
   virtual void finished_step(std::int64_t /*tokens*/) {}
   virtual void finished_steps() {}
   /// May throw, which ends the job on every rank.
@@ -70,8 +75,10 @@ class Job {
   [[nodiscard]] OutputRequest output_request() const;
   /// Collective, where a state is kept: the job as it is now, which must be that of the state.
   void describe();
-  void start_prefetching();
   [[nodiscard]] ServiceState state() const;
+  void start_watching();
+  void start_prefetching();
+  [[nodiscard]] std::optional<Step> next();
   /// Returns the step's true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
@@ -91,6 +98,7 @@ class Job {
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;
   RunReport report_;
+  std::optional<Watch> watch_;
   std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
 };
 

@@ -25,8 +25,8 @@ struct OutputRequest {
 };
 
 /// The output folders of one run over all of its ranks. Every rank writes to the dump; rank 0 alone to
-/// results and report. A folder may lie on one file system for all ranks or on each node's own: a rank that
-/// does not see what another prepared prepares its own.
+/// results, report and trace. A folder may lie on one file system for all ranks or on each node's own: a rank
+/// that does not see what another prepared prepares its own.
 ///
 /// What is written to one folder must not look like what is written to another.
 class OutputFolders {

@@ -125,7 +125,7 @@ void RunFolder::read_earlier() {
     damaged_ = true;
   }
   layout_ = marker_.layout();
-  if (damaged_) layout_.outputs = {RunOutput::dump, RunOutput::results, RunOutput::report};
+  if (damaged_) layout_.outputs = {RunOutput::dump, RunOutput::results, RunOutput::report, RunOutput::trace};
   if (earlier_) layout_.outputs.merge(earlier_->layout().outputs);
   if (earlier_) layout_.profiles.merge(earlier_->layout().profiles);
 }
@@ -156,6 +156,9 @@ bool RunFolder::goes_on() const {
 
 void RunFolder::remove_replaced() {
   visit_run_entries(folder_, layout_, [&](const RunEntry& entry) {
+    // Metrics of the steps before stay in their file, to which this run adds its own.
+    const bool is_of_all_runs = entry.path.filename() == RunLayout::metrics_name;
+    if (is_of_all_runs) return true;
     const bool is_kept = entry.step.value_or(marker_.first_step) < marker_.first_step;
     if (is_kept && entry.kind == RunEntry::Kind::file) {
       ++kept_[output_of(entry)];

@@ -59,6 +59,10 @@ std::string_view without_temporary_ending(std::string_view name) noexcept {
   return temporary ? name.substr(0, ending) : name;
 }
 
+bool is_file_of_report(std::string_view name) noexcept {
+  return name == "report.txt" || name == "report.json" || name == "report.html" || name == RunLayout::metrics_name;
+}
+
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code failure;
@@ -109,13 +113,14 @@ class Walk {
     });
   }
 
-  /// The report, and what interrupted writes of the marker left.
+  /// The report and the trace, and what interrupted writes of the marker left.
   bool over_single_files(const fs::path& folder) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = without_temporary_ending(name);
-      const bool of_report = has(RunOutput::report) && (whole == "report.txt" || whole == "report.json");
+      const bool of_report = has(RunOutput::report) && is_file_of_report(whole);
+      const bool of_trace = has(RunOutput::trace) && whole == "trace.json";
       const bool of_marker = whole == RunLayout::marker_name && whole != name;
-      return (!of_report && !of_marker) || show_file(folder / name);
+      return (!of_report && !of_trace && !of_marker) || show_file(folder / name);
     });
   }
 
@@ -144,7 +149,7 @@ class Walk {
 }  // namespace
 
 std::string_view name_of(RunOutput output) noexcept {
-  constexpr std::array<std::string_view, 3> names{"dump", "results", "report"};
+  constexpr std::array<std::string_view, 4> names{"dump", "results", "report", "trace"};
   return names[static_cast<std::size_t>(output)];
 }
 

@@ -11,22 +11,25 @@
 namespace evenkeel {
 
 /// What `evenkeel run` writes to a folder on demand.
-enum class RunOutput : std::uint8_t { dump, results, report };
+enum class RunOutput : std::uint8_t { dump, results, report, trace };
 
-/// dump, results or report; an option's name is this after two dashes.
+/// dump, results, report or trace; an option's name is this after two dashes.
 [[nodiscard]] std::string_view name_of(RunOutput output) noexcept;
 
 /// Which files a run has below its output folder:
 ///
 ///     dump      step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors
 ///     results   step-000000.safetensors
-///     report    report.txt, report.json
+///     report    report.txt, report.json, report.html, metrics.jsonl
+///     trace     trace.json
 ///
 /// with several profiles, the first two in a folder a profile. Beside each may lie what AtomicFile wrote when
 /// it was interrupted.
 struct RunLayout {
   /// The file that says whose they are.
   static constexpr const char* marker_name = "evenkeel-run.json";
+  /// The file of the report that later runs of a job go on with.
+  static constexpr const char* metrics_name = "metrics.jsonl";
 
   std::set<RunOutput> outputs;
   std::set<std::string>

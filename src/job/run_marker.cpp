@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report};
+constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report, RunOutput::trace};
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -12,6 +12,7 @@
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 #include "plan/dp_assignment.hpp"
+#include "report/gather_ranks.hpp"
 #include "report/step_figures.hpp"
 #include "service/step_record.hpp"
 #include "transport/gather_lists.hpp"
@@ -66,27 +67,33 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
 }
 
 // What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.
-std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const DpRankPlan& plan) {
+std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step) {
+  const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
   if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
-  std::vector<std::int64_t> numbers{plan.lower_bound, plan.needed};
-  for (const MicroBatchPlan& m : plan.micro_batches)
-    numbers.insert(numbers.end(), {m.tokens, m.aligned_tokens, m.cost});
+  std::vector<std::int64_t> numbers{plan.lower_bound};
+  for (const MicroBatchPlan& plan_of_one : plan.micro_batches) {
+    const MicroBatchPicture m = picture_of(step.record->table(), plan_of_one);
+    numbers.insert(numbers.end(), {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch});
+  }
   return numbers;
 }
 
-std::vector<DpRankPlan> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
-  std::vector<DpRankPlan> plans;
+/// A DP rank's plan as far as figures go.
+struct PlannedDpRank {
+  std::int64_t lower_bound = 0;
+  std::vector<MicroBatchPicture> micro_batches;
+};
+
+std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
+  std::vector<PlannedDpRank> plans;
   for (const WorldRank rank : grid.line_through({}, Axis::dp)) {
     const std::span<const std::int64_t> numbers = gathered.of(rank.index());
-    DpRankPlan& plan = plans.emplace_back();
+    PlannedDpRank& plan = plans.emplace_back();
     plan.lower_bound = numbers[0];
-    plan.needed = numbers[1];
-    for (std::size_t i = 2; i < numbers.size(); i += 3) {
-      MicroBatchPlan& m = plan.micro_batches.emplace_back();
-      m.tokens = numbers[i];
-      m.aligned_tokens = numbers[i + 1];
-      m.cost = numbers[i + 2];
+    for (std::size_t i = 1; i < numbers.size(); i += 6) {
+      plan.micro_batches.push_back(
+          {numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4], numbers[i + 5]});
     }
   }
   return plans;
@@ -124,18 +131,18 @@ void add_sharing(const Step& step, StepFigures& figures) {
   for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
 }
 
-void add_plans(const std::vector<DpRankPlan>& plans, std::span<const std::int64_t> speeds,
+void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int64_t> speeds,
                StepFigures& figures) {
   std::vector<std::vector<Cost>> costs;
-  for (const DpRankPlan& plan : plans) {
+  for (const PlannedDpRank& plan : plans) {
     figures.micro_batches = static_cast<std::int64_t>(plan.micro_batches.size());
     figures.micro_batches_lower_bound = std::max(figures.micro_batches_lower_bound, plan.lower_bound);
     std::vector<Cost>& of_rank = costs.emplace_back();
-    for (const MicroBatchPlan& m : plan.micro_batches) {
+    for (const MicroBatchPicture& m : plan.micro_batches) {
       of_rank.push_back(m.cost);
-      figures.widest_micro_batch = std::max(figures.widest_micro_batch, m.aligned_tokens);
-      if (m.aligned_tokens == 0) ++figures.empty_micro_batches;
-      if (m.aligned_tokens > figures.cap) ++figures.micro_batches_above_cap;
+      figures.widest_micro_batch = std::max(figures.widest_micro_batch, m.rows);
+      if (m.rows == 0) ++figures.empty_micro_batches;
+      if (m.rows > figures.cap) ++figures.micro_batches_above_cap;
     }
   }
   figures.balance = step_balance(costs, speeds);
@@ -147,18 +154,48 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
 }
 
+StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigures& figures,
+                       std::vector<PlannedDpRank> plans, GatheredRanks ranks) {
+  StepPicture picture;
+  settings.balance.cost = step.record->cost.model;
+  picture.step = figures.step;
+  picture.profile = figures.profile;
+  picture.padded_rows = figures.padded_tokens;
+  picture.unshared_rows = figures.unshared_rows;
+  picture.lower_bound = figures.micro_batches_lower_bound;
+  for (PlannedDpRank& plan : plans)
+    picture.dp_ranks.push_back({.micro_batches = std::move(plan.micro_batches)});
+  complete(picture, step.record->table(), settings);
+  picture.max_over_mean_before = figures.dp_max_over_mean_before;
+  picture.balance = figures.balance;
+  picture.ranks = std::move(ranks.ranks);
+  picture.links = std::move(ranks.links);
+  picture.seconds = times_of(figures.seconds);
+  picture.slowest = times_of(figures.slowest_seconds);
+  picture.waited = figures.waited;
+  picture.sent_bytes = figures.volume.sent;
+  picture.node_bytes = figures.volume.between_nodes;
+  picture.kept_bytes = figures.volume.kept;
+  picture.copied_bytes = figures.volume.copied;
+  picture.peak_bytes = figures.column_bytes;
+  return picture;
+}
+
 }  // namespace
 
-std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step) {
+std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step,
+                                          FiguresDetail detail) {
   StepFigures figures;
   GuardedWork work;
   std::vector<std::int64_t> mine;
-  work([&] { mine = plan_numbers(mesh, step.record->plan); });
+  work([&] { mine = plan_numbers(mesh, step); });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
   figures.volume = sum_of_volumes(mesh.world(), step.volume);
   figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
+  GatheredRanks ranks;
+  if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh.world(), step, work);
   const bool is_told = mesh.rank() == WorldRank{0};
   if (is_told) {
     work([&] {
@@ -168,11 +205,16 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.alignment = settings.alignment();
       figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
       add_lengths(step, figures);
-      add_plans(plans_of(mesh.grid(), gathered), settings.balance.speeds, figures);
+      std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
+      add_plans(plans, settings.balance.speeds, figures);
       add_sharing(step, figures);
       figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();
       figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
+      if (detail == FiguresDetail::picture) {
+        figures.picture = std::make_shared<const StepPicture>(
+            picture_of(step, settings, figures, std::move(plans), std::move(ranks)));
+      }
     });
   }
   work.agree(mesh.world());

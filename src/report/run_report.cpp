@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "page/html_page.hpp"
 
 namespace evenkeel {
 namespace {
@@ -24,6 +27,7 @@ class Table {
     constexpr std::size_t value_column = 38;
     text_ += labelled("  " + std::string(label), value, value_column, style_.width);
   }
+  void item(std::string_view text) { text_ += labelled("     -", text, 7, style_.width); }
   [[nodiscard]] std::string alarm(const std::string& text) const { return in_alarm(text, style_); }
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
@@ -134,6 +138,30 @@ void add_time_rows(const RunTotals& t, Table& table) {
   table.row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
 }
 
+/// Only where figures of ranks were gathered.
+void add_advice(const RunReport& report, const std::string& profile, Table& table) {
+  for (const RunPicture& run : report.pictures) {
+    if (run.profile() != profile) continue;
+    const std::vector<Advice> all = advice_on(run, report.circumstances());
+    if (all.empty()) return table.row("what to change", "nothing, by these figures");
+    table.line("  what to change");
+    for (const Advice& advice : all) table.item(advice.what + " " + advice.why + " " + advice.then);
+  }
+}
+
+nlohmann::json advice_json(const RunReport& report) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const RunPicture& run : report.pictures) {
+    for (const Advice& a : advice_on(run, report.circumstances()))
+      all.push_back({{"profile", run.profile()},
+                     {"share", a.share},
+                     {"what", a.what},
+                     {"why", a.why},
+                     {"then", a.then}});
+  }
+  return all;
+}
+
 nlohmann::json json_of(const StepBalance& balance) {
   return {{"dp_max_over_mean", balance.dp_max_over_mean},
           {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
@@ -177,7 +205,48 @@ nlohmann::json with_total(const PhaseSeconds& seconds) {
   return json;
 }
 
-nlohmann::json json_of(const StepFigures& f) {
+}  // namespace
+
+void RunReport::add(StepFigures figures) {
+  // Taken out, so that steps that are kept keep no picture each.
+  if (const auto picture = std::exchange(figures.picture, nullptr)) {
+    const auto of_profile = [&](const RunPicture& run) { return run.profile() == picture->profile; };
+    auto run = std::ranges::find_if(pictures, of_profile);
+    if (run == pictures.end()) run = pictures.insert(pictures.end(), RunPicture{});
+    run->add(*picture);
+  }
+  const auto same = [&](const RunTotals& totals) { return totals.latest.profile == figures.profile; };
+  auto totals = std::ranges::find_if(profiles, same);
+  if (totals == profiles.end()) totals = profiles.insert(profiles.end(), RunTotals{});
+  totals->add(figures);
+  if (keeps == Steps::each) steps.push_back(std::move(figures));
+}
+
+std::string to_text(const RunReport& report, const TextStyle& style) {
+  Table table(style);
+  table.line(fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds", report.mesh.tp,
+                         report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds));
+  for (const RunTotals& t : report.profiles) {
+    if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
+    add_token_rows(t, table);
+    add_sharing_rows(t, table);
+    add_balance_rows(t, table);
+    add_cost_rows(t.latest, table);
+    add_micro_batch_rows(t, table);
+    add_traffic_rows(t, table);
+    add_time_rows(t, table);
+    add_advice(report, t.latest.profile, table);
+  }
+  return std::move(table).text();
+}
+
+std::string to_html(const RunReport& report) {
+  return html_page(
+      {PageSubject::Kind::run, report.version, report.mesh, report.circumstances(), to_text(report)},
+      report.pictures);
+}
+
+nlohmann::json to_json(const StepFigures& f) {
   nlohmann::json metrics = nlohmann::json::object();
   for (const auto& [name, value] : f.metrics) metrics[name] = value;
   return {{"step", f.step},
@@ -211,39 +280,30 @@ nlohmann::json json_of(const StepFigures& f) {
           {"metrics", std::move(metrics)}};
 }
 
-}  // namespace
-
-void RunReport::add(const StepFigures& figures) {
-  const auto same = [&](const RunTotals& totals) { return totals.latest.profile == figures.profile; };
-  auto totals = std::ranges::find_if(profiles, same);
-  if (totals == profiles.end()) totals = profiles.insert(profiles.end(), RunTotals{});
-  totals->add(figures);
-  if (keeps == Steps::each) steps.push_back(figures);
-}
-
-std::string to_text(const RunReport& report, const TextStyle& style) {
-  Table table(style);
-  table.line(fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds", report.mesh.tp,
-                         report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds));
-  for (const RunTotals& t : report.profiles) {
-    if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
-    add_token_rows(t, table);
-    add_sharing_rows(t, table);
-    add_balance_rows(t, table);
-    add_cost_rows(t.latest, table);
-    add_micro_batch_rows(t, table);
-    add_traffic_rows(t, table);
-    add_time_rows(t, table);
-  }
-  return std::move(table).text();
+nlohmann::json to_json(const ReportedSource& source) {
+  const FilterCounts& counts = source.counts;
+  return {{"name", source.name},
+          {"samples", counts.samples},
+          {"taken", counts.taken},
+          {"dropped_too_long", counts.dropped_too_long},
+          {"dropped_empty", counts.dropped_empty},
+          {"truncated", counts.truncated},
+          {"split", counts.split},
+          {"pieces", counts.pieces},
+          {"tokens_left_out", counts.tokens_left_out}};
 }
 
 nlohmann::json to_json(const RunReport& report) {
   nlohmann::json steps = nlohmann::json::array();
-  for (const StepFigures& figures : report.steps) steps.push_back(json_of(figures));
+  for (const StepFigures& figures : report.steps) steps.push_back(to_json(figures));
+  nlohmann::json sources = nlohmann::json::array();
+  for (const ReportedSource& source : report.sources) sources.push_back(to_json(source));
   return {{"mesh",
            {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
           {"seconds", report.seconds},
+          {"first_step", report.first_step},
+          {"sources", std::move(sources)},
+          {"advice", advice_json(report)},
           {"steps", std::move(steps)}};
 }
 

@@ -7,10 +7,19 @@
 
 #include "base/text_layout.hpp"
 #include "evenkeel/base/grid.hpp"
+#include "evenkeel/plan/filter.hpp"
+#include "page/advice.hpp"
+#include "page/run_picture.hpp"
 #include "report/run_totals.hpp"
 #include "report/step_figures.hpp"
 
 namespace evenkeel {
+
+/// A source of a run, and what its filter did.
+struct ReportedSource {
+  std::string name;  ///< in the configuration, or its path where it has none
+  FilterCounts counts;
+};
 
 /// A whole run: what it ran on and what became of its steps.
 struct RunReport {
@@ -23,12 +32,27 @@ struct RunReport {
   std::vector<RunTotals> profiles{};  ///< in the order in which they first ran
   std::vector<StepFigures> steps{};   ///< in the order in which they ran, where each is kept
 
-  void add(const StepFigures& figures);
+  std::int64_t first_step =
+      0;  ///< the first one that this run made: earlier runs of the job made those before
+  std::vector<ReportedSource> sources{};
+
+  /// Of each profile for which pictures came: what the page draws and advice follows from.
+  std::vector<RunPicture> pictures{};
+  std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
+  std::string version{};                   ///< of the program
+
+  void add(StepFigures figures);
+  [[nodiscard]] RunCircumstances circumstances() const noexcept { return {prefetch, seconds}; }
 };
 
 /// The report as a table for people, one a profile. docs/report.md explains every line.
 [[nodiscard]] std::string to_text(const RunReport& report, const TextStyle& style = {});
+/// The report as one HTML page, with charts of what pictures came. docs/report.md explains them.
+[[nodiscard]] std::string to_html(const RunReport& report);
 /// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);
+[[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
+/// One of its steps.
+[[nodiscard]] nlohmann::json to_json(const StepFigures& figures);
 
 }  // namespace evenkeel

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "evenkeel/plan/reference_metrics.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "exchange/sample_exchange.hpp"
+#include "page/step_picture.hpp"
 #include "plan/measured_cost.hpp"
 
 namespace evenkeel {
@@ -48,11 +50,20 @@ struct StepFigures {
   std::int64_t unshared_rows = 0;           ///< what aligned_tokens would be without sharing
 
   NamedMetrics metrics;  ///< the same under ROLL's and verl's names
+
+  std::shared_ptr<const StepPicture> picture;  ///< rank by rank; nothing unless it was asked for
+};
+
+/// How much is gathered of a step.
+enum class FiguresDetail : std::uint8_t {
+  totals,
+  picture,  ///< also what the page shows: of each DP rank, micro-batch and rank
 };
 
 /// Collective over the mesh: the figures of a pass that ran under `settings`, on world rank 0 (others get
-/// nothing).
+/// nothing). `detail` is the same on all ranks.
 [[nodiscard]] std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings,
-                                                        const Step& step);
+                                                        const Step& step,
+                                                        FiguresDetail detail = FiguresDetail::totals);
 
 }  // namespace evenkeel

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <string>
@@ -312,7 +313,8 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldS
           mine,
           record.plan.micro_batches,
           making.settings.alignment(),
-          making.settings.cp};
+          making.settings.cp,
+          &making.record->bytes_to};
 }
 
 // Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks
@@ -342,6 +344,7 @@ Step StepMaker::finish(Making& making) noexcept {
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
     step.micro_batches[m].tensors = std::move(making.micro_batches[m]);
   step.waited = step.seconds.total();
+  making.record->made_at = std::chrono::steady_clock::now();
   step.record = std::move(making.record);
   return std::move(step);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -35,6 +36,8 @@ struct StepRecord {
   DpRankPlan plan;            ///< of this rank's DP rank
   CostInUse cost;             ///< what it was balanced by: configured, or measured on all ranks alike
   StepOrigin origin;
+  std::chrono::steady_clock::time_point made_at;  ///< when all phases were over
+  std::vector<std::int64_t> bytes_to;  ///< that this rank sent to each rank; none where nothing moved
 
   [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }
 };

@@ -80,7 +80,7 @@ class OutputFolder : public testing::Test {
 
 TEST_F(OutputFolder, of_a_run_that_ended_well_says_so) {
   expect_success("$run2 --dump dump --results results --report report");
-  for (const auto& [folder, files] : {std::pair{"dump", 12}, {"results", 6}, {"report", 2}}) {
+  for (const auto& [folder, files] : {std::pair{"dump", 12}, {"results", 6}, {"report", 4}}) {
     const nlohmann::json marker = marker_of(folder);
     EXPECT_EQ(marker.at("state"), "complete");
     EXPECT_EQ(marker.at("steps"), 6);
@@ -110,7 +110,7 @@ TEST_F(OutputFolder, with_files_that_no_marker_tells_of_is_refused) {
   for (const auto& [name, example] :
        {std::pair{"dump", "step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors"},
         {"results", "step-000000.safetensors"},
-        {"report", "report.json"}}) {
+        {"report", "metrics.jsonl"}}) {
     expect_refusal("$run --" + std::string(name) + " " + name, name, {example, "--overwrite"});
     expect_success("$run --overwrite --" + std::string(name) + " " + name);
     EXPECT_THAT(inspect(name), HasSubstr("missing        nothing"));
@@ -252,11 +252,12 @@ TEST_F(OutputFolder, is_never_cleared_through_symbolic_links) {
 
 TEST_F(OutputFolder, may_be_shared_by_a_dump_and_a_report) {
   expect_success("$run2 --dump out --report out");
-  EXPECT_THAT(inspect("out"), AllOf(HasSubstr("6 steps, 12 files"), HasSubstr("report         2 files"),
+  EXPECT_THAT(inspect("out"), AllOf(HasSubstr("6 steps, 12 files"), HasSubstr("report         4 files"),
                                     HasSubstr("nothing")));
   expect_refusal("$run2 --dump out", "out", {"holds an earlier run"});
   expect_success("$run2 --report out --overwrite");
-  EXPECT_EQ(files_in("out"), (std::set<std::string>{"report.json", "report.txt"}));
+  EXPECT_EQ(files_in("out"),
+            (std::set<std::string>{"metrics.jsonl", "report.html", "report.json", "report.txt"}));
   expect_success("$run2 --dump all/dump --results all/results --report all");
   EXPECT_THAT(inspect("all") + inspect("all/dump") + inspect("all/results"), Not(HasSubstr("incomplete")));
 }

@@ -166,6 +166,19 @@ TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
 }
 #endif
 
+TEST(PlanPage, shows_one_plan_and_so_does_not_go_with_a_comparison) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
+  const std::string plan = "plan --ranks 2 --lengths " + (scratch / "lengths.csv").string() + " --html " +
+                           (scratch / "plan.html").string();
+  const ProgramResult refused = run_evenkeel(plan + " --compare");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--html: shows one plan"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "plan.html"));
+  EXPECT_EQ(run_evenkeel(plan).status, 0);
+  EXPECT_THAT(testing_support::read_text(scratch / "plan.html"), HasSubstr("\"kind\":\"plan\""));
+}
+
 TEST(PlanTables, fit_the_line) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -106,6 +107,52 @@ TEST_F(ReportOfARun, is_written_for_80_characters_and_shown_as_wide_as_the_line)
   }
 }
 
+/// Slices of one track do not cross each other.
+void expect_nesting(const nlohmann::json& trace) {
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;
+  for (const auto& event : trace) {
+    if (event.at("ph") != "X") continue;
+    const double begin = event.at("ts");
+    tracks[{event.at("pid"), event.at("tid")}].emplace_back(begin, begin + event.at("dur").get<double>());
+  }
+  constexpr double rounding = 0.1;
+  for (const auto& [track, slices] : tracks) {
+    for (const auto& a : slices) {
+      for (const auto& b : slices) {
+        const bool cross =
+            a.first < b.first - rounding && b.first < a.second - rounding && a.second < b.second - rounding;
+        EXPECT_FALSE(cross) << track.first << " " << a.first << " " << a.second << " " << b.first << " "
+                            << b.second;
+      }
+    }
+  }
+}
+
+TEST_F(ReportOfARun, comes_with_the_same_figures_in_metrics_and_trace) {
+  for (const std::string kind : {"", "--set exchange.prefetch=0",
+                                 "--profiles a,b --set profiles.a.loss.aggregation=token-mean "
+                                 "--set profiles.b.micro_batch.max_tokens=16384"}) {
+    std::filesystem::remove_all(scratch_ / "trace");
+    ASSERT_EQ(run(4, "--set mesh.cp=2 --trace " + (scratch_ / "trace").string() + " " + kind).status, 0)
+        << kind;
+    const nlohmann::json steps = report().at("steps");
+    std::istringstream metrics(read_text(scratch_ / "report/metrics.jsonl"));
+    for (const auto& step : steps) {
+      std::string line;
+      ASSERT_TRUE(std::getline(metrics, line));
+      EXPECT_EQ(nlohmann::json::parse(line), step);
+    }
+    std::int64_t sent = 0;
+    for (const auto& step : steps) sent += step.at("bytes").at("sent").get<std::int64_t>();
+    const nlohmann::json trace = nlohmann::json::parse(read_text(scratch_ / "trace/trace.json"));
+    expect_nesting(trace);
+    std::int64_t flowed = 0;
+    for (const auto& event : trace)
+      flowed += event.at("ph") == "f" ? event.at("args").at("bytes").get<std::int64_t>() : 0;
+    EXPECT_EQ(flowed, sent) << kind;
+  }
+}
+
 /// The labels of a table: what stands before its values, those of continued lines left out.
 std::set<std::string> labels_of(const std::string& table) {
   std::set<std::string> labels;
@@ -114,7 +161,7 @@ std::set<std::string> labels_of(const std::string& table) {
   std::getline(lines, line);  // the heading
   while (std::getline(lines, line)) {
     const std::size_t begin = line.find_first_not_of(' ');
-    if (begin > 4) continue;
+    if (begin > 4) continue;  // continued, or advice
     const std::size_t end = line.find("  ", begin);
     std::string label = line.substr(begin, std::min(end, std::size_t{38}) - begin);
     label.erase(label.find_last_not_of(' ') + 1);
@@ -144,6 +191,44 @@ TEST_F(ReportOfARun, is_explained_line_by_line_and_key_by_key_in_the_documentati
     whole.erase("steps");
     add_keys(whole, "", keys);
     for (const std::string& key : keys) EXPECT_THAT(page, HasSubstr("| `" + key + "` |")) << kind;
+  }
+}
+
+TEST_F(ReportOfARun, is_explained_by_inspect_in_its_folder_and_file_by_file) {
+  ASSERT_EQ(run(3, "").status, 0);
+  const std::string folder = (scratch_ / "report").string();
+  for (const std::string& path : {folder, folder + "/report.json", folder + "/metrics.jsonl"}) {
+    const ProgramResult told = run_evenkeel("inspect " + path);
+    ASSERT_EQ(told.status, 0) << told.err;
+    EXPECT_THAT(told.out, HasSubstr("  steps          4 steps, 96 samples")) << path;
+    EXPECT_THAT(told.out, HasSubstr("  waiting        an average DP rank waits")) << path;
+    EXPECT_EQ(told.out.find("what to change") == std::string::npos, path.ends_with("l")) << path;
+    std::istringstream lines(told.out);
+    std::string line;
+    std::getline(lines, line);  // the path
+    while (std::getline(lines, line)) EXPECT_LE(line.size(), 80U);
+  }
+}
+
+TEST_F(ReportOfARun, is_explained_as_far_as_the_run_has_come) {
+  ASSERT_EQ(run(1, "").status, 0);
+  const std::string metrics = read_text(scratch_ / "report/metrics.jsonl");
+  std::filesystem::remove(scratch_ / "report/report.json");
+  write_text(scratch_ / "report/metrics.jsonl", metrics.substr(0, metrics.size() - 7));
+  const ProgramResult told = run_evenkeel("inspect " + (scratch_ / "report").string());
+  EXPECT_EQ(told.status, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("3 steps, 72 samples"));
+  write_text(scratch_ / "report/metrics.jsonl", "");
+  EXPECT_THAT(run_evenkeel("inspect " + (scratch_ / "report/metrics.jsonl").string()).out,
+              HasSubstr("none so far"));
+}
+
+TEST_F(ReportOfARun, is_not_taken_for_what_it_is_not) {
+  for (const std::string text : {"{}", "[]", "{\"steps\": [{}]}", "{\"steps\": 3}", "words", ""}) {
+    write_text(scratch_ / "other.json", text);
+    const ProgramResult told = run_evenkeel("inspect " + (scratch_ / "other.json").string());
+    EXPECT_EQ(told.status, 1) << text;
+    EXPECT_THAT(told.err, HasSubstr("is no report of a run")) << text;
   }
 }
 

@@ -124,6 +124,24 @@ TEST(RunReport, fits_the_line_and_colours_broken_caps_where_there_are_colours) {
               HasSubstr("\033[1;31m3 MICRO-BATCHES ABOVE THE CAP\033[0m"));
 }
 
+TEST(RunReport, takes_pictures_out_of_steps_and_says_what_to_change) {
+  StepPicture picture;
+  picture.profile = "update";
+  picture.micro_batches = picture.lower_bound = 1;
+  picture.samples = 100;
+  picture.dp_ranks = {{.micro_batches = {{1, 1, 1, 100, 1, 0}}}, {.micro_batches = {{1, 1, 1, 200, 1, 0}}}};
+  StepFigures figures = step_of(1, "update");
+  RunReport report{.keeps = RunReport::Steps::each};
+  report.add(figures);
+  EXPECT_THAT(to_text(report), Not(HasSubstr("what to change")));
+  figures.picture = std::make_shared<const StepPicture>(picture);
+  report.add(figures);
+  EXPECT_EQ(report.steps.back().picture, nullptr);
+  ASSERT_EQ(report.pictures.size(), 1U);
+  EXPECT_THAT(to_text(report), HasSubstr("  what to change\n     - dp 0 waits 50.0 %"));
+  EXPECT_THAT(to_html(report), HasSubstr("dp 0 waits 50.0 %"));
+}
+
 TEST(RunReport, of_no_steps_is_a_heading) {
   EXPECT_EQ(to_text({.mesh = {2, 1, 3, 1}, .seconds = 1.5}),
             "Evenkeel on tp 2 x cp 1 x dp 3 x pp 1: 1.500 seconds\n");

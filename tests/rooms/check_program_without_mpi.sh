@@ -24,6 +24,8 @@ says '64 samples in groups' "$program" synth --samples 64 --out rollouts.jsonl
 says 'on 4 DP ranks' "$program" plan --lengths rollouts.jsonl --set mesh.dp=4 --set micro_batch.max_tokens=65536
 says 'shared prefixes' "$program" plan --lengths rollouts.jsonl --set prefix.share=tree --set micro_batch.max_tokens=65536
 says 'hierarchical, work' "$program" plan --lengths rollouts.jsonl --set mesh.dp=2 --set micro_batch.max_tokens=65536 --compare
+says 'on 4 DP ranks' "$program" plan --lengths rollouts.jsonl --set mesh.dp=4 --set micro_batch.max_tokens=65536 --html plan.html
+grep -q '"kind":"plan"' plan.html || fail "plan --html writes no page"
 echo 'mesh: {tp: 2}' >job.yaml
 says 'max_tokens: 8192' "$program" config show job.yaml --set micro_batch.max_tokens=8192
 says 'micro_batch.max_tokens' "$program" config schema micro_batch

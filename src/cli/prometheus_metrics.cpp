@@ -1,0 +1,178 @@
+#include "cli/prometheus_metrics.hpp"
+
+#include <fmt/format.h>
+#include <prometheus/counter.h>
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/atomic_file.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+using Labels = prometheus::Labels;
+
+bool is_port(std::string_view text) {
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc{} && end == text.data() + text.size() && port >= 0 && port <= 65535;
+}
+
+/// As digits and colons make them; names are not looked up.
+bool is_address(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdefABCDEF.:[]") == std::string_view::npos;
+}
+
+}  // namespace
+
+CLI::Validator listening_address() {
+  CLI::Validator validator("");
+  validator.operation([](std::string& given) -> std::string {
+    const std::size_t colon = given.rfind(':');
+    const std::string address = colon == std::string::npos ? "127.0.0.1" : given.substr(0, colon);
+    const std::string port = colon == std::string::npos ? given : given.substr(colon + 1);
+    if (!is_address(address) || !is_port(port)) {
+      return fmt::format("'{}' is no port from 0 to 65535, nor an IP address and such a port (0.0.0.0:9464)",
+                         printable(given));
+    }
+    given = address + ":" + port;
+    return {};
+  });
+  return validator;
+}
+
+/// The registry, what is in it by name, and who answers scrapes.
+class PrometheusMetrics::Families {
+ public:
+  void count(const char* name, const char* help, Labels labels, double more) {
+    auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
+    family.Add(labels).Increment(more);
+  }
+  void set(const char* name, const char* help, Labels labels, double value) {
+    auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
+    family.Add(labels).Set(value);
+  }
+  void listen(const std::string& address) {
+    try {
+      exposer_.emplace(address, 1);
+    } catch (const std::exception&) {
+      throw IoError("--prometheus " + address,
+                    "cannot be listened on: the port is taken or not permitted, or the "
+                    "address is not this machine's",
+                    "Give another port; 0 takes any that is free");
+    }
+    exposer_->RegisterCollectable(registry_);
+  }
+  [[nodiscard]] int port() const {
+    const std::vector<int> ports = exposer_ ? exposer_->GetListeningPorts() : std::vector<int>{};
+    return ports.empty() ? 0 : ports.front();
+  }
+  [[nodiscard]] std::string text() const {
+    return prometheus::TextSerializer().Serialize(registry_->Collect());
+  }
+
+ private:
+  std::shared_ptr<prometheus::Registry> registry_ =
+      std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
+  std::optional<prometheus::Exposer> exposer_;
+};
+
+PrometheusMetrics::PrometheusMetrics(const PrometheusSettings& settings, const std::string& version)
+    : settings_(settings), families_(std::make_unique<Families>()) {
+  families_->set("evenkeel_build_info", "The program; always 1.", {{"version", version}}, 1);
+  if (!settings_.address.empty()) families_->listen(settings_.address);
+  write_file();
+}
+
+PrometheusMetrics::~PrometheusMetrics() = default;
+
+int PrometheusMetrics::port() const {
+  return families_->port();
+}
+
+void PrometheusMetrics::begins(std::int64_t steps) {
+  families_->set("evenkeel_planned_steps", "Steps that the run is to make.", {}, static_cast<double>(steps));
+  write_file();
+}
+
+void PrometheusMetrics::passed(const StepFigures& f) {
+  const Labels profile{{"profile", f.profile}};
+  const auto with = [&](const char* label, const char* value) {
+    return Labels{{"profile", f.profile}, {label, value}};
+  };
+  const auto count = [&](const char* name, const char* help, auto more) {
+    families_->count(name, help, profile, static_cast<double>(more));
+  };
+  count("evenkeel_passes_total", "Passes over a step.", 1);
+  count("evenkeel_samples_total", "Samples handed out.", f.samples);
+  count("evenkeel_tokens_total", "True tokens of these samples.", f.tokens);
+  count("evenkeel_rows_total", "Rows handed out, alignment counted.", f.aligned_tokens);
+  count("evenkeel_padded_rows_total", "Rows that a padded batch would take.", f.padded_tokens);
+  count("evenkeel_micro_batches_total", "Micro-batches of each DP rank.", f.micro_batches);
+  count("evenkeel_micro_batches_lower_bound_total", "Fewest that some DP rank needs.",
+        f.micro_batches_lower_bound);
+  count("evenkeel_empty_micro_batches_total", "Empty micro-batches over all DP ranks.",
+        f.empty_micro_batches);
+  count("evenkeel_micro_batches_above_cap_total", "Micro-batches above the cap over all DP ranks.",
+        f.micro_batches_above_cap);
+  count("evenkeel_waited_seconds_total", "Seconds that the trainer waited for steps, mean over ranks.",
+        f.waited);
+  const PhaseSeconds& s = f.seconds;
+  for (const auto& [phase, seconds] : {std::pair{"read", s.read},
+                                       {"gather", s.gather},
+                                       {"plan", s.plan},
+                                       {"agree", s.agree},
+                                       {"exchange", s.exchange},
+                                       {"pack", s.pack}})
+    families_->count("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.",
+                     with("phase", phase), seconds);
+  const ExchangeVolume& v = f.volume;
+  for (const auto& [way, bytes] : {std::pair{"between_ranks", v.sent},
+                                   {"kept", v.kept},
+                                   {"copied", v.copied},
+                                   {"passed_on", v.passed_on}})
+    families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("way", way),
+                     static_cast<double>(bytes));
+  count("evenkeel_sent_between_nodes_bytes_total", "Of the bytes between ranks, those that left a node.",
+        v.between_nodes);
+  count("evenkeel_messages_between_nodes_total", "Messages that left a node.", v.messages);
+  for (const auto& [of, ratio] : {std::pair{"dp_ranks_in_source_order", f.dp_max_over_mean_before},
+                                  {"dp_ranks", f.balance.dp_max_over_mean},
+                                  {"micro_batches", f.balance.micro_batch_max_over_mean},
+                                  {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
+    families_->set("evenkeel_work_max_over_mean_ratio", "Work of the latest pass, max over mean; 1 is even.",
+                   with("of", of), ratio);
+  families_->set("evenkeel_step", "Number of the latest step.", profile, static_cast<double>(f.step));
+  families_->set("evenkeel_widest_micro_batch_rows", "Most rows of a micro-batch of the latest pass.",
+                 profile, static_cast<double>(f.widest_micro_batch));
+  families_->set("evenkeel_micro_batch_cap_rows", "Rows that a micro-batch may have.", profile,
+                 static_cast<double>(f.cap));
+  families_->set("evenkeel_tensor_memory_peak_bytes",
+                 "Most that tensors took at a time so far, on the rank with most.", {},
+                 static_cast<double>(f.column_bytes));
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  families_->set("evenkeel_latest_pass_timestamp_seconds", "When the latest pass was over, since 1970.", {},
+                 now.count());
+  write_file();
+}
+
+void PrometheusMetrics::write_file() const {
+  if (settings_.file.empty()) return;
+  const std::string text = families_->text();
+  AtomicFile file(settings_.file);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,241 @@
+#include "page/advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/text_layout.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Below these nothing is worth a word: planning does no better, and clocks of short runs tell nothing.
+constexpr double least_share = 0.02;
+constexpr double least_padding = 0.05;
+constexpr double least_wait = 0.1;
+constexpr double least_seconds = 0.5;
+
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+double share_of(double part, double whole) noexcept {
+  return whole > 0 ? part / whole : 0;
+}
+
+/// "3 of 8 steps"
+std::string of_steps(std::int64_t some, std::size_t all) {
+  return grouped(some) + " of " + counted(static_cast<std::int64_t>(all), "step");
+}
+
+/// Sums over all steps.
+struct Sums {
+  std::int64_t samples = 0, tokens = 0, filled = 0, rows = 0, micro_batches = 0, lower_bound = 0, empty = 0;
+  PhaseTimes seconds{}, slowest{};
+  double waited = 0;
+
+  explicit Sums(const RunPicture& run) {
+    for (const StepPoint& p : run.points()) {
+      samples += p.samples;
+      tokens += p.tokens;
+      filled += p.filled;
+      rows += p.rows;
+      micro_batches += p.micro_batches;
+      lower_bound += p.lower_bound;
+      empty += p.empty;
+      waited += p.waited;
+      for (std::size_t i = 0; i < seconds.size(); ++i) {
+        seconds[i] += p.seconds[i];
+        slowest[i] += p.slowest[i];
+      }
+    }
+  }
+  [[nodiscard]] double made() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+};
+
+std::size_t longest_phase(const PhaseTimes& seconds) {
+  return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
+}
+
+/// Why DP ranks have uneven work, and what to do about it.
+void explain_uneven_ranks(const RunPicture& run, const Sums& sums, Advice& advice) {
+  const PlanningPicture& planning = run.planning();
+  const std::int64_t a_rank =
+      sums.samples / std::max<std::int64_t>(1, std::ssize(run.dp_ranks()) * std::ssize(run.points()));
+  if (planning.in_source_order) {
+    advice.why = "balance.algorithm: none gives DP ranks equal runs of samples in the order of the source.";
+    advice.then = "Try balance.algorithm: auto.";
+  } else if (run.steps_with_a_giant() > 0) {
+    advice.why = "In " + of_steps(run.steps_with_a_giant(), run.points().size()) +
+                 " the costliest sample alone is more than a DP rank's mean work: no assignment of whole "
+                 "samples makes that even.";
+    advice.then =
+        "A larger batch.global_batch gives the other ranks more to do meanwhile; a larger mesh.cp with fewer "
+        "DP ranks shares the sample.";
+  } else if (!planning.preset.empty()) {
+    advice.why = "balance.preset: " + planning.preset + " repeats how that system assigns samples.";
+    advice.then = "evenkeel plan --compare shows what Evenkeel's own planning makes of the same lengths.";
+  } else if (planning.pads_micro_batches) {
+    advice.why =
+        "micro_batch.mode: padded deals samples out by length, so that those that are padded together "
+        "are alike.";
+    advice.then = "Try micro_batch.mode: packed, which balances work.";
+  } else if (planning.equal_count) {
+    advice.why = "balance.equal_count asks for equally many samples on every DP rank.";
+    advice.then = "Without it, work can be more even.";
+  } else if (a_rank < 8) {
+    advice.why = "A DP rank has " + counted(a_rank, "sample") + " a step, few to balance with.";
+    advice.then = "Try a larger batch.global_batch, or fewer DP ranks.";
+  } else {
+    advice.why = planning.shares_prefixes ? "Samples that share prefixes go to one DP rank together."
+                                          : "Samples do not divide more evenly under these settings.";
+    advice.then = "Try a larger batch.global_batch.";
+  }
+}
+
+void add_uneven_ranks(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+  const double share = 1 - share_of(run.mean_time(), run.longest_time());
+  if (run.longest_time() <= 0 || share < least_share) return;
+  const auto& ranks = run.dp_ranks();
+  const auto waits = std::ranges::max_element(ranks, {}, &DpRankTotals::waits_at_end);
+  const auto works = std::ranges::max_element(ranks, {}, &DpRankTotals::time);
+  Advice& advice = all.emplace_back();
+  advice.share = share;
+  advice.what = fmt::format(
+      "dp {} waits {} of the planned work's time for slower DP ranks, an average one {}; dp {} has most "
+      "work, {} "
+      "above the mean.",
+      waits - ranks.begin(), percent(share_of(waits->waits_at_end, run.longest_time())), percent(share),
+      works - ranks.begin(), percent(share_of(works->time, run.mean_time()) - 1));
+  explain_uneven_ranks(run, sums, advice);
+}
+
+void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
+  const double at_end = 1 - share_of(run.mean_time(), run.longest_time());
+  const double at_each = 1 - share_of(run.mean_time(), run.meeting_time());
+  if (run.meeting_time() <= 0 || at_each - at_end < least_share) return;
+  const PlanningPicture& planning = run.planning();
+  Advice& advice = all.emplace_back();
+  advice.share = at_each - at_end;
+  advice.what = fmt::format(
+      "Where DP ranks meet after every micro-batch, an average one waits {} of the planned work's time, and "
+      "{} where "
+      "they meet at the end of the step.",
+      percent(at_each), percent(at_end));
+  if (planning.has_fixed_micro_batches) {
+    advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
+    advice.then = "Try micro_batch.mode: packed, which balances them.";
+  } else if (run.steps_with_a_large_sample() > 0) {
+    advice.why = "In " + of_steps(run.steps_with_a_large_sample(), run.points().size()) +
+                 " the costliest sample alone is more than a mean micro-batch.";
+    advice.then =
+        "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";
+  } else if (!planning.preset.empty()) {
+    advice.why = "balance.preset: " + planning.preset + " repeats how that system packs micro-batches.";
+    advice.then = "evenkeel plan --compare shows what Evenkeel's own planning makes of the same lengths.";
+  } else {
+    advice.why = "The first, second, third ... micro-batches of DP ranks differ in work.";
+    advice.then = planning.may_be_a_grid
+                      ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once."
+                      : "A larger batch.global_batch gives more to choose from.";
+  }
+}
+
+void add_count(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+  const std::int64_t more = sums.micro_batches - sums.lower_bound;
+  const double share = share_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
+  if (share < least_share) return;
+  const std::string empty =
+      sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", grouped(sums.empty));
+  all.push_back({share,
+                 fmt::format("A DP rank has {} over all steps; by tokens and cap, {} may do.{}",
+                             counted(sums.micro_batches, "micro-batch", "micro-batches"),
+                             grouped(sums.lower_bound), empty),
+                 run.planning().asks_for_more ? "micro_batch.count, min_count or multiple_of (of itself pp, "
+                                                "where mesh.vpp is above 1) may ask for more."
+                                              : "All DP ranks have as many as the one that needs most, and "
+                                                "whole samples do not always fill the cap.",
+                 run.planning().asks_for_more
+                     ? "Where nothing needs them, leave these keys out."
+                     : "A slightly larger micro_batch.max_tokens may save one a step."});
+}
+
+void add_padding(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+  const double share = share_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
+  if (share < least_padding) return;
+  const PlanningPicture& planning = run.planning();
+  const std::string what = percent(share) + " of the rows handed out hold no token.";
+  if (planning.pads_micro_batches) {
+    all.push_back({share, what, "micro_batch.mode: padded pads every sample to its micro-batch's longest.",
+                   "Try micro_batch.mode: packed, if the model takes packed sequences."});
+    return;
+  }
+  const std::int64_t mean = sums.samples == 0 ? 0 : sums.tokens / sums.samples;
+  all.push_back(
+      {share, what,
+       fmt::format("Lengths are aligned to {}, and a sample has {} in the mean.",
+                   counted(planning.alignment, "token"), counted(mean, "token")),
+       "The alignment follows from mesh.tp, mesh.cp, pack.align and pack.align_lcm: for samples this "
+       "short, fewer CP ranks waste less."});
+}
+
+void add_broken_caps(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+  if (run.above_cap() == 0) return;
+  const double number = static_cast<double>(sums.micro_batches) * static_cast<double>(run.dp_ranks().size());
+  all.push_back(
+      {share_of(static_cast<double>(run.above_cap()), number),
+       fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
+                   counted(run.above_cap(), "micro-batch", "micro-batches"),
+                   run.above_cap() == 1 ? "is" : "are", grouped(run.widest()), grouped(run.planning().cap)),
+       "balance.preset: " + run.planning().preset + " repeats another system's plan, which keeps no cap.",
+       "Leave balance.preset out to have the cap kept, or leave memory for the widest."});
+}
+
+/// Where steps are made one by one, in the trainer's time.
+void add_waits(const RunCircumstances& circumstances, const Sums& sums, std::vector<Advice>& all) {
+  if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
+  const double share = share_of(sums.waited, circumstances.seconds);
+  if (share < least_wait) return;
+  all.push_back(
+      {std::min(share, 1.0),
+       fmt::format(
+           "The trainer stood still for {:.1f} s of {:.1f} s until steps were made; most of it is {}.",
+           sums.waited, circumstances.seconds, phase_names.at(longest_phase(sums.seconds))),
+       "exchange.prefetch: 0 makes no step ahead.",
+       "exchange.prefetch: 1 makes the next step while the trainer computes."});
+}
+
+void add_slow_readers(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+  const double more = sums.slowest[0] - sums.seconds[0];
+  const double share = share_of(more, sums.made());
+  if (more < least_seconds || share < least_wait || sums.slowest[0] < 2 * sums.seconds[0]) return;
+  const auto reads = [](const RankPicture& rank) { return rank.seconds[0]; };
+  const auto slowest = std::ranges::max_element(run.ranks(), {}, reads);
+  if (slowest == run.ranks().end()) return;
+  all.push_back(
+      {std::min(share, 1.0),
+       fmt::format("Reading took {:.1f} s on rank {} and {:.1f} s in the mean; the others waited in gather.",
+                   slowest->seconds[0], slowest - run.ranks().begin(), sums.seconds[0]),
+       "Ranks meet before a step is planned, and wait for the one that reads longest.",
+       "Look at that rank's disk and node."});
+}
+
+}  // namespace
+
+std::vector<Advice> advice_on(const RunPicture& run, const RunCircumstances& circumstances) {
+  const Sums sums(run);
+  std::vector<Advice> all;
+  add_broken_caps(run, sums, all);
+  add_uneven_ranks(run, sums, all);
+  add_uneven_micro_batches(run, all);
+  add_count(run, sums, all);
+  add_padding(run, sums, all);
+  add_waits(circumstances, sums, all);
+  add_slow_readers(run, sums, all);
+  std::ranges::stable_sort(all, std::greater(), &Advice::share);
+  return all;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,28 @@
+#include "page/plan_picture.hpp"
+
+#include <algorithm>
+
+#include "evenkeel/pack/cp_layout.hpp"
+#include "plan/dp_assignment.hpp"
+
+namespace evenkeel {
+
+StepPicture picture_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
+  StepPicture picture;
+  for (const DpRankPlan& rank : plan.ranks) {
+    picture.lower_bound = std::max(picture.lower_bound, rank.lower_bound);
+    DpRankPicture& of_rank = picture.dp_ranks.emplace_back();
+    for (const MicroBatchPlan& m : rank.micro_batches) of_rank.micro_batches.push_back(picture_of(table, m));
+  }
+  picture.padded_rows = padded_rows(table, settings.alignment());
+  if (settings.sharing != PrefixSharing::none) {
+    for (const LengthEntry& entry : table.entries())
+      picture.unshared_rows += align_up(entry.shape.length(), settings.alignment());
+  }
+  complete(picture, table, settings);
+  picture.max_over_mean_before = max_over_mean(unbalanced_dp_costs(table, settings), settings.balance.speeds);
+  picture.balance = step_balance(plan, settings.balance.speeds);
+  return picture;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "page/length_histogram.hpp"
+#include "page/step_picture.hpp"
+
+namespace evenkeel {
+
+/// What a DP rank had over all steps. Times are work over speed, as the step was planned.
+struct DpRankTotals {
+  std::int64_t samples = 0, tokens = 0, rows = 0, cost = 0;
+  std::int64_t cost_before = 0, tokens_before = 0;
+  double time = 0;
+  double waits_at_end = 0;   ///< if DP ranks meet at the end of each step
+  double waits_at_each = 0;  ///< if they meet after every micro-batch
+};
+
+/// What a step adds to lines over all steps.
+struct StepPoint {
+  std::int64_t step = 0;
+  std::int64_t samples = 0, tokens = 0, filled = 0, rows = 0, padded_rows = 0;
+  std::int64_t micro_batches = 0, lower_bound = 0, empty = 0;
+  double before = 1, dp = 1, micro_batch = 1, each = 1;  ///< work, max over mean
+  PhaseTimes seconds{}, slowest{};
+  double waited = 0;
+  std::int64_t sent_bytes = 0, peak_bytes = 0;
+};
+
+/// The micro-batches of one step, kept to be shown one by one.
+struct KeptStep {
+  std::int64_t step = 0;
+  double waiting = 0;  ///< share of the step that an average DP rank waits, meeting after every micro-batch
+  std::vector<DpRankPicture> dp_ranks;
+};
+
+/// All passes of a run under one profile, in memory that grows by a StepPoint a step.
+class RunPicture {
+ public:
+  /// Steps whose micro-batches are kept: the first, the latest, and those that wait longest.
+  static constexpr std::size_t most_kept_steps = 8;
+  /// Micro-batches of one kept step. With more, DP ranks that take least and most stay.
+  static constexpr std::size_t most_kept_micro_batches = 20'000;
+
+  void add(const StepPicture& step);
+
+  [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
+  [[nodiscard]] const PlanningPicture& planning() const noexcept { return planning_; }
+  [[nodiscard]] const std::vector<DpRankTotals>& dp_ranks() const noexcept { return dp_ranks_; }
+  [[nodiscard]] const std::vector<RankPicture>& ranks() const noexcept { return ranks_; }
+  [[nodiscard]] const std::optional<LinkPicture>& links() const noexcept { return links_; }
+  [[nodiscard]] const LengthHistogram& lengths() const noexcept { return lengths_; }
+  [[nodiscard]] const std::vector<StepPoint>& points() const noexcept { return points_; }
+  /// By number of the step.
+  [[nodiscard]] std::vector<KeptStep> kept_steps() const;
+
+  /// Sums over steps of the time of the DP rank that takes longest, of the costliest first, second, ...
+  /// micro-batches, and of the costliest sample.
+  [[nodiscard]] double longest_time() const noexcept { return longest_time_; }
+  [[nodiscard]] double meeting_time() const noexcept { return meeting_time_; }
+  [[nodiscard]] double mean_time() const noexcept;
+  /// Steps in which one sample alone takes longer than a DP rank's mean work, and than a mean micro-batch.
+  [[nodiscard]] std::int64_t steps_with_a_giant() const noexcept { return giants_; }
+  [[nodiscard]] std::int64_t steps_with_a_large_sample() const noexcept { return large_; }
+  [[nodiscard]] std::int64_t above_cap() const noexcept { return above_cap_; }
+  [[nodiscard]] std::int64_t widest() const noexcept { return widest_; }
+  [[nodiscard]] std::int64_t unshared_rows() const noexcept { return unshared_rows_; }
+  struct Bytes {
+    std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0;
+  };
+  [[nodiscard]] const Bytes& bytes() const noexcept { return bytes_; }
+
+ private:
+  void add_times(const StepPicture& step);
+  void add_ranks(const StepPicture& step);
+  void add_point(const StepPicture& step);
+  void keep(const StepPicture& step);
+
+  std::string profile_;
+  PlanningPicture planning_;
+  std::vector<DpRankTotals> dp_ranks_;
+  std::vector<RankPicture> ranks_;
+  std::optional<LinkPicture> links_;
+  LengthHistogram lengths_;
+  std::vector<StepPoint> points_;
+  std::optional<KeptStep> first_, latest_;
+  std::vector<KeptStep> worst_;  // by falling waiting
+  double longest_time_ = 0, meeting_time_ = 0;
+  std::int64_t giants_ = 0, large_ = 0, above_cap_ = 0, widest_ = 0, unshared_rows_ = 0;
+  Bytes bytes_;
+};
+
+}  // namespace evenkeel

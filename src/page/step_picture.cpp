@@ -1,0 +1,137 @@
+#include "page/step_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+#include "plan/dp_assignment.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string words_for(const CostModel& cost) {
+  std::string text =
+      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : fmt::format("{} a token", cost.linear);
+  if (cost.quadratic != 0) text += fmt::format(" + {} a squared length", cost.quadratic);
+  if (cost.quadratic != 0 && cost.window > 0) text += fmt::format(", window {}", cost.window);
+  return text;
+}
+
+std::string words_for(Preset preset) {
+  switch (preset) {
+    case Preset::mindspeed_rl:
+      return "mindspeed-rl";
+    case Preset::roll:
+      return "roll";
+    case Preset::verl:
+      return "verl";
+    case Preset::none:
+      break;
+  }
+  return {};
+}
+
+void add_source_order(StepPicture& picture, const LengthTable& table, PlanSettings settings) {
+  const std::vector<Cost> costs = unbalanced_dp_costs(table, settings);
+  settings.balance.cost = CostModel::tokens();
+  const std::vector<Cost> tokens = unbalanced_dp_costs(table, settings);
+  for (std::size_t r = 0; r < picture.dp_ranks.size(); ++r) {
+    picture.dp_ranks[r].cost_before = costs[r];
+    picture.dp_ranks[r].tokens_before = tokens[r];
+    if (!settings.balance.speeds.empty()) picture.dp_ranks[r].speed = settings.balance.speeds[r];
+  }
+}
+
+void count_micro_batches(StepPicture& picture) {
+  for (const DpRankPicture& rank : picture.dp_ranks) {
+    picture.micro_batches = std::ssize(rank.micro_batches);
+    for (const MicroBatchPicture& m : rank.micro_batches) {
+      picture.rows += m.rows;
+      picture.filled += m.tokens;
+      picture.widest = std::max(picture.widest, m.rows);
+      if (m.rows == 0) ++picture.empty;
+      if (m.rows > picture.planning.cap) ++picture.above_cap;
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t DpRankPicture::sum(std::int64_t MicroBatchPicture::*figure) const noexcept {
+  std::int64_t sum = 0;
+  for (const MicroBatchPicture& m : micro_batches) sum += m.*figure;
+  return sum;
+}
+
+LinkPicture LinkPicture::of(int ranks) {
+  LinkPicture links;
+  links.ranks = ranks;
+  links.ranks_per_line = std::max(1, (ranks + most_lines - 1) / most_lines);
+  links.bytes.resize(static_cast<std::size_t>(links.lines()) * static_cast<std::size_t>(links.lines()));
+  return links;
+}
+
+LinkPicture& LinkPicture::operator+=(const LinkPicture& other) {
+  if (bytes.empty()) return *this = other;
+  EVENKEEL_PRECONDITION(cheap, bytes.size() == other.bytes.size(), bytes.size(), other.bytes.size());
+  std::ranges::transform(bytes, other.bytes, bytes.begin(), std::plus());
+  return *this;
+}
+
+MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan) {
+  MicroBatchPicture picture;
+  picture.samples = std::ssize(plan.entries);
+  picture.tokens = plan.tokens;
+  picture.rows = plan.aligned_tokens;
+  picture.cost = plan.cost;
+  picture.mini_batch = plan.mini_batch.value();
+  for (const EntryId entry : plan.entries)
+    picture.longest = std::max<std::int64_t>(picture.longest, table[entry].shape.length());
+  return picture;
+}
+
+PlanningPicture picture_of(const PlanSettings& settings) {
+  PlanningPicture picture;
+  picture.cap = settings.micro_batch.max_tokens;
+  picture.alignment = settings.alignment();
+  picture.in_source_order = settings.balance.algorithm == BalanceAlgorithm::none;
+  picture.preset = words_for(settings.balance.preset);
+  picture.equal_count = settings.balance.equal_count;
+  picture.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
+  picture.has_fixed_micro_batches = settings.micro_batch.mode == MicroBatchMode::fixed;
+  picture.shares_prefixes = settings.sharing != PrefixSharing::none;
+  picture.asks_for_more = settings.micro_batch.count == CountRule::fastest ||
+                          settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
+  picture.may_be_a_grid = settings.balance.strategy == Strategy::hierarchical &&
+                          settings.micro_batch.mode == MicroBatchMode::packed &&
+                          settings.balance.algorithm == BalanceAlgorithm::automatic &&
+                          settings.balance.preset == Preset::none && !settings.balance.equal_count &&
+                          settings.balance.speeds.empty() && settings.mini_batches.keep;
+  picture.cost = words_for(settings.balance.cost);
+  return picture;
+}
+
+std::int64_t padded_rows(const LengthTable& table, std::int64_t alignment) {
+  std::int64_t longest = 0;
+  for (const LengthEntry& entry : table.entries())
+    longest = std::max(longest, align_up(entry.shape.length(), alignment));
+  return longest * table.size();
+}
+
+void complete(StepPicture& picture, const LengthTable& table, const PlanSettings& settings) {
+  EVENKEEL_PRECONDITION(cheap, std::ssize(picture.dp_ranks) == settings.dp, picture.dp_ranks.size(),
+                        settings.dp);
+  picture.planning = picture_of(settings);
+  picture.samples = table.size();
+  picture.tokens = table.num_tokens();
+  picture.lengths = table.sample_lengths();
+  add_source_order(picture, table, settings);
+  count_micro_batches(picture);
+  if (settings.sharing != PrefixSharing::none || table.size() == 0) return;
+  picture.costliest_sample = std::ranges::max(costs_of(table, settings));
+}
+
+}  // namespace evenkeel

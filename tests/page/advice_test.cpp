@@ -1,0 +1,152 @@
+#include "page/advice.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "page/plan_picture.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// A step of these micro-batch costs, a list a DP rank: a row costs 1, and all rows hold a token.
+StepPicture step_of(const std::vector<std::vector<std::int64_t>>& costs) {
+  StepPicture step;
+  step.planning.cap = 1000;
+  step.samples = 100 * std::ssize(costs);
+  std::vector<std::vector<Cost>> list;
+  for (const auto& of_rank : costs) {
+    DpRankPicture& rank = step.dp_ranks.emplace_back();
+    list.emplace_back(of_rank.begin(), of_rank.end());
+    for (const std::int64_t cost : of_rank) {
+      rank.micro_batches.push_back({10, cost, cost, cost, cost, 0});
+      step.tokens += cost;
+    }
+  }
+  step.filled = step.rows = step.tokens;
+  step.micro_batches = step.lower_bound = std::ssize(costs.front());
+  step.balance = step_balance(list);
+  return step;
+}
+
+std::vector<Advice> advice_on_step(const StepPicture& step, const RunCircumstances& circumstances = {}) {
+  RunPicture run;
+  run.add(step);
+  return advice_on(run, circumstances);
+}
+
+TEST(Advice, is_silent_where_there_is_nothing_to_gain) {
+  EXPECT_THAT(advice_on({}), IsEmpty());
+  EXPECT_THAT(advice_on_step(step_of({{100, 100}, {100, 100}})), IsEmpty());
+  EXPECT_THAT(advice_on_step(step_of({{100, 100}, {100, 101}})), IsEmpty());
+}
+
+TEST(Advice, names_the_dp_rank_that_waits_most_and_the_one_that_it_waits_for) {
+  const std::vector<Advice> advice = advice_on_step(step_of({{100}, {200}, {50}}));
+  ASSERT_THAT(advice, SizeIs(1));
+  EXPECT_THAT(advice[0].what, HasSubstr("dp 2 waits 75.0 % of the planned work's time"));
+  EXPECT_THAT(advice[0].what, HasSubstr("dp 1 has most work, 71.4 % above the mean"));
+  EXPECT_NEAR(advice[0].share, 1 - 350.0 / 600, 1e-9);
+}
+
+TEST(Advice, tells_one_giant_sample_from_an_uneven_assignment) {
+  StepPicture step = step_of({{100}, {200}, {50}});
+  EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("do not divide more evenly"));
+  step.costliest_sample = 200;
+  EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("In 1 of 1 step the costliest sample alone"));
+  step.planning.in_source_order = true;
+  EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("balance.algorithm: auto"));
+}
+
+TEST(Advice, counts_work_as_time_where_dp_ranks_have_speeds) {
+  StepPicture step = step_of({{100}, {200}});
+  step.dp_ranks[0].speed = 500;
+  EXPECT_THAT(advice_on_step(step), IsEmpty());
+  step.dp_ranks[0].speed = 250;
+  EXPECT_THAT(advice_on_step(step)[0].what, HasSubstr("dp 1 waits 50.0 %"));
+}
+
+TEST(Advice, tells_meeting_at_every_micro_batch_from_meeting_once) {
+  StepPicture step = step_of({{100, 50}, {50, 100}});
+  step.planning.may_be_a_grid = true;
+  const std::vector<Advice> advice = advice_on_step(step);
+  ASSERT_THAT(advice, SizeIs(1));
+  EXPECT_THAT(advice[0].what, HasSubstr("an average one waits 25.0 %"));
+  EXPECT_THAT(advice[0].what, HasSubstr("0.0 % where they meet at the end"));
+  EXPECT_THAT(advice[0].then, HasSubstr("balance.strategy: grid"));
+}
+
+TEST(Advice, blames_the_cap_only_where_a_sample_is_larger_than_a_mean_micro_batch) {
+  StepPicture step = step_of({{100, 50}, {50, 100}});
+  step.costliest_sample = 70;
+  EXPECT_THAT(advice_on_step(step)[0].then, testing::Not(HasSubstr("max_tokens")));
+  step.costliest_sample = 100;
+  EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("micro_batch.max_tokens"));
+}
+
+TEST(Advice, counts_micro_batches_above_the_bound_and_says_when_they_were_asked_for) {
+  StepPicture step = step_of({{100, 100}, {100, 100}});
+  step.lower_bound = 1;
+  const std::vector<Advice> advice = advice_on_step(step);
+  ASSERT_THAT(advice, SizeIs(1));
+  EXPECT_THAT(advice[0].what, HasSubstr("has 2 micro-batches over all steps; by tokens and cap, 1 may do."));
+  EXPECT_THAT(advice[0].then, HasSubstr("micro_batch.max_tokens"));
+  step.planning.asks_for_more = true;
+  EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));
+}
+
+TEST(Advice, is_about_alignment_only_where_it_is_large) {
+  StepPicture step = step_of({{100}, {100}});
+  step.rows = 208;
+  EXPECT_THAT(advice_on_step(step), IsEmpty());
+  step.rows = 250;
+  step.planning.alignment = 32;
+  EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("aligned to 32 tokens"));
+}
+
+TEST(Advice, tells_of_caps_that_a_preset_breaks) {
+  StepPicture step = step_of({{1200}, {1200}});
+  step.above_cap = 2;
+  step.widest = 1200;
+  step.planning.preset = "verl";
+  const std::vector<Advice> advice = advice_on_step(step);
+  ASSERT_THAT(advice, SizeIs(1));
+  EXPECT_THAT(advice[0].what, HasSubstr("2 micro-batches are above the cap, up to 1,200 rows where 1,000"));
+}
+
+TEST(Advice, is_of_prefetching_only_where_none_is_done_and_the_trainer_stood_long) {
+  StepPicture step = step_of({{100}, {100}});
+  step.seconds = {3, 0, 0, 0, 1, 0};
+  step.waited = 4;
+  EXPECT_THAT(advice_on_step(step, {0, 10}), SizeIs(1));
+  EXPECT_THAT(advice_on_step(step, {0, 10})[0].what,
+              HasSubstr("4.0 s of 10.0 s until steps were made; most of it is read"));
+  EXPECT_THAT(advice_on_step(step, {1, 10}), IsEmpty());
+  EXPECT_THAT(advice_on_step(step, {0, 1000}), IsEmpty());
+  EXPECT_THAT(advice_on_step(step), IsEmpty());
+}
+
+TEST(Advice, names_the_rank_that_reads_longest) {
+  StepPicture step = step_of({{100}, {100}});
+  step.ranks.resize(3);
+  step.ranks[1].seconds[0] = 6;
+  step.seconds = {2, 4, 0, 0, 1, 0};
+  step.slowest = {6, 6, 0, 0, 1, 0};
+  EXPECT_THAT(advice_on_step(step)[0].what, HasSubstr("6.0 s on rank 1 and 2.0 s in the mean"));
+}
+
+TEST(Advice, begins_with_what_weighs_most) {
+  StepPicture step = step_of({{100, 50}, {50, 200}});
+  step.rows = 4000;
+  const std::vector<Advice> advice = advice_on_step(step);
+  ASSERT_THAT(advice, SizeIs(3));
+  EXPECT_GE(advice[0].share, advice[1].share);
+  EXPECT_GE(advice[1].share, advice[2].share);
+  EXPECT_THAT(advice[0].what, HasSubstr("hold no token"));
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,103 @@
+#include "report/metrics_log.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "evenkeel/base/error.hpp"
+#include "report/run_report.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing_support::read_text;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
+  StepFigures figures;
+  figures.step = number;
+  figures.profile = profile;
+  return figures;
+}
+
+class Metrics : public testing::Test {
+ protected:
+  /// "STEP PROFILE" of each line.
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::vector<std::string> found;
+    std::istringstream file(read_text(path_));
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line);
+      found.push_back(std::to_string(json.at("step").get<int>()) + " " +
+                      json.at("profile").get<std::string>());
+    }
+    return found;
+  }
+  void write(std::int64_t first_step, std::initializer_list<StepFigures> steps) const {
+    MetricsLog log(path_, first_step);
+    for (const StepFigures& figures : steps) log.add(figures);
+    log.close();
+  }
+
+  ScratchFolder scratch_;
+  std::filesystem::path path_ = scratch_ / "metrics.jsonl";
+};
+
+TEST_F(Metrics, are_there_as_soon_as_a_step_is_over) {
+  MetricsLog log(path_);
+  EXPECT_EQ(read_text(path_), "");
+  log.add(step_of(0));
+  EXPECT_EQ(nlohmann::json::parse(read_text(path_)), to_json(step_of(0)));
+  EXPECT_EQ(read_text(path_).back(), '\n');
+}
+
+TEST_F(Metrics, begin_anew_with_the_first_step) {
+  write_text(path_, "anything\n");
+  write(0, {step_of(0)});
+  EXPECT_THAT(lines(), ElementsAre("0 "));
+}
+
+TEST_F(Metrics, go_on_where_steps_come_again) {
+  write(0, {step_of(0, "a"), step_of(0, "b"), step_of(1, "a"), step_of(1, "b"), step_of(2, "a")});
+  write(1, {step_of(1, "a"), step_of(1, "b")});
+  EXPECT_THAT(lines(), ElementsAre("0 a", "0 b", "1 a", "1 b"));
+}
+
+TEST_F(Metrics, drop_a_last_line_that_was_torn) {
+  write(0, {step_of(0), step_of(1)});
+  const std::string whole = read_text(path_);
+  for (const std::size_t cut : {whole.size() - 1, whole.size() - 20}) {
+    write_text(path_, whole.substr(0, cut));
+    write(2, {step_of(2)});
+    EXPECT_THAT(lines(), ElementsAre("0 ", "2 "));
+  }
+}
+
+TEST_F(Metrics, begin_where_there_are_none_yet) {
+  write(3, {step_of(3)});
+  EXPECT_THAT(lines(), ElementsAre("3 "));
+}
+
+TEST_F(Metrics, refuse_a_file_that_is_something_else) {
+  for (const std::string text : {"{}\n", "[]\n", "words\n", "{\"step\": \"0\"}\n"}) {
+    write_text(path_, text);
+    EXPECT_THROW(write(1, {}), InputError) << text;
+    EXPECT_EQ(read_text(path_), text);
+  }
+}
+
+TEST_F(Metrics, refuse_a_link_and_what_is_no_file) {
+  write_text(scratch_ / "other", "mine\n");
+  std::filesystem::create_symlink(scratch_ / "other", path_);
+  EXPECT_THROW(MetricsLog{path_}, IoError);
+  EXPECT_EQ(read_text(scratch_ / "other"), "mine\n");
+  EXPECT_THROW(MetricsLog{scratch_ / "."}, IoError);
+}
+
+}  // namespace
+}  // namespace evenkeel
