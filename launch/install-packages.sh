@@ -14,6 +14,7 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libzip-dev                                         # .npz files
+  zlib1g-dev libzstd-dev                             # .gz and .zst files
 )
 tests=(
   libgmock-dev libgtest-dev librapidcheck-dev # tests
