@@ -193,11 +193,10 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = std::string(name) + ": ";
   const std::optional<SourceKind> kind = config.source.kind;
-  const bool reads_file =
-      kind == SourceKind::jsonl || kind == SourceKind::lengths || kind == SourceKind::megatron;
+  const bool reads_file = kind && kind != SourceKind::synthetic && kind != SourceKind::embedded;
   if (reads_file && config.source.path.empty()) {
     throw ConfigError(file + "source.path", "is missing",
-                      "The kinds jsonl, lengths and megatron of source.kind read a file");
+                      "All kinds of source.kind but synthetic and embedded read files");
   }
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);

@@ -112,13 +112,12 @@ void require_same_content(const boost::mpi::communicator& comm, const InputFile&
   }
 }
 
-void require_same_contents(const boost::mpi::communicator& comm,
-                           const std::vector<std::unique_ptr<const InputFile>>& files) {
+void require_same_contents(const boost::mpi::communicator& comm, std::span<const InputFile* const> files) {
   if (files.size() > 1) {
     GuardedWork work;
     std::uint64_t mine = files.size();
     work([&] {
-      for (const auto& file : files) {
+      for (const InputFile* file : files) {
         const FileVersion version = file->version();
         for (const std::uint64_t word :
              {static_cast<std::uint64_t>(version.bytes), version.inode,
@@ -129,7 +128,7 @@ void require_same_contents(const boost::mpi::communicator& comm,
     const std::vector<std::uint64_t> sights = value_of_each_rank(comm, mine, work);
     if (std::ranges::count(sights, sights[0]) == std::ssize(sights)) return;
   }
-  for (const auto& file : files) require_same_content(comm, *file);
+  for (const InputFile* file : files) require_same_content(comm, *file);
 }
 
 std::uint64_t content_digest(const boost::mpi::communicator& comm, const InputFile& file) {

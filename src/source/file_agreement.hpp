@@ -1,8 +1,7 @@
 #pragma once
 
 #include <boost/mpi/communicator.hpp>
-#include <memory>
-#include <vector>
+#include <span>
 
 #include "io/input_file.hpp"
 
@@ -19,8 +18,7 @@ void require_same_content(const boost::mpi::communicator& comm, const InputFile&
 
 /// Collective over `comm`: the same of several files, in the same order on all ranks. Where all ranks have
 /// the same inodes open, and see them alike, that is one gather for all of them.
-void require_same_contents(const boost::mpi::communicator& comm,
-                           const std::vector<std::unique_ptr<const InputFile>>& files);
+void require_same_contents(const boost::mpi::communicator& comm, std::span<const InputFile* const> files);
 
 /// Collective over `comm`, all of whose ranks have the same bytes open: a digest of the whole file, of which
 /// each rank reads its share. Throws the same IoError on every rank.

@@ -2,6 +2,7 @@
 
 #include <glob.h>
 
+#include <algorithm>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <new>
@@ -57,6 +58,12 @@ std::vector<std::string> expand(const std::string& pattern) {
 
 }  // namespace
 
+std::vector<const InputFile*> pointers_to(const InputFiles& files) {
+  std::vector<const InputFile*> pointers;
+  for (const auto& file : files) pointers.push_back(file.get());
+  return pointers;
+}
+
 std::vector<fs::path> files_of_pattern(const boost::mpi::communicator& comm, const fs::path& pattern) {
   std::vector<std::string> names;
   GuardedWork work;
@@ -77,15 +84,16 @@ InputFiles open_files(const boost::mpi::communicator& comm, const std::vector<fs
     for (const fs::path& path : paths) opened.push_back(std::make_unique<const InputFile>(path));
     return opened;
   });
-  require_same_contents(comm, files);
+  require_same_contents(comm, together(comm, [&] { return pointers_to(files); }));
   return files;
 }
 
-SourceFingerprint fingerprint_of(const boost::mpi::communicator& comm, const InputFiles& files,
-                                 const std::string& name, std::int64_t samples, bool whole) {
+SourceFingerprint fingerprint_of(const boost::mpi::communicator& comm,
+                                 std::span<const InputFile* const> files, const std::string& name,
+                                 std::int64_t samples, bool whole) {
   std::uint64_t digest = 0;
   std::int64_t bytes = 0;
-  for (const auto& file : files) {
+  for (const InputFile* file : files) {
     const std::uint64_t of_file =
         whole ? content_digest(comm, *file) : together(comm, [&] { return file->sampled_digest(); });
     // One file is known by its content alone; of several, their order counts, too.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 namespace evenkeel {
 
 using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
+
+[[nodiscard]] std::vector<const InputFile*> pointers_to(const InputFiles& files);
 
 /// Collective over `comm`: the files that a path or a pattern names. A name that is there is taken as it
 /// stands, and each rank takes its own, since nodes may have copies that are called otherwise. A pattern of
@@ -31,9 +34,13 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 /// once: its ranks share the files, and all of them read what comes out. Throws the same error on every rank.
 void unpack_on_nodes(const boost::mpi::communicator& comm, InputFiles& files);
 
+/// Local: what a packed file holds, unpacked likewise, and the file itself where it is not packed.
+[[nodiscard]] std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file);
+
 /// Collective over `comm`, all of whose ranks have the same files open: the fingerprint of a source of these
 /// files. `whole` reads all of each, the ranks a share each; else 64 places of each.
-[[nodiscard]] SourceFingerprint fingerprint_of(const boost::mpi::communicator& comm, const InputFiles& files,
+[[nodiscard]] SourceFingerprint fingerprint_of(const boost::mpi::communicator& comm,
+                                               std::span<const InputFile* const> files,
                                                const std::string& name, std::int64_t samples, bool whole);
 
 }  // namespace evenkeel

@@ -80,9 +80,7 @@ void JsonlSource::scan(const boost::mpi::communicator& comm) {
   std::vector<std::int64_t> first_lines = number_lines(comm, files_.size(), scan);
   std::vector<std::int64_t> tokens;
   const JsonlSchema mine = together(comm, [&] {
-    std::vector<const InputFile*> files;
-    for (const auto& file : files_) files.push_back(file.get());
-    lines_of_.emplace(std::move(files), std::move(first_lines));
+    lines_of_.emplace(pointers_to(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
     return infer_schema(*lines_of_, scan.lines, tokens);
   });
@@ -93,7 +91,8 @@ void JsonlSource::scan(const boost::mpi::communicator& comm) {
 
 // Of what was unpacked, too: the same rollouts are the same source, however they are packed.
 SourceFingerprint JsonlSource::fingerprint(const boost::mpi::communicator& comm) const {
-  return fingerprint_of(comm, files_, name_, num_samples(), true);
+  return fingerprint_of(comm, together(comm, [&] { return pointers_to(files_); }), name_, num_samples(),
+                        true);
 }
 
 RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {

@@ -51,17 +51,20 @@ void require_valid_field(const FieldSpec& spec) {
 
 }  // namespace
 
-void require_valid_fields(const JsonlSchema& schema, const LineNames& names) {
-  for (std::size_t i = 0; i < schema.fields.size(); ++i) {
-    try {
-      require_valid_field(schema.fields[i]);
-    } catch (const Error& error) {
-      ErrorReport report = error.report();
-      report.message = report.where + " " + report.message;
-      report.where = names.where(schema.origins[i].dtype);
-      throw_error(std::move(report));
-    }
+void require_valid_field(const FieldSpec& spec, const std::string& where) {
+  try {
+    require_valid_field(spec);
+  } catch (const Error& error) {
+    ErrorReport report = error.report();
+    report.message = report.where + " " + report.message;
+    report.where = where;
+    throw_error(std::move(report));
   }
+}
+
+void require_valid_fields(const JsonlSchema& schema, const LineNames& names) {
+  for (std::size_t i = 0; i < schema.fields.size(); ++i)
+    require_valid_field(schema.fields[i], names.where(schema.origins[i].dtype));
 }
 
 JsonlSchema merge_over_ranks(const boost::mpi::communicator& comm, const JsonlSchema& mine,

@@ -12,6 +12,9 @@ namespace evenkeel {
 [[nodiscard]] JsonlSchema merge_over_ranks(const boost::mpi::communicator& comm, const JsonlSchema& mine,
                                            const LineNames& names);
 
+/// Refuses a field that no step would take (require_valid_samples), at `where`. Local.
+void require_valid_field(const FieldSpec& spec, const std::string& where);
+
 /// Refuses fields that no step would take (require_valid_samples), at "PATH:LINE" of the line that made the
 /// field what it is. Local.
 void require_valid_fields(const JsonlSchema& schema, const LineNames& names);

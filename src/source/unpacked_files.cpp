@@ -121,6 +121,15 @@ Descriptor opened(const std::string& room, const std::string& packed) {
 
 }  // namespace
 
+std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file) {
+  if (packing_of(*file) == Packing::none) return file;
+  Room room(file->path());
+  Descriptor text = opened(room.name(), file->path());
+  room.forget_name();
+  room.fill(*file);
+  return std::make_unique<const InputFile>(file->path(), text.take());
+}
+
 void unpack_on_nodes(const boost::mpi::communicator& comm, InputFiles& files) {
   const bool any = together(comm, [&] { return !share_out(files, 1).empty(); });
   if (!any) return;  // the same everywhere, as the files are
