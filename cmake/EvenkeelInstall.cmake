@@ -18,5 +18,5 @@ configure_package_config_file(cmake/EvenkeelConfig.cmake.in ${CMAKE_CURRENT_BINA
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfig.cmake
-              ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake cmake/FindLibzip.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake cmake/FindLibzip.cmake cmake/FindZstd.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)

@@ -15,6 +15,7 @@ packages=(
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libzip-dev                                         # .npz files
   prometheus-cpp-dev                                 # evenkeel run --prometheus
+  zlib1g-dev libzstd-dev                             # .gz and .zst files
 )
 tests=(
   libgmock-dev libgtest-dev librapidcheck-dev # tests

@@ -37,6 +37,10 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "inspect");
 }
 
+void add_convert_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "convert");
+}
+
 void add_bench_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "bench");
 }

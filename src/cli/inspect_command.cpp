@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <set>
 
+#include "base/hash.hpp"
 #include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "cli/inspect_folder.hpp"
 #include "cli/inspect_report.hpp"
+#include "cli/inspect_state.hpp"
 #include "cli/length_statistics.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
@@ -15,7 +18,8 @@
 #include "io/indexed_dataset.hpp"
 #include "io/jsonl.hpp"
 #include "io/lengths_file.hpp"
-#include "io/safetensors.hpp"
+#include "io/sample_tensors.hpp"
+#include "source/input_files.hpp"
 #include "source/schema_agreement.hpp"
 
 namespace evenkeel::cli {
@@ -27,21 +31,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 void show(const TextTable& table) {
   std::cout << table.to_text(style_of(Stream::out).width);
-}
-
-void inspect_safetensors(const std::filesystem::path& path) {
-  const SafetensorsFile file(path);
-  TextTable tensors({{"tensor"}, {"dtype"}, {"shape"}, {"bytes", TextTable::Align::right}});
-  for (const std::string& name : file.names()) {
-    const TensorView& tensor = file.at(name);
-    tensors.add({printable(name), std::string(name_of(tensor.dtype)), shape_text(tensor.shape),
-                 std::to_string(tensor.bytes.size())});
-  }
-  show(tensors);
-  if (file.metadata().empty()) return;
-  TextTable metadata({{"metadata"}, {"value"}});
-  for (const auto& [key, value] : file.metadata()) metadata.add({printable(key), printable(value)});
-  show(metadata);
 }
 
 std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
@@ -136,38 +125,135 @@ void inspect_dataset(const std::filesystem::path& path) {
   std::cout << "tokens of a document\n" << length_statistics(std::move(lengths), style_of(Stream::out).width);
 }
 
+/// Fields that samples in tensors have, and what is left out of them.
+void show_fields(const SampleTensors& samples) {
+  TextTable fields({{"field"}, {"dtype"}, {"one row a"}, {"row shape"}});
+  for (const FieldSpec& field : samples.fields()) {
+    const bool is_open = std::ranges::count(samples.undecided(), field.name) > 0;
+    fields.add({printable(field.name), std::string(name_of(field.dtype)),
+                std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : ""),
+                field.trailing.empty() ? "" : shape_text(field.trailing)});
+  }
+  if (!samples.fields().empty()) show(fields);
+  TextTable left_out({{"left out"}, {"why"}});
+  for (const auto& [name, why] : samples.left_out()) left_out.add({printable(name), printable(why)});
+  if (!samples.left_out().empty()) show(left_out);
+}
+
+/// Reads every sample, as a job does.
+void inspect_samples(const SampleTensors& samples) {
+  std::cout << (samples.is_padded() ? "padded samples, with a mask\n"
+                                    : "ragged samples: values and offsets\n");
+  Lengths lengths;
+  TensorPlace place;
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < samples.num_samples(); ++i) {
+    const TensorSample sample = samples.lengths({i, i + 1}).front();
+    const std::int64_t tokens = sample.prompt + sample.response;
+    lengths.add(sample.prompt, sample.response,
+                samples.group_of(i).value_or(mix_64(static_cast<std::uint64_t>(i))));
+    std::vector<std::size_t> ends{static_cast<std::size_t>(tokens) * sizeof(std::int64_t)};
+    for (const FieldSpec& field : samples.fields()) {
+      const std::int64_t rows = field.kind == FieldKind::sample           ? 1
+                                : field.kind == FieldKind::response_token ? sample.response
+                                                                          : tokens;
+      ends.push_back(ends.back() + static_cast<std::size_t>(rows) * field.row_bytes());
+    }
+    bytes.resize(ends.back());
+    std::vector<std::span<std::byte>> out;
+    for (std::size_t f = 0; f < ends.size(); ++f) {
+      const std::size_t begin = f == 0 ? 0 : ends[f - 1];
+      out.push_back(std::span(bytes).subspan(begin, ends[f] - begin));
+    }
+    samples.read(i, sample, place, out);
+    place.token += tokens;
+    place.response += sample.response;
+  }
+  if (!lengths.empty()) std::move(lengths).show();
+  show_fields(samples);
+}
+
+void show_tensors(const TensorFile& file) {
+  TextTable tensors({{"tensor"}, {"dtype"}, {"shape"}, {"bytes", TextTable::Align::right}});
+  for (const StoredTensor& tensor : file.tensors()) {
+    const std::string bytes = tensor.dtype ? std::to_string(tensor.rows() * row_elements(tensor) *
+                                                            static_cast<std::int64_t>(size_of(*tensor.dtype)))
+                                           : "";
+    // safetensors have words of their own for the dtypes of columns
+    const bool is_word = std::ranges::none_of(tensor.stored, [](char c) { return 'a' <= c && c <= 'z'; });
+    tensors.add({printable(tensor.name),
+                 is_word && tensor.dtype ? std::string(name_of(*tensor.dtype)) : tensor.stored,
+                 shape_text(tensor.shape), bytes});
+  }
+  show(tensors);
+  if (file.metadata().empty()) return;
+  TextTable metadata({{"metadata"}, {"value"}});
+  for (const auto& [key, value] : file.metadata()) metadata.add({printable(key), printable(value)});
+  show(metadata);
+}
+
+/// Samples where they are such; any other tensors are listed alone.
+void inspect_tensors(std::unique_ptr<const TensorFile> file) {
+  show_tensors(*file);
+  const bool is_of_a_dump = file->find("cu_seqlens_padded").has_value();
+  const bool has_tokens = file->find(input_ids_field) || file->find(tensor_names::tokens);
+  if (is_of_a_dump || !has_tokens) return;
+  if (file->tensors().size() == 1) {
+    std::cout << "no samples: nothing tells where they begin and end\n";
+    return;
+  }
+  inspect_samples(SampleTensors(std::move(file)));
+}
+
+/// Files that are known by their endings; false for any other.
+bool inspect_known(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".safetensors") {
+    inspect_tensors(open_safetensors(path));
+  } else if (ending == ".npz") {
+    inspect_tensors(open_npz(path));
+  } else if (ending == ".npy") {
+    inspect_tensors(open_npy_files({path}));
+  } else if (names_dataset_file(path)) {
+    inspect_dataset(path);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 int inspect(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
     const std::size_t width = style_of(Stream::out).width;
+    if (has_state(path)) {
+      std::cout << printable(path.string()) << '\n' << explain_state_in(path, width);
+      return 0;
+    }
     std::cout << printable(path.string()) << '\n' << describe_run_folder(path, width);
     std::cout << explain_report_in(path, width);
     return 0;
   }
   std::cout << printable(path.string()) << '\n';
   if (path.extension() == ".json" || names_metrics(path)) {
-    std::cout << explain_report(path, style_of(Stream::out).width);
-    return 0;
-  }
-  if (path.extension() == ".safetensors") {
-    inspect_safetensors(path);
+    const std::size_t width = style_of(Stream::out).width;
+    std::cout << (is_state_file(path) ? explain_state(path, width) : explain_report(path, width));
     return 0;
   }
   const SlowWork slow(reading(path.string()), tell_note);
-  if (names_dataset_file(path)) {
-    inspect_dataset(path);
+  if (inspect_known(path)) return 0;
+  const auto file = unpacked(std::make_unique<const InputFile>(path));
+  std::filesystem::path name = path;
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  if (name.extension() != ".jsonl") {
+    inspect_length_table(*file);
     return 0;
   }
-  const InputFile file(path);
-  if (path.extension() != ".jsonl") {
-    inspect_length_table(file);
-    return 0;
-  }
-  const std::vector<LineRef> lines = scan_lines(file).lines;
-  require_samples(!lines.empty(), file);
-  if (is_rollout(file, lines.front())) {
-    inspect_rollouts(file, lines);
+  const std::vector<LineRef> lines = scan_lines(*file).lines;
+  require_samples(!lines.empty(), *file);
+  if (is_rollout(*file, lines.front())) {
+    inspect_rollouts(*file, lines);
   } else {
-    inspect_length_table(file);
+    inspect_length_table(*file);
   }
   return 0;
 }
@@ -177,9 +263,11 @@ int inspect(const std::filesystem::path& path) {
 void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
-      "Show what is in a file: rollouts (.jsonl), a length table (.csv, .jsonl), an indexed dataset "
-      "(.idx, .bin), a dump (.safetensors) or a report (report.json, metrics.jsonl); of an output folder of "
-      "`run`, whether its run is over, its files are all there, and what its report says");
+      "Show what is in a file: rollouts (.jsonl, also .gz and .zst), a length table (.csv, .jsonl), an "
+      "indexed "
+      "dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and the samples they hold, a report "
+      "(report.json, metrics.jsonl) or a job's state; of an output folder of `run`, whether its run is over, "
+      "its files are all there, and what its report or state says");
   auto path = std::make_shared<std::filesystem::path>();
   command->add_option("FILE", *path, "The file or output folder to look into")->required();
   command->footer(

@@ -37,6 +37,7 @@ int run_program(int argc, char** argv) {
   add_plan_command(app, chosen);
   add_synth_command(app, chosen);
   add_inspect_command(app, chosen);
+  add_convert_command(app, chosen);
   add_config_command(app, chosen);
   add_bench_command(app, chosen);
   refuse_options_as_values(app);

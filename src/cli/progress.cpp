@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "cli/terminal.hpp"
 
@@ -25,13 +26,20 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
-Progress::Progress(ProgressStyle style, std::int64_t steps) : style_(style), steps_(steps) {
+ProgressStyle progress_style_of(std::string_view word) {
+  if (word == "bar") return ProgressStyle::bar;
+  if (word == "lines") return ProgressStyle::lines;
+  return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
+}
+
+Progress::Progress(ProgressStyle style, std::int64_t steps, std::string unit)
+    : style_(style), steps_(steps), unit_(std::move(unit)) {
   if (style_ == ProgressStyle::automatic)
     style_ = can_redraw(Stream::err) ? ProgressStyle::bar : ProgressStyle::lines;
 }
 
-void Progress::advance(std::int64_t tokens) {
-  ++done_;
+void Progress::advance(std::int64_t tokens, std::int64_t steps) {
+  done_ += steps;
   tokens_ += tokens;
   if (style_ == ProgressStyle::bar) draw_bar();
   if (style_ == ProgressStyle::lines) log_line();
@@ -46,7 +54,7 @@ std::string Progress::state() const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const double rate = seconds > 0 ? static_cast<double>(tokens_) / seconds : 0;
   const double left = seconds / static_cast<double>(done_) * static_cast<double>(steps_ - done_);
-  return fmt::format("step {}/{}, {:.2f} M tokens/s, {} left", done_, steps_, rate / 1e6,
+  return fmt::format("{} {}/{}, {:.2f} M tokens/s, {} left", unit_, done_, steps_, rate / 1e6,
                      duration_text(left));
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace evenkeel::cli {
 
@@ -13,17 +14,21 @@ enum class ProgressStyle : std::uint8_t {
   off,
 };
 
+/// The style that a word of --progress means: bar, lines or off; any other is automatic.
+[[nodiscard]] ProgressStyle progress_style_of(std::string_view word);
+
 /// Shows how far a run is: steps done, tokens a second, time left.
 class Progress {
  public:
-  Progress(ProgressStyle style, std::int64_t steps);
+  /// `unit` is what steps are called.
+  Progress(ProgressStyle style, std::int64_t steps, std::string unit = "step");
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   /// As finish(), so that an error has a line of its own.
   ~Progress() { finish(); }
 
-  /// After each step, with the step's true tokens.
-  void advance(std::int64_t tokens);
+  /// After each step, or several, with their true tokens.
+  void advance(std::int64_t tokens, std::int64_t steps = 1);
   /// Ends the bar's line.
   void finish() noexcept;
 
@@ -35,6 +40,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   ProgressStyle style_;
   std::int64_t steps_;
+  std::string unit_;
   std::int64_t done_ = 0;
   std::int64_t tokens_ = 0;
   bool has_open_line_ = false;

@@ -94,12 +94,6 @@ int run(const RunOptions& options) {
   }
 }
 
-ProgressStyle progress_style(const std::string& word) {
-  if (word == "bar") return ProgressStyle::bar;
-  if (word == "lines") return ProgressStyle::lines;
-  return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
-}
-
 void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   const CLI::Validator folder([](const std::string& name) { return name.empty() ? "needs a folder" : ""; },
                               "");
@@ -186,7 +180,7 @@ void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
 void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
       .add_option_function<std::string>(
-          "--progress", [options](const std::string& word) { options->progress = progress_style(word); },
+          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
           "auto (a bar on a terminal, else lines), bar, lines or off")
       ->type_name("STYLE")
       ->transform(one_of({"auto", "bar", "lines", "off"}));

@@ -162,11 +162,11 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
 }
 
 void require_path(const SourceSettings& source, const std::string& where) {
-  const bool reads_file = source.kind == SourceKind::jsonl || source.kind == SourceKind::lengths ||
-                          source.kind == SourceKind::megatron;
+  const bool reads_file =
+      source.kind && source.kind != SourceKind::synthetic && source.kind != SourceKind::embedded;
   if (reads_file && source.path.empty()) {
     throw ConfigError(where + ".path", "is missing",
-                      "The kinds jsonl, lengths and megatron of source.kind read a file");
+                      "All kinds of source.kind but synthetic and embedded read files");
   }
 }
 

@@ -92,18 +92,25 @@ Keys source_keys() {
                                                              {"synthetic", SourceKind::synthetic},
                                                              {"lengths", SourceKind::lengths},
                                                              {"megatron", SourceKind::megatron},
-                                                             {"embedded", SourceKind::embedded}},
-                                                            {"safetensors"})};
+                                                             {"safetensors", SourceKind::safetensors},
+                                                             {"numpy", SourceKind::numpy},
+                                                             {"dump", SourceKind::dump},
+                                                             {"embedded", SourceKind::embedded}})};
   return {
       key("source.kind", s, &SourceSettings::kind, kinds,
           "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
-          "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; or the program "
+          "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; ragged or "
+          "padded "
+          "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; or the "
+          "program "
           "that embeds Evenkeel. evenkeel run does not start "
           "without one; a program that embeds Evenkeel needs none."),
       key("source.path", s, &SourceSettings::path, FilePath{},
-          "The file of jsonl and lengths, or the name of megatron's files without .bin and .idx, relative to "
-          "the "
-          "folder the job is started in."),
+          "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
+          "(such as "
+          "'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder of dump, "
+          "relative to "
+          "the folder the job is started in."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},

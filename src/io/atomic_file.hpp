@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 
@@ -21,6 +22,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  /// Writes over bytes that were written before, from `offset` on. Precondition: there are so many.
+  void rewrite(std::span<const std::byte> bytes, std::int64_t offset);
   /// Closes the file and gives it its name. Call this or the next once, last.
   void commit();
   /// The same, after what was written has reached the disk, and waits until the name has, too: it survives a

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -58,6 +59,14 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
   // A pipe without a writer must not block the open, since it is refused anyway.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) throw system_error(path_, "cannot be opened", errno);
+  examine_or_close();
+}
+
+InputFile::InputFile(std::string name, int descriptor) : path_(std::move(name)), descriptor_(descriptor) {
+  examine_or_close();
+}
+
+void InputFile::examine_or_close() {
   try {
     version_ = regular_file_version(descriptor_, path_);
   } catch (...) {

@@ -31,6 +31,8 @@ class InputFile {
 
   /// Throws where the file is missing, cannot be read, or is a folder or a pipe.
   explicit InputFile(const std::filesystem::path& path);
+  /// Takes over a descriptor that is open for reading. Errors call it `name`. Throws likewise.
+  InputFile(std::string name, int descriptor);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -51,6 +53,7 @@ class InputFile {
   [[nodiscard]] std::uint64_t sampled_digest() const;
 
  private:
+  void examine_or_close();
   void require_unchanged() const;
 
   std::string path_;

@@ -15,18 +15,15 @@ constexpr std::int64_t block_bytes = 1 << 20;
 constexpr std::int64_t gap_bytes = 1 << 12;  ///< reading over this much is cheaper than one more call
 constexpr std::size_t longest_text = 60;
 
-std::string where_of(const std::string& path, const LineRef& line) {
-  return path + ":" + std::to_string(line.number + 1);
-}
-
 /// How many of `lines`, from the first on, follow each other closely enough to be read as one block.
-std::size_t lines_in_block(std::span<const LineRef> lines) {
+std::size_t lines_in_block(const LineFiles& files, std::span<const LineRef> lines) {
+  const InputFile* const file = &files.file_of(lines.front());
   std::size_t count = 1;
   for (; count < lines.size(); ++count) {
     const LineRef& last = lines[count - 1];
     const LineRef& next = lines[count];
     const std::int64_t gap = next.offset - (last.offset + last.bytes);
-    if (gap < 0 || gap > gap_bytes) break;
+    if (gap < 0 || gap > gap_bytes || &files.file_of(next) != file) break;
     if (next.offset + next.bytes - lines.front().offset > block_bytes) break;
   }
   return count;
@@ -46,15 +43,15 @@ std::size_t lines_in_block(std::span<const LineRef> lines) {
                    text.starts_with('[') || text == "{" ? "Write one whole object a line" : "");
 }
 
-simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const std::string& path,
+simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const LineNames& names,
                             const LineRef& line) {
   simdjson::dom::element value;
   // The buffer behind `text` goes on for at least SIMDJSON_PADDING bytes, so the parser need not copy it.
   if (const auto error = parser.parse(text.data(), text.size(), false).get(value))
-    refuse(text, error, where_of(path, line));
+    refuse(text, error, names.where(line.number));
   simdjson::dom::object object;
   if (value.get(object)) {
-    throw InputError(where_of(path, line), "is " + text_of(value) + "; a JSON object is needed");
+    throw InputError(names.where(line.number), "is " + text_of(value) + "; a JSON object is needed");
   }
   return object;
 }
@@ -62,27 +59,32 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
 }  // namespace
 
 std::string JsonLine::where() const {
-  return where_of(path, ref);
+  return names.where(ref.number);
 }
 
 void JsonLine::fail(const std::string& message, const std::string& hint) const {
   throw InputError(where(), message, hint);
 }
 
-void for_each_json_line(const InputFile& file, std::span<const LineRef> lines,
+void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit) {
   simdjson::dom::parser parser;
+  // It would grow with each longer line, and touch new memory each time.
+  if (!lines.empty()) {
+    const std::int64_t longest = std::ranges::max(lines, {}, &LineRef::bytes).bytes;
+    if (parser.allocate(static_cast<std::size_t>(longest)) == simdjson::MEMALLOC) throw std::bad_alloc();
+  }
   std::vector<char> buffer;
   while (!lines.empty()) {
-    const std::span<const LineRef> block = lines.first(lines_in_block(lines));
+    const std::span<const LineRef> block = lines.first(lines_in_block(files, lines));
     const std::int64_t begin = block.front().offset;
     const auto bytes = static_cast<std::size_t>(block.back().offset + block.back().bytes - begin);
     buffer.resize(std::max(buffer.size(), bytes + simdjson::SIMDJSON_PADDING));
-    file.read(std::span(buffer).first(bytes), begin);
+    files.file_of(block.front()).read(std::span(buffer).first(bytes), begin);
     for (const LineRef& line : block) {
       const std::string_view text(buffer.data() + (line.offset - begin),
                                   static_cast<std::size_t>(line.bytes));
-      visit({file.path(), line, parse(parser, text, file.path(), line)});
+      visit({files.names(), line, parse(parser, text, files.names(), line)});
     }
     lines = lines.subspan(block.size());
   }

@@ -8,13 +8,14 @@
 #include <string>
 
 #include "io/input_file.hpp"
+#include "io/line_files.hpp"
 #include "io/lines.hpp"
 
 namespace evenkeel {
 
 /// A parsed line. The object's values are valid during the visit only.
 struct JsonLine {
-  const std::string& path;
+  const LineNames& names;
   LineRef ref;
   simdjson::dom::object object;
 
@@ -24,9 +25,9 @@ struct JsonLine {
   [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
 };
 
-/// Parses these lines one after the other and hands each to `visit`. Lines that stand close together in the
+/// Parses these lines one after the other and hands each to `visit`. Lines that stand close together in a
 /// file are read together. Throws InputError for a line that is not a JSON object, and IoError.
-void for_each_json_line(const InputFile& file, std::span<const LineRef> lines,
+void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit);
 
 /// The value as JSON, cut short, for error messages.

@@ -6,6 +6,7 @@
 #include "io/input_file.hpp"
 #include "io/jsonl_schema.hpp"
 #include "io/jsonl_writer.hpp"
+#include "io/line_files.hpp"
 #include "io/lines.hpp"
 
 namespace evenkeel {
@@ -14,7 +15,7 @@ namespace evenkeel {
 ///
 ///     {"uid": "q1", "prompt_ids": [5, 6], "response_ids": [7], "reward": 1.0, "advantages": [0.5]}
 ///
-/// read in the order of `lines`, which need not be that of the file. Each sample's `id` is its line's number
+/// read in the order of `lines`, which need not be that of the files. Each sample's `id` is its line's number
 /// and its `group` comes from the uid: FNV-1a of a text, the value itself of an integer, mix_64 of the line
 /// number when there is none or it is null, so that such a sample is a group of its own. The batch has the
 /// field `input_ids` (int64, token: prompt then response, either may be empty), then the schema's fields in
@@ -24,7 +25,7 @@ namespace evenkeel {
 /// there twice, missing prompt_ids or response_ids, a token that is not an integer of 0 .. 2^63-1, and a
 /// field of the schema that is missing, has other rows than its kind asks for, or has elements that its dtype
 /// cannot hold. Throws IoError. O(bytes of the lines); adjacent lines are read together.
-[[nodiscard]] RaggedBatch read_samples(const InputFile& file, std::span<const LineRef> lines,
+[[nodiscard]] RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines,
                                        const JsonlSchema& schema);
 
 /// Whether the line is a rollout, or means to be one: an object with prompt_ids or response_ids. A line that

@@ -212,9 +212,9 @@ class BatchBuilder {
 
 }  // namespace
 
-RaggedBatch read_samples(const InputFile& file, std::span<const LineRef> lines, const JsonlSchema& schema) {
+RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines, const JsonlSchema& schema) {
   BatchBuilder builder(schema, lines);
-  for_each_json_line(file, lines, [&](const JsonLine& line) { builder.add(line); });
+  for_each_json_line(files, lines, [&](const JsonLine& line) { builder.add(line); });
   return builder.finish();
 }
 

@@ -134,16 +134,16 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout) {
 
 }  // namespace
 
-JsonlSchema infer_schema(const InputFile& file, std::span<const LineRef> lines,
+JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
                          std::span<std::int64_t> tokens) {
   EVENKEEL_PRECONDITION(cheap, tokens.empty() || tokens.size() == lines.size(), tokens.size(), lines.size());
   JsonlSchema schema;
   auto counted = tokens.begin();
   RolloutLine rollout;
-  for_each_json_line(file, lines, [&](const JsonLine& line) {
+  for_each_json_line(files, lines, [&](const JsonLine& line) {
     rollout.assign(line);
     if (counted != tokens.end()) *counted++ = rollout.prompt_tokens + rollout.response_tokens;
-    schema = merge(schema, schema_of_line(line, rollout), file.path());
+    schema = merge(schema, schema_of_line(line, rollout), files.names());
   });
   return schema;
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "io/input_file.hpp"
+#include "io/line_files.hpp"
 #include "io/lines.hpp"
 
 namespace evenkeel {
@@ -31,7 +31,7 @@ struct FieldOrigin {
   friend bool operator==(const FieldOrigin&, const FieldOrigin&) = default;
 };
 
-/// The fields that the rollouts of a JSONL file carry beside uid, prompt_ids and response_ids. Every rank
+/// The fields that the rollouts of JSONL files carry beside uid, prompt_ids and response_ids. Every rank
 /// infers it from the lines it sees; merging all of them in any order gives the schema of the whole.
 ///
 /// What no line has shown yet is still open: `fields` then holds a stand-in (kind token; float32 elements
@@ -50,8 +50,8 @@ struct JsonlSchema {
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 
-/// The schema of these lines; `lines` are those of scan_lines() with their numbers in the file. `tokens` gets
-/// the tokens of each line's sample where it has a place for each, and may be empty.
+/// The schema of these lines; `lines` are those of scan_lines() with their numbers in all files. `tokens`
+/// gets the tokens of each line's sample where it has a place for each, and may be empty.
 ///
 /// A number or boolean makes a `sample` field. A list whose outer length is the sample's tokens makes a
 /// `token` field, its response tokens a `response_token` field; lists inside it are trailing dimensions.
@@ -60,14 +60,14 @@ struct JsonlSchema {
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a malformed line, one without prompt_ids or response_ids, a
 /// list of any other length or of unequal rows, and whatever merge() refuses. Throws IoError.
-[[nodiscard]] JsonlSchema infer_schema(const InputFile& file, std::span<const LineRef> lines,
+[[nodiscard]] JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
                                        std::span<std::int64_t> tokens = {});
 
-/// What both schemas, of lines of the file called `path`, say together. Commutative, associative, idempotent;
+/// What both schemas, of lines that are called so, say together. Commutative, associative, idempotent;
 /// an empty schema changes nothing. int64 and float32 make float32. Throws InputError when a field is in one
 /// and not in the other, or when kinds, trailing dimensions, or booleans and numbers clash: it names a line
 /// of either side and stands at the later one.
-[[nodiscard]] JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const std::string& path);
+[[nodiscard]] JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names);
 
 /// Reasons as words, such as "text, null".
 [[nodiscard]] std::string words_for(const std::set<LeftOut>& reasons);

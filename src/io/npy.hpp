@@ -62,6 +62,9 @@ class NpyArray {
   /// The product of all dimensions but the first.
   [[nodiscard]] std::int64_t row_elements() const noexcept { return row_elements_; }
 
+  /// The file that the array is; null where it is a part of one, or in memory.
+  [[nodiscard]] const InputFile* file() const noexcept { return bytes_.file(); }
+
   /// Fills `out` with rows as elements of `dtype`. Precondition: 0 <= rows.begin <= rows.end <= num_rows(),
   /// and `out` has as many bytes as they take. Throws InputError when is_lossless() says no, and for the
   /// first element that is neither 0 nor 1 in an array of bool, or leaves int64. Throws IoError. O(elements),

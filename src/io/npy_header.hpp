@@ -40,6 +40,20 @@ struct Header {
 /// The dtype of the same name; none for bfloat16.
 [[nodiscard]] std::optional<NpyDType> npy_dtype(DType dtype) noexcept;
 
+/// What stands ahead of an array's elements, and how many bytes those have.
+struct Preamble {
+  std::string text;
+  std::size_t data_bytes = 0;
+};
+
+/// The preamble that NumPy 1.24 writes. Throws as write_npy() does for a dtype or a shape, about `path`.
+[[nodiscard]] Preamble preamble_for(DType dtype, std::span<const std::int64_t> shape,
+                                    const std::string& path);
+
+/// Throws InputError unless there are as many bytes as are needed.
+void require_bytes(DType dtype, std::span<const std::int64_t> shape, std::size_t bytes, std::size_t needed,
+                   const std::string& path);
+
 /// As Python writes a tuple: "()", "(3,)", "(3, 4)".
 [[nodiscard]] std::string text_of(std::span<const std::int64_t> shape);
 

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "io/convert_integers.hpp"
 #include "io/npy.hpp"
 #include "io/npy_header.hpp"
 
@@ -97,48 +97,6 @@ void require_size(const npy::Header& header, std::int64_t bytes, const std::stri
                    std::string(npy::is_whole));
 }
 
-/// Converts elements; returns how many of them were right.
-template <typename From, typename To>
-std::size_t convert(std::span<const char> from, std::byte* to) {
-  const std::size_t count = from.size() / sizeof(From);
-  for (std::size_t i = 0; i < count; ++i) {
-    From value{};
-    std::memcpy(&value, from.data() + i * sizeof value, sizeof value);
-    if constexpr (!std::is_same_v<From, To>) {
-      if (!std::in_range<To>(value)) return i;
-    }
-    const To converted = static_cast<To>(value);
-    std::memcpy(to + i * sizeof converted, &converted, sizeof converted);
-  }
-  return count;
-}
-
-template <typename From>
-std::size_t convert_to(DType dtype, std::span<const char> from, std::byte* to) {
-  if (dtype == DType::int32) return convert<From, std::int32_t>(from, to);
-  return convert<From, std::int64_t>(from, to);
-}
-
-/// From an integer type to int32 or int64. Precondition: is_lossless(from_dtype, to_dtype).
-std::size_t convert_integers(NpyDType from_dtype, DType to_dtype, std::span<const char> from, std::byte* to) {
-  switch (from_dtype) {
-    case NpyDType::uint8:
-      return convert_to<std::uint8_t>(to_dtype, from, to);
-    case NpyDType::int8:
-      return convert_to<std::int8_t>(to_dtype, from, to);
-    case NpyDType::int16:
-      return convert_to<std::int16_t>(to_dtype, from, to);
-    case NpyDType::uint16:
-      return convert_to<std::uint16_t>(to_dtype, from, to);
-    case NpyDType::int32:
-      return convert_to<std::int32_t>(to_dtype, from, to);
-    case NpyDType::uint32:
-      return convert_to<std::uint32_t>(to_dtype, from, to);
-    default:
-      return convert_to<std::uint64_t>(to_dtype, from, to);
-  }
-}
-
 }  // namespace
 
 void NpyBytes::read(std::span<char> out, std::int64_t offset) const {
@@ -146,6 +104,7 @@ void NpyBytes::read(std::span<char> out, std::int64_t offset) const {
     file_->read(out, offset);
     return;
   }
+  if (ranges_) return ranges_(out, offset);
   assert(0 <= offset && offset <= std::ssize(memory_) && std::ssize(out) <= std::ssize(memory_) - offset);
   std::ranges::copy(std::span(memory_).subspan(static_cast<std::size_t>(offset), out.size()), out.begin());
 }

@@ -17,20 +17,18 @@ NpyDType checked_dtype(DType dtype, const std::string& path) {
                    "Write float32, or a safetensors file");
 }
 
-void require_fit(NpyDType dtype, std::span<const std::int64_t> shape, std::size_t bytes,
-                 const std::string& path) {
+/// The bytes of an array of that shape.
+std::size_t checked_bytes(NpyDType dtype, std::span<const std::int64_t> shape, const std::string& path) {
   if (shape.size() > npy::max_dimensions) {
     throw InputError(path, "cannot hold " + std::to_string(shape.size()) + " dimensions; NumPy has at most " +
                                std::to_string(npy::max_dimensions));
   }
-  const std::string what = "shape " + npy::text_of(shape) + " of " + std::string(name_of(dtype));
   const std::optional<std::int64_t> elements = npy::elements_of(shape, size_of(dtype));
-  if (!elements) throw InputError(path, what + " has a negative dimension or 2^63 bytes or more");
-  const std::size_t needed = static_cast<std::size_t>(*elements) * size_of(dtype);
-  if (needed != bytes) {
-    throw InputError(
-        path, "is to hold " + std::to_string(bytes) + " bytes; " + what + " needs " + std::to_string(needed));
+  if (!elements) {
+    throw InputError(path, "shape " + npy::text_of(shape) + " of " + std::string(name_of(dtype)) +
+                               " has a negative dimension or 2^63 bytes or more");
   }
+  return static_cast<std::size_t>(*elements) * size_of(dtype);
 }
 
 /// All that stands ahead of the elements, padded as NumPy does: where nothing is missing to the alignment, a
@@ -50,13 +48,26 @@ std::string preamble_of(NpyDType dtype, std::span<const std::int64_t> shape) {
 
 }  // namespace
 
+npy::Preamble npy::preamble_for(DType dtype, std::span<const std::int64_t> shape, const std::string& path) {
+  const NpyDType element = checked_dtype(dtype, path);
+  const std::size_t bytes = checked_bytes(element, shape, path);
+  return {preamble_of(element, shape), bytes};
+}
+
+void npy::require_bytes(DType dtype, std::span<const std::int64_t> shape, std::size_t bytes,
+                        std::size_t needed, const std::string& path) {
+  if (bytes == needed) return;
+  throw InputError(path, "is to hold " + std::to_string(bytes) + " bytes; shape " + npy::text_of(shape) +
+                             " of " + std::string(evenkeel::name_of(dtype)) + " needs " +
+                             std::to_string(needed));
+}
+
 void write_npy(const std::filesystem::path& path, DType dtype, std::span<const std::int64_t> shape,
                std::span<const std::byte> bytes) {
-  const NpyDType element = checked_dtype(dtype, path.string());
-  require_fit(element, shape, bytes.size(), path.string());
-  const std::string preamble = preamble_of(element, shape);
+  const npy::Preamble preamble = npy::preamble_for(dtype, shape, path.string());
+  npy::require_bytes(dtype, shape, bytes.size(), preamble.data_bytes, path.string());
   AtomicFile file(path);
-  file.write(std::as_bytes(std::span(preamble)));
+  file.write(std::as_bytes(std::span(preamble.text)));
   file.write(bytes);
   file.commit();
 }

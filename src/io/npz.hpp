@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,13 @@ class NpzFile {
   /// another way, cut off, longer or shorter than the directory says or than its packed bytes can hold, or
   /// whose checksum is wrong, and what NpyArray refuses. Throws IoError.
   [[nodiscard]] NpyArray read(std::string_view name, std::int64_t max_bytes);
+  /// The same of a deflated array. One that is stored stays where it is: its elements are read when they are
+  /// asked for, from any thread, while this object lives, and its checksum is nobody's matter.
+  [[nodiscard]] NpyArray open(std::string_view name, std::int64_t max_bytes);
+  /// Whether the array is stored as it is.
+  [[nodiscard]] bool is_stored(std::string_view name) const;
+
+  [[nodiscard]] const InputFile& file() const noexcept { return file_; }
 
  private:
   struct Discard {
@@ -47,6 +55,7 @@ class NpzFile {
   std::unique_ptr<::zip, Discard> archive_;
   std::vector<std::string> names_;
   std::vector<std::uint64_t> members_;  // of names_: places in the directory
+  std::mutex in_use_;                   // libzip's state
 };
 
 }  // namespace evenkeel

@@ -1,6 +1,8 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <limits>
 #include <new>
 #include <set>
 #include <utility>
@@ -43,7 +45,9 @@ constexpr const char* is_whole = "Is this a whole .npz file? numpy.savez writes 
 }
 
 struct CloseMember {
-  void operator()(zip_file_t* member) const noexcept { zip_fclose(member); }
+  void operator()(zip_file_t* member) const noexcept {
+    if (member != nullptr) zip_fclose(member);
+  }
 };
 
 /// Up to `out.size()` bytes; fewer where the member ends.
@@ -152,6 +156,35 @@ NpyArray NpzFile::read(std::string_view name, std::int64_t max_bytes) {
   std::vector<char> bytes = unpack(archive_.get(), members_[i], size, where);
   file_.read({}, 0);  // an error where the file has changed since it was opened
   return NpyArray(NpyBytes(where, std::move(bytes)));
+}
+
+bool NpzFile::is_stored(std::string_view name) const {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  const bool is_known = zip_stat_index(archive_.get(), members_[find(name)], 0, &stat) == 0;
+  return is_known && (stat.valid & ZIP_STAT_COMP_METHOD) != 0 && stat.comp_method == ZIP_CM_STORE;
+}
+
+NpyArray NpzFile::open(std::string_view name, std::int64_t max_bytes) {
+  if (!is_stored(name)) return read(name, max_bytes);
+  const std::size_t i = find(name);
+  const std::string where = file_.path() + ":" + names_[i] + std::string(ending);
+  const std::int64_t size = checked_size(members_[i], where, std::numeric_limits<std::int64_t>::max());
+  const std::shared_ptr<zip_file_t> member(zip_fopen_index(archive_.get(), members_[i], 0), CloseMember());
+  if (!member) fail(where, "cannot be read", zip_get_error(archive_.get()));
+  return NpyArray(NpyBytes(where, size, [this, member, where](std::span<char> out, std::int64_t offset) {
+    const std::lock_guard lock(in_use_);
+    if (zip_fseek(member.get(), offset, SEEK_SET) != 0)
+      fail(where, "cannot be read at byte " + std::to_string(offset), zip_file_get_error(member.get()));
+    const std::size_t done = read_up_to(member.get(), out, where);
+    if (done < out.size()) {
+      throw InputError(where,
+                       "ends at byte " + std::to_string(offset + static_cast<std::int64_t>(done)) +
+                           ", before what its header says",
+                       is_whole);
+    }
+    file_.read({}, 0);  // an error where the file has changed since it was opened
+  }));
 }
 
 }  // namespace evenkeel

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "evenkeel/batch/dtype.hpp"
 
@@ -34,6 +36,38 @@ inline constexpr std::uint64_t max_header_bytes = 100'000'000;
       return "F64";
   }
   return "";
+}
+
+/// 8 bytes each, and there is room for sums.
+inline constexpr std::int64_t most_elements = std::int64_t{1} << 59;
+
+/// The bits of an element of a dtype that the format calls so; none where it has no such dtype.
+[[nodiscard]] constexpr std::optional<std::int64_t> bits_of(std::string_view name) noexcept {
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> all{
+      {{"BOOL", 8},        {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},    {"U32", 32},
+       {"I32", 32},        {"U64", 64},    {"I64", 64},    {"F16", 16},    {"BF16", 16},   {"F32", 32},
+       {"F64", 64},        {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+       {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}}};
+  for (const auto& [known, bits] : all) {
+    if (known == name) return bits;
+  }
+  return std::nullopt;
+}
+
+/// The bytes of a tensor of elements of so many bits; none when they are no whole number of bytes, or when
+/// the product of the dimensions beside 0 leaves 59 bits.
+[[nodiscard]] constexpr std::optional<std::int64_t> bytes_of(std::int64_t bits,
+                                                             std::span<const std::int64_t> shape) noexcept {
+  std::int64_t elements = 1;
+  bool is_empty = false;
+  for (const std::int64_t dimension : shape) {
+    is_empty = is_empty || dimension == 0;
+    if (dimension > 0 && elements > most_elements / dimension) return std::nullopt;
+    if (dimension > 0) elements *= dimension;
+  }
+  if (is_empty) return 0;
+  if (bits < 8 && elements * bits % 8 != 0) return std::nullopt;
+  return bits < 8 ? elements * bits / 8 : elements * (bits / 8);
 }
 
 /// The bytes of a tensor; none when a dimension is negative or the product leaves 63 bits.

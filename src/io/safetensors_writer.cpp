@@ -2,12 +2,15 @@
 #include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <tuple>
 
 #include "evenkeel/base/error.hpp"
 #include "io/atomic_file.hpp"
 #include "io/safetensors.hpp"
 #include "io/safetensors_header.hpp"
+#include "io/tensor_stream.hpp"
 
 namespace evenkeel {
 namespace {
@@ -17,36 +20,49 @@ static_assert(std::endian::native == std::endian::little, "safetensors hold litt
 using Json = nlohmann::ordered_json;
 
 /// Larger elements first, so that every tensor starts at a multiple of its element size; then by name.
-std::vector<const TensorView*> in_file_order(std::span<const TensorView> tensors) {
-  std::vector<const TensorView*> order;
-  for (const TensorView& tensor : tensors) order.push_back(&tensor);
-  std::ranges::sort(order, [](const TensorView* a, const TensorView* b) {
+std::vector<const TensorStream*> in_file_order(std::span<const TensorStream> tensors) {
+  std::vector<const TensorStream*> order;
+  for (const TensorStream& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const TensorStream* a, const TensorStream* b) {
     return std::tuple(size_of(b->dtype), std::string_view(a->name)) <
            std::tuple(size_of(a->dtype), std::string_view(b->name));
   });
   return order;
 }
 
-void check(const TensorView& tensor) {
-  const std::string where = "tensor '" + tensor.name + "'";
-  if (tensor.name == safetensors::metadata_key) throw InputError(where, "has the name of the metadata");
-  const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
-  const std::string shape = "shape " + Json(tensor.shape).dump();
-  if (!bytes) throw InputError(where, shape + " has a negative dimension or too many elements");
-  if (*bytes != static_cast<std::int64_t>(tensor.bytes.size())) {
-    throw InputError(where, "has " + std::to_string(tensor.bytes.size()) + " bytes; " + shape + " of " +
-                                std::string(name_of(tensor.dtype)) + " needs " + std::to_string(*bytes));
-  }
+std::string text_of(std::span<const std::int64_t> shape) {
+  return "shape " + Json(shape).dump();
 }
 
-Json header_of(std::span<const TensorView* const> order, const std::map<std::string, std::string>& metadata) {
+std::string place_of(const std::string& name) {
+  return "tensor '" + name + "'";
+}
+
+std::int64_t checked_bytes(const TensorStream& tensor) {
+  if (tensor.name == safetensors::metadata_key)
+    throw InputError(place_of(tensor.name), "has the name of the metadata");
+  const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
+  if (!bytes)
+    throw InputError(place_of(tensor.name),
+                     text_of(tensor.shape) + " has a negative dimension or too many elements");
+  return *bytes;
+}
+
+void require_bytes(const TensorStream& tensor, std::int64_t bytes, std::int64_t needed) {
+  if (bytes == needed) return;
+  throw InputError(place_of(tensor.name),
+                   "has " + std::to_string(bytes) + " bytes; " + text_of(tensor.shape) + " of " +
+                       std::string(name_of(tensor.dtype)) + " needs " + std::to_string(needed));
+}
+
+Json header_of(std::span<const TensorStream* const> order,
+               const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header[std::string(safetensors::metadata_key)] = metadata;
-  std::size_t offset = 0;
-  for (const TensorView* tensor : order) {
-    check(*tensor);
-    if (header.contains(tensor->name)) throw InputError("tensor '" + tensor->name + "'", "is there twice");
-    const std::size_t end = offset + tensor->bytes.size();
+  std::int64_t offset = 0;
+  for (const TensorStream* tensor : order) {
+    const std::int64_t end = offset + checked_bytes(*tensor);
+    if (header.contains(tensor->name)) throw InputError(place_of(tensor->name), "is there twice");
     header[tensor->name] = {{"dtype", safetensors::name_of(tensor->dtype)},
                             {"shape", tensor->shape},
                             {"data_offsets", {offset, end}}};
@@ -67,9 +83,9 @@ std::string padded_text(const Json& header) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::vector<const TensorView*> order = in_file_order(tensors);
+  const std::vector<const TensorStream*> order = in_file_order(tensors);
   const std::string header = padded_text(header_of(order, metadata));
   if (header.size() > safetensors::max_header_bytes) {
     throw InputError(path.string(), "needs a header of " + std::to_string(header.size()) +
@@ -80,8 +96,26 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(length)));
   file.write(std::as_bytes(std::span(header)));
-  for (const TensorView* tensor : order) file.write(tensor->bytes);
+  for (const TensorStream* tensor : order) {
+    std::int64_t written = 0;
+    tensor->write([&](std::span<const std::byte> bytes) {
+      file.write(bytes);
+      written += std::ssize(bytes);
+    });
+    require_bytes(*tensor, written, checked_bytes(*tensor));
+  }
   file.commit();
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorStream> streams;
+  for (const TensorView& tensor : tensors) {
+    streams.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, [&tensor](const TensorSink& sink) { sink(tensor.bytes); }});
+    require_bytes(streams.back(), std::ssize(tensor.bytes), checked_bytes(streams.back()));
+  }
+  write_safetensors(path, streams, metadata);
 }
 
 }  // namespace evenkeel

@@ -26,12 +26,10 @@ struct Claim {
   std::int64_t line = 0;
 };
 
-[[noreturn]] void clash(const std::string& path, const std::string& field, const Claim& first,
+[[noreturn]] void clash(const LineNames& names, const std::string& field, const Claim& first,
                         const Claim& second) {
-  const auto said = [](const Claim& claim) {
-    return claim.what + " in line " + std::to_string(claim.line + 1);
-  };
-  throw InputError(path + ":" + std::to_string(std::max(first.line, second.line) + 1),
+  const auto said = [&](const Claim& claim) { return claim.what + " in " + names.words(claim.line); };
+  throw InputError(names.where(std::max(first.line, second.line)),
                    "field '" + field + "' " + said(first) + " and " + said(second),
                    "Give every line the same fields, of one kind and shape");
 }
@@ -47,14 +45,14 @@ Claim kind_claim(const FieldView& field) {
 }
 
 /// Puts what both say about the kind into `merged`.
-void merge_kinds(const FieldView& a, const FieldView& b, const std::string& path, FieldView& merged) {
+void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   const auto can_be = [](const FieldView& field, FieldKind kind) {
     return field.spec.kind == kind || (field.kind_open && kind != FieldKind::sample);
   };
   const FieldKind kind = a.kind_open ? b.spec.kind : a.spec.kind;
   if (!can_be(a, kind) || !can_be(b, kind)) {
     const bool in_order = a.spec.kind < b.spec.kind;
-    clash(path, a.spec.name, kind_claim(in_order ? a : b), kind_claim(in_order ? b : a));
+    clash(names, a.spec.name, kind_claim(in_order ? a : b), kind_claim(in_order ? b : a));
   }
   merged.spec.kind = kind;
   merged.kind_open = a.kind_open && b.kind_open;
@@ -62,18 +60,18 @@ void merge_kinds(const FieldView& a, const FieldView& b, const std::string& path
 }
 
 /// Puts what both say about the elements into `merged`, unless one of them has seen none.
-void merge_elements(const FieldView& a, const FieldView& b, const std::string& path, FieldView& merged) {
+void merge_elements(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   if (a.spec.trailing != b.spec.trailing) {
     const auto shape = [](const FieldView& field) {
       return Claim{"has rows of shape " + text_of(field.spec.trailing), field.origin.trailing};
     };
     const bool in_order = a.spec.trailing < b.spec.trailing;
-    clash(path, a.spec.name, shape(in_order ? a : b), shape(in_order ? b : a));
+    clash(names, a.spec.name, shape(in_order ? a : b), shape(in_order ? b : a));
   }
   const std::optional<DType> dtype = join(a.spec.dtype, b.spec.dtype);
   if (!dtype) {
     const bool in_order = a.spec.dtype == DType::boolean;
-    clash(path, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
+    clash(names, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
           {"is a number", (in_order ? b : a).origin.dtype});
   }
   merged.spec.dtype = *dtype;
@@ -83,9 +81,9 @@ void merge_elements(const FieldView& a, const FieldView& b, const std::string& p
 }
 
 /// What two samples say about a field of one name.
-FieldView merge(const FieldView& a, const FieldView& b, const std::string& path) {
+FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) {
   FieldView merged = a;
-  merge_kinds(a, b, path, merged);
+  merge_kinds(a, b, names, merged);
   if (a.element_open != b.element_open) {
     const FieldView& seen = a.element_open ? b : a;
     merged.spec.dtype = seen.spec.dtype;
@@ -94,7 +92,7 @@ FieldView merge(const FieldView& a, const FieldView& b, const std::string& path)
     merged.origin.trailing = seen.origin.trailing;
     merged.origin.dtype = seen.origin.dtype;
   } else {
-    merge_elements(a, b, path, merged);
+    merge_elements(a, b, names, merged);
   }
   return merged;
 }
@@ -126,7 +124,7 @@ std::optional<DType> join(DType a, DType b) {
   return DType::float32;
 }
 
-JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const std::string& path) {
+JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names) {
   if (a.empty) return b;
   if (b.empty) return a;
   JsonlSchema merged;
@@ -139,10 +137,10 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const std::string&
     const bool in_b = i < b.fields.size() && (i >= a.fields.size() || b.fields[i].name <= a.fields[i].name);
     if (!in_a || !in_b) {
       const JsonlSchema& has = in_a ? a : b;
-      clash(path, has.fields[i].name, {"holds numbers", has.origins[i].kind},
+      clash(names, has.fields[i].name, {"holds numbers", has.origins[i].kind},
             {"is missing, empty or not a number", (in_a ? b : a).first_line});
     }
-    append(merged, merge(field_view(a, i), field_view(b, i), path));
+    append(merged, merge(field_view(a, i), field_view(b, i), names));
   }
   return merged;
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
@@ -109,6 +110,25 @@ void require_same_content(const boost::mpi::communicator& comm, const InputFile&
     const bool seen = sights[rank].same_copy(sights[rank - 1]);
     if (!seen && digest_of_copy(sights, parts, rank) != first) refuse_content(file, rank);
   }
+}
+
+void require_same_contents(const boost::mpi::communicator& comm, std::span<const InputFile* const> files) {
+  if (files.size() > 1) {
+    GuardedWork work;
+    std::uint64_t mine = files.size();
+    work([&] {
+      for (const InputFile* file : files) {
+        const FileVersion version = file->version();
+        for (const std::uint64_t word :
+             {static_cast<std::uint64_t>(version.bytes), version.inode,
+              static_cast<std::uint64_t>(version.modified), file->sampled_digest()})
+          mine = mix_64(mine ^ word) + 1;
+      }
+    });
+    const std::vector<std::uint64_t> sights = value_of_each_rank(comm, mine, work);
+    if (std::ranges::count(sights, sights[0]) == std::ssize(sights)) return;
+  }
+  for (const InputFile* file : files) require_same_content(comm, *file);
 }
 
 std::uint64_t content_digest(const boost::mpi::communicator& comm, const InputFile& file) {

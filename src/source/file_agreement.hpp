@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/mpi/communicator.hpp>
+#include <span>
 
 #include "io/input_file.hpp"
 
@@ -14,6 +15,10 @@ namespace evenkeel {
 /// own, or the file was put in place anew while ranks opened it), the ranks of each copy read all of it
 /// between them, and digests of the whole are compared.
 void require_same_content(const boost::mpi::communicator& comm, const InputFile& file);
+
+/// Collective over `comm`: the same of several files, in the same order on all ranks. Where all ranks have
+/// the same inodes open, and see them alike, that is one gather for all of them.
+void require_same_contents(const boost::mpi::communicator& comm, std::span<const InputFile* const> files);
 
 /// Collective over `comm`, all of whose ranks have the same bytes open: a digest of the whole file, of which
 /// each rank reads its share. Throws the same IoError on every rank.

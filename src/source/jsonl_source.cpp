@@ -6,57 +6,100 @@
 
 #include "io/jsonl.hpp"
 #include "mesh/fail_together.hpp"
-#include "source/file_agreement.hpp"
 #include "source/schema_agreement.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// Numbers this rank's lines by the whole file's: physical lines of the ranks before come first.
-void number_lines(const boost::mpi::communicator& comm, LineScan& scan) {
-  const std::span<const std::int64_t> newlines = gather_counts(comm, scan.newlines, std::nullopt).words();
-  const auto of_ranks_before = newlines.first(static_cast<std::size_t>(comm.rank()));
-  const auto before = std::accumulate(of_ranks_before.begin(), of_ranks_before.end(), std::int64_t{0});
-  for (LineRef& line : scan.lines) line.number += before;
+/// One part of a file that a rank has scanned.
+struct ScannedPart {
+  std::int64_t file = 0;
+  std::int64_t newlines = 0;
+};
+
+/// What a rank has found in its share.
+struct Scan {
+  std::vector<ScannedPart> parts;
+  std::vector<LineRef> lines;          // numbered from the start of their part
+  std::vector<std::size_t> part_ends;  // of each part in `lines`
+};
+
+Scan scan_share(const InputFiles& files, int rank, int ranks) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& file : files) sizes.push_back(file->size());
+  const std::int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  Scan scan;
+  for (const FilePart& part : parts_of(sizes, split_bytes(bytes, ranks)[static_cast<std::size_t>(rank)])) {
+    const LineScan found = scan_lines(*files[part.file], part.range);
+    scan.parts.push_back({static_cast<std::int64_t>(part.file), found.newlines});
+    scan.lines.insert(scan.lines.end(), found.lines.begin(), found.lines.end());
+    scan.part_ends.push_back(scan.lines.size());
+  }
+  return scan;
+}
+
+/// Numbers this rank's lines by the lines of all files, and returns the number of each file's first line.
+std::vector<std::int64_t> number_lines(const boost::mpi::communicator& comm, std::size_t num_files,
+                                       Scan& scan) {
+  const auto all =
+      all_gather_lists<ScannedPart>(comm, scan.parts, std::nullopt, "parts of the source's files");
+  return together(comm, [&] {
+    std::vector<std::int64_t> of_files(num_files + 1);
+    for (const ScannedPart& part : all.values)
+      of_files[static_cast<std::size_t>(part.file) + 1] += part.newlines;
+    std::partial_sum(of_files.begin(), of_files.end(), of_files.begin());
+    of_files.pop_back();
+    // Parts of all ranks follow each other as the files do.
+    std::int64_t before = 0;
+    for (int part = 0; part < all.offsets[static_cast<std::size_t>(comm.rank())]; ++part)
+      before += all.values[static_cast<std::size_t>(part)].newlines;
+    std::size_t line = 0;
+    for (std::size_t part = 0; part < scan.parts.size(); ++part) {
+      for (; line < scan.part_ends[part]; ++line) scan.lines[line].number += before;
+      before += scan.parts[part].newlines;
+    }
+    return of_files;
+  });
 }
 
 }  // namespace
 
 std::unique_ptr<JsonlSource> JsonlSource::open(const boost::mpi::communicator& comm,
-                                               const std::filesystem::path& path) {
-  auto source = together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(path)); });
+                                               const std::filesystem::path& pattern) {
+  auto source =
+      together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(pattern.string())); });
+  source->files_ = open_files(comm, files_of_pattern(comm, pattern));
+  unpack_on_nodes(comm, source->files_);
   source->scan(comm);
   return source;
 }
 
 void JsonlSource::scan(const boost::mpi::communicator& comm) {
-  require_same_content(comm, file_);
-  LineScan scan = together(comm, [&] {
-    const std::vector<ByteRange> ranges = split_bytes(file_.size(), comm.size());
-    return scan_lines(file_, ranges[static_cast<std::size_t>(comm.rank())]);
-  });
-  number_lines(comm, scan);
+  Scan scan = together(comm, [&] { return scan_share(files_, comm.rank(), comm.size()); });
+  std::vector<std::int64_t> first_lines = number_lines(comm, files_.size(), scan);
   std::vector<std::int64_t> tokens;
   const JsonlSchema mine = together(comm, [&] {
+    lines_of_.emplace(pointers_to(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
-    return infer_schema(file_, scan.lines, tokens);
+    return infer_schema(*lines_of_, scan.lines, tokens);
   });
-  schema_ = merge_over_ranks(comm, mine, file_.path());
+  schema_ = merge_over_ranks(comm, mine, lines_of_->names());
   lines_ = all_gather_lists<LineRef>(comm, scan.lines, std::nullopt, "lines of the source").values;
   tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
 }
 
+// Of what was unpacked, too: the same rollouts are the same source, however they are packed.
 SourceFingerprint JsonlSource::fingerprint(const boost::mpi::communicator& comm) const {
-  const std::uint64_t digest = content_digest(comm, file_);
-  return together(comm, [&] { return SourceFingerprint{file_.path(), num_samples(), file_.size(), digest}; });
+  return fingerprint_of(comm, together(comm, [&] { return pointers_to(files_); }), name_, num_samples(),
+                        true);
 }
 
 RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
   std::vector<LineRef> lines;
   lines.reserve(positions.size());
   for (const std::int64_t position : positions) lines.push_back(lines_[static_cast<std::size_t>(position)]);
-  return read_samples(file_, lines, schema_);
+  return read_samples(*lines_of_, lines, schema_);
 }
 
 }  // namespace evenkeel

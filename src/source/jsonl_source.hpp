@@ -2,22 +2,27 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/source/sample_source.hpp"
 #include "io/jsonl.hpp"
+#include "source/input_files.hpp"
 
 namespace evenkeel {
 
-/// Rollouts as JSON lines. Opening makes sure that all ranks have the same bytes open, then scans and checks
-/// the file once, each rank its byte range; after that a rank reads only the lines of its own share of each
-/// step, from the file that it opened, whatever has its name by then. Keeps 32 bytes a line on every rank.
+/// Rollouts as JSON lines, of one file or of all that a pattern names, packed or not. Opening makes sure that
+/// all ranks have the same bytes open, unpacks what is packed once a node, then scans and checks the files
+/// once, each rank a range of all their bytes; after that a rank reads only the lines of its own share of
+/// each step, from the files that it opened, whatever has their names by then. Keeps 32 bytes a line on every
+/// rank. Lines, and with them samples, are numbered on from file to file.
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.
   [[nodiscard]] static std::unique_ptr<JsonlSource> open(const boost::mpi::communicator& comm,
-                                                         const std::filesystem::path& path);
+                                                         const std::filesystem::path& pattern);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
@@ -29,10 +34,12 @@ class JsonlSource : public SampleSource {
   [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
 
  private:
-  explicit JsonlSource(const std::filesystem::path& path) : file_(path) {}
+  explicit JsonlSource(std::string name) : name_(std::move(name)) {}
   void scan(const boost::mpi::communicator& comm);
 
-  const InputFile file_;
+  std::string name_;  // as it was asked for
+  InputFiles files_;
+  std::optional<LineFiles> lines_of_;
   JsonlSchema schema_;
   std::vector<LineRef> lines_;
   std::vector<std::int64_t> tokens_;  // of each line

@@ -7,9 +7,11 @@
 #include "evenkeel/config/file.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
+#include "source/dump_source.hpp"
 #include "source/indexed_source.hpp"
 #include "source/jsonl_source.hpp"
 #include "source/synthetic_source.hpp"
+#include "source/tensor_source.hpp"
 
 namespace evenkeel {
 namespace {
@@ -19,8 +21,10 @@ SourceKind required_kind(const SourceSettings& config) {
   throw ConfigError(
       "source.kind", "is not set: nothing says where samples come from",
       "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
-      "line, in source.path), megatron (an indexed dataset, source.path.bin and .idx), lengths (a table of "
-      "lengths in source.path, with made-up tokens) or synthetic (made-up samples)");
+      "line, in source.path), safetensors or numpy (tensors of samples in source.path), megatron (an indexed "
+      "dataset, source.path.bin and .idx), dump (what run --dump wrote), lengths (a table of lengths in "
+      "source.path, "
+      "with made-up tokens) or synthetic (made-up samples)");
 }
 
 // Each kind communicates in its own way.
@@ -79,13 +83,20 @@ std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, 
     case SourceKind::megatron:
       require_path(config);
       return with_samples(config, IndexedSource::open(comm, config.path));
+    case SourceKind::safetensors:
+    case SourceKind::numpy:
+      require_path(config);
+      return with_samples(config, TensorSource::open(comm, *config.kind, config.path));
+    case SourceKind::dump:
+      require_path(config);
+      return with_samples(config, DumpSource::open(comm, config.path));
     case SourceKind::synthetic:
       return made_up(comm, config);
     case SourceKind::embedded:
       break;
   }
   throw ConfigError("source.kind", "embedded has no source of its own: the embedding program brings samples",
-                    "Use jsonl, megatron, synthetic or lengths to run on its own");
+                    "Use any other kind to run on its own");
 }
 
 }  // namespace evenkeel

@@ -51,27 +51,30 @@ void require_valid_field(const FieldSpec& spec) {
 
 }  // namespace
 
-void require_valid_fields(const JsonlSchema& schema, const std::string& path) {
-  for (std::size_t i = 0; i < schema.fields.size(); ++i) {
-    try {
-      require_valid_field(schema.fields[i]);
-    } catch (const Error& error) {
-      ErrorReport report = error.report();
-      report.message = report.where + " " + report.message;
-      report.where = path + ":" + std::to_string(schema.origins[i].dtype + 1);
-      throw_error(std::move(report));
-    }
+void require_valid_field(const FieldSpec& spec, const std::string& where) {
+  try {
+    require_valid_field(spec);
+  } catch (const Error& error) {
+    ErrorReport report = error.report();
+    report.message = report.where + " " + report.message;
+    report.where = where;
+    throw_error(std::move(report));
   }
 }
 
+void require_valid_fields(const JsonlSchema& schema, const LineNames& names) {
+  for (std::size_t i = 0; i < schema.fields.size(); ++i)
+    require_valid_field(schema.fields[i], names.where(schema.origins[i].dtype));
+}
+
 JsonlSchema merge_over_ranks(const boost::mpi::communicator& comm, const JsonlSchema& mine,
-                             const std::string& path) {
+                             const LineNames& names) {
   GuardedWork work;
   const auto of_ranks = all_gather_values(comm, mine, work, "bytes of all ranks' fields");
   JsonlSchema merged;  // the identity
   work([&] {
-    for (const JsonlSchema& schema : of_ranks) merged = merge(merged, schema, path);
-    require_valid_fields(merged, path);
+    for (const JsonlSchema& schema : of_ranks) merged = merge(merged, schema, names);
+    require_valid_fields(merged, names);
   });
   work.agree(comm);
   return merged;

@@ -41,9 +41,11 @@ TEST_P(CommandLine, that_is_wrong_is_told_in_one_line_of_our_own_with_status_2) 
 INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
-        WrongWords{"", "name a command: run, plan, synth, inspect, config, bench. See: evenkeel --help"},
+        WrongWords{"",
+                   "name a command: run, plan, synth, inspect, convert, config, bench. See: evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
-        WrongWords{"fly", "unknown command 'fly'; there are run, plan, synth, inspect, config, bench"},
+        WrongWords{"fly",
+                   "unknown command 'fly'; there are run, plan, synth, inspect, convert, config, bench"},
         WrongWords{"bench",
                    "name a command of bench: pack, plan, exchange, step, prefix. "
                    "See: evenkeel bench --help"},

@@ -171,6 +171,18 @@ TEST_F(Resume, two_runs_do_not_share_a_state) {
       "END");
 }
 
+TEST_F(Resume, a_state_is_explained_by_inspect) {
+  expect_success("$run --state state --steps 3");
+  for (const std::string path : {"state", "state/evenkeel-state.json"}) {
+    const ProgramResult told = expect_success("$evenkeel inspect " + path);
+    EXPECT_THAT(told.out, AllOf(HasSubstr("next step      3"), HasSubstr("synthetic: 24 samples"),
+                                HasSubstr("batch.epochs: 2")));
+  }
+  const ProgramResult damaged = shell("echo >> state/evenkeel-state.json; $evenkeel inspect state");
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("its checksum differs"));
+}
+
 TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
   expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});

@@ -140,13 +140,6 @@ TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
   EXPECT_EQ(refusal("mesh:\n  order: tp-cp-dp\n").substr(0, 24), "job.yaml:2: mesh.order: ");
 }
 
-TEST(ConfigNotAvailable, says_so_and_what_there_is) {
-  EXPECT_EQ(
-      refusal("source: {kind: safetensors}"),
-      "job.yaml:1: source.kind: safetensors is not available in this version; available: jsonl, synthetic, "
-      "lengths, megatron, embedded");
-}
-
 TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
   EXPECT_EQ(refusal("profiles:\n  update: {mesh: {tp: 2}}\n"),
             "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "
@@ -250,7 +243,7 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(
       refusal("source: {kind: jsonl}"),
-      "job.yaml: source.path: is missing. The kinds jsonl, lengths and megatron of source.kind read a file");
+      "job.yaml: source.path: is missing. All kinds of source.kind but synthetic and embedded read files");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }

@@ -43,10 +43,6 @@ TEST(ConfigSchema, the_text_shows_each_key_with_its_default_and_range) {
   }
 }
 
-TEST(ConfigSchema, names_what_this_version_does_not_have) {
-  EXPECT_THAT(config_schema_text("source", 200), HasSubstr("(not in this version: safetensors)"));
-}
-
 TEST(ConfigReference, the_committed_page_is_what_the_table_generates) {
   std::ifstream file(EVENKEEL_SOURCE_DIR "/docs/configuration.md", std::ios::binary);
   std::ostringstream page;

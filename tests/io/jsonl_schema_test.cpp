@@ -28,7 +28,7 @@ JsonlSchema infer(const std::string& text) {
 }
 
 JsonlSchema merged(const JsonlSchema& a, const JsonlSchema& b) {
-  return merge(a, b, "file.jsonl");
+  return merge(a, b, std::string("file.jsonl"));
 }
 
 /// The schema of one rollout of so many tokens that has this text after its lists, such as `"reward": 1`, and

@@ -19,11 +19,14 @@
 #include "evenkeel/source/sample_source.hpp"
 #include "exchange/result_exchange.hpp"
 #include "io/indexed_dataset.hpp"
+#include "io/sample_writer.hpp"
+#include "job/dump.hpp"
 #include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
 #include "service/step_record.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/packed_text.hpp"
 #include "support/scratch_folder.hpp"
 
 // What one rank cannot do is everybody's error. Here allocation after allocation fails on one rank, in each
@@ -362,6 +365,75 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_err
     expect_faults_to_be_shared(
         world, [&] { (void)open_source(world, source); },
         [&] { EXPECT_EQ(open_source(world, source)->num_samples(), SharedRollouts::count); });
+  }
+}
+
+/// The same rollouts in two files that a pattern names, one of them packed, as tensors, and as a dump.
+class SharedFormats {
+ public:
+  explicit SharedFormats(const boost::mpi::communicator& world) : world_(world) {
+    const FailingNew::Paused paused;
+    std::string path;
+    if (world_.rank() == 0) {
+      folder_.emplace();
+      path = folder_->path().string();
+    }
+    boost::mpi::broadcast(world_, path, 0);
+    path_ = path;
+    const RaggedBatch mine = made_up_batch({{SampleId{world.rank()}, 1, 2, 3}}, {});
+    Config config;
+    dump_step(path_ / "dump", DataService(world_, config).step(mine),
+              DataService(world_, config).mesh().here());
+    if (world_.rank() == 0) write_files();
+    world_.barrier();
+  }
+  SharedFormats(const SharedFormats&) = delete;
+  SharedFormats& operator=(const SharedFormats&) = delete;
+  ~SharedFormats() { world_.barrier(); }
+
+  [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& name) const {
+    SourceSettings source;
+    source.kind = kind;
+    source.path = path_ / name;
+    return source;
+  }
+
+ private:
+  void write_files() const {
+    const std::string line = R"({"prompt_ids":[1],"response_ids":[2,3],"reward":1})"
+                             "\n";
+    testing_support::write_text(path_ / "a.jsonl", line + line);
+    testing_support::write_text(path_ / "b.jsonl.gz", testing_support::gzipped(line));
+    testing_support::write_text(path_ / "dump" / "evenkeel-run.json",
+                                R"({"state":"complete","steps":1,"profiles":[],"files":{"dump":1}})");
+    const RaggedBatch batch =
+        made_up_batch({{SampleId{0}, 1, 2, 3}, {SampleId{1}, 1, 0, 2}},
+                      std::vector<FieldSpec>{{"x", DType::float32, FieldKind::token, {}}});
+    for (const auto& [format, name] :
+         {std::pair{SampleFormat::safetensors, "a.safetensors"}, {SampleFormat::npz, "a.npz"}}) {
+      const auto writer = make_sample_writer(format, path_ / name, {});
+      writer->write(batch);
+      writer->close();
+    }
+  }
+
+  boost::mpi::communicator world_;
+  std::optional<testing_support::ScratchFolder> folder_;
+  std::filesystem::path path_;
+};
+
+TEST(Faults, memory_that_a_rank_lacks_while_a_source_of_another_format_is_opened_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedFormats formats(world);
+  for (const SourceSettings& source :
+       {formats.source(SourceKind::jsonl, "*.jsonl*"),
+        formats.source(SourceKind::safetensors, "*.safetensors"), formats.source(SourceKind::numpy, "a.npz"),
+        formats.source(SourceKind::dump, "dump")}) {
+    SCOPED_TRACE(source.path);
+    const std::int64_t count = open_source(world, source)->num_samples();
+    expect_faults_to_be_shared(
+        world, [&] { (void)open_source(world, source); },
+        [&] { EXPECT_EQ(open_source(world, source)->num_samples(), count); });
   }
 }
 

@@ -30,16 +30,19 @@ struct MeshSettings {
 };
 
 enum class SourceKind : std::uint8_t {
-  jsonl,      ///< rollouts, one JSON object a line
-  synthetic,  ///< made-up long-tailed GRPO rollouts
-  lengths,    ///< a length table, with made-up tokens
-  megatron,   ///< a Megatron-Core indexed dataset: path.bin and path.idx
-  embedded,   ///< the embedding program pushes its samples every step
+  jsonl,        ///< rollouts, one JSON object a line
+  synthetic,    ///< made-up long-tailed GRPO rollouts
+  lengths,      ///< a length table, with made-up tokens
+  megatron,     ///< a Megatron-Core indexed dataset: path.bin and path.idx
+  embedded,     ///< the embedding program pushes its samples every step
+  safetensors,  ///< samples in tensors, ragged or padded: .safetensors files
+  numpy,        ///< the same: .npz files, or .npy files together
+  dump,         ///< what `evenkeel run --dump` wrote to a folder
 };
 
 struct SourceSettings {
   std::optional<SourceKind> kind;  ///< unset: nobody said; open_source refuses that, a DataService needs none
-  std::filesystem::path path;      ///< of jsonl, lengths and megatron
+  std::filesystem::path path;      ///< of what is read from files: file, pattern, prefix or folder
   std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
   std::int64_t samples = 2048;     ///< how many a synthetic source has
   std::int64_t epochs = 1;         ///< how often it is run through in one epoch of the job

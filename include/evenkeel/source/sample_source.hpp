@@ -54,8 +54,10 @@ inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::ma
 /// one a rank, which finds its lines, its fields and any malformed line before the first step. Each rank
 /// opens it once; all must have the same bytes open, and keep them: whatever takes the file's name later is
 /// not read, and a file that is written to is an IoError at the next read. The same goes for both files of an
-/// indexed dataset, whose index every rank reads. A length table is read by rank 0
-/// alone. Made-up tokens are not made for a sample of more than `max_tokens`: reading it throws LimitError.
+/// indexed dataset, whose index every rank reads, and for tensors, of which ranks read offsets or masks. Many
+/// files may be one source, and packed ones are unpacked once a node (docs/formats.md). A length table is
+/// read by rank 0 alone. Made-up tokens are not made for a sample of more than `max_tokens`: reading it
+/// throws LimitError.
 ///
 /// Throws the same error on every rank: InputError that names the file when it holds no samples, ConfigError
 /// when the kind is not set, `embedded`, or ranks give different sources.

@@ -1,0 +1,224 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <cctype>
+#include <iostream>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "cli/commands.hpp"
+#include "cli/logging.hpp"
+#include "cli/option_values.hpp"
+#include "cli/progress.hpp"
+#include "cli/terminal.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "io/sample_writer.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertOptions {
+  fs::path from;
+  fs::path to;
+  std::string from_kind;
+  std::string to_kind;
+  std::vector<std::string> drop;
+  std::int64_t shard_samples = 0;  // 0: one file
+  std::int64_t vocab_size = 0;     // 0: unknown
+  bool overwrite = false;
+  ProgressStyle progress = ProgressStyle::automatic;
+};
+
+constexpr std::int64_t samples_at_once = 256;
+constexpr std::int64_t tokens_at_once = std::int64_t{1} << 20;
+
+constexpr std::array kinds{
+    std::pair{"jsonl", SourceKind::jsonl},     std::pair{"safetensors", SourceKind::safetensors},
+    std::pair{"numpy", SourceKind::numpy},     std::pair{"megatron", SourceKind::megatron},
+    std::pair{"lengths", SourceKind::lengths}, std::pair{"dump", SourceKind::dump}};
+constexpr std::array formats{
+    std::pair{"jsonl", SampleFormat::jsonl}, std::pair{"safetensors", SampleFormat::safetensors},
+    std::pair{"numpy", SampleFormat::npz}, std::pair{"megatron", SampleFormat::megatron},
+    std::pair{"lengths", SampleFormat::lengths}};
+
+template <typename Table>
+std::vector<std::string> words_of(const Table& table) {
+  std::vector<std::string> words;
+  for (const auto& entry : table) words.emplace_back(entry.first);
+  return words;
+}
+
+template <typename Table>
+auto meaning_of(const Table& table, const std::string& word) {
+  return std::ranges::find(table, word, [](const auto& entry) { return std::string(entry.first); })->second;
+}
+
+SourceKind kind_of(const ConvertOptions& options) {
+  if (!options.from_kind.empty()) return meaning_of(kinds, options.from_kind);
+  std::error_code unknown;
+  if (fs::is_directory(options.from, unknown)) return SourceKind::dump;
+  fs::path name = options.from;
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  const std::string ending = name.extension().string();
+  if (ending == ".jsonl") return SourceKind::jsonl;
+  if (ending == ".safetensors") return SourceKind::safetensors;
+  if (ending == ".npz" || ending == ".npy") return SourceKind::numpy;
+  if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
+  throw ConfigError(options.from.string(), "has a name that does not tell its format",
+                    ending == ".csv"
+                        ? "A length table has no tokens; --from lengths makes them up"
+                        : "Say it: --from " + fmt::format("{}", fmt::join(words_of(kinds), ", ")));
+}
+
+SampleFormat format_of(const ConvertOptions& options) {
+  if (!options.to_kind.empty()) return meaning_of(formats, options.to_kind);
+  if (const auto format = evenkeel::format_of(options.to)) return *format;
+  throw ConfigError(options.to.string(), "has a name that does not tell its format",
+                    "End it in .jsonl, .safetensors, .npz, .idx or .csv, or say --to " +
+                        fmt::format("{}", fmt::join(words_of(formats), ", ")));
+}
+
+/// NAME-00000.ENDING of the file's parts.
+fs::path shard_of(const fs::path& path, std::int64_t number) {
+  return path.parent_path() /
+         fmt::format("{}-{:05}{}", path.stem().string(), number, path.extension().string());
+}
+
+void require_free(SampleFormat format, const fs::path& path, bool overwrite) {
+  for (const fs::path& file : files_of(format, path)) {
+    std::error_code unknown;
+    if (overwrite || !fs::exists(fs::symlink_status(file, unknown))) continue;
+    throw IoError(file.string(), "is there already", "Give another name, or --overwrite");
+  }
+}
+
+/// Adjacent samples that are read and written at once.
+std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t first, std::int64_t end) {
+  std::vector<std::int64_t> positions;
+  std::int64_t tokens = 0;
+  for (std::int64_t p = first; p < std::min(end, first + samples_at_once); ++p) {
+    tokens += source.tokens_in(p);
+    if (!positions.empty() && tokens > tokens_at_once) break;
+    positions.push_back(p);
+  }
+  return positions;
+}
+
+void tell_losses(const SampleSource& source, const ConvertOptions& options) {
+  if (const std::string left = source.left_out(); !left.empty())
+    tell_note(printable(options.from.string()) + ": not read: " + printable(left));
+  if (const std::string open = source.undecided(); !open.empty())
+    tell_note(printable(options.from.string()) +
+              ": one row a token, as all prompts are empty: " + printable(open));
+}
+
+void write_all(const SampleSource& source, SampleFormat format, const ConvertOptions& options,
+               std::int64_t& tokens) {
+  const std::int64_t samples = source.num_samples();
+  const std::int64_t shard = options.shard_samples > 0 ? options.shard_samples : samples;
+  const auto path_of = [&](std::int64_t number) {
+    return options.shard_samples > 0 ? shard_of(options.to, number) : options.to;
+  };
+  for (std::int64_t number = 0; number * shard < samples; ++number)
+    require_free(format, path_of(number), options.overwrite);
+  const Dropped dropped(options.drop.begin(), options.drop.end());
+  const IndexedDType dtype = options.vocab_size > 0 ? optimal_dtype(options.vocab_size) : IndexedDType::int32;
+  Progress progress(options.progress, samples, "sample");
+  for (std::int64_t number = 0; number * shard < samples; ++number) {
+    const std::int64_t end = std::min(samples, (number + 1) * shard);
+    const auto writer = make_sample_writer(format, path_of(number), dropped, dtype);
+    for (std::int64_t first = number * shard; first < end;) {
+      const std::vector<std::int64_t> positions = next_block(source, first, end);
+      const RaggedBatch batch = source.read(positions);
+      writer->write(batch);
+      tokens += batch.num_tokens();
+      first += batch.size();
+      progress.advance(batch.num_tokens(), batch.size());
+    }
+    writer->close();
+  }
+}
+
+int convert(const ConvertOptions& options) {
+  SourceSettings settings;
+  settings.kind = kind_of(options);
+  settings.path = options.from;
+  const SampleFormat format = format_of(options);
+  const boost::mpi::environment environment(boost::mpi::threading::single, false);
+  const boost::mpi::communicator world;
+  set_up_logging(world.rank(), false, "info");
+  if (world.size() > 1) {
+    throw ConfigError("convert", fmt::format("runs on one process, and was started on {}", world.size()),
+                      "Start it without mpirun");
+  }
+  const auto source = open_source(world, settings);
+  tell_losses(*source, options);
+  std::int64_t tokens = 0;
+  write_all(*source, format, options, tokens);
+  std::cout << fmt::format("{}: {}, {}\n", printable(options.to.string()),
+                           counted(source->num_samples(), "sample"), counted(tokens, "token"));
+  return 0;
+}
+
+}  // namespace
+
+void add_convert_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "convert",
+      "Write samples in another format: the same samples in the same order, and nothing lost unasked");
+  auto options = std::make_shared<ConvertOptions>();
+  command
+      ->add_option("A", options->from,
+                   "What to read: a file, a pattern in quotation marks, or the folder of a dump")
+      ->required();
+  command->add_option("B", options->to, "The file to write; its ending tells the format")->required();
+  command
+      ->add_option("--from", options->from_kind,
+                   "The format of A, as source.kind calls it, where its name does not tell")
+      ->type_name("KIND")
+      ->transform(one_of(words_of(kinds)));
+  command->add_option("--to", options->to_kind, "The format of B, where its name does not tell")
+      ->type_name("KIND")
+      ->transform(one_of(words_of(formats)));
+  command
+      ->add_option("--drop", options->drop,
+                   "What B may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that it "
+                   "has no room for")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--shard-samples", options->shard_samples,
+                   "Write files of so many samples each: B-00000, B-00001, ...")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+  command
+      ->add_option("--vocab-size", options->vocab_size,
+                   "Let megatron's tokens have two bytes where that is below 65500")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+  command->add_flag("--overwrite", options->overwrite, "Replace B where it is there already");
+  command
+      ->add_option_function<std::string>(
+          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  command->footer(
+      "Examples:\n"
+      "  evenkeel convert rollouts.jsonl rollouts.safetensors\n"
+      "  evenkeel convert 'shards/*.jsonl.gz' batch.npz\n"
+      "  evenkeel convert rollouts.jsonl tokens.idx --drop all");
+  command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace evenkeel::cli {
+
+/// Whether a file begins as a job's state does, or has the name of one.
+[[nodiscard]] bool is_state_file(const std::filesystem::path& path);
+
+/// Whether a folder holds a job's state.
+[[nodiscard]] bool has_state(const std::filesystem::path& folder);
+
+/// What a job's state says, in words. Throws InputError for a file that is none, IoError.
+[[nodiscard]] std::string explain_state(const std::filesystem::path& file, std::size_t width);
+
+/// The same of the folder of --state.
+[[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder, std::size_t width);
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "io/sample_spool.hpp"
+#include "io/sample_tensors.hpp"
+#include "io/sample_writer.hpp"
+#include "io/tensor_stream.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace names = tensor_names;
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::array own_names{names::tokens,
+                               names::attention_mask,
+                               names::offsets,
+                               names::cu_seqlens,
+                               names::prompt_lengths,
+                               names::prompt_offsets,
+                               names::prompts,
+                               names::responses,
+                               names::uid,
+                               names::field_kinds,
+                               std::string_view("cu_seqlens_padded")};
+
+/// Keeps all samples until they are written.
+class SpoolingWriter : public SampleWriter {
+ public:
+  SpoolingWriter(const std::filesystem::path& path, Dropped dropped, bool has_bfloat16)
+      : path_(path), dropped_(std::move(dropped)), has_bfloat16_(has_bfloat16), spool_(path) {}
+
+  void write(const RaggedBatch& batch) override {
+    RaggedBatch kept({batch.samples().begin(), batch.samples().end()});
+    for (const Column& column : batch.fields()) {
+      if (is_kept(column.spec())) kept.add_field(column);
+    }
+    spool_.add(kept);
+  }
+
+ protected:
+  template <typename T>
+  static TensorStream list(std::string_view name, std::vector<T> values) {
+    const std::vector<std::int64_t> shape{std::ssize(values)};
+    return {std::string(name), dtype_of<T>, shape,
+            [kept = std::move(values)](const TensorSink& sink) { sink(std::as_bytes(std::span(kept))); }};
+  }
+
+  /// What of each sample is a number.
+  template <typename Number>
+  [[nodiscard]] TensorStream a_sample(std::string_view name, const Number& number) const {
+    std::vector<std::int64_t> values;
+    values.reserve(spool_.samples().size());
+    for (const SampleShape& sample : spool_.samples()) values.push_back(number(sample));
+    return list(name, std::move(values));
+  }
+
+  /// All rows of a field, one after the other.
+  TensorStream rows(std::size_t field) {
+    const FieldSpec& spec = spool_.fields()[field];
+    std::vector<std::int64_t> shape{rows_in_all(spec.kind)};
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    return {spec.name, spec.dtype, std::move(shape), [this, field](const TensorSink& sink) {
+              SpooledBytes& bytes = spool_.rows(field);
+              std::vector<std::byte> block;
+              for (std::int64_t at = 0; at < bytes.size(); at += std::ssize(block)) {
+                block.resize(std::min(block_bytes, static_cast<std::size_t>(bytes.size() - at)));
+                bytes.read(block, at);
+                sink(block);
+              }
+            }};
+  }
+
+  [[nodiscard]] std::string kinds() const {
+    nlohmann::json kinds = nlohmann::json::object();
+    for (const FieldSpec& spec : spool_.fields()) {
+      if (spec.name != input_ids_field) kinds[spec.name] = std::string(name_of(spec.kind));
+    }
+    return kinds.empty() ? std::string() : kinds.dump();
+  }
+
+  [[nodiscard]] bool keeps(const char* name) const { return !dropped_.contains(name); }
+
+  std::filesystem::path path_;
+  Dropped dropped_;
+  bool has_bfloat16_;
+  SampleSpool spool_;
+
+ private:
+  [[nodiscard]] bool is_kept(const FieldSpec& spec) const {
+    if (dropped_.contains(spec.name)) return false;
+    const bool has_own_name = std::ranges::count(own_names, std::string_view(spec.name)) > 0;
+    const bool has_form = spec.dtype != DType::bfloat16 || has_bfloat16_;
+    if (!has_own_name && has_form) return true;
+    if (dropped_.contains("all")) return false;
+    throw InputError(path_.string(),
+                     has_own_name
+                         ? "cannot hold field '" + spec.name + "', whose name means something else there"
+                         : "cannot hold field '" + spec.name + "' of bfloat16, which NumPy has not",
+                     "Write it in another format, or leave it out: --drop " + spec.name);
+  }
+
+  [[nodiscard]] std::int64_t rows_in_all(FieldKind kind) const {
+    std::int64_t rows = 0;
+    for (const SampleShape& sample : spool_.samples())
+      rows += kind == FieldKind::sample ? 1 : kind == FieldKind::token ? sample.length() : sample.response;
+    return rows;
+  }
+};
+
+class RaggedWriter : public SpoolingWriter {
+ public:
+  RaggedWriter(const std::filesystem::path& path, Dropped dropped)
+      : SpoolingWriter(path, std::move(dropped), true) {}
+
+  void close() override {
+    std::vector<TensorStream> tensors;
+    std::vector<std::int64_t> offsets{0};
+    for (const SampleShape& sample : spool_.samples()) offsets.push_back(offsets.back() + sample.length());
+    tensors.push_back(list(names::offsets, std::move(offsets)));
+    if (keeps("prompt_lengths"))
+      tensors.push_back(a_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
+    if (keeps("uid"))
+      tensors.push_back(
+          a_sample(names::uid, [](const SampleShape& s) { return static_cast<std::int64_t>(s.group); }));
+    for (std::size_t f = 0; f < spool_.fields().size(); ++f) tensors.push_back(rows(f));
+    std::map<std::string, std::string> metadata;
+    if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
+    write_safetensors(path_, tensors, metadata);
+  }
+};
+
+/// [samples, columns]: prompts end, and responses begin, in one column, as in verl.
+class PaddedWriter : public SpoolingWriter {
+ public:
+  PaddedWriter(const std::filesystem::path& path, Dropped dropped)
+      : SpoolingWriter(path, std::move(dropped), false) {}
+
+  void close() override {
+    if (!keeps("prompt_lengths")) {
+      throw InputError(path_.string(), "always tells where prompts end", "Leave out --drop prompt_lengths");
+    }
+    for (const SampleShape& sample : spool_.samples()) {
+      prompt_width_ = std::max(prompt_width_, sample.prompt);
+      response_width_ = std::max(response_width_, sample.response);
+    }
+    std::vector<TensorStream> tensors;
+    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
+      const FieldSpec& spec = spool_.fields()[f];
+      tensors.push_back(spec.kind == FieldKind::sample ? rows(f) : padded(f));
+      if (spec.name != input_ids_field) continue;
+      tensors.push_back(mask());
+      tensors.push_back(responses(f));
+    }
+    if (keeps("uid"))
+      tensors.push_back(
+          a_sample(names::uid, [](const SampleShape& s) { return static_cast<std::int64_t>(s.group); }));
+    if (const std::string text = kinds(); !text.empty())
+      tensors.push_back(list(names::field_kinds, std::vector<std::uint8_t>(text.begin(), text.end())));
+    write_npz(path_, tensors);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t width() const { return prompt_width_ + response_width_; }
+  [[nodiscard]] std::int64_t num_samples() const { return std::ssize(spool_.samples()); }
+
+  /// Hands rows of `columns` columns to `fill`, which gets a sample and zeros to be filled in.
+  template <typename Fill>
+  [[nodiscard]] auto by_row(std::int64_t columns, std::size_t row_bytes, Fill fill) const {
+    return [this, columns, row_bytes, fill](const TensorSink& sink) {
+      std::vector<std::byte> row(static_cast<std::size_t>(columns) * row_bytes);
+      for (std::size_t i = 0; i < spool_.samples().size(); ++i) {
+        std::ranges::fill(row, std::byte{0});
+        fill(spool_.samples()[i], std::span(row));
+        sink(row);
+      }
+    };
+  }
+
+  TensorStream mask() const {
+    return {std::string(names::attention_mask),
+            DType::uint8,
+            {num_samples(), width()},
+            by_row(width(), 1, [this](const SampleShape& sample, std::span<std::byte> row) {
+              const auto first = static_cast<std::size_t>(prompt_width_ - sample.prompt);
+              std::ranges::fill(row.subspan(first, static_cast<std::size_t>(sample.length())), std::byte{1});
+            })};
+  }
+
+  TensorStream padded(std::size_t field) {
+    const FieldSpec& spec = spool_.fields()[field];
+    const bool of_response = spec.kind == FieldKind::response_token;
+    return columns_of(field, spec.name, of_response ? FieldKind::response_token : FieldKind::token, false);
+  }
+
+  /// The tokens of the responses alone, which tell where prompts end.
+  TensorStream responses(std::size_t tokens) {
+    return columns_of(tokens, std::string(names::responses), FieldKind::response_token, true);
+  }
+
+  /// `skips_prompts`: the field has rows of them that are not asked for.
+  TensorStream columns_of(std::size_t field, std::string name, FieldKind kind, bool skips_prompts) {
+    const FieldSpec& spec = spool_.fields()[field];
+    const bool of_response = kind == FieldKind::response_token;
+    const std::int64_t columns = of_response ? response_width_ : width();
+    const std::size_t row_bytes = spec.row_bytes();
+    std::vector<std::int64_t> shape{num_samples(), columns};
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    return {std::move(name), spec.dtype, std::move(shape), [=, this](const TensorSink& sink) {
+              std::int64_t at = 0;
+              by_row(columns, row_bytes, [&, this](const SampleShape& sample, std::span<std::byte> row) {
+                if (skips_prompts) at += sample.prompt * static_cast<std::int64_t>(row_bytes);
+                const std::int64_t rows = of_response ? sample.response : sample.length();
+                const std::int64_t first = of_response ? 0 : prompt_width_ - sample.prompt;
+                const auto part = row.subspan(static_cast<std::size_t>(first) * row_bytes,
+                                              static_cast<std::size_t>(rows) * row_bytes);
+                spool_.rows(field).read(part, at);
+                at += std::ssize(part);
+              })(sink);
+            }};
+  }
+
+  std::int64_t prompt_width_ = 0;
+  std::int64_t response_width_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path, const Dropped& dropped) {
+  return std::make_unique<RaggedWriter>(path, dropped);
+}
+
+std::unique_ptr<SampleWriter> make_padded_writer(const std::filesystem::path& path, const Dropped& dropped) {
+  return std::make_unique<PaddedWriter>(path, dropped);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,188 @@
+#include "source/tensor_source.hpp"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "mesh/fail_together.hpp"
+#include "source/file_agreement.hpp"
+#include "source/input_files.hpp"
+#include "source/schema_agreement.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::unique_ptr<const TensorFile> open_numpy(const fs::path& path) {
+  if (path.extension() == ".npz") return open_npz(path);
+  throw InputError(path.string(), "is neither .npz nor .npy",
+                   "numpy.savez writes the one, numpy.save the other");
+}
+
+bool is_npy(const fs::path& path) {
+  return path.extension() == ".npy";
+}
+
+std::string text_of(const FieldSpec& spec) {
+  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind)) + " rows of [";
+  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
+    text += (d > 0 ? ", " : "") + std::to_string(spec.trailing[d]);
+  return text + "]";
+}
+
+}  // namespace
+
+std::unique_ptr<TensorSource> TensorSource::open(const boost::mpi::communicator& comm, SourceKind kind,
+                                                 const fs::path& pattern) {
+  auto source =
+      together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(pattern.string())); });
+  const std::vector<fs::path> paths = files_of_pattern(comm, pattern);
+  const std::vector<const InputFile*> files = together(comm, [&] {
+    source->open_files(kind, paths);
+    source->require_equal_fields();
+    return source->files();
+  });
+  require_same_contents(comm, files);
+  source->gather_lengths(comm);
+  return source;
+}
+
+void TensorSource::open_files(SourceKind kind, const std::vector<fs::path>& paths) {
+  if (kind == SourceKind::numpy && std::ranges::all_of(paths, is_npy)) {
+    files_.push_back(std::make_unique<const SampleTensors>(open_npy_files(paths)));
+  } else {
+    for (const fs::path& path : paths) {
+      files_.push_back(std::make_unique<const SampleTensors>(
+          kind == SourceKind::numpy ? open_numpy(path) : open_safetensors(path)));
+    }
+  }
+  std::int64_t samples = 0;
+  for (const auto& file : files_) {
+    first_samples_.push_back(samples);
+    samples += file->num_samples();
+  }
+}
+
+void TensorSource::require_equal_fields() const {
+  const std::vector<FieldSpec>& fields = files_.front()->fields();
+  for (const FieldSpec& spec : fields)
+    require_valid_field(spec, files_.front()->file().path() + ": tensor '" + spec.name + "'");
+  for (const auto& file : files_) {
+    const std::vector<FieldSpec>& others = file->fields();
+    const auto [mine, other] = std::ranges::mismatch(fields, others);
+    if (mine == fields.end() && other == others.end()) continue;
+    const bool is_missing = other == others.end() || (mine != fields.end() && mine->name < other->name);
+    const bool is_more = mine == fields.end() || (!is_missing && other->name < mine->name);
+    const std::string first = " in " + files_.front()->file().path();
+    const std::string what = is_missing ? "lacks field '" + mine->name + "', which is" + first
+                             : is_more  ? "has field '" + other->name + "', which is not" + first
+                                        : "has field '" + other->name + "' of " + text_of(*other) +
+                                             "; it has " + text_of(*mine) + first;
+    throw InputError(file->file().path(), what, "Give every file the same fields, of one kind and shape");
+  }
+}
+
+std::vector<const InputFile*> TensorSource::files() const {
+  std::vector<const InputFile*> files;
+  for (const auto& file : files_) std::ranges::copy(file->file().files(), std::back_inserter(files));
+  return files;
+}
+
+void TensorSource::gather_lengths(const boost::mpi::communicator& comm) {
+  std::vector<TensorSample> mine;
+  GuardedWork work;
+  work([&] {
+    std::vector<std::int64_t> sizes;
+    std::int64_t samples = 0;
+    for (const auto& file : files_) {
+      sizes.push_back(file->num_samples());
+      samples += sizes.back();
+    }
+    // As bytes of files are shared out, so are samples.
+    const ByteRange share = split_bytes(samples, comm.size())[static_cast<std::size_t>(comm.rank())];
+    for (const FilePart& part : parts_of(sizes, share)) {
+      const auto lengths = files_[part.file]->lengths({part.range.begin, part.range.end});
+      mine.insert(mine.end(), lengths.begin(), lengths.end());
+    }
+  });
+  const auto all = all_gather_lists<TensorSample>(comm, mine, work.error(), "lengths of the source");
+  together(comm, [&] {
+    tokens_.reserve(all.values.size() + 1);
+    responses_.reserve(all.values.size() + 1);
+    for (const TensorSample& sample : all.values) {
+      tokens_.push_back(tokens_.back() + sample.prompt + sample.response);
+      responses_.push_back(responses_.back() + sample.response);
+    }
+  });
+}
+
+SourceFingerprint TensorSource::fingerprint(const boost::mpi::communicator& comm) const {
+  return fingerprint_of(comm, together(comm, [&] { return files(); }), name_, num_samples(), false);
+}
+
+std::size_t TensorSource::file_of(std::int64_t position) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(first_samples_, position) -
+                                  first_samples_.begin()) -
+         1;
+}
+
+TensorSample TensorSource::lengths_of(std::int64_t position) const {
+  const auto at = static_cast<std::size_t>(position);
+  const std::int64_t response = responses_[at + 1] - responses_[at];
+  return {tokens_in(position) - response, response};
+}
+
+RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
+  std::vector<SampleShape> shapes;
+  shapes.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const std::size_t file = file_of(position);
+    const auto group = files_[file]->group_of(position - first_samples_[file]);
+    const TensorSample lengths = lengths_of(position);
+    shapes.push_back({SampleId{position}, group.value_or(mix_64(static_cast<std::uint64_t>(position))),
+                      lengths.prompt, lengths.response});
+  }
+  RaggedBatch batch(std::move(shapes));
+  batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
+                                    batch.num_tokens()));
+  for (const FieldSpec& spec : files_.front()->fields())
+    batch.add_field(Column::unwritten(spec, batch.rows_of(spec.kind)));
+  std::vector<std::span<std::byte>> rows(batch.fields().size());
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    for (std::size_t f = 0; f < rows.size(); ++f) {
+      Column& column = batch.fields()[f];
+      const RowRange range = batch.rows_of(column.spec().kind, i);
+      rows[f] = {column.row(range.begin), column.row(range.end)};
+    }
+    const std::int64_t position = positions[static_cast<std::size_t>(i)];
+    const std::size_t file = file_of(position);
+    const auto first = static_cast<std::size_t>(first_samples_[file]);
+    const auto at = static_cast<std::size_t>(position);
+    files_[file]->read(position - first_samples_[file], lengths_of(position),
+                       {tokens_[at] - tokens_[first], responses_[at] - responses_[first]}, rows);
+  }
+  return batch;
+}
+
+std::string TensorSource::left_out() const {
+  std::set<std::pair<std::string, std::string>> all;
+  for (const auto& file : files_) all.insert(file->left_out().begin(), file->left_out().end());
+  std::string text;
+  for (const auto& [name, why] : all)
+    text.append(text.empty() ? "'" : ", '").append(name).append("' (").append(why).append(")");
+  return text;
+}
+
+std::string TensorSource::undecided() const {
+  std::set<std::string> all;
+  for (const auto& file : files_) all.insert(file->undecided().begin(), file->undecided().end());
+  std::string text;
+  for (const std::string& name : all) text.append(text.empty() ? "'" : ", '").append(name).append("'");
+  return text;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/source/sample_source.hpp"
+#include "io/sample_tensors.hpp"
+
+namespace evenkeel {
+
+/// Samples in tensors: of safetensors, .npz or .npy files, one or all that a pattern names, ragged or padded.
+/// Opening makes sure that all ranks have the same bytes open and reads offsets or masks, each rank those of
+/// a share of the samples; after that a rank reads only its own share of each step. Keeps 16 bytes a sample
+/// on every rank. A sample's id is its number over all files.
+class TensorSource : public SampleSource {
+ public:
+  /// Collective over `comm`. Throws the same error on every rank: as SampleTensors does, or when files have
+  /// different fields or ranks other bytes open.
+  [[nodiscard]] static std::unique_ptr<TensorSource> open(const boost::mpi::communicator& comm,
+                                                          SourceKind kind,
+                                                          const std::filesystem::path& pattern);
+
+  [[nodiscard]] std::int64_t num_samples() const override {
+    return static_cast<std::int64_t>(tokens_.size()) - 1;
+  }
+  [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
+    const auto at = static_cast<std::size_t>(position);
+    return tokens_[at + 1] - tokens_[at];
+  }
+  /// 64 places of each file.
+  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::string left_out() const override;
+  [[nodiscard]] std::string undecided() const override;
+
+ private:
+  explicit TensorSource(std::string name) : name_(std::move(name)) {}
+  void open_files(SourceKind kind, const std::vector<std::filesystem::path>& paths);
+  void require_equal_fields() const;
+  [[nodiscard]] std::vector<const InputFile*> files() const;
+  void gather_lengths(const boost::mpi::communicator& comm);
+  [[nodiscard]] std::size_t file_of(std::int64_t position) const;
+  [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
+
+  std::string name_;  // as it was asked for
+  std::vector<std::unique_ptr<const SampleTensors>> files_;
+  std::vector<std::int64_t> first_samples_;  // of each file
+  std::vector<std::int64_t> tokens_{0};      // ahead of each sample, and of the end
+  std::vector<std::int64_t> responses_{0};
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,147 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/run_program.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_support::mpirun_evenkeel;
+using testing_support::ProgramResult;
+using testing_support::read_text;
+using testing_support::run_evenkeel;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+/// A folder with made-up rollouts, in which files are converted.
+class ConvertCommand : public testing::Test {
+ protected:
+  ConvertCommand() {
+    made("synth --samples 40 --response-median 30 --prompt-median 20 --out " + in("a.jsonl"));
+  }
+
+  [[nodiscard]] std::string in(const std::string& name) const { return (scratch_ / name).string(); }
+  static void made(const std::string& arguments) {
+    const ProgramResult result = run_evenkeel(arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  [[nodiscard]] ProgramResult convert(const std::string& from, const std::string& to,
+                                      const std::string& options = "--progress off") const {
+    return run_evenkeel("convert '" + in(from) + "' " + in(to) + " " + options);
+  }
+  void converted(const std::string& from, const std::string& to, const std::string& options = "") const {
+    const ProgramResult result = convert(from, to, "--progress off " + options);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(in(to) + ": 40 samples, "));
+  }
+  void expect_equal(const std::string& a, const std::string& b) const {
+    EXPECT_TRUE(read_text(in(a)) == read_text(in(b))) << a << " " << b;
+  }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(ConvertCommand, goes_through_every_format_and_back_without_a_loss) {
+  converted("a.jsonl", "one.jsonl");
+  converted("a.jsonl", "b.safetensors");
+  converted("b.safetensors", "c.npz");
+  converted("c.npz", "back.jsonl");
+  expect_equal("one.jsonl", "back.jsonl");
+  converted("back.jsonl", "again.safetensors");
+  expect_equal("b.safetensors", "again.safetensors");
+}
+
+TEST_F(ConvertCommand, writes_tokens_and_lengths_alone_where_it_is_told_to_drop_the_rest) {
+  EXPECT_THAT(convert("a.jsonl", "t.idx").err,
+              AllOf(HasSubstr("t.idx: holds tokens alone"), HasSubstr("--drop")));
+  EXPECT_FALSE(std::filesystem::exists(in("t.idx")));
+  converted("a.jsonl", "t.idx", "--drop reward,advantages,prompt_lengths,uid --vocab-size 32000");
+  EXPECT_THAT(run_evenkeel("inspect " + in("t.bin")).out,
+              HasSubstr("40 documents of 40 sequences of uint16"));
+  converted("t.idx", "t.safetensors");
+  converted("t.safetensors", "u.idx", "--vocab-size 32000");
+  expect_equal("t.bin", "u.bin");
+  expect_equal("t.idx", "u.idx");
+  converted("a.jsonl", "l.csv", "--drop all");
+  const std::string of_rollouts = run_evenkeel("inspect " + in("a.jsonl")).out;
+  const std::string of_table = run_evenkeel("inspect " + in("l.csv")).out;
+  const auto counts = [](const std::string& text) {
+    const std::size_t first = text.find('\n');
+    return text.substr(first, text.find("\nfield ") - first);
+  };
+  EXPECT_EQ(counts(of_rollouts) + "\n", counts(of_table));
+}
+
+TEST_F(ConvertCommand, writes_parts_that_are_one_source_by_a_pattern) {
+  const ProgramResult result = convert("a.jsonl", "part.npz", "--shard-samples 17 --progress off");
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* name : {"part-00000.npz", "part-00001.npz", "part-00002.npz"})
+    EXPECT_TRUE(std::filesystem::exists(in(name)));
+  converted("part-*.npz", "b.jsonl");
+  converted("a.jsonl", "one.jsonl");
+  expect_equal("one.jsonl", "b.jsonl");
+}
+
+TEST_F(ConvertCommand, replaces_nothing_unasked_and_leaves_nothing_behind) {
+  write_text(in("b.safetensors"), "mine");
+  const ProgramResult refused = convert("a.jsonl", "b.safetensors");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("b.safetensors: is there already. Give another name, or --overwrite"));
+  EXPECT_EQ(read_text(in("b.safetensors")), "mine");
+  converted("a.jsonl", "b.safetensors", "--overwrite");
+  write_text(in("bad.jsonl"), "{\"prompt_ids\":[1],\"response_ids\":[2]}\n{\"prompt_ids\":[1]}\n");
+  EXPECT_THAT(convert("bad.jsonl", "c.npz").err, HasSubstr("bad.jsonl:2: has no response_ids"));
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(scratch_.path()))
+    files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(files, 3);
+}
+
+TEST_F(ConvertCommand, says_how_far_it_is_and_what_it_does_not_read) {
+  EXPECT_THAT(convert("a.jsonl", "b.safetensors", "--progress lines").err, HasSubstr("sample 40/40, "));
+  EXPECT_THAT(convert("a.jsonl", "c.safetensors", "--progress bar").err, HasSubstr("sample 40/40, "));
+  write_text(in("text.jsonl"), "{\"prompt_ids\":[1],\"response_ids\":[2],\"note\":\"a\"}\n");
+  EXPECT_THAT(convert("text.jsonl", "d.npz").err, HasSubstr("text.jsonl: not read: 'note' (text)"));
+}
+
+TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
+  const ProgramResult unknown = convert("a.jsonl", "b.parquet");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not tell its format"));
+  write_text(in("l.csv"), "length\n3\n");
+  EXPECT_THAT(convert("l.csv", "m.jsonl").err, HasSubstr("--from lengths makes them up"));
+  EXPECT_EQ(convert("l.csv", "m.jsonl", "--from lengths").status, 0);
+  EXPECT_EQ(convert("a.jsonl", "tokens", "--to megatron --drop all").status, 0);
+  EXPECT_TRUE(std::filesystem::exists(in("tokens.bin")));
+  EXPECT_THAT(mpirun_evenkeel(2, "convert " + in("a.jsonl") + " " + in("x.npz")).err,
+              HasSubstr("runs on one process"));
+}
+
+TEST_F(ConvertCommand, makes_samples_of_a_dump_and_a_job_takes_them) {
+  write_text(in("job.yaml"),
+             "source: {kind: jsonl, path: " + in("a.jsonl") +
+                 "}\nbatch: {global_batch: 16}\nmicro_batch: {max_tokens: 4096}\nmesh: {cp: 2}\n");
+  const ProgramResult run =
+      mpirun_evenkeel(2, "run " + in("job.yaml") + " --log-level off --dump " + in("dump"));
+  ASSERT_EQ(run.status, 0) << run.err;
+  converted("dump", "d.safetensors");
+  for (const auto& [kind, path] : {std::pair{"dump", "dump"}, {"safetensors", "d.safetensors"}}) {
+    const std::string again = std::string("again-") + kind;
+    const ProgramResult second =
+        mpirun_evenkeel(2, "run " + in("job.yaml") + " --log-level off --set source.kind=" + kind +
+                               " --set source.path=" + in(path) + " --dump " + in(again));
+    ASSERT_EQ(second.status, 0) << second.err;
+    const std::string file = "/step-000001/dp-000/cp-001/tp-000/pp-000/mb-00000.safetensors";
+    expect_equal("dump" + file, again + file);
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

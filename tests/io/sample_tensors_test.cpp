@@ -1,0 +1,398 @@
+#include "io/sample_tensors.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "io/npz.hpp"
+#include "io/numpy_python.hpp"
+#include "io/safetensors.hpp"
+#include "io/sample_writer.hpp"
+#include "io/temporary_file.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::made_up_batch;
+using testing_support::numpy_python;
+using testing_support::report_of;
+using testing_support::TemporaryFile;
+
+/// Tensors of numbers that are kept while they are written.
+class Tensors {
+ public:
+  template <typename T>
+  Tensors& add(const std::string& name, std::vector<std::int64_t> shape, const std::vector<T>& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    kept_.push_back(std::make_unique<std::vector<std::byte>>(bytes.begin(), bytes.end()));
+    views_.push_back({name, dtype_of<T>, std::move(shape), *kept_.back()});
+    return *this;
+  }
+  Tensors& ids(const std::string& name, std::vector<std::int64_t> shape,
+               const std::vector<std::int64_t>& values) {
+    return add(name, std::move(shape), values);
+  }
+
+  [[nodiscard]] SampleTensors open(const std::map<std::string, std::string>& metadata = {}) const {
+    write_safetensors(file_->path(), views_, metadata);
+    return SampleTensors(open_safetensors(file_->path()));
+  }
+  /// What is wrong, to the end of reading.
+  [[nodiscard]] std::string refusal(const std::map<std::string, std::string>& metadata = {}) const;
+  [[nodiscard]] const TemporaryFile& file() const { return *file_; }
+
+ private:
+  std::unique_ptr<TemporaryFile> file_ = std::make_unique<TemporaryFile>(".safetensors");
+  std::vector<std::unique_ptr<std::vector<std::byte>>> kept_;
+  std::vector<TensorView> views_;
+};
+
+/// All samples, as a batch without ids.
+RaggedBatch read_all(const SampleTensors& samples) {
+  std::vector<SampleShape> shapes;
+  const std::vector<TensorSample> lengths = samples.lengths({0, samples.num_samples()});
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    shapes.push_back({SampleId{static_cast<std::int64_t>(i)},
+                      samples.group_of(static_cast<std::int64_t>(i)).value_or(i), lengths[i].prompt,
+                      lengths[i].response});
+  RaggedBatch batch(std::move(shapes));
+  batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  for (const FieldSpec& spec : samples.fields()) batch.add_field(spec);
+  std::vector<std::span<std::byte>> rows(batch.fields().size());
+  TensorPlace place;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    for (std::size_t f = 0; f < rows.size(); ++f) {
+      Column& column = batch.fields()[f];
+      const RowRange range = batch.rows_of(column.spec().kind, i);
+      rows[f] = {column.row(range.begin), column.row(range.end)};
+    }
+    samples.read(i, lengths[static_cast<std::size_t>(i)], place, rows);
+    place.token += batch.samples()[static_cast<std::size_t>(i)].length();
+    place.response += batch.samples()[static_cast<std::size_t>(i)].response;
+  }
+  return batch;
+}
+
+std::string Tensors::refusal(const std::map<std::string, std::string>& metadata) const {
+  const ErrorReport report = report_of<InputError>([&] { (void)read_all(open(metadata)); });
+  EXPECT_EQ(report.where, file_->path());
+  return report.message + ". " + report.hint;
+}
+
+template <typename T>
+std::vector<T> values_of(const RaggedBatch& batch, std::string_view field) {
+  const auto values = batch.at(field).values<T>();
+  return {values.begin(), values.end()};
+}
+
+Tensors ragged() {
+  Tensors tensors;
+  tensors.ids("input_ids", {5}, {1, 2, 3, 4, 5}).ids("offsets", {3}, {0, 3, 5});
+  return tensors;
+}
+
+TEST(SampleTensors, that_are_ragged_are_values_and_offsets) {
+  Tensors tensors = ragged();
+  tensors.ids("prompt_lengths", {2}, {1, 0}).ids("uid", {2}, {7, -1});
+  tensors.add<float>("advantages", {4}, {2, 3, 4, 5}).add<float>("hidden", {5, 1}, {1, 2, 3, 4, 5});
+  tensors.add<double>("reward", {2}, {0.1, 0.2}).ids("table", {3, 2}, {1, 2, 3, 4, 5, 6});
+  const SampleTensors samples = tensors.open();
+  const RaggedBatch batch = read_all(samples);
+  EXPECT_THAT(batch.samples(),
+              ElementsAre(SampleShape{SampleId{0}, 7, 1, 2}, SampleShape{SampleId{1}, ~0ULL, 0, 2}));
+  EXPECT_THAT(values_of<std::int64_t>(batch, "input_ids"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_EQ(batch.at("advantages").spec().kind, FieldKind::response_token);
+  EXPECT_EQ(batch.at("hidden").spec().trailing, std::vector<std::int64_t>{1});
+  EXPECT_THAT(values_of<double>(batch, "reward"), ElementsAre(0.1, 0.2));
+  ASSERT_EQ(samples.left_out().size(), 1);
+  EXPECT_EQ(samples.left_out()[0].first, "table");
+  EXPECT_THAT(samples.undecided(), ElementsAre());
+}
+
+TEST(SampleTensors, of_one_row_a_token_or_response_token_alike_are_undecided) {
+  Tensors tensors = ragged();
+  tensors.add<float>("x", {5}, {1, 2, 3, 4, 5});
+  EXPECT_THAT(tensors.open().undecided(), ElementsAre("x"));
+  EXPECT_EQ(tensors.open({{"evenkeel_fields", R"({"x":"response_token"})"}}).fields()[0].kind,
+            FieldKind::response_token);
+  EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
+              HasSubstr("has not the shape of a sample field"));
+}
+
+TEST(SampleTensors, that_are_padded_are_what_the_mask_says_on_any_side) {
+  Tensors tensors;
+  tensors.add<std::int32_t>("input_ids", {2, 4}, {0, 1, 2, 0, 3, 0, 4, 5});
+  tensors.add<std::int32_t>("attention_mask", {2, 4}, {0, 1, 1, 0, 1, 0, 7, 1});
+  tensors.ids("responses", {2, 2}, {2, 0, 4, 5}).add<float>("advantages", {2, 2}, {20, 0, 40, 50});
+  tensors.add<float>("values", {2, 4, 1}, {0, 10, 20, 0, 30, 0, 40, 50})
+      .add<float>("scores", {2, 3}, {1, 2, 3, 4, 5, 6});
+  const SampleTensors samples = tensors.open();
+  const RaggedBatch batch = read_all(samples);
+  EXPECT_THAT(values_of<std::int64_t>(batch, "input_ids"), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_EQ(batch.samples()[0].prompt, 1);
+  EXPECT_EQ(batch.samples()[1].response, 2);
+  EXPECT_THAT(values_of<float>(batch, "advantages"), ElementsAre(20, 40, 50));
+  EXPECT_THAT(values_of<float>(batch, "values"), ElementsAre(10, 20, 30, 40, 50));
+  EXPECT_EQ(batch.at("scores").spec(), (FieldSpec{"scores", DType::float32, FieldKind::sample, {3}}));
+  ASSERT_EQ(samples.left_out().size(), 1);
+  EXPECT_EQ(samples.left_out()[0], (std::pair<std::string, std::string>{"responses", "repeats input_ids"}));
+}
+
+TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
+  const auto with = [](const std::function<void(Tensors&)>& change) {
+    Tensors tensors;
+    change(tensors);
+    return tensors.refusal();
+  };
+  const std::vector<std::int64_t> five{1, 2, 3, 4, 5};
+  const auto of_offsets = [&](const std::vector<std::int64_t>& offsets) {
+    return with(
+        [&](Tensors& t) { t.ids("tokens", {5}, five).ids("offsets", {std::ssize(offsets)}, offsets); });
+  };
+  EXPECT_THAT(of_offsets({1, 5}), HasSubstr("'offsets' [2] begins at 1"));
+  EXPECT_THAT(of_offsets({0, 4, 3, 5}), HasSubstr("falls from 4 to 3 at element 2"));
+  EXPECT_THAT(of_offsets({0, 4}), HasSubstr("ends at 4 in element 1; 'tokens' has 5 rows"));
+  EXPECT_THAT(of_offsets({0, INT64_MAX}), HasSubstr("ends at 9223372036854775807"));
+  EXPECT_THAT(of_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
+  EXPECT_THAT(of_offsets({}), HasSubstr("is empty"));
+  EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five); }),
+              HasSubstr("nothing tells where samples begin"));
+  EXPECT_THAT(with([&](Tensors& t) { t.ids("x", {5}, five); }), HasSubstr("neither input_ids nor tokens"));
+  EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five).ids("input_ids", {5}, five); }),
+              HasSubstr("mean the same"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.add<float>("tokens", {1}, {1}).ids("offsets", {2}, {0, 1});
+              }),
+              HasSubstr("holds F32; tokens are integers"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {2}, {1, -2}).ids("offsets", {2}, {0, 2});
+              }),
+              HasSubstr("has -2 as token 1 of sample 0"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {1, 5}, five);
+              }),
+              HasSubstr("lengths are not guessed from pad tokens"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {1, 5}, five).ids("attention_mask", {5}, five);
+              }),
+              HasSubstr("dimensions"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 4}, {1, 1, 1, 1});
+              }),
+              HasSubstr("has not the shape of the tokens"));
+  EXPECT_THAT(
+      with([&](Tensors& t) {
+        t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, five).ids("response_mask", {1, 5}, five);
+      }),
+      HasSubstr("nothing tells where prompts end"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_lengths", {1}, {6});
+              }),
+              HasSubstr("gives sample 0 of 5 tokens a prompt of 6"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_offsets", {2}, {3, 2});
+              }),
+              HasSubstr("begins at 3"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {2}, {1, 2}).ids("offsets", {3}, {0, 1, 2}).add<float>("x", {2}, {1, 2});
+              }),
+              HasSubstr("may have one row a sample or one a token"));
+  EXPECT_THAT(
+      with([&](Tensors& t) {
+        t.ids("input_ids", {5}, five).ids("cu_seqlens", {2}, {0, 5}).ids("cu_seqlens_padded", {2}, {0, 8});
+      }),
+      HasSubstr("source.kind dump"));
+}
+
+/// Whole content of a file that holds samples, with the opener for it.
+struct Sound {
+  std::string ending;
+  std::string bytes;
+  std::function<std::unique_ptr<const TensorFile>(const std::filesystem::path&)> open;
+};
+
+std::vector<Sound> sound_files() {
+  std::vector<Sound> files;
+  const RaggedBatch batch =
+      made_up_batch({{SampleId{0}, 3, 1, 2}, {SampleId{1}, 3, 0, 1}, {SampleId{2}, 4, 2, 0}},
+                    std::vector<FieldSpec>{{"r", DType::float32, FieldKind::sample, {}},
+                                           {"a", DType::int32, FieldKind::response_token, {}}});
+  for (const auto& [format, ending] :
+       {std::pair{SampleFormat::safetensors, ".safetensors"}, {SampleFormat::npz, ".npz"}}) {
+    const TemporaryFile file(ending);
+    const auto writer = make_sample_writer(format, file.path(), {});
+    writer->write(batch);
+    writer->close();
+    files.push_back({ending, file.content(), [format = format](const std::filesystem::path& path) {
+                       return format == SampleFormat::npz ? open_npz(path) : open_safetensors(path);
+                     }});
+  }
+  return files;
+}
+
+/// Reads a file to its end: samples, or an error of the library about this file.
+void expect_samples_or_refusal(const Sound& sound, const std::string& bytes) {
+  const TemporaryFile file(bytes, sound.ending);
+  try {
+    EXPECT_LE(read_all(SampleTensors(sound.open(file.path()))).size(), 1000);
+  } catch (const LimitError&) {
+  } catch (const Error& error) {
+    EXPECT_THAT(error.report().where, testing::StartsWith(file.path().string())) << error.what();
+  }
+}
+
+TEST(SampleTensors, of_a_file_with_any_bit_flipped_are_read_or_refused_by_name) {
+  for (const Sound& sound : sound_files()) {
+    for (std::size_t bit = 0; bit < sound.bytes.size() * 8; ++bit) {
+      std::string flipped = sound.bytes;
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      expect_samples_or_refusal(sound, flipped);
+    }
+  }
+}
+
+TEST(SampleTensors, of_a_file_that_is_cut_off_anywhere_are_refused_by_name) {
+  for (const Sound& sound : sound_files()) {
+    for (std::size_t size = 0; size < sound.bytes.size(); ++size) {
+      const TemporaryFile file(sound.bytes.substr(0, size), sound.ending);
+      const ErrorReport report =
+          report_of<InputError>([&] { (void)read_all(SampleTensors(sound.open(file.path()))); });
+      EXPECT_THAT(report.where, testing::StartsWith(file.path().string()));
+    }
+  }
+}
+
+TEST(SampleTensors, of_headers_that_lie_about_sizes_are_refused_before_memory_is_taken) {
+  const auto refusal = [](const std::string& header) {
+    const std::uint64_t size = header.size();
+    const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header,
+                             ".safetensors");
+    return report_of<InputError>([&] { (void)open_safetensors(file.path()); }).message;
+  };
+  EXPECT_THAT(
+      refusal(R"({"a":{"dtype":"I64","shape":[0,1099511627776,1099511627776],"data_offsets":[0,0]}})"),
+      HasSubstr("too many elements"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})"),
+              HasSubstr("too many elements"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"I64","shape":[1099511627776],"data_offsets":[0,8796093022208]}})"),
+              HasSubstr("8796093022208 bytes, the file has 0"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"I63","shape":[],"data_offsets":[0,8]}})"),
+              HasSubstr("which the format has not"));
+}
+
+TEST(SampleTensors, of_elements_that_no_column_holds_are_left_out_with_the_reason) {
+  const std::string header = R"({"tokens":{"dtype":"U16","shape":[2],"data_offsets":[0,4]},)"
+                             R"("offsets":{"dtype":"U8","shape":[2],"data_offsets":[4,6]},)"
+                             R"("w":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[6,8]}})";
+  const std::uint64_t size = header.size();
+  const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header +
+                               std::string("\xff\xff\x01\x00\x00\x02xx", 8),
+                           ".safetensors");
+  const SampleTensors samples(open_safetensors(file.path()));
+  EXPECT_THAT(values_of<std::int64_t>(read_all(samples), "input_ids"), ElementsAre(65535, 1));
+  ASSERT_EQ(samples.left_out().size(), 1);
+  EXPECT_EQ(samples.left_out()[0].second, "elements of F8_E4M3");
+}
+
+rc::Gen<RaggedBatch> any_batch() {
+  return rc::gen::map(rc::gen::container<std::vector<std::pair<int, int>>>(
+                          rc::gen::pair(rc::gen::inRange(0, 7), rc::gen::inRange(0, 7))),
+                      [](const std::vector<std::pair<int, int>>& lengths) {
+                        std::vector<SampleShape> shapes;
+                        for (std::size_t i = 0; i < lengths.size(); ++i)
+                          shapes.push_back({SampleId{static_cast<std::int64_t>(i)},
+                                            i / 2 * 0x9e3779b97f4a7c15, lengths[i].first, lengths[i].second});
+                        return made_up_batch(
+                            std::move(shapes),
+                            std::vector<FieldSpec>{{"a", DType::float32, FieldKind::response_token, {}},
+                                                   {"m", DType::int32, FieldKind::token, {2}},
+                                                   {"n", DType::float16, FieldKind::token, {0}},
+                                                   {"r", DType::float64, FieldKind::sample, {}},
+                                                   {"v", DType::uint8, FieldKind::sample, {3}}});
+                      });
+}
+
+void round_trip(SampleFormat format, const char* ending, const RaggedBatch& batch) {
+  const TemporaryFile file(ending);
+  const auto writer = make_sample_writer(format, file.path(), {});
+  writer->write(batch);
+  writer->close();
+  const SampleTensors samples(format == SampleFormat::npz ? open_npz(file.path())
+                                                          : open_safetensors(file.path()));
+  const RaggedBatch read = read_all(samples);
+  RC_ASSERT(std::ranges::equal(read.samples(), batch.samples()));
+  RC_ASSERT(std::ranges::equal(read.fields(), batch.fields()));
+}
+
+RC_GTEST_PROP(SampleWriters, ragged_samples_come_back_as_they_were, ()) {
+  round_trip(SampleFormat::safetensors, ".safetensors", *any_batch());
+}
+
+RC_GTEST_PROP(SampleWriters, padded_samples_come_back_as_they_were, ()) {
+  round_trip(SampleFormat::npz, ".npz", *any_batch());
+}
+
+TEST(SampleWriters, write_npz_files_that_numpy_reads) {
+  const auto python = numpy_python();
+  ASSERT_TRUE(python.has_value()) << "NumPy is missing";
+  const TemporaryFile file(".npz");
+  const auto writer = make_sample_writer(SampleFormat::npz, file.path(), {});
+  RaggedBatch batch({{SampleId{0}, 5, 1, 2}, {SampleId{1}, 5, 2, 0}});
+  const std::vector<std::int64_t> tokens{1, 2, 3, 4, 5};
+  std::ranges::copy(
+      tokens,
+      batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>().begin());
+  writer->write(batch);
+  writer->close();
+  const auto result = testing_support::run_command(
+      *python + " -c \"import numpy as np, zipfile; p='" + file.path().string() +
+      "'; assert zipfile.ZipFile(p).testzip() is None; z=np.load(p); print(z['input_ids'].tolist(), "
+      "z['attention_mask'].tolist(), z['responses'].tolist(), z['uid'].tolist())\"");
+  EXPECT_EQ(result.out, "[[0, 1, 2, 3], [4, 5, 0, 0]] [[0, 1, 1, 1], [1, 1, 0, 0]] [[2, 3], [0, 0]] [5, 5]\n")
+      << result.err;
+}
+
+TEST(SampleWriters, refuse_what_they_have_no_room_for_unless_it_is_dropped) {
+  const RaggedBatch batch = made_up_batch(
+      {{SampleId{0}, 5, 1, 2}}, std::vector<FieldSpec>{{"x", DType::bfloat16, FieldKind::token, {}}});
+  const auto refusal = [&](SampleFormat format, const char* ending, const Dropped& dropped) {
+    const TemporaryFile file(ending);
+    const ErrorReport report = report_of<InputError>([&] {
+      const auto writer = make_sample_writer(format, file.path(), dropped);
+      writer->write(batch);
+      writer->close();
+    });
+    EXPECT_EQ(testing_support::files_named_like(file.path()), 0);
+    return report.message + ". " + report.hint;
+  };
+  EXPECT_THAT(refusal(SampleFormat::jsonl, ".jsonl", {}), HasSubstr("field 'x' of bfloat16"));
+  EXPECT_THAT(refusal(SampleFormat::npz, ".npz", {}), HasSubstr("--drop x"));
+  EXPECT_THAT(refusal(SampleFormat::lengths, ".csv", {"x"}), HasSubstr("--drop input_ids"));
+  EXPECT_THAT(refusal(SampleFormat::megatron, ".idx", {"x"}), HasSubstr("--drop prompt_lengths"));
+  EXPECT_THAT(refusal(SampleFormat::megatron, ".idx", {"x", "prompt_lengths"}), HasSubstr("--drop uid"));
+  for (const auto& [format, ending] : {std::pair{SampleFormat::jsonl, ".jsonl"},
+                                       {SampleFormat::npz, ".npz"},
+                                       {SampleFormat::megatron, ".idx"},
+                                       {SampleFormat::lengths, ".csv"}}) {
+    const TemporaryFile file(ending);
+    const auto writer = make_sample_writer(format, file.path(), {"all"});
+    writer->write(batch);
+    writer->close();
+    EXPECT_TRUE(std::filesystem::exists(file.path()));
+    for (const auto& made : files_of(format, file.path())) std::filesystem::remove(made);
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

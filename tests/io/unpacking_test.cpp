@@ -1,0 +1,104 @@
+#include "io/unpacking.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "io/temporary_file.hpp"
+#include "support/packed_text.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::gzipped;
+using testing_support::report_of;
+using testing_support::TemporaryFile;
+using testing_support::zstd_packed;
+
+std::string unpacked(const TemporaryFile& file) {
+  const InputFile open(file.path());
+  std::string text;
+  unpack(open, packing_of(open), [&](std::span<const char> bytes) {
+    EXPECT_LE(bytes.size(), std::size_t{1} << 20);
+    text.append(bytes.begin(), bytes.end());
+  });
+  return text;
+}
+
+/// Longer than a block, packed and unpacked.
+std::string long_text() {
+  std::mt19937_64 random(7);
+  std::string text;
+  while (text.size() < std::size_t{5} << 20) text += std::to_string(random()) + "\n";
+  return text;
+}
+
+TEST(Unpacking, gives_back_all_members_and_frames) {
+  const std::string text = long_text();
+  for (const auto& pack :
+       {+[](std::string_view t) { return gzipped(t); }, +[](std::string_view t) { return zstd_packed(t); }}) {
+    EXPECT_EQ(unpacked(TemporaryFile(pack(text), ".x")), text);
+    EXPECT_EQ(unpacked(TemporaryFile(pack("ab") + pack("") + pack("c"), ".x")), "abc");
+    EXPECT_EQ(unpacked(TemporaryFile(pack(""), ".x")), "");
+    const std::string zeros(std::size_t{9} << 20, '0');
+    EXPECT_EQ(unpacked(TemporaryFile(pack(zeros), ".x")), zeros);
+  }
+}
+
+TEST(Unpacking, is_told_from_text_by_content) {
+  EXPECT_EQ(packing_of(InputFile(TemporaryFile(gzipped("a"), ".txt").path())), Packing::gzip);
+  EXPECT_EQ(packing_of(InputFile(TemporaryFile(zstd_packed("a"), ".gz").path())), Packing::zstd);
+  for (const char* text : {"", "{", "{}\n", "\xef\xbb\xbf{}"})
+    EXPECT_EQ(packing_of(InputFile(TemporaryFile(text, ".gz").path())), Packing::none);
+}
+
+TEST(Unpacking, refuses_a_file_that_is_cut_off_anywhere_with_its_name_and_place) {
+  for (const std::string& packed : {gzipped("some text\n"), zstd_packed("some text\n")}) {
+    for (std::size_t size = 4; size < packed.size(); ++size) {
+      const TemporaryFile file(packed.substr(0, size), ".x");
+      const ErrorReport report = report_of<InputError>([&] { (void)unpacked(file); });
+      EXPECT_EQ(report.where, file.path());
+      EXPECT_EQ(report.message, "cannot be unpacked at byte " + std::to_string(size) + ": it ends too early");
+    }
+  }
+}
+
+TEST(Unpacking, of_a_file_with_any_bit_flipped_is_an_error_or_the_text) {
+  const std::string text = "some text, some text\n";
+  for (const std::string& packed : {gzipped(text), zstd_packed(text)}) {
+    for (std::size_t bit = 0; bit < packed.size() * 8; ++bit) {
+      std::string flipped = packed;
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      const TemporaryFile file(flipped, ".x");
+      if (packing_of(InputFile(file.path())) == Packing::none) continue;
+      try {
+        EXPECT_EQ(unpacked(file), text);  // the time and the system in a gzip header are nobody's matter
+      } catch (const InputError& error) {
+        EXPECT_EQ(error.report().where, file.path());
+        EXPECT_THAT(error.report().message, HasSubstr("at byte "));
+      }
+    }
+  }
+}
+
+TEST(Unpacking, refuses_what_follows) {
+  for (const std::string& packed : {gzipped("a"), zstd_packed("a")}) {
+    const TemporaryFile file(packed + "rubbish", ".x");
+    EXPECT_THAT(report_of<InputError>([&] { (void)unpacked(file); }).message,
+                HasSubstr("cannot be unpacked"));
+  }
+}
+
+TEST(Unpacking, refuses_a_frame_that_asks_for_more_memory_than_is_given) {
+  // A frame header of the largest window there is, and an empty last block.
+  const TemporaryFile file(std::string("\x28\xb5\x2f\xfd\x00\xff\x01\x00\x00", 9), ".zst");
+  const ErrorReport report = report_of<InputError>([&] { (void)unpacked(file); });
+  EXPECT_THAT(report.message, HasSubstr("memory"));
+  EXPECT_THAT(report.hint, HasSubstr("without --long"));
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,172 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <boost/serialization/string.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "support/packed_text.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::gzipped;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+using testing_support::zstd_packed;
+
+/// Files that rank 0 writes to a folder that every rank reads.
+class SharedFolder {
+ public:
+  explicit SharedFolder(const std::map<std::string, std::string>& files) {
+    std::string path;
+    if (world_.rank() == 0) {
+      path = scratch_.path().string();
+      for (const auto& [name, text] : files) {
+        std::filesystem::create_directories((scratch_ / name).parent_path());
+        write_text(scratch_ / name, text);
+      }
+    }
+    boost::mpi::broadcast(world_, path, 0);
+    path_ = path;
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  ~SharedFolder() { world_.barrier(); }
+
+  [[nodiscard]] SourceSettings source(const std::string& pattern) const {
+    SourceSettings source;
+    source.kind = SourceKind::jsonl;
+    source.path = path_ / pattern;
+    return source;
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  boost::mpi::communicator world_;
+  ScratchFolder scratch_;
+  std::filesystem::path path_;
+};
+
+std::string rollouts(std::int64_t first, std::int64_t end) {
+  std::string text;
+  for (std::int64_t i = first; i < end; ++i)
+    text += R"({"prompt_ids":[)" + std::to_string(i) + R"(],"response_ids":[)" +
+            std::string(i % 3 ? "7,8" : "9") + R"(],"reward":)" + (i == 17 ? "0.5" : "1") + "}" +
+            (i + 1 < end ? "\n" : "");
+  return text;
+}
+
+RaggedBatch read_all(const SampleSource& source) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(source.num_samples()));
+  std::iota(positions.begin(), positions.end(), 0);
+  return source.read(positions);
+}
+
+void expect_rollouts(const SampleSource& source, std::int64_t count) {
+  ASSERT_EQ(source.num_samples(), count);
+  const RaggedBatch batch = read_all(source);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    EXPECT_EQ(batch.at("input_ids").values<std::int64_t>()[static_cast<std::size_t>(rows.begin)], i);
+    EXPECT_EQ(source.tokens_in(i), rows.size());
+    EXPECT_EQ(batch.samples()[static_cast<std::size_t>(i)].id, SampleId{i});
+  }
+  EXPECT_EQ(batch.at("reward").values<float>()[17], 0.5F);
+}
+
+TEST(JsonlFiles, that_a_pattern_names_are_one_source_in_the_order_of_their_names) {
+  const boost::mpi::communicator world;
+  // Without line ends at their ends, of very different sizes, and an empty one.
+  const SharedFolder folder({{"a1.jsonl", rollouts(0, 3)},
+                             {"a10.jsonl", rollouts(3, 4)},
+                             {"a2.jsonl", rollouts(4, 40)},
+                             {"a3.jsonl", ""},
+                             {"b.jsonl", rollouts(40, 42)},
+                             {"c.txt", "not for us"}});
+  expect_rollouts(*open_source(world, folder.source("[ab]*.jsonl")), 42);
+  // The same text in one file is another source with the same samples.
+  const SharedFolder one({{"all.jsonl", rollouts(0, 42)}});
+  EXPECT_EQ(read_all(*open_source(world, one.source("all.jsonl"))).at("input_ids"),
+            read_all(*open_source(world, folder.source("[ab]*.jsonl"))).at("input_ids"));
+}
+
+TEST(JsonlFiles, may_be_packed_each_in_its_way) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder({{"a.jsonl.gz", gzipped(rollouts(0, 9))},
+                             {"b.jsonl", rollouts(9, 20)},
+                             {"c.jsonl.zst", zstd_packed(rollouts(20, 33))},
+                             {"d.jsonl.gz", gzipped(rollouts(33, 34))}});
+  const auto source = open_source(world, folder.source("*"));
+  expect_rollouts(*source, 34);
+  const SharedFolder plain({{"a.jsonl", rollouts(0, 9)},
+                            {"b.jsonl", rollouts(9, 20)},
+                            {"c.jsonl", rollouts(20, 33)},
+                            {"d.jsonl", rollouts(33, 34)}});
+  EXPECT_EQ(source->fingerprint(world).digest,
+            open_source(world, plain.source("*"))->fingerprint(world).digest);
+}
+
+TEST(JsonlFiles, with_an_error_are_named_with_the_line_in_the_file) {
+  const boost::mpi::communicator world;
+  const std::string bad = R"({"prompt_ids":[1],"response_ids":[2],"reward":true})";
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>{"b.jsonl", "\n" + bad}, {"b.jsonl.gz", gzipped("\n" + bad)}}) {
+    const SharedFolder folder({{"a.jsonl", rollouts(0, 30)}, {name, text}});
+    try {
+      (void)open_source(world, folder.source("*.jsonl*"));
+      ADD_FAILURE() << "a clash was overlooked";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.report().where, folder.path(name) + ":2");
+    }
+  }
+}
+
+TEST(JsonlFiles, that_are_damaged_are_everybodys_error) {
+  const boost::mpi::communicator world;
+  const std::string packed = gzipped(rollouts(0, 30));
+  const SharedFolder folder({{"a.jsonl", rollouts(0, 3)}, {"b.gz", packed.substr(0, packed.size() / 2)}});
+  EXPECT_THROW((void)open_source(world, folder.source("*")), InputError);
+  EXPECT_THROW((void)open_source(world, folder.source("*.nobody")), IoError);
+  EXPECT_THROW((void)open_source(world, folder.source("")), IoError);  // the folder
+}
+
+TEST(JsonlFiles, whose_names_look_like_a_pattern_are_found_by_name) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder({{"a[1].jsonl", rollouts(0, 18)}, {"a1.jsonl", "no rollout"}});
+  expect_rollouts(*open_source(world, folder.source("a[1].jsonl")), 18);
+}
+
+TEST(JsonlFiles, leave_no_unpacked_files_behind_and_need_a_folder_for_them) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder({{"a.gz", gzipped(rollouts(0, 18))}, {"tmp/keep", ""}});
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "";
+  setenv("TMPDIR", folder.path("tmp").c_str(), 1);
+  const auto source = open_source(world, folder.source("a.gz"));
+  world.barrier();
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path("tmp")))
+    EXPECT_EQ(entry.path().filename(), "keep");
+  expect_rollouts(*source, 18);
+  setenv("TMPDIR", folder.path("nowhere").c_str(), 1);
+  try {
+    (void)open_source(world, folder.source("a.gz"));
+    ADD_FAILURE() << "unpacked to nowhere";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.report().message, HasSubstr("cannot be unpacked to " + folder.path("nowhere")));
+  }
+  before != nullptr ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
+}
+
+}  // namespace
+}  // namespace evenkeel

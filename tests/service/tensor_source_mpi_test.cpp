@@ -1,0 +1,186 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <boost/serialization/string.hpp>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "io/npy.hpp"
+#include "io/sample_writer.hpp"
+#include "support/error_message.hpp"
+#include "support/made_up_batch.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::made_up_batch;
+using testing_support::made_up_fields;
+using testing_support::made_up_shape;
+using testing_support::message_of;
+using testing_support::ScratchFolder;
+
+/// A folder that rank 0 fills and all ranks read; it goes once all are done.
+class SharedFolder {
+ public:
+  explicit SharedFolder(const std::function<void(const std::filesystem::path&)>& fill) {
+    std::string path;
+    if (world_.rank() == 0) {
+      path = scratch_.path().string();
+      fill(scratch_.path());
+    }
+    boost::mpi::broadcast(world_, path, 0);
+    path_ = path;
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  ~SharedFolder() { world_.barrier(); }
+
+  [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& pattern) const {
+    SourceSettings source;
+    source.kind = kind;
+    source.path = path_ / pattern;
+    return source;
+  }
+
+ private:
+  boost::mpi::communicator world_;
+  ScratchFolder scratch_;
+  std::filesystem::path path_;
+};
+
+RaggedBatch samples(std::int64_t first, std::int64_t end) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = first; id < end; ++id) shapes.push_back(made_up_shape(id));
+  std::vector<FieldSpec> fields = made_up_fields();
+  std::erase_if(fields, [](const FieldSpec& field) { return field.dtype == DType::bfloat16; });
+  RaggedBatch batch = made_up_batch(std::move(shapes), fields);
+  for (std::byte& flag : batch.find("flags")->bytes()) flag &= std::byte{1};
+  return batch;
+}
+
+void write(SampleFormat format, const std::filesystem::path& path, const RaggedBatch& batch) {
+  const auto writer = make_sample_writer(format, path, {});
+  writer->write(batch);
+  writer->close();
+}
+
+void expect_samples(const SampleSource& source, const RaggedBatch& expected) {
+  ASSERT_EQ(source.num_samples(), expected.size());
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(expected.size()));
+  std::iota(positions.begin(), positions.end(), 0);
+  const RaggedBatch batch = source.read(positions);
+  ASSERT_EQ(batch.fields().size(), expected.fields().size());
+  for (const Column& column : expected.fields())
+    EXPECT_EQ(batch.at(column.spec().name), column) << column.spec().name;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const SampleShape& sample = batch.samples()[i];
+    EXPECT_EQ(sample.id, SampleId{positions[i]});
+    EXPECT_EQ(sample.prompt, expected.samples()[i].prompt);
+    EXPECT_EQ(sample.group, expected.samples()[i].group);
+    EXPECT_EQ(source.tokens_in(positions[i]), sample.length());
+  }
+  // Any of them in any order.
+  std::vector<std::int64_t> some;
+  for (std::int64_t p = expected.size() - 1; p >= 0; p -= 3) some.push_back(p);
+  const RaggedBatch few = source.read(some);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    const RowRange rows = few.rows_of(FieldKind::token, static_cast<std::int64_t>(i));
+    const RowRange all = expected.rows_of(FieldKind::token, some[i]);
+    const auto tokens = few.at(input_ids_field).values<std::int64_t>();
+    const auto others = expected.at(input_ids_field).values<std::int64_t>();
+    EXPECT_TRUE(
+        std::equal(tokens.begin() + rows.begin, tokens.begin() + rows.end, others.begin() + all.begin));
+  }
+}
+
+TEST(TensorSource, reads_what_was_written_ragged_or_padded_on_every_rank) {
+  const boost::mpi::communicator world;
+  const RaggedBatch batch = samples(0, 29);
+  const SharedFolder folder([&](const std::filesystem::path& path) {
+    write(SampleFormat::safetensors, path / "a.safetensors", batch);
+    write(SampleFormat::npz, path / "a.npz", batch);
+  });
+  expect_samples(*open_source(world, folder.source(SourceKind::safetensors, "a.safetensors")), batch);
+  expect_samples(*open_source(world, folder.source(SourceKind::numpy, "a.npz")), batch);
+}
+
+TEST(TensorSource, numbers_samples_on_from_file_to_file) {
+  const boost::mpi::communicator world;
+  const RaggedBatch batch = samples(0, 29);
+  const SharedFolder folder([&](const std::filesystem::path& path) {
+    for (const auto& [number, first, end] : {std::tuple{1, 0, 3}, {2, 3, 20}, {3, 20, 29}}) {
+      write(SampleFormat::safetensors, path / (std::to_string(number) + ".safetensors"), samples(first, end));
+      write(SampleFormat::npz, path / (std::to_string(number) + ".npz"), samples(first, end));
+    }
+  });
+  const auto ragged = open_source(world, folder.source(SourceKind::safetensors, "*.safetensors"));
+  expect_samples(*ragged, batch);
+  expect_samples(*open_source(world, folder.source(SourceKind::numpy, "?.npz")), batch);
+  EXPECT_EQ(ragged->fingerprint(world), ragged->fingerprint(world));
+  EXPECT_NE(
+      ragged->fingerprint(world).digest,
+      open_source(world, folder.source(SourceKind::safetensors, "1.safetensors"))->fingerprint(world).digest);
+}
+
+TEST(TensorSource, takes_npy_files_for_tensors_of_their_names) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder([](const std::filesystem::path& path) {
+    const std::vector<std::int32_t> tokens{0, 5, 6, 7, 8, 0};
+    const std::vector<std::int64_t> shape{2, 3};
+    write_npy(path / "input_ids.npy", DType::int32, shape, std::as_bytes(std::span(tokens)));
+    const std::array<std::uint8_t, 6> bytes{0, 1, 1, 1, 1, 0};
+    write_npy(path / "attention_mask.npy", DType::boolean, shape, std::as_bytes(std::span(bytes)));
+  });
+  const auto source = open_source(world, folder.source(SourceKind::numpy, "*.npy"));
+  ASSERT_EQ(source->num_samples(), 2);
+  EXPECT_THAT(source->read(std::vector<std::int64_t>{0, 1}).at(input_ids_field).values<std::int64_t>(),
+              testing::ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(
+      message_of([&] { (void)open_source(world, folder.source(SourceKind::numpy, "input_ids.npy")); }),
+      HasSubstr("lengths are not guessed from pad tokens"));
+}
+
+TEST(TensorSource, whose_files_have_different_fields_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder([](const std::filesystem::path& path) {
+    write(SampleFormat::safetensors, path / "a.safetensors", samples(0, 5));
+    write(SampleFormat::safetensors, path / "b.safetensors", made_up_batch({made_up_shape(5)}, {}));
+  });
+  EXPECT_THAT(
+      message_of([&] { (void)open_source(world, folder.source(SourceKind::safetensors, "*")); }),
+      testing::AllOf(HasSubstr("b.safetensors"), HasSubstr("lacks field"), HasSubstr("a.safetensors")));
+}
+
+TEST(TensorSource, that_is_damaged_or_of_other_content_on_a_rank_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder([](const std::filesystem::path& path) {
+    write(SampleFormat::safetensors, path / "a.safetensors", samples(0, 9));
+    std::filesystem::resize_file(path / "a.safetensors", 100);
+    write(SampleFormat::npz, path / "a.npz", samples(0, 9));
+    std::filesystem::resize_file(path / "a.npz", 100);
+  });
+  EXPECT_THROW((void)open_source(world, folder.source(SourceKind::safetensors, "a.safetensors")), InputError);
+  EXPECT_THROW((void)open_source(world, folder.source(SourceKind::numpy, "a.npz")), InputError);
+  EXPECT_THROW((void)open_source(world, folder.source(SourceKind::numpy, "b.npz")), IoError);
+  if (world.size() == 1) return;  // nobody to differ from
+  const ScratchFolder mine;
+  write(SampleFormat::safetensors, mine / "a.safetensors",
+        samples(world.rank() == world.size() - 1 ? 1 : 0, 9));
+  SourceSettings own;
+  own.kind = SourceKind::safetensors;
+  own.path = mine / "a.safetensors";
+  EXPECT_THROW((void)open_source(world, own), IoError);
+  world.barrier();
+}
+
+}  // namespace
+}  // namespace evenkeel
