@@ -35,7 +35,8 @@ std::map<std::string, FieldKind> parsed_kinds(const std::string& text) {
   if (text.empty()) return kinds;
   simdjson::dom::parser parser;
   simdjson::dom::object object;
-  const simdjson::padded_string padded(text);
+  // Of a std::string it would claim characters that it found no memory for.
+  const simdjson::padded_string padded(std::string_view{text});
   if (padded.size() < text.size()) throw std::bad_alloc();
   const auto error = parser.parse(padded).get(object);
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();

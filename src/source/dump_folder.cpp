@@ -56,7 +56,8 @@ Marker read_marker(const fs::path& path) {
     throw InputError(path.string(), "has more than 1 MiB, and so tells of no run");
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text, 0);
-  const simdjson::padded_string padded(text);
+  // Of a std::string it would claim characters that it found no memory for.
+  const simdjson::padded_string padded(std::string_view{text});
   if (padded.size() < text.size()) throw std::bad_alloc();
   simdjson::dom::parser parser;
   simdjson::dom::object object;
