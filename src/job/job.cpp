@@ -13,7 +13,6 @@
 
 #include "base/hash.hpp"
 #include "base/printable.hpp"
-#include "base/text_layout.hpp"
 #include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
@@ -75,21 +74,6 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
   auto stream = std::make_unique<SampleStream>(world, config, profiles);
   if (tells) observer.has_read();
   return stream;
-}
-
-/// What a filter did, in words; empty when it let all samples through.
-std::string what_was_filtered(const FilterCounts& counts) {
-  std::vector<std::string> parts;
-  const auto tell = [&](std::int64_t count, const std::string& what) {
-    if (count > 0) parts.push_back(number_of(count, "sample") + " " + what);
-  };
-  tell(counts.dropped_too_long, "too long and dropped");
-  tell(counts.truncated, "truncated");
-  tell(counts.split, "split into " + number_of(counts.pieces, "piece"));
-  tell(counts.dropped_empty, "empty and dropped");
-  if (parts.empty()) return {};
-  if (counts.tokens_left_out > 0) parts.push_back(number_of(counts.tokens_left_out, "token") + " left out");
-  return fmt::format("of {}: {}", number_of(counts.samples, "sample"), fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -184,7 +168,7 @@ void Job::warn_of_what_is_read_otherwise() const {
     if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));
     if (!source.undecided.empty())
       observer_.warns(name + ": one row a token, as all prompts are empty: " + printable(source.undecided));
-    if (const std::string filtered = what_was_filtered(source.counts); !filtered.empty())
+    if (const std::string filtered = filter_in_words(source.counts); !filtered.empty())
       observer_.warns(name + ": " + filtered);
   }
   for (const std::string& change : changes_) observer_.warns("accepted: " + printable(change));
@@ -193,7 +177,8 @@ void Job::warn_of_what_is_read_otherwise() const {
 void Job::start_watching() {
   Watch::Files files;
   files.first_step = state_.begin().next_step;
-  if (folders_->have(RunOutput::report)) files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
+  if (folders_->have(RunOutput::report))
+    files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
   if (folders_->have(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
   watch_.emplace(service_.mesh(), files);
   if (first() && !files.trace.empty()) folders_->wrote(RunOutput::trace, 1);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "page/html_page.hpp"
 
 namespace evenkeel {
@@ -226,6 +227,10 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
   Table table(style);
   table.line(fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}: {:.3f} seconds", report.mesh.tp,
                          report.mesh.cp, report.mesh.dp, report.mesh.pp, report.seconds));
+  for (const ReportedSource& source : report.sources) {
+    const std::string filtered = filter_in_words(source.counts);
+    if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
+  }
   for (const RunTotals& t : report.profiles) {
     if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
     add_token_rows(t, table);
@@ -278,19 +283,6 @@ nlohmann::json to_json(const StepFigures& f) {
           {"waited_seconds", f.waited},
           {"sharing", sharing_json(f)},
           {"metrics", std::move(metrics)}};
-}
-
-nlohmann::json to_json(const ReportedSource& source) {
-  const FilterCounts& counts = source.counts;
-  return {{"name", source.name},
-          {"samples", counts.samples},
-          {"taken", counts.taken},
-          {"dropped_too_long", counts.dropped_too_long},
-          {"dropped_empty", counts.dropped_empty},
-          {"truncated", counts.truncated},
-          {"split", counts.split},
-          {"pieces", counts.pieces},
-          {"tokens_left_out", counts.tokens_left_out}};
 }
 
 nlohmann::json to_json(const RunReport& report) {

@@ -7,19 +7,13 @@
 
 #include "base/text_layout.hpp"
 #include "evenkeel/base/grid.hpp"
-#include "evenkeel/plan/filter.hpp"
 #include "page/advice.hpp"
 #include "page/run_picture.hpp"
+#include "report/reported_source.hpp"
 #include "report/run_totals.hpp"
 #include "report/step_figures.hpp"
 
 namespace evenkeel {
-
-/// A source of a run, and what its filter did.
-struct ReportedSource {
-  std::string name;  ///< in the configuration, or its path where it has none
-  FilterCounts counts;
-};
 
 /// A whole run: what it ran on and what became of its steps.
 struct RunReport {
@@ -51,7 +45,6 @@ struct RunReport {
 [[nodiscard]] std::string to_html(const RunReport& report);
 /// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);
-[[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
 /// One of its steps.
 [[nodiscard]] nlohmann::json to_json(const StepFigures& figures);
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/run_program.hpp"
 
@@ -169,6 +170,28 @@ TEST_F(Resume, two_runs_do_not_share_a_state) {
       "assert result.returncode == 1, result\n"
       "assert 'another run keeps its state there' in result.stderr, result.stderr\n"
       "END");
+}
+
+TEST_F(Resume, with_a_report_goes_on_with_its_metrics) {
+  expect_success("$run --state state --report report --steps 5");
+  expect_success("$run --state state --report report --resume");
+  std::vector<std::int64_t> steps;
+  std::istringstream lines(read_text(scratch_ / "report/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line).at("step"));
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  const auto report = nlohmann::json::parse(read_text(scratch_ / "report/report.json"));
+  EXPECT_EQ(report.at("first_step"), 5);
+  EXPECT_EQ(report.at("steps").size(), 7U);
+}
+
+TEST_F(Resume, a_filter_is_told_when_the_job_begins_and_in_its_report) {
+  const ProgramResult result =
+      expect_success("$run --report report --set batch.too_long=drop --set batch.max_length=1000");
+  EXPECT_THAT(result.err, HasSubstr("too long and dropped"));
+  EXPECT_THAT(result.out, HasSubstr("left out or cut of a source"));
+  const auto source = nlohmann::json::parse(read_text(scratch_ / "report/report.json")).at("sources")[0];
+  EXPECT_EQ(source.at("samples"), 24);
+  EXPECT_EQ(source.at("taken").get<int>() + source.at("dropped_too_long").get<int>(), 24);
 }
 
 TEST_F(Resume, a_state_is_explained_by_inspect) {

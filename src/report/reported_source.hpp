@@ -1,0 +1,22 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "evenkeel/plan/filter.hpp"
+
+namespace evenkeel {
+
+/// A source of a run, and what its filter did.
+struct ReportedSource {
+  std::string name;  ///< in the configuration, or its path where it has none
+  FilterCounts counts;
+};
+
+/// What the filter did, in words, such as "of 100 samples: 26 samples split into 57 pieces"; empty when it
+/// let all samples through whole.
+[[nodiscard]] std::string filter_in_words(const FilterCounts& counts);
+
+[[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
+
+}  // namespace evenkeel
