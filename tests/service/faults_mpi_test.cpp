@@ -17,6 +17,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_source.hpp"
+#include "evenkeel/source/sample_stream.hpp"
 #include "exchange/result_exchange.hpp"
 #include "io/indexed_dataset.hpp"
 #include "io/sample_writer.hpp"
@@ -435,6 +436,28 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_source_of_another_format_is_opened
         world, [&] { (void)open_source(world, source); },
         [&] { EXPECT_EQ(open_source(world, source)->num_samples(), count); });
   }
+}
+
+TEST(Faults, memory_that_a_rank_lacks_while_sources_are_mixed_or_a_job_goes_on_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedFormats formats(world);
+  Config config;
+  config.sources = {{"a", formats.source(SourceKind::jsonl, "*.jsonl*")},
+                    {"b", formats.source(SourceKind::synthetic, "")}};
+  config.sources.at("b").samples = 20;
+  config.filter = {.too_long = TooLong::split, .empty = EmptySample::drop, .max_length = 1000};
+  config.mix = MixBy::tokens;
+  config.micro_batch.max_tokens = 8192;
+  const auto go_on = [&] {
+    SampleStream stream(world, config);
+    ServiceState state = together(world, [&] { return state_of_new_job(config); });  // local
+    stream.describe(state);
+    const DataService service(world, config, state);
+    return stream.num_samples();
+  };
+  const std::int64_t samples = go_on();
+  expect_faults_to_be_shared(
+      world, [&] { (void)go_on(); }, [&] { EXPECT_EQ(SampleStream(world, config).num_samples(), samples); });
 }
 
 TEST(Faults, memory_that_a_rank_lacks_for_measured_costs_is_everybodys_error) {
