@@ -130,7 +130,10 @@ class ReadJob {
     together(world_, [&] {
       if (world_.rank() == 0) format.write(path_, options.bytes / sample_bytes, sample_bytes);
     });
-    together(world_, [&] { descriptor_.emplace(data_); });
+    together(world_, [&] {
+      descriptor_.emplace(data_);
+      file_bytes_ = static_cast<std::int64_t>(fs::file_size(data_));
+    });
     for (const bool shuffle : {false, true}) {
       Config config;
       config.source.kind = format.kind;
@@ -141,7 +144,7 @@ class ReadJob {
     }
   }
 
-  [[nodiscard]] std::int64_t file_bytes() const { return static_cast<std::int64_t>(fs::file_size(data_)); }
+  [[nodiscard]] std::int64_t file_bytes() const noexcept { return file_bytes_; }
 
   /// Collective: all of the file in blocks, each rank a part, with nothing made of them.
   void read_blocks() const {
@@ -179,6 +182,7 @@ class ReadJob {
   const boost::mpi::communicator& world_;
   fs::path path_;
   fs::path data_;
+  std::int64_t file_bytes_ = 0;
   std::optional<Descriptor> descriptor_;
   std::vector<SampleStream> streams_;
 };
