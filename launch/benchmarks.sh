@@ -48,3 +48,4 @@ for ranks in 1 2; do
   measure "prefetch-$ranks" mpirun -n "$ranks" --bind-to none "$program" bench step --prefetch 1
 done
 measure prefix-2 mpirun -n 2 "$program" bench prefix
+measure read-2 mpirun -n 2 "$program" bench read --folder "$out"

@@ -58,4 +58,15 @@ struct PrefixOptions {
 /// response to 16 responses. The report is rank 0's.
 [[nodiscard]] Report bench_prefix(const boost::mpi::communicator& world, const PrefixOptions& options);
 
+/// Samples from a file that is not in the system's cache.
+struct ReadOptions {
+  std::filesystem::path folder;                ///< where the file is made; empty: the one for temporary files
+  std::int64_t bytes = std::int64_t{1} << 30;  ///< of the file
+  std::int64_t samples = 512;                  ///< of a step, over all ranks
+  int rounds = 5;
+};
+/// Collective over `world`, of one node: all of a file in steps, in its order and shuffled, for samples of 4,
+/// 32 and 256 KiB. The report is rank 0's.
+[[nodiscard]] Report bench_read(const boost::mpi::communicator& world, const ReadOptions& options);
+
 }  // namespace evenkeel::bench

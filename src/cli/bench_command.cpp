@@ -163,6 +163,23 @@ void add_prefix(CLI::App& bench, Action& chosen) {
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
 }
 
+void add_read(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("read", "Samples from a file that is not cached, in its order against shuffled");
+  auto words = std::make_shared<BenchCommand<bench::ReadOptions>>();
+  bench::ReadOptions& options = words->options;
+  add_common_options(*command, *words);
+  command
+      ->add_option("--folder", options.folder,
+                   "Where to make the file, on the disk to measure; $TMPDIR when left out")
+      ->type_name("DIR");
+  add_count(*command, "--bytes", options.bytes, "Bytes of the file");
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench read --folder /data");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_read, *words); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -183,6 +200,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
       ->type_name("STEPS")
       ->check(whole_number(1, 16));
   add_prefix(*command, chosen);
+  add_read(*command, chosen);
   command->footer(
       "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");
 }

@@ -80,6 +80,8 @@ class IndexedDataset {
   /// A document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
+  /// Where the elements of adjacent sequences are in the data. O(1).
+  [[nodiscard]] ByteRange bytes_of(RowRange sequences) const noexcept;
   /// The tokens of adjacent sequences, in order, with one read. Negative ones are the caller's matter.
   /// Throws InputError when the dtype is no integer, IoError when the file cannot be read or has changed.
   [[nodiscard]] std::vector<std::int64_t> read_tokens(RowRange sequences) const;

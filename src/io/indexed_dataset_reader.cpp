@@ -282,6 +282,11 @@ RowRange IndexedDataset::document(std::int64_t document) const noexcept {
   return {document_starts_[index], document_starts_[index + 1]};
 }
 
+ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  return {first_token_of(sequences.begin) * element, first_token_of(sequences.end) * element};
+}
+
 std::vector<std::int64_t> IndexedDataset::read_tokens(RowRange sequences) const {
   if (indexed_dataset::is_float(dtype_)) {
     throw InputError(index_.path(), "is of " + std::string(name_of(dtype_)) + "; tokens are integers",

@@ -46,6 +46,9 @@ class InputFile {
   /// what it was when it was opened, is an error.
   void read(std::span<char> out, std::int64_t offset) const;
 
+  /// Lets the system bring these bytes into its cache, and does not wait for them. A hint, which never fails.
+  void fetch(ByteRange range) const noexcept;
+
   /// A number that differs, but for chance, where bytes in the range differ. It finds accidents, not forgery.
   /// The range is cut to the file. O(bytes of the range), read in blocks.
   [[nodiscard]] std::uint64_t digest(ByteRange range) const;

@@ -71,6 +71,9 @@ class NpyArray {
   /// with a buffer of at most 1 MiB where elements change their type.
   void read_rows(RowRange rows, DType dtype, std::span<std::byte> out) const;
 
+  /// Where rows are in what the array was read from. Precondition: as read_rows().
+  [[nodiscard]] ByteRange bytes_of(RowRange rows) const noexcept;
+
  private:
   void convert_rows(std::int64_t first, DType dtype, std::span<std::byte> out) const;
 

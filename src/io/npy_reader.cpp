@@ -149,6 +149,11 @@ void NpyArray::read_rows(RowRange rows, DType dtype, std::span<std::byte> out) c
                    "Save (array != 0)");
 }
 
+ByteRange NpyArray::bytes_of(RowRange rows) const noexcept {
+  const std::int64_t row_bytes = row_elements_ * static_cast<std::int64_t>(size_of(dtype_));
+  return {data_begin_ + rows.begin * row_bytes, data_begin_ + rows.end * row_bytes};
+}
+
 void NpyArray::convert_rows(std::int64_t first, DType dtype, std::span<std::byte> out) const {
   const std::size_t element = size_of(dtype_);
   const std::size_t wide = evenkeel::size_of(dtype);

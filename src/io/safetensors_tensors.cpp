@@ -71,6 +71,14 @@ class SafetensorsTensors : public TensorFile {
          std::to_string(std::to_integer<int>(*bad)) + "; a truth value is 0 or 1");
   }
 
+  void expect_rows(std::size_t tensor, RowRange rows, ReadAhead& ahead) const override {
+    const StoredTensor& stored = tensors_[tensor];
+    const Widening* const widening = widening_of(stored.stored);
+    const std::size_t element = widening != nullptr ? size_of(widening->from) : size_of(*stored.dtype);
+    const std::int64_t row_bytes = row_elements(stored) * static_cast<std::int64_t>(element);
+    ahead.add(file_, {begins_[tensor] + rows.begin * row_bytes, begins_[tensor] + rows.end * row_bytes});
+  }
+
  private:
   void widen(std::size_t tensor, std::int64_t first, const Widening& widening,
              std::span<std::byte> out) const {

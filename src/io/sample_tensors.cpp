@@ -111,13 +111,26 @@ std::optional<std::uint64_t> SampleTensors::group_of(std::int64_t sample) const 
   return static_cast<std::uint64_t>(file_->read_integers(*uid_, {sample, sample + 1}).front());
 }
 
+/// The rows of a sample in a tensor.
+RowRange SampleTensors::rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
+                                const TensorPlace& place) const {
+  if (is_padded() || kind == FieldKind::sample) return {sample, sample + 1};
+  if (kind == FieldKind::response_token) return {place.response, place.response + lengths.response};
+  return {place.token, place.token + lengths.prompt + lengths.response};
+}
+
 void SampleTensors::read_ragged(std::size_t tensor, FieldKind kind, std::int64_t sample,
                                 const TensorSample& lengths, const TensorPlace& place,
                                 std::span<std::byte> out) const {
-  RowRange rows{sample, sample + 1};
-  if (kind == FieldKind::token) rows = {place.token, place.token + lengths.prompt + lengths.response};
-  if (kind == FieldKind::response_token) rows = {place.response, place.response + lengths.response};
-  file_->read_rows(tensor, rows, out);
+  file_->read_rows(tensor, rows_of(kind, sample, lengths, place), out);
+}
+
+void SampleTensors::expect(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+                           ReadAhead& ahead) const {
+  if (mask_) file_->expect_rows(*mask_, {sample, sample + 1}, ahead);
+  file_->expect_rows(tokens_, rows_of(FieldKind::token, sample, lengths, place), ahead);
+  for (const Field& field : fields_)
+    file_->expect_rows(field.tensor, rows_of(field.kind, sample, lengths, place), ahead);
 }
 
 /// The columns in which a padded sample has tokens.

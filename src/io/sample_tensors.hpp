@@ -77,6 +77,10 @@ class SampleTensors {
   void read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
             std::span<const std::span<std::byte>> out) const;
 
+  /// Takes note of where read() of this sample will read.
+  void expect(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+              ReadAhead& ahead) const;
+
  private:
   struct Field {
     std::size_t tensor = 0;
@@ -100,6 +104,8 @@ class SampleTensors {
   [[nodiscard]] std::vector<TensorSample> padded_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<std::int64_t> prompts_of(RowRange samples) const;
   [[nodiscard]] std::vector<std::int64_t> columns_of(std::int64_t sample) const;
+  [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
+                                 const TensorPlace& place) const;
   void read_ragged(std::size_t tensor, FieldKind kind, std::int64_t sample, const TensorSample& lengths,
                    const TensorPlace& place, std::span<std::byte> out) const;
   void require_tokens(std::span<const std::byte> tokens, std::int64_t sample) const;

@@ -63,6 +63,10 @@ class NpyTensors : public TensorFile {
     arrays_[tensor].read_rows(rows, *tensors_[tensor].dtype, out);
   }
 
+  void expect_rows(std::size_t tensor, RowRange rows, ReadAhead& ahead) const override {
+    ahead.add(*arrays_[tensor].file(), arrays_[tensor].bytes_of(rows));
+  }
+
  private:
   std::vector<NpyArray> arrays_;
 };

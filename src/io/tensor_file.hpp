@@ -14,6 +14,7 @@
 #include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/dtype.hpp"
 #include "io/input_file.hpp"
+#include "io/read_ahead.hpp"
 
 namespace evenkeel {
 
@@ -51,6 +52,10 @@ class TensorFile {
   /// InputError that names the byte of the first element that is no truth value in an array of bool, or
   /// leaves int64. Throws IoError. O(elements).
   virtual void read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const = 0;
+  /// Takes note of where read_rows() will read, if that is in a file as it stands. Precondition: as there.
+  virtual void expect_rows(std::size_t tensor, RowRange rows, ReadAhead& ahead) const {
+    static_cast<void>(tensor), static_cast<void>(rows), static_cast<void>(ahead);
+  }
   /// Rows of a tensor of integers as int64, whatever their dtype.
   [[nodiscard]] std::vector<std::int64_t> read_integers(std::size_t tensor, RowRange rows) const;
   /// Whether read_integers() does.

@@ -7,11 +7,14 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/file_agreement.hpp"
 
 namespace evenkeel {
 namespace {
+
+constexpr std::int64_t tokens_at_once = 1 << 14;  ///< more would be new memory at each step, at some cost
 
 void require_tokens(const IndexedDataset& dataset) {
   if (dataset.has_tokens()) return;
@@ -56,13 +59,23 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
                  .begin();
   for (std::size_t first = 0; first < positions.size();) {
     std::size_t end = first + 1;  // neighbours in the file are read at once
-    while (end < positions.size() && positions[end] == positions[end - 1] + 1) ++end;
+    std::int64_t tokens = tokens_in(positions[first]);
+    while (end < positions.size() && positions[end] == positions[end - 1] + 1 && tokens < tokens_at_once)
+      tokens += tokens_in(positions[end++]);
     const RowRange sequences{dataset_.document(positions[first]).begin,
                              dataset_.document(positions[end - 1]).end};
     out = std::ranges::copy(dataset_.read_tokens(sequences), out).out;
     first = end;
   }
   return batch;
+}
+
+void IndexedSource::expect(std::span<const std::int64_t> positions) const {
+  ReadAhead ahead;
+  const InputFile& tokens = *dataset_.files()[1];
+  for (const std::int64_t position : positions)
+    ahead.add(tokens, dataset_.bytes_of(dataset_.document(position)));
+  ahead.start();
 }
 
 }  // namespace evenkeel

@@ -27,6 +27,7 @@ class IndexedSource : public SampleSource {
   /// The index as a whole, and 64 places of the tokens, which may be too many to be read for this.
   [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  void expect(std::span<const std::int64_t> positions) const override;
 
  private:
   explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "io/jsonl.hpp"
+#include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/schema_agreement.hpp"
 #include "transport/gather_lists.hpp"
@@ -100,6 +101,15 @@ RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
   lines.reserve(positions.size());
   for (const std::int64_t position : positions) lines.push_back(lines_[static_cast<std::size_t>(position)]);
   return read_samples(*lines_of_, lines, schema_);
+}
+
+void JsonlSource::expect(std::span<const std::int64_t> positions) const {
+  ReadAhead ahead;
+  for (const std::int64_t position : positions) {
+    const LineRef& line = lines_[static_cast<std::size_t>(position)];
+    ahead.add(lines_of_->file_of(line), {line.offset, line.offset + line.bytes});
+  }
+  ahead.start();
 }
 
 }  // namespace evenkeel

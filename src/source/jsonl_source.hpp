@@ -30,6 +30,7 @@ class JsonlSource : public SampleSource {
   }
   [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
   [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
 

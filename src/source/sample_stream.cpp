@@ -91,6 +91,7 @@ struct SampleStream::Parts {
     return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
   }
   [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
+  [[nodiscard]] std::vector<std::int64_t> expected_share(std::int64_t step);
   [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
 
@@ -100,6 +101,8 @@ struct SampleStream::Parts {
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::vector<SourceFingerprint> fingerprints;
+  std::int64_t next_step = -1;  // whose share the sources fetch already; below 0: none
+  std::vector<std::int64_t> next_share;
 };
 
 void SampleStream::Parts::open(const Config& config, const std::string& name,
@@ -154,6 +157,18 @@ void SampleStream::Parts::set_up_schedule(const Config& config) {
 std::size_t SampleStream::Parts::source_of(std::int64_t entry) const {
   const auto after = std::ranges::upper_bound(open_sources, entry, {}, &OpenSource::first_entry);
   return static_cast<std::size_t>(after - open_sources.begin()) - 1;
+}
+
+/// The entries of this rank's share of a step, which the sources are told of.
+std::vector<std::int64_t> SampleStream::Parts::expected_share(std::int64_t step) {
+  std::vector<std::int64_t> entries = schedule->share_of(step, comm.rank(), comm.size());
+  std::vector<std::vector<std::int64_t>> positions(open_sources.size());
+  for (const std::int64_t entry : entries) {
+    const std::size_t s = source_of(entry);
+    positions[s].push_back(open_sources[s].selection.position_of(entry - open_sources[s].first_entry));
+  }
+  for (std::size_t s = 0; s < positions.size(); ++s) open_sources[s].samples->expect(positions[s]);
+  return entries;
 }
 
 RaggedBatch SampleStream::Parts::read_whole(std::vector<std::int64_t> entries) const {
@@ -222,9 +237,16 @@ std::int64_t SampleStream::num_steps() const noexcept {
 }
 
 RaggedBatch SampleStream::read(std::int64_t step) {
+  Parts& parts = *parts_;
   std::vector<std::int64_t> entries =
-      parts_->schedule->share_of(step, parts_->comm.rank(), parts_->comm.size());
-  return parts_->reads_as_they_are() ? parts_->read_whole(std::move(entries)) : parts_->read_pieces(entries);
+      parts.next_step == step ? std::move(parts.next_share) : parts.expected_share(step);
+  // While this share is made into samples, the disk brings the next one.
+  parts.next_step = -1;
+  if (step + 1 < num_steps()) {
+    parts.next_share = parts.expected_share(step + 1);
+    parts.next_step = step + 1;
+  }
+  return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
 }
 
 void SampleStream::describe(ServiceState& state) {

@@ -6,6 +6,7 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/file_agreement.hpp"
 #include "source/input_files.hpp"
@@ -136,6 +137,12 @@ TensorSample TensorSource::lengths_of(std::int64_t position) const {
   return {tokens_in(position) - response, response};
 }
 
+TensorPlace TensorSource::place_of(std::int64_t position, std::size_t file) const {
+  const auto first = static_cast<std::size_t>(first_samples_[file]);
+  const auto at = static_cast<std::size_t>(position);
+  return {tokens_[at] - tokens_[first], responses_[at] - responses_[first]};
+}
+
 RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   shapes.reserve(positions.size());
@@ -160,12 +167,19 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
     }
     const std::int64_t position = positions[static_cast<std::size_t>(i)];
     const std::size_t file = file_of(position);
-    const auto first = static_cast<std::size_t>(first_samples_[file]);
-    const auto at = static_cast<std::size_t>(position);
-    files_[file]->read(position - first_samples_[file], lengths_of(position),
-                       {tokens_[at] - tokens_[first], responses_[at] - responses_[first]}, rows);
+    files_[file]->read(position - first_samples_[file], lengths_of(position), place_of(position, file), rows);
   }
   return batch;
+}
+
+void TensorSource::expect(std::span<const std::int64_t> positions) const {
+  ReadAhead ahead;
+  for (const std::int64_t position : positions) {
+    const std::size_t file = file_of(position);
+    files_[file]->expect(position - first_samples_[file], lengths_of(position), place_of(position, file),
+                         ahead);
+  }
+  ahead.start();
 }
 
 std::string TensorSource::left_out() const {

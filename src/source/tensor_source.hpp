@@ -34,6 +34,7 @@ class TensorSource : public SampleSource {
   /// 64 places of each file.
   [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
   [[nodiscard]] std::string undecided() const override;
 
@@ -45,6 +46,7 @@ class TensorSource : public SampleSource {
   void gather_lengths(const boost::mpi::communicator& comm);
   [[nodiscard]] std::size_t file_of(std::int64_t position) const;
   [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
+  [[nodiscard]] TensorPlace place_of(std::int64_t position, std::size_t file) const;
 
   std::string name_;  // as it was asked for
   std::vector<std::unique_ptr<const SampleTensors>> files_;

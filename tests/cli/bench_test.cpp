@@ -142,6 +142,21 @@ TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
   EXPECT_NEAR(report.at("steps").at(0).at("ms_median"), step, 1e-6 * step);
 }
 
+TEST(BenchRead, reads_all_of_a_file_in_every_order) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(2, "bench read --bytes 1048576 --samples 8 --repeat 1 --folder " +
+                             scratch.path().string() + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  ASSERT_EQ(report.at("reads").size(), 18U);
+  for (const auto& row : report.at("reads")) {
+    EXPECT_GT(row.at("mib_s_median"), 0);
+    EXPECT_GT(row.at("of_sequential"), 0);
+  }
+}
+
 TEST(BenchPrefix, packs_and_moves_every_prefix_once_a_group) {
   const ScratchFolder scratch;
   const ProgramResult result =

@@ -21,7 +21,8 @@ using testing_support::write_text;
 constexpr const char* commands[] = {
     "",           "run",           "plan",           "synth",         "inspect",
     "config",     "config schema", "config show",    "config import", "bench",
-    "bench pack", "bench plan",    "bench exchange", "bench step",    "bench prefix"};
+    "bench pack", "bench plan",    "bench exchange", "bench step",    "bench prefix",
+    "bench read"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {

@@ -68,6 +68,20 @@ constexpr const char* three_lines =
     "{\"prompt_ids\":[11,12,13],\"response_ids\":[14,15,16,17],\"reward\":1.5,\"advantages\":[1,2,3,4]}\n"
     "{\"prompt_ids\":[],\"response_ids\":[],\"reward\":2.5,\"advantages\":[]}\n";
 
+TEST_F(SampleStreams, steps_may_be_read_in_any_order_and_again) {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "{\"prompt_ids\":[" + std::to_string(i) + "],\"response_ids\":[1]}\n";
+  write("many.jsonl", lines);
+  const std::string yaml =
+      "source: {kind: jsonl, path: FOLDER/many.jsonl}\nbatch: {global_batch: 8, epochs: 2, shuffle: true}";
+  std::vector<Samples> in_order;
+  SampleStream first = stream_of(yaml);
+  for (std::int64_t step = 0; step < first.num_steps(); ++step) in_order.push_back(tokens_of(first, step));
+  SampleStream second = stream_of(yaml);
+  for (const std::int64_t step : {4, 1, 2, 2, 0, 5, 3, 4})
+    EXPECT_EQ(tokens_of(second, step), in_order[static_cast<std::size_t>(step)]) << "step " << step;
+}
+
 TEST_F(SampleStreams, a_filter_chooses_by_length_and_says_what_it_did) {
   write("a.jsonl", three_lines);
   const std::string source =

@@ -36,6 +36,11 @@ class SampleSource {
   /// nothing else. Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
 
+  /// Says that this rank will read() these samples next but one or sooner, so that they can be on their way
+  /// from the disk by then. A hint: local, does not wait, and changes nothing that read() gives. Does nothing
+  /// where samples are not in files.
+  virtual void expect(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
+
   /// What the source holds beside the fields of its samples, and why it is left out, such as "'note' (text)";
   /// empty when all is read.
   [[nodiscard]] virtual std::string left_out() const { return {}; }
