@@ -60,7 +60,8 @@ std::string_view without_temporary_ending(std::string_view name) noexcept {
 }
 
 bool is_file_of_report(std::string_view name) noexcept {
-  return name == "report.txt" || name == "report.json" || name == "report.html" || name == RunLayout::metrics_name;
+  return name == "report.txt" || name == "report.json" || name == "report.html" ||
+         name == RunLayout::metrics_name;
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {

@@ -184,8 +184,8 @@ void require_whole(std::string_view text) {
 std::string to_text(const ServiceState& state) {
   const std::string json = json_of(state).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string rest = json.substr(json.find('\n') + 1);
-  const std::string text = std::string(before_checksum) + hexadecimal(fnv1a_64(rest)) +
-                           std::string(after_checksum) + rest;
+  const std::string text =
+      std::string(before_checksum) + hexadecimal(fnv1a_64(rest)) + std::string(after_checksum) + rest;
   if (text.size() <= ServiceState::most_bytes) return text;
   throw LimitError("state of the job",
                    fmt::format("takes {} bytes; {} is the most", text.size(), ServiceState::most_bytes),

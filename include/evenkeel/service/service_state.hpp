@@ -45,7 +45,7 @@ struct ServiceState {
 
   std::int64_t next_step = 0;           ///< steps before it have been handed to the trainer, from it on none
   std::string job;                      ///< a name that no other job has; empty when nobody gave one
-  GridPoint mesh{1, 1, 1, 1};  ///< sizes of the mesh it was taken on
+  GridPoint mesh{1, 1, 1, 1};           ///< sizes of the mesh it was taken on
   std::vector<ConfigSetting> settings;  ///< as list_settings() has them
   std::vector<SourceFingerprint> sources;    ///< of a SampleStream; none where the trainer brings samples
   std::uint64_t order = 0;                   ///< a digest of which samples of them are taken, and how whole
