@@ -41,6 +41,7 @@ constexpr const char* is_whole = "Is this a whole .npz file? numpy.savez writes 
   if (archive != nullptr) return archive;
   zip_error_t error;
   zip_error_init_with_code(&error, code);
+  const std::unique_ptr<zip_error_t, decltype(&zip_error_fini)> keeps_its_text(&error, zip_error_fini);
   fail(file.path(), "cannot be opened as a zip file", &error);
 }
 
