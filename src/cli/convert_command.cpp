@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <iostream>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/printable.hpp"
@@ -121,6 +123,18 @@ void tell_losses(const SampleSource& source, const ConvertOptions& options) {
               ": one row a token, as all prompts are empty: " + printable(open));
 }
 
+/// Words of --drop that are no field of the samples, nor one of those for what is not a field.
+void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
+  constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
+  for (const std::string& name : drop) {
+    if (batch.find(name) != nullptr || std::ranges::count(words, name) > 0) continue;
+    std::vector<std::string> fields;
+    for (const Column& column : batch.fields()) fields.push_back(column.spec().name);
+    throw InputError("--drop", "names '" + name + "', which samples have no field of",
+                     fmt::format("Fields: {}; besides uid, prompt_lengths, all", fmt::join(fields, ", ")));
+  }
+}
+
 void write_all(const SampleSource& source, SampleFormat format, const ConvertOptions& options,
                std::int64_t& tokens) {
   const std::int64_t samples = source.num_samples();
@@ -139,6 +153,7 @@ void write_all(const SampleSource& source, SampleFormat format, const ConvertOpt
     for (std::int64_t first = number * shard; first < end;) {
       const std::vector<std::int64_t> positions = next_block(source, first, end);
       const RaggedBatch batch = source.read(positions);
+      if (first == 0) require_known(options.drop, batch);
       writer->write(batch);
       tokens += batch.num_tokens();
       first += batch.size();

@@ -54,7 +54,13 @@ void require_the_same_from_json(const Column& column, const std::filesystem::pat
 class RolloutWriter : public SampleWriter {
  public:
   RolloutWriter(const std::filesystem::path& path, Dropped dropped)
-      : path_(path), dropped_(std::move(dropped)), lines_(path) {}
+      : path_(path), dropped_(std::move(dropped)), lines_(path) {
+    for (const char* word : {prompt_word, group_word}) {
+      if (dropped_.contains(word))
+        throw InputError(path_.string(), std::string("always tells ") + word,
+                         std::string("Leave out --drop ") + word);
+    }
+  }
 
   void write(const RaggedBatch& batch) override {
     const bool any_room = dropped_.contains("all");

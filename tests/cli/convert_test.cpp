@@ -79,6 +79,20 @@ TEST_F(ConvertCommand, writes_tokens_and_lengths_alone_where_it_is_told_to_drop_
   EXPECT_EQ(counts(of_rollouts) + "\n", counts(of_table));
 }
 
+TEST_F(ConvertCommand, drops_what_it_is_told_to_and_refuses_to_seem_to) {
+  converted("a.jsonl", "b.jsonl", "--drop advantages");
+  EXPECT_THAT(read_text(in("b.jsonl")), testing::Not(HasSubstr("advantages")));
+  const ProgramResult misspelt = convert("a.jsonl", "c.jsonl", "--progress off --drop advantges");
+  EXPECT_EQ(misspelt.status, 1);
+  EXPECT_THAT(misspelt.err, AllOf(HasSubstr("--drop: names 'advantges'"), HasSubstr("advantages")));
+  for (const std::string word : {"uid", "prompt_lengths"}) {
+    const ProgramResult kept = convert("a.jsonl", "c.jsonl", "--progress off --drop " + word);
+    EXPECT_EQ(kept.status, 1);
+    EXPECT_THAT(kept.err, HasSubstr("always tells " + word));
+  }
+  EXPECT_FALSE(std::filesystem::exists(in("c.jsonl")));
+}
+
 TEST_F(ConvertCommand, writes_parts_that_are_one_source_by_a_pattern) {
   const ProgramResult result = convert("a.jsonl", "part.npz", "--shard-samples 17 --progress off");
   ASSERT_EQ(result.status, 0) << result.err;
