@@ -25,12 +25,30 @@
 namespace evenkeel {
 namespace {
 
+/// Both would lock it, and each takes the other for another run.
+void require_own_state_folder(const JobSettings& options) {
+  const auto place_of = [](const std::filesystem::path& folder) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)) / "";
+  };
+  for (const auto& [option, folder] : {std::pair{"--dump", options.dump},
+                                       {"--results", options.results},
+                                       {"--report", options.report},
+                                       {"--trace", options.trace}}) {
+    if (folder.empty() || options.state.folder.empty()) continue;
+    if (place_of(folder).lexically_normal() != place_of(options.state.folder).lexically_normal()) continue;
+    throw ConfigError("--state", "names the folder of " + std::string(option),
+                      "Give --state a folder of its own");
+  }
+}
+
 // Rank 0 reads the file, once: it may be a pipe, which no other rank could read, and nobody twice. The others
 // get the result, so that all have the same even where they see other files.
 Config read_config(const boost::mpi::communicator& world, const JobSettings& options) {
   Config config;
   together(world, [&] {
-    if (world.rank() == 0) config = load_config(options.config, options.overrides);
+    if (world.rank() != 0) return;
+    require_own_state_folder(options);
+    config = load_config(options.config, options.overrides);
   });
   boost::mpi::broadcast(world, config, 0);
   return config;

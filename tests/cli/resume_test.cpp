@@ -210,6 +210,8 @@ TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
   expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});
   expect_refusal("$run --state state --state-every 0", {"--state-every"});
+  expect_refusal("$run --state out --dump ./out/", {"--state: names the folder of --dump"});
+  expect_success("$run --state out/state --dump out");
 }
 
 }  // namespace
