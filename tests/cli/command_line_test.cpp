@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"fly",
                    "unknown command 'fly'; there are run, plan, synth, inspect, convert, config, bench"},
         WrongWords{"bench",
-                   "name a command of bench: pack, plan, exchange, step, prefix. "
+                   "name a command of bench: pack, plan, exchange, step, prefix, read. "
                    "See: evenkeel bench --help"},
         WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
         WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
