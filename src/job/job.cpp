@@ -109,12 +109,14 @@ Job::Job(const boost::mpi::communicator& world, const JobSettings& options, JobO
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
   // Before anything is written that this job alone may go on with.
-  if (!state_.is_resumed()) state_.write(this->world(), state(), true);
+  if (!state_.is_resumed())
+    state_.write(
+        this->world(), 0, [this] { return state(); }, true);
   folders_.emplace(this->world(), output_request());
 }
 
 void Job::describe() {
-  described_ = service_.state();
+  together(world(), [&] { described_ = service_.state(); });
   stream_->describe(described_);
   fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept(described_); }));
 }
@@ -124,7 +126,6 @@ ServiceState Job::state() const {
   if (prefetcher_) {
     // Later passes are made, and their costs measured, by the job's own service.
     const ServiceState of_steps = prefetcher_->state();
-    state.next_step = of_steps.next_step;
     if (const auto cost = of_steps.costs.find(profiles_[0]); cost != of_steps.costs.end())
       state.costs[profiles_[0]] = cost->second;
   }
@@ -163,18 +164,21 @@ void Job::run() {
   if (first()) warn_of_what_is_read_otherwise();
   start_watching();
   start_prefetching();
+  const auto now = [this] { return state(); };
+  std::int64_t reached = begin;  // the first step that was not handed out
   while (std::optional<Step> step = next()) {
+    reached = step->index + 1;
     const std::int64_t tokens = run_passes(std::move(*step));
-    state_.write(world(), state());
+    state_.write(world(), reached, now);
     if (first()) observer_.finished_step(tokens);
   }
-  state_.write(world(), state(), true);
+  state_.write(world(), reached, now, true);
   if (first()) observer_.finished_steps();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
   watch_->ends();
   write_report();
-  folders_->complete(steps_);
+  folders_->complete(reached);
   together(world(), [&] {
     if (first()) observer_.ends_with(report_);
   });

@@ -57,15 +57,18 @@ std::vector<std::string> JobState::accept(const ServiceState& now) const {
   return differences(begin_, now);
 }
 
-void JobState::write(const boost::mpi::communicator& world, ServiceState now, bool always) {
-  if (!is_kept() || now.next_step == written_) return;
-  if (!always && now.next_step % settings_.every != 0) return;
+void JobState::write(const boost::mpi::communicator& world, std::int64_t next_step,
+                     const std::function<ServiceState()>& now, bool always) {
+  if (!is_kept() || next_step == written_) return;
+  if (!always && next_step % settings_.every != 0) return;
   together(world, [&] {
     if (!folder_) return;
-    now.job = begin_.job;
-    folder_->write(now);
+    ServiceState state = now();
+    state.next_step = next_step;
+    state.job = begin_.job;
+    folder_->write(state);
   });
-  written_ = now.next_step;
+  written_ = next_step;
 }
 
 }  // namespace evenkeel

@@ -3,6 +3,7 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,8 +40,10 @@ class JobState {
   /// Throws as require_same_job() does unless `now` is of the same job, or changes are accepted: then it
   /// returns them. Local, on replicated data.
   [[nodiscard]] std::vector<std::string> accept(const ServiceState& now) const;
-  /// Collective: writes `now` under the job's name where that is due, which it always is when `always`.
-  void write(const boost::mpi::communicator& world, ServiceState now, bool always = false);
+  /// Collective: writes the state before `next_step`, of which `now` tells the rest, under the job's name,
+  /// where that is due, which it always is when `always`. `now` is called on rank 0 alone, and only then.
+  void write(const boost::mpi::communicator& world, std::int64_t next_step,
+             const std::function<ServiceState()>& now, bool always = false);
 
  private:
   [[nodiscard]] std::string read_or_refuse(bool overwrite);

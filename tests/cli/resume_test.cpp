@@ -78,6 +78,15 @@ TEST_F(Resume, where_there_is_no_state_begins) {
   EXPECT_THAT(again.err, HasSubstr("goes on with step 12, 0 steps left"));
 }
 
+TEST_F(Resume, that_is_to_stop_before_where_it_stands_leaves_all_as_it_is) {
+  expect_success("$run --dump dump --state state --steps 5");
+  expect_success("$run --dump dump --state state --resume --steps 3");
+  EXPECT_EQ(marker_of("dump")["steps"], 5);
+  EXPECT_THAT(expect_success("$evenkeel inspect dump").out, HasSubstr("missing        nothing"));
+  expect_success("$run --dump whole; $run --dump dump --state state --resume");
+  expect_equal_folders("whole", "dump");
+}
+
 TEST_F(Resume, on_another_mesh_gives_the_steps_that_mesh_would_have_had) {
   expect_success("$run2 --dump one --set mesh.cp=2");
   expect_success("$run2 --dump two");
