@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "cli/labelled_lines.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {
@@ -89,22 +89,6 @@ void add(const json& step, Profiles& profiles) {
   found->second.add(step);
 }
 
-class Lines {
- public:
-  explicit Lines(std::size_t width) : width_(width) {}
-
-  void heading(const std::string& text) { text_ += indented(printable(text), 2, width_); }
-  void line(const std::string& name, const std::string& value) {
-    constexpr std::size_t column = 17;
-    text_ += labelled("  " + name, printable(value), column, width_);
-  }
-  [[nodiscard]] std::string text() && { return std::move(text_); }
-
- private:
-  std::size_t width_;
-  std::string text_;
-};
-
 std::string whole(double number) {
   return grouped(static_cast<std::int64_t>(number));
 }
@@ -154,7 +138,7 @@ std::string worst_text(Passes passes) {
   return fmt::to_string(fmt::join(shown, ", "));
 }
 
-void explain(const Passes& p, Lines& lines) {
+void explain(const Passes& p, LabelledLines& lines) {
   lines.line("steps", fmt::format("{}, {} and {}", counted(p.steps, "step"),
                                   counted(static_cast<std::int64_t>(p.samples), "sample"),
                                   counted(static_cast<std::int64_t>(p.tokens), "token")));
@@ -173,7 +157,7 @@ void explain(const Passes& p, Lines& lines) {
   lines.line("memory", bytes(p.memory) + " of tensors at most on a rank");
 }
 
-void explain_advice(const json& report, Lines& lines) {
+void explain_advice(const json& report, LabelledLines& lines) {
   if (!report.contains("advice")) return;  // of an earlier version
   const json& all = report.at("advice");
   if (all.empty()) lines.line("what to change", "nothing, by these figures");
@@ -210,7 +194,7 @@ std::string text_of(const fs::path& path) {
 std::string explain(const json& report, std::size_t width) {
   Profiles profiles;
   for (const json& step : report.at("steps")) add(step, profiles);
-  Lines lines(width);
+  LabelledLines lines(width);
   if (report.contains("mesh")) {
     const json& mesh = report.at("mesh");
     lines.line("ran on",

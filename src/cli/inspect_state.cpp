@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "cli/labelled_lines.hpp"
 #include "evenkeel/config/config.hpp"
 #include "job/run_lock.hpp"
 #include "job/state_folder.hpp"
@@ -15,22 +15,6 @@ namespace evenkeel::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Lines of a name and a value.
-class Lines {
- public:
-  explicit Lines(std::size_t width) : width_(width) {}
-
-  void add(const std::string& name, const std::string& value) {
-    constexpr std::size_t column = 17;
-    text_ += labelled("  " + name, printable(value), column, width_);
-  }
-  [[nodiscard]] std::string text() && { return std::move(text_); }
-
- private:
-  std::size_t width_;
-  std::string text_;
-};
 
 std::string told(const SourceFingerprint& source) {
   const std::string bytes = source.bytes > 0 ? ", " + number_of(source.bytes, "byte") : "";
@@ -48,18 +32,18 @@ std::vector<ConfigSetting> changed_settings(const ServiceState& state) {
   return changed;
 }
 
-void add_state(const ServiceState& state, Lines& lines) {
-  lines.add("next step", std::to_string(state.next_step));
-  if (!state.job.empty()) lines.add("job", state.job);
-  lines.add("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
-                                    state.mesh.dp, state.mesh.pp));
-  for (const SourceFingerprint& source : state.sources) lines.add("source", told(source));
+void add_state(const ServiceState& state, LabelledLines& lines) {
+  lines.line("next step", std::to_string(state.next_step));
+  if (!state.job.empty()) lines.line("job", state.job);
+  lines.line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
+                                     state.mesh.dp, state.mesh.pp));
+  for (const SourceFingerprint& source : state.sources) lines.line("source", told(source));
   for (const auto& [profile, cost] : state.costs) {
-    lines.add("measured" + (profile.empty() ? "" : " " + profile),
-              fmt::format("{:.3g} s a micro-batch, {:.3g} s a token, {:.3g} s a squared length, from {}",
-                          cost.overhead, cost.linear, cost.quadratic, number_of(cost.observations, "time")));
+    lines.line("measured" + (profile.empty() ? "" : " " + profile),
+               fmt::format("{:.3g} s a micro-batch, {:.3g} s a token, {:.3g} s a squared length, from {}",
+                           cost.overhead, cost.linear, cost.quadratic, number_of(cost.observations, "time")));
   }
-  for (const auto& [path, value] : changed_settings(state)) lines.add("setting", path + ": " + value);
+  for (const auto& [path, value] : changed_settings(state)) lines.line("setting", path + ": " + value);
 }
 
 }  // namespace
@@ -79,14 +63,14 @@ bool has_state(const fs::path& folder) {
 }
 
 std::string explain_state(const fs::path& file, std::size_t width) {
-  Lines lines(width);
+  LabelledLines lines(width);
   add_state(read_state(file), lines);
   return std::move(lines).text();
 }
 
 std::string explain_state_in(const fs::path& folder, std::size_t width) {
-  Lines lines(width);
-  lines.add("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
+  LabelledLines lines(width);
+  lines.line("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
   add_state(read_state(folder / StateFolder::file_name), lines);
   return std::move(lines).text();
 }
