@@ -11,7 +11,7 @@
 #include "bench/measurement.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
-#include "exchange/node_assignment.hpp"
+#include "exchange/told_assignment.hpp"
 #include "exchange/rank_peers.hpp"
 #include "mesh/nodes.hpp"
 
@@ -112,7 +112,7 @@ double TransferJob::seconds_to_plan() {
     GuardedWork work;
     StepAssignment assignment;
     const StepProblem problem{table, settings};
-    assign_on_node(node_, problem, assignment, work);
+    assign_together(node_, 0, problem, assignment, work);
     RankPeers peers(world_, work);
     (void)plan_dp_ranks(problem, assignment, {&rank, 1}, peers);
     work.agree(world_);

@@ -83,6 +83,10 @@ Keys mesh_keys() {
           "Ranks of data parallelism; auto is what remains of the world: ranks / (tp * cp * pp)."),
       key("mesh.order", m, &MeshSettings::order, AxisOrder{},
           "The order in which ranks run through the grid, fastest axis first."),
+      key("mesh.data_ranks", m, &MeshSettings::data_ranks, Integer<int>{0, largest_axis},
+          "Ranks beside the grid, the first of the world: they read, plan and send, and have no "
+          "micro-batches "
+          "themselves."),
   };
 }
 

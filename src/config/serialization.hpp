@@ -81,7 +81,7 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::MeshSettings& mesh, unsigned /*version*/) {
   archive& mesh.tp& mesh.cp& mesh.pp& mesh.vpp;
   evenkeel::config_detail::archive_optional(archive, mesh.dp);
-  archive& mesh.order;
+  archive& mesh.order& mesh.data_ranks;
 }
 
 template <class Archive>

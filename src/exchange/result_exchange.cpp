@@ -136,7 +136,7 @@ std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, co
                                 const TransferPlan<EntryId>& transfers, std::span<const FieldSpec> fields) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, mine);
-  std::vector<BlockList> receives(static_cast<std::size_t>(grid.num_ranks()));
+  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.everyone().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const GridPoint place = grid.point_of(WorldRank{rank});
     if (!reports_results(place, grid.sizes())) continue;
@@ -154,7 +154,7 @@ std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, co
 }  // namespace
 
 bool reports_results(const Mesh& mesh) noexcept {
-  return reports_results(mesh.here(), mesh.grid().sizes());
+  return mesh.has_place() && reports_results(mesh.here(), mesh.grid().sizes());
 }
 
 RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
@@ -167,7 +167,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
     require_results(step, results, CpRank{mesh.here().cp});
     brought.fields = specs_of(results);
   });
-  const std::vector<FieldSpec> fields = agree_on_fields(mesh.world(), std::move(brought), work.error());
+  const std::vector<FieldSpec> fields = agree_on_fields(mesh.everyone(), std::move(brought), work.error());
 
   std::optional<RaggedBatch> mine;
   std::vector<BlockList> sends;
@@ -176,11 +176,11 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
     mine = owned_samples(step.table, mesh.rank(), fields);
     const TransferFrame frame{step.table, step.assignment, step.cp};
     const TransferPlan<EntryId> transfers = plan_transfers(step.table, step.assignment.shares, mesh.rank(),
-                                                           DpRank{mesh.here().dp}, mesh.grid().num_ranks());
+                                                           DpRank{mesh.here().dp}, mesh.everyone().size());
     sends = outgoing(mesh, step, frame, transfers, fields, results);
     receives = incoming(mesh, frame, *mine, transfers, fields);
   });
-  exchange_messages(mesh.world(), sends, receives, options, work.error());
+  exchange_messages(mesh.everyone(), sends, receives, options, work.error());
   return *std::move(mine);
 }
 

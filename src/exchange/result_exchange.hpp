@@ -27,7 +27,7 @@ struct ResultTransfer {
   CpGroup cp;
 };
 
-/// Collective over mesh.world(): each sample's results go back to its owner; CP chunks are merged, sequences
+/// Collective over mesh.everyone(): each sample's results go back to its owner; CP chunks are merged, sequences
 /// unpacked, and the orders of micro-batches and DP ranks undone. Returns this rank's samples in the order in
 /// which it brought them, with one field a result, bit for bit. Rows that nothing computes stay zero: a
 /// response token that starts its sequence.

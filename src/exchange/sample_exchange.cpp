@@ -20,9 +20,9 @@ namespace {
 struct OutgoingPlan {
   OutgoingPlan(const Mesh& mesh, const StepTransfer& step)
       : segments(plan_transfers(step.table, step.assignment.segments, mesh.rank(), DpRank{mesh.here().dp},
-                                mesh.grid().num_ranks())),
+                                mesh.everyone().size())),
         samples(plan_transfers(step.table, step.assignment.shares, mesh.rank(), DpRank{mesh.here().dp},
-                               mesh.grid().num_ranks())) {}
+                               mesh.everyone().size())) {}
 
   TransferPlan<SegmentId> segments;
   TransferPlan<EntryId> samples;
@@ -130,7 +130,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
                                 std::span<const int> receivers, const OutgoingPlan& outgoing_plan) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
-  std::vector<BlockList> sends(static_cast<std::size_t>(grid.num_ranks()));
+  std::vector<BlockList> sends(static_cast<std::size_t>(mesh.everyone().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     if (receivers[static_cast<std::size_t>(rank)] != rank) continue;
     const GridPoint place = grid.point_of(WorldRank{rank});
@@ -144,7 +144,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
 }
 
 std::vector<BlockList> incoming(const Mesh& mesh, const OutgoingPlan& outgoing_plan, Consumer& consumer) {
-  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.grid().num_ranks()));
+  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.everyone().size()));
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
     for (const SegmentId segment : outgoing_plan.segments.from_owner[owner])
       consumer.add_segment(segment, receives[owner]);
@@ -240,17 +240,12 @@ class SampleExchange {
         packed_(packed),
         frame_{step.table, step.assignment, step.cp},
         work_(before) {
-    const boost::mpi::communicator& peers = mesh.model_parallel_on_node();
-    work_.in_any_case([&] { in_common_ = memory_in_common(peers, options); });
-    work_([&] { prepare(); });
-    // Among peers first, so that what fails there is told to all ranks.
-    if (copies_to_twins()) {
-      work_.in_any_case([&] {
-        to_twins_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
-        to_twins_->agree(work_.error());
-      });
+    if (mesh.has_place()) {
+      prepare_place(options);
+    } else {
+      work_([&] { prepare_sends(OutgoingPlan(mesh_, step_), node_receivers(mesh_.grid(), mesh_.nodes())); });
     }
-    to_all_.emplace(mesh.world(), sends_, receives_, options, work_.failed());
+    to_all_.emplace(mesh.everyone(), sends_, receives_, options, work_.failed());
     to_all_->agree(work_.error());
   }
 
@@ -279,12 +274,24 @@ class SampleExchange {
     work_([&] {
       if (finish) finish();
     });
-    work_.agree(mesh_.world());
+    work_.agree(mesh_.everyone());
   }
 
  private:
   [[nodiscard]] bool copies_to_twins() const {
     return in_common_ == nullptr && mesh_.model_parallel_on_node().size() > 1;
+  }
+
+  void prepare_place(const TransportSettings& options) {
+    const boost::mpi::communicator& peers = mesh_.model_parallel_on_node();
+    work_.in_any_case([&] { in_common_ = memory_in_common(peers, options); });
+    work_([&] { prepare(); });
+    // Among peers first, so that what fails there is told to all ranks.
+    if (!copies_to_twins()) return;
+    work_.in_any_case([&] {
+      to_twins_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
+      to_twins_->agree(work_.error());
+    });
   }
 
   void prepare() {
@@ -299,16 +306,21 @@ class SampleExchange {
                                 : lay_out_micro_batch(mesh_, step_, plan, derived_));
     }
     if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
-    sends_ = outgoing(mesh_, step_, frame_, receivers, outgoing_plan);
-    receives_.resize(sends_.size());
+    prepare_sends(outgoing_plan, receivers);
     if (peers_->receives) receives_ = incoming(mesh_, outgoing_plan, *consumer_);
-    volume_ = volume_of(mesh_, sends_);
-    if (step_.bytes_to != nullptr) add_bytes(sends_, *step_.bytes_to);
     if (copies_to_twins()) {
       copies_.add(*peers_, *consumer_, sizes);
       volume_.copied = total_bytes(copies_.receives);
     }
     if (in_common_ != nullptr) fields_ = fields_sent_to(step_, mesh_.here(), sizes);
+  }
+
+  /// What this rank owns; it receives nothing so far.
+  void prepare_sends(const OutgoingPlan& outgoing_plan, std::span<const int> receivers) {
+    sends_ = outgoing(mesh_, step_, frame_, receivers, outgoing_plan);
+    receives_.resize(sends_.size());
+    volume_ = volume_of(mesh_, sends_);
+    if (step_.bytes_to != nullptr) add_bytes(sends_, *step_.bytes_to);
   }
 
   const Mesh& mesh_;

@@ -38,7 +38,7 @@ struct StepTransfer {
                                                    const MicroBatchPlan& plan,
                                                    const DerivedFieldSettings& derived);
 
-/// Collective over mesh.world(): every owner sends each place (dp, cp) only the rows that it holds, out of
+/// Collective over mesh.everyone(): every owner sends each place (dp, cp) only the rows that it holds, out of
 /// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
 /// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
 /// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.

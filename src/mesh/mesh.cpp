@@ -33,7 +33,7 @@ int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, Worl
 boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
   NewCommunicator part = together(comm, [] { return NewCommunicator(); });
   check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
-  part.return_errors();
+  if (*part.place() != MPI_COMM_NULL) part.return_errors();
   return part;
 }
 
@@ -72,19 +72,29 @@ boost::mpi::communicator duplicate(const boost::mpi::communicator& comm) {
   return copy;
 }
 
-Mesh::Mesh(const boost::mpi::communicator& world, const Grid& grid) : grid_(grid) {
-  world_ = duplicate(world);
+Mesh::Mesh(const boost::mpi::communicator& everyone, const Grid& grid, int data_ranks) : grid_(grid) {
+  everyone_ = duplicate(everyone);
+  rank_ = everyone_.rank();
   // Every rank has the same grid and sees the same size, so all throw or none does.
-  fail_together(world_, try_on_replicated_data([&] {
-                  grid_.require_world(world_.size());
-                  here_ = grid_.point_of(rank());
+  fail_together(everyone_, try_on_replicated_data([&] {
+                  grid_.require_world(everyone_.size() - data_ranks);
+                  if (has_place()) here_ = grid_.point_of(rank());
                 }));
+  world_ = data_ranks == 0 ? everyone_ : split(everyone_, has_place() ? 0 : MPI_UNDEFINED, rank_);
+  nodes_ = nodes_of_ranks(everyone_);
+  GuardedWork work;
+  work.in_any_case([&] {
+    if (has_place()) connect_places();
+  });
+  work.agree(everyone_);
+}
+
+void Mesh::connect_places() {
   for (const Axis axis : grid_.order().axes())
     lines_[static_cast<std::size_t>(axis)] = split(world_, line_number(grid_, here_, axis), here_[axis]);
-  nodes_ = nodes_of_ranks(world_);
   node_ = ranks_of_node(world_);
   // Out of all ranks, since what fails on one node must fail on all.
-  model_parallel_on_node_ = split(world_, first_model_parallel_rank(grid_, nodes_, rank()), world_.rank());
+  model_parallel_on_node_ = split(world_, first_model_parallel_rank(grid_, nodes_, rank()), rank_);
 }
 
 }  // namespace evenkeel

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -18,12 +19,44 @@ bool wants_placement(const PlanSettings& settings) {
          !settings.dp_of_rank.empty();
 }
 
+/// Who holds each sample, as far as placing goes. Ranks beside the grid are near no DP rank. What they bring
+/// is placed as if each rank of the grid had brought an equal, contiguous share of it, so that a step is
+/// planned alike whoever reads it.
+class Holders {
+ public:
+  /// Of ranks 0..places-1 in the grid.
+  Holders(const LengthTable& table, std::size_t places) : places_(static_cast<std::int64_t>(places)) {
+    for (const LengthEntry& entry : table.entries()) {
+      if (entry.owner.index() < places) continue;
+      first_.resize(std::max(first_.size(), entry.owner.index() - places + 2));
+      ++first_[entry.owner.index() - places + 1];
+    }
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  }
+
+  [[nodiscard]] WorldRank of(const LengthEntry& entry) const {
+    if (entry.owner.value() < places_) return entry.owner;
+    const std::int64_t position =
+        first_[entry.owner.index() - static_cast<std::size_t>(places_)] + entry.owner_index;
+    const std::int64_t share = first_.back() / places_;
+    const std::int64_t in_larger = first_.back() % places_ * (share + 1);
+    const std::int64_t place =
+        position < in_larger ? position / (share + 1) : places_ - (first_.back() - position - 1) / share - 1;
+    return WorldRank{static_cast<int>(place)};
+  }
+
+ private:
+  std::int64_t places_;
+  std::vector<std::int64_t> first_;  // samples of the ranks beside the grid in front of each of them, and all
+};
+
 /// Who holds the tokens of each unit: a piece a segment, which comes from one owner.
 class HeldPieces {
  public:
-  HeldPieces(const LengthTable& table, const PackUnits& units) {
+  HeldPieces(const LengthTable& table, const PackUnits& units, std::size_t places) {
+    const Holders holders(table, places);
     const auto add = [&](EntryId entry, std::int64_t rows) {
-      owners_.push_back(table[entry].owner);
+      owners_.push_back(holders.of(table[entry]));
       tokens_.push_back(rows);
     };
     for (const UnitId u : ids_below<UnitId>(units.size())) {
@@ -125,7 +158,7 @@ void place_shares(const StepProblem& problem, StepAssignment& assignment) {
   const PlanSettings& settings = problem.settings;
   if (!wants_placement(settings)) return;
   EVENKEEL_PRECONDITION(cheap, only_grids_are_planned(problem, assignment), assignment.mini_batches.size());
-  const HeldPieces pieces(problem.table, assignment.units);
+  const HeldPieces pieces(problem.table, assignment.units, settings.dp_of_rank.size());
   const PlacementInput input = pieces.input(settings);
   relabel(assignment, best_placement(whole_shares(assignment, settings.dp), input).part_of_rank);
   if (settings.balance.placement_tolerance > 0) reassign_units(problem, input, assignment);

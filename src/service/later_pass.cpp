@@ -79,7 +79,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     require_addable(table, mesh_.rank(), owned, added);
     if (owned > 0) brought.fields = specs_of(added.fields());
   });
-  const std::vector<FieldSpec> fields = agree_on_fields(mesh_.world(), std::move(brought), work.error());
+  const std::vector<FieldSpec> fields = agree_on_fields(mesh_.everyone(), std::move(brought), work.error());
   // Nobody has failed so far.
   Making& making = *begun;
   making.record->samples = before.record->samples;
@@ -111,13 +111,13 @@ void StepMaker::pass_on(Step& before, Making& making) const {
                        "Leave them in the step");
     }
     left = take_tensors(before);
-    if (alike) require_whole(left, record.samples->fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
+    if (alike && mesh_.has_place()) require_whole(left, record.samples->fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
   });
   // All ranks take the same way.
-  work.agree(mesh_.world());
+  work.agree(mesh_.everyone());
   if (record.assignment.shared()) {
     const int own = mine[1];
-    check_mpi(MPI_Allreduce(&own, &mine[1], 1, MPI_INT, MPI_MIN, mesh_.world()), "MPI_Allreduce");
+    check_mpi(MPI_Allreduce(&own, &mine[1], 1, MPI_INT, MPI_MIN, mesh_.everyone()), "MPI_Allreduce");
   }
   if (mine[1] != 0) {
     making.micro_batches = std::move(left);
@@ -163,7 +163,7 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields,
   };
   if (fields.empty()) {
     making.work(last);
-    making.work.agree(mesh_.world());
+    making.work.agree(mesh_.everyone());
   } else {
     require_shared_rows(making, fields, added);
     step.volume += exchange_samples(mesh_, transfer_of(making, fields, added), making.derived,

@@ -15,11 +15,11 @@
 #include "evenkeel/config/file.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
-#include "exchange/node_assignment.hpp"
 #include "exchange/prefix_trees.hpp"
 #include "exchange/rank_peers.hpp"
 #include "exchange/result_exchange.hpp"
 #include "exchange/shared_rows.hpp"
+#include "exchange/told_assignment.hpp"
 #include "mesh/mpi_call.hpp"
 #include "plan/dp_rank_plans.hpp"
 #include "plan/loss_weights.hpp"
@@ -93,8 +93,8 @@ void require_made(const Step& step) {
 }
 
 StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config, const ServiceState& from)
-    : mesh_(world, grid_over(world, config)) {
-  fail_together(mesh_.world(), try_on_replicated_data([&] {
+    : mesh_(world, grid_over(world, config), config.mesh.data_ranks) {
+  fail_together(mesh_.everyone(), try_on_replicated_data([&] {
                   config_ = config;
                   dp_of_rank_ = dp_of_ranks(mesh_.grid());
                   time_reports_ = std::make_unique<TimeReports>(config, from);
@@ -104,9 +104,9 @@ StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config
                   plan_settings({}).validate();
                   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
                 }));
-  number_ = draw_number(mesh_.world());
+  number_ = draw_number(mesh_.everyone());
   next_step_ = from.next_step;
-  prepare_exchange(mesh_.world(), transport_settings());
+  prepare_exchange(mesh_.everyone(), transport_settings());
 }
 
 ServiceState StepMaker::state() const {
@@ -126,7 +126,8 @@ ServiceState StepMaker::state_at(std::int64_t step) const {
 PlanSettings StepMaker::plan_settings(std::string_view profile) const {
   PlanSettings settings = config_.plan_settings(mesh_.grid().sizes(), profile);
   settings.dp_of_rank = dp_of_rank_;
-  settings.node_of_rank.assign(mesh_.nodes().begin(), mesh_.nodes().end());
+  const std::span<const int> nodes = mesh_.nodes().first(dp_of_rank_.size());
+  settings.node_of_rank.assign(nodes.begin(), nodes.end());
   const CostInUse cost = cost_in_use(profile);
   settings.balance.cost = cost.model;
   settings.overhead = cost.overhead();
@@ -189,7 +190,8 @@ std::shared_ptr<StepSamples> StepMaker::gather(const std::optional<RaggedBatch>&
     call.text = "makes step " + std::to_string(next_step_) + under_profile(profile);
     call.words.front() = fnv1a_64(call.text);
   });
-  GatheredLengths gathered = gather_lengths(mesh_.world(), summaries, std::move(fields), work.error(), call);
+  GatheredLengths gathered =
+      gather_lengths(mesh_.everyone(), summaries, std::move(fields), work.error(), call);
   samples->table = std::move(gathered.table);
   samples->fields = std::move(gathered.fields);
   return samples;
@@ -215,7 +217,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   making.work([&] { add_tokens_if_empty(samples->fields); });
   use_measured_cost(making);
   if (config_.prefix == PrefixSharing::trees)
-    samples->trees = gather_prefix_trees(mesh_.world(), samples->table, *mine, transport_settings());
+    samples->trees = gather_prefix_trees(mesh_.everyone(), samples->table, *mine, transport_settings());
   step.seconds.read = read_seconds;
   step.seconds.gather = making.stopwatch.lap();
   plan(making);
@@ -272,7 +274,7 @@ std::uint64_t StepMaker::cut_hash(const PlanSettings& settings) const {
 
 // Collective where the profile's costs are measured.
 void StepMaker::use_measured_cost(Making& making) {
-  time_reports_->begin_step(mesh_.world(), making.step.profile);
+  time_reports_->begin_step(mesh_.everyone(), making.step.profile);
   making.work.on_replicated_data([&] {
     CostInUse& cost = making.record->cost;
     cost = cost_in_use(making.step.profile);
@@ -290,8 +292,20 @@ void StepMaker::plan(Making& making) const {
   StepRecord& record = *making.record;
   GuardedWork& work = making.work;
   const StepProblem problem{record.table(), making.settings, making.step.index, record.samples->trees};
+  if (mesh_.data_ranks() == 0) {
+    assign_together(mesh_.node(), 0, problem, record.assignment, work);
+  } else {
+    assign_together(mesh_.everyone(), mesh_.grid().num_ranks(), problem, record.assignment, work);
+  }
+  if (mesh_.has_place()) plan_own(making, problem);
+  making.step.seconds.plan = making.stopwatch.lap() - making.step.seconds.agree;
+}
+
+// Collective over the ranks that have a place.
+void StepMaker::plan_own(Making& making, const StepProblem& problem) const {
+  StepRecord& record = *making.record;
+  GuardedWork& work = making.work;
   const std::array own{DpRank{mesh_.here().dp}};
-  assign_on_node(mesh_.node(), problem, record.assignment, work);
   RankPeers peers(mesh_.along(Axis::dp), work);
   StepPlan planned = plan_dp_ranks(problem, record.assignment, own, peers);
   if constexpr (EVENKEEL_ASSERTS(communication)) {
@@ -301,7 +315,6 @@ void StepMaker::plan(Making& making) const {
   }
   work([&] { record.plan = std::move(planned.ranks.front()); });
   making.step.seconds.agree = peers.seconds();
-  making.step.seconds.plan = making.stopwatch.lap() - peers.seconds();
 }
 
 StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldSpec> fields,
@@ -322,8 +335,9 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldS
 void StepMaker::require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
                                     const RaggedBatch& mine) const {
   if (config_.prefix == PrefixSharing::none || !have_shared_rows(fields)) return;
-  making.work.agree(mesh_.world());
-  require_equal_shared_rows(mesh_.world(), making.record->table(), making.record->assignment, fields, mine);
+  making.work.agree(mesh_.everyone());
+  require_equal_shared_rows(mesh_.everyone(), making.record->table(), making.record->assignment, fields,
+                            mine);
 }
 
 void StepMaker::weigh_micro_batches(Making& making) const {

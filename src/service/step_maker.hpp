@@ -69,6 +69,7 @@ class StepMaker {
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
   void plan(Making& making) const;
+  void plan_own(Making& making, const StepProblem& problem) const;
   void require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
                            const RaggedBatch& mine) const;
   /// Puts weights into the packed tensors, and makes room for them in the step: finish() moves them there.

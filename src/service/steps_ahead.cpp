@@ -47,9 +47,9 @@ StepsAhead::StepsAhead(const boost::mpi::communicator& world, const Config& conf
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
-  require_equal_on_ranks(maker_.mesh().world(), together(maker_.mesh().world(), given),
+  require_equal_on_ranks(maker_.mesh().everyone(), together(maker_.mesh().everyone(), given),
                          "Construct it with the same number of steps and the same profile on every rank");
-  fail_together(maker_.mesh().world(), try_on_replicated_data([&] {
+  fail_together(maker_.mesh().everyone(), try_on_replicated_data([&] {
                   require_not_negative(steps_, depth_);
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
                   const std::int64_t most =
@@ -57,7 +57,7 @@ StepsAhead::StepsAhead(const boost::mpi::communicator& world, const Config& conf
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  if (depth_ > 0 && all_of(maker_.mesh().world(), multiple)) start_thread();
+  if (depth_ > 0 && all_of(maker_.mesh().everyone(), multiple)) start_thread();
 }
 
 // The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
@@ -65,7 +65,7 @@ void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
   // A thread that stands alone is told to stop, by its destructor, before it has begun.
-  fail_together(maker_.mesh().world(), error);
+  fail_together(maker_.mesh().everyone(), error);
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->has_begun = true;
@@ -149,7 +149,7 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
 void StepsAhead::require_all_go_on(const std::stop_token& stop) const {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps.
-  if (!all_of(maker_.mesh().world(), !stop.stop_requested()))
+  if (!all_of(maker_.mesh().everyone(), !stop.stop_requested()))
     throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
 }
 

@@ -7,7 +7,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
-#include "exchange/node_assignment.hpp"
+#include "exchange/told_assignment.hpp"
 #include "mesh/nodes.hpp"
 #include "support/made_up_table.hpp"
 
@@ -104,7 +104,7 @@ TEST(Collectives, a_node_assigns_in_one_and_few_samples_in_none) {
   GuardedWork work;
   const auto assign = [&](const LengthTable& table) {
     StepAssignment assignment;
-    assign_on_node(node, {table, settings}, assignment, work);
+    assign_together(node, 0, {table, settings}, assignment, work);
   };
   EXPECT_EQ(collectives_of([&] { assign(many); }), node.size() > 1 ? 1 : 0);
   EXPECT_EQ(collectives_of([&] { assign(few); }), 0);

@@ -25,6 +25,7 @@ struct MeshSettings {
   int vpp = 1;
   std::optional<int> dp;  ///< unset: what remains of the world
   RankOrder order;
+  int data_ranks = 0;  ///< ranks beside the grid, which bring the samples (see serve())
 
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
@@ -105,7 +106,8 @@ struct Config {
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
   ExchangeSettings exchange;
 
-  /// The grid over `world_size` ranks. Throws MeshError when it does not fit.
+  /// The grid over `world_size` ranks, of which mesh.data_ranks have no place in it. Throws MeshError when it
+  /// does not fit.
   [[nodiscard]] Grid grid(int world_size) const;
   /// The profile of that name; the empty name is the configuration's own settings. Throws ConfigError that
   /// lists the names there are.

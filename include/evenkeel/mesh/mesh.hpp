@@ -10,32 +10,42 @@
 namespace evenkeel {
 
 /// A process grid laid over a communicator, with one communicator a line of the grid and those of this rank's
-/// node. All are Evenkeel's own
-/// (duplicated or split), so that its messages never meet the caller's, and all return errors instead of
-/// aborting.
+/// node. All are Evenkeel's own (duplicated or split), so that its messages never meet the caller's, and all
+/// return errors instead of aborting.
+///
+/// Data ranks, if there are any, are the last of the communicator. They have no place in the grid, and of the
+/// communicators only everyone().
 ///
 /// Copies share the communicators. The last copy must go before MPI_Finalize.
 class Mesh {
  public:
-  /// Collective over `world`. Throws MeshError on every rank when the grid does not have world.size() ranks,
-  /// or `world` is what require_ranks_of_one_group() refuses.
-  Mesh(const boost::mpi::communicator& world, const Grid& grid);
+  /// Collective over `everyone`. Throws MeshError on every rank when the grid and the data ranks are not
+  /// everyone.size() ranks, or `everyone` is what require_ranks_of_one_group() refuses.
+  Mesh(const boost::mpi::communicator& everyone, const Grid& grid, int data_ranks = 0);
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
-  /// This rank's place in the grid.
+  /// Whether this rank is in the grid, as all but data ranks are.
+  [[nodiscard]] bool has_place() const noexcept { return rank_ < grid_.num_ranks(); }
+  /// This rank's place in the grid; on a data rank -1 along every axis, which is no place of any rank.
   [[nodiscard]] const GridPoint& here() const noexcept { return here_; }
-  [[nodiscard]] WorldRank rank() const { return WorldRank{world_.rank()}; }
+  /// The number of this rank in everyone(), and in world().
+  [[nodiscard]] WorldRank rank() const noexcept { return WorldRank{rank_}; }
+  /// Ranks without a place.
+  [[nodiscard]] int data_ranks() const noexcept { return everyone_.size() - grid_.num_ranks(); }
 
-  /// All ranks.
+  /// The ranks of the grid, and those without a place after them.
+  [[nodiscard]] const boost::mpi::communicator& everyone() const noexcept { return everyone_; }
+  /// The ranks of the grid: everyone(), where there are no data ranks. MPI_COMM_NULL on a data rank, and so
+  /// are those below.
   [[nodiscard]] const boost::mpi::communicator& world() const noexcept { return world_; }
   /// The ranks that differ from this one along `axis` only; the rank in it is the coordinate along the axis.
   [[nodiscard]] const boost::mpi::communicator& along(Axis axis) const noexcept {
     return lines_[static_cast<std::size_t>(axis)];
   }
 
-  /// The node of each world rank: the lowest world rank on it.
+  /// The node of each rank of everyone(): the lowest rank on it.
   [[nodiscard]] std::span<const int> nodes() const noexcept { return nodes_; }
-  /// The ranks of this one's node.
+  /// The ranks of world() on this one's node.
   [[nodiscard]] const boost::mpi::communicator& node() const noexcept { return node_; }
   /// The ranks of this one's node that hold the same rows: its model-parallel ranks, with equal dp and cp.
   /// In the order of world ranks.
@@ -44,11 +54,16 @@ class Mesh {
   }
 
  private:
+  /// Collective over world().
+  void connect_places();
+
   Grid grid_;
-  GridPoint here_;
+  GridPoint here_{-1, -1, -1, -1};
   // Boost's default, another handle of all processes, would take memory before ranks can agree on it.
   static boost::mpi::communicator none() { return {MPI_COMM_NULL, boost::mpi::comm_attach}; }
 
+  int rank_ = 0;
+  boost::mpi::communicator everyone_ = none();
   boost::mpi::communicator world_ = none();
   std::array<boost::mpi::communicator, 4> lines_{none(), none(), none(), none()};
   std::vector<int> nodes_;

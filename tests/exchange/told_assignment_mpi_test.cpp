@@ -1,4 +1,4 @@
-#include "exchange/node_assignment.hpp"
+#include "exchange/told_assignment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ StepAssignment assigned_together(const boost::mpi::communicator& node, const Len
                                  const PlanSettings& settings, std::int64_t step) {
   GuardedWork work;
   StepAssignment assignment;
-  assign_on_node(node, {table, settings, step}, assignment, work);
+  assign_together(node, 0, {table, settings, step}, assignment, work);
   work.agree(node);
   return assignment;
 }

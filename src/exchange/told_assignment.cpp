@@ -1,4 +1,4 @@
-#include "exchange/node_assignment.hpp"
+#include "exchange/told_assignment.hpp"
 
 #include <mpi.h>
 
@@ -72,16 +72,17 @@ class UnitsMessage {
   std::vector<std::int32_t> words_;
 };
 
-// The first rank's message of `size` words for all. A rank that has no memory for it takes part all the same.
-// Returns whether it was told.
-bool broadcast_words(const boost::mpi::communicator& node, std::span<std::int32_t> words, std::size_t size) {
+// The message of `size` words of rank `teller` for all. A rank that has no memory for it takes part all the
+// same. Returns whether it was told.
+bool broadcast_words(const boost::mpi::communicator& comm, int teller, std::span<std::int32_t> words,
+                     std::size_t size) {
   std::array<std::int32_t, 16384> scrap;
   scrap.front() = 0;
   std::int32_t first_word = 0;
   for (std::size_t done = 0; done < size;) {
     const std::size_t count = std::min(size - done, scrap.size());
     std::int32_t* const piece = words.empty() ? scrap.data() : words.data() + done;
-    check_mpi(MPI_Bcast(piece, static_cast<int>(count), MPI_INT32_T, 0, node), "MPI_Bcast");
+    check_mpi(MPI_Bcast(piece, static_cast<int>(count), MPI_INT32_T, teller, comm), "MPI_Bcast");
     if (done == 0) first_word = *piece;
     done += count;
   }
@@ -90,20 +91,20 @@ bool broadcast_words(const boost::mpi::communicator& node, std::span<std::int32_
 
 }  // namespace
 
-void assign_on_node(const boost::mpi::communicator& node, const StepProblem& problem,
-                    StepAssignment& assignment, GuardedWork& work) {
+void assign_together(const boost::mpi::communicator& comm, int teller, const StepProblem& problem,
+                     StepAssignment& assignment, GuardedWork& work) {
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
   work.on_replicated_data([&] { settings.validate(); });
-  if (node.size() == 1 || !is_worth_telling(table, settings)) {
+  if (comm.size() == 1 || !is_worth_telling(table, settings)) {
     work.on_replicated_data([&] { assignment = assign_step(problem); });
     return;
   }
   std::optional<UnitsMessage> message;
   work([&] { message.emplace(table.size(), settings); });
   std::vector<IdGroups<UnitId>> units;
-  const bool first = node.rank() == 0;
-  if (first && message) {
+  const bool tells = comm.rank() == teller;
+  if (tells && message) {
     const auto error = try_locally([&] {
       units = assign_units(problem);
       message->write(units);
@@ -111,15 +112,15 @@ void assign_on_node(const boost::mpi::communicator& node, const StepProblem& pro
     if (error) message->words().front() = 0;
   }
   const bool is_told =
-      broadcast_words(node, message ? std::span(message->words()) : std::span<std::int32_t>(),
+      broadcast_words(comm, teller, message ? std::span(message->words()) : std::span<std::int32_t>(),
                       UnitsMessage::size(table.size(), settings));
   work.on_replicated_data([&] {
-    // What fails on the first rank fails on every rank: the input is equal.
+    // What fails on the one that tells fails on every rank: the input is equal.
     if (!is_told) {
       assignment = assign_step(problem);
       return;
     }
-    if (!first) units = message->read();
+    if (!tells) units = message->read();
     assignment = assign_step_by_units(problem, std::move(units));
   });
 }
