@@ -16,6 +16,7 @@
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"
+#include "evenkeel/source/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
 
@@ -78,19 +79,29 @@ int run(const RunOptions& options) {
   // Before MPI is up, no rank knows what the configuration says of prefetching.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   const boost::mpi::communicator world;
-  set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
   ShownJob shown(options.progress);
+  std::optional<JobRanks> ranks;
   // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
   try {
-    together(world, [&] {
-      if (world.rank() == 0) shown.tell(options.prometheus);
+    ranks.emplace(world);
+    const Config config = read_config(ranks->own(), options);
+    if (ranks->settle(config)) {
+      serve(world, config);
+      return 0;
+    }
+    set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
+    together(ranks->own(), [&] {
+      if (ranks->own().rank() == 0) shown.tell(options.prometheus);
     });
-    job.emplace(world, options, shown);
+    job.emplace(*ranks, config, options, shown);
     job->run();
     return 0;
   } catch (...) {
-    return tell_failure(world);
+    const int status = tell_failure(ranks ? ranks->own() : world);
+    // Data ranks that no service has met wait for one.
+    if (ranks && ranks->must_abort()) boost::mpi::environment::abort(status);
+    return status;
   }
 }
 

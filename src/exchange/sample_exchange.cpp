@@ -165,6 +165,16 @@ ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
   return volume;
 }
 
+// Nobody else counts what data ranks send.
+void add_received_from_data_ranks(const Mesh& mesh, std::span<const BlockList> receives,
+                                  ExchangeVolume& volume) {
+  const std::span<const int> nodes = mesh.nodes();
+  for (auto rank = static_cast<std::size_t>(mesh.grid().num_ranks()); rank < receives.size(); ++rank) {
+    volume.sent += receives[rank].bytes();
+    if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += receives[rank].bytes();
+  }
+}
+
 void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& bytes_to) {
   bytes_to.resize(sends.size());
   for (std::size_t rank = 0; rank < sends.size(); ++rank) bytes_to[rank] += sends[rank].bytes();
@@ -308,6 +318,7 @@ class SampleExchange {
     if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
     prepare_sends(outgoing_plan, receivers);
     if (peers_->receives) receives_ = incoming(mesh_, outgoing_plan, *consumer_);
+    add_received_from_data_ranks(mesh_, receives_, volume_);
     if (copies_to_twins()) {
       copies_.add(*peers_, *consumer_, sizes);
       volume_.copied = total_bytes(copies_.receives);

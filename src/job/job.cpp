@@ -16,7 +16,6 @@
 #include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "exchange/result_exchange.hpp"
 #include "io/atomic_file.hpp"
 #include "job/dump.hpp"
 #include "job/hash_consumer.hpp"
@@ -39,19 +38,6 @@ void require_own_state_folder(const JobSettings& options) {
     throw ConfigError("--state", "names the folder of " + std::string(option),
                       "Give --state a folder of its own");
   }
-}
-
-// Rank 0 reads the file, once: it may be a pipe, which no other rank could read, and nobody twice. The others
-// get the result, so that all have the same even where they see other files.
-Config read_config(const boost::mpi::communicator& world, const JobSettings& options) {
-  Config config;
-  together(world, [&] {
-    if (world.rank() != 0) return;
-    require_own_state_folder(options);
-    config = load_config(options.config, options.overrides);
-  });
-  boost::mpi::broadcast(world, config, 0);
-  return config;
 }
 
 // Several passes write to a folder each, named like the profile.
@@ -83,28 +69,40 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 }
 
 // Ranks scan a file together.
-std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& world, const Config& config,
+std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config& config,
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  const bool tells = world.rank() == 0 && !path.empty();
+  const bool tells = ranks.own().rank() == 0 && !path.empty();
   if (tells) observer.begins_to_read(path);
-  auto stream = std::make_unique<SampleStream>(world, config, profiles);
+  auto stream = std::make_unique<SampleStream>(ranks.world(), config, profiles);
   if (tells) observer.has_read();
   return stream;
 }
 
 }  // namespace
 
-Job::Job(const boost::mpi::communicator& world, const JobSettings& options, JobObserver& observer)
-    : options_(options),
+Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {
+  Config config;
+  together(comm, [&] {
+    if (comm.rank() != 0) return;
+    require_own_state_folder(options);
+    config = load_config(options.config, options.overrides);
+  });
+  boost::mpi::broadcast(comm, config, 0);
+  return config;
+}
+
+Job::Job(const JobRanks& ranks, const Config& config, const JobSettings& options, JobObserver& observer)
+    : ranks_(ranks),
+      options_(options),
       observer_(observer),
-      config_(read_config(world, options)),
+      config_(config),
       profiles_(passes_of(options, config_)),
-      state_(world, options.state, config_, options.overwrite),
+      state_(ranks.own(), options.state, config_, options.overwrite),
       // What has changed is told below, with the sources.
-      service_(world, config_, state_.begin(), ChangedJob::accepted),
-      stream_(open_observed(service_.mesh().world(), config_, profiles_, observer)) {
+      service_(ranks.world(), config_, state_.begin(), ChangedJob::accepted),
+      stream_(open_observed(ranks, config_, profiles_, observer)) {
   if (state_.is_kept()) describe();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
@@ -152,6 +150,7 @@ OutputRequest Job::output_request() const {
 
 void Job::run() {
   report_.mesh = service_.mesh().grid().sizes();
+  report_.data_ranks = service_.mesh().data_ranks();
   report_.first_step = state_.begin().next_step;
   for (const StreamSource& source : stream_->sources())
     report_.sources.push_back({source.name.empty() ? source.path : source.name, source.counts});
@@ -215,7 +214,8 @@ std::optional<Step> Job::next() {
 
 void Job::start_prefetching() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
-  prefetcher_.emplace(world(), config_, steps_, read, state_.begin(), ChangedJob::accepted, profiles_[0]);
+  prefetcher_.emplace(ranks_.world(), config_, steps_, read, state_.begin(), ChangedJob::accepted,
+                      profiles_[0]);
   if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
     observer_.warns("MPI gives no MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
@@ -251,9 +251,7 @@ void Job::finish_pass(const Step& step) {
 }
 
 void Job::bring_results_home(const Step& step) {
-  const RaggedBatch mine = service_.collect(step, hash_tokens(step));
-  const RaggedBatch all =
-      gather_samples(world(), mine, 0, {config_.exchange.path, default_max_message_bytes});
+  const RaggedBatch all = service_.collect_on(step, hash_tokens(step), 0);
   together(world(), [&] {
     if (!first()) return;
     const std::filesystem::path folder = folder_of(RunOutput::results, step);

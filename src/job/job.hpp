@@ -12,6 +12,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
+#include "job/job_ranks.hpp"
 #include "job/job_state.hpp"
 #include "job/output_folders.hpp"
 #include "job/watch.hpp"
@@ -35,6 +36,11 @@ struct JobSettings {
   std::string version;        ///< of the program, for the folders' markers
   bool tells_passes = false;  ///< the observer hears of each pass
 };
+
+/// Collective over `comm`: the configuration, which its first rank reads, once: it may be a pipe, which no
+/// other rank could read, and nobody twice. The others get the result, so that all have the same even where
+/// they see other files. Throws as load_config() does, and ConfigError for folders that cannot go together.
+[[nodiscard]] Config read_config(const boost::mpi::communicator& comm, const JobSettings& options);
 
 /// What rank 0's program hears of a job while it runs. Does nothing by itself.
 class JobObserver {
@@ -62,8 +68,9 @@ class JobObserver {
 /// thrown on every rank.
 class Job {
  public:
-  /// Both must outlive it. Throws as load_config, DataService, OutputFolders and open_source do.
-  Job(const boost::mpi::communicator& world, const JobSettings& options, JobObserver& observer);
+  /// On ranks.own(). `ranks`, `options` and `observer` must outlive it. Throws as DataService, OutputFolders
+  /// and open_source do.
+  Job(const JobRanks& ranks, const Config& config, const JobSettings& options, JobObserver& observer);
 
   void run();
 
@@ -86,6 +93,7 @@ class Job {
   [[nodiscard]] std::filesystem::path folder_of(RunOutput output, const Step& step) const;
   void write_report();
 
+  const JobRanks& ranks_;
   const JobSettings& options_;
   JobObserver& observer_;
   Config config_;

@@ -21,6 +21,7 @@ struct RunReport {
   enum class Steps : std::uint8_t { totals, each };
 
   GridPoint mesh{};
+  int data_ranks = 0;
   Steps keeps = Steps::totals;
   double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest
   std::vector<RunTotals> profiles{};  ///< in the order in which they first ran

@@ -1,13 +1,33 @@
 #include "evenkeel/service/data_service.hpp"
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/data_line.hpp"
 #include "service/resume_checks.hpp"
 #include "service/step_maker.hpp"
 
 namespace evenkeel {
+namespace {
+
+StepOrigin origin_of(const Step& step) {
+  return step.record ? step.record->origin : StepOrigin{};
+}
+
+std::vector<std::string> names_of(std::span<const Column> columns) {
+  std::vector<std::string> names;
+  for (const Column& column : columns) names.push_back(column.spec().name);
+  return names;
+}
+
+}  // namespace
 
 PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
   read += other.read;
@@ -21,21 +41,52 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
 
 // Its memory is taken before ranks communicate, on all of them or on none.
 struct DataService::Parts {
+  Parts() = default;
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (!maker) return;
+    GuardedWork work;  // there is nobody left to tell what goes wrong
+    work.in_any_case([&] { tell(call(DataCallKind::end_service), work); });
+  }
+
+  [[nodiscard]] DataCall call(DataCallKind kind) {
+    DataCall call;
+    call.kind = kind;
+    call.service = maker->service();
+    call.held = maker->first_held();
+    return call;
+  }
+  /// Where there are data ranks: calls them. What goes wrong is this rank's part of what is called.
+  void tell(const DataCall& call, GuardedWork& work) const {
+    if (maker->mesh().data_ranks() > 0) DataLine::tell(call, work);
+  }
+
   std::optional<StepMaker> maker;
 };
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config) {
-  require_ranks_of_one_group(world);
-  parts_ = together(world, [] { return std::make_unique<Parts>(); });
-  parts_->maker.emplace(world, config);
+  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
+  GuardedWork work;
+  DataCall call;
+  call.kind = DataCallKind::make_service;
+  if (config.mesh.data_ranks > 0) DataLine::tell(call, work);
+  work([&] { parts_ = std::make_unique<Parts>(); });
+  work.agree(everyone);
+  parts_->maker.emplace(everyone, config);
 }
 
 DataService::DataService(const boost::mpi::communicator& world, const Config& config,
                          const ServiceState& from, ChangedJob changed) {
-  require_ranks_of_one_group(world);
-  parts_ = together(world, [] { return std::make_unique<Parts>(); });
-  require_resumable(world, config, from, changed);
-  parts_->maker.emplace(world, config, from);
+  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
+  GuardedWork work;
+  DataCall call;
+  call.kind = DataCallKind::make_service;
+  if (config.mesh.data_ranks > 0) DataLine::tell_with_state(std::move(call), from, changed, work);
+  work([&] { parts_ = std::make_unique<Parts>(); });
+  work.agree(everyone);
+  require_resumable(everyone, config, from, changed);
+  parts_->maker.emplace(everyone, config, from);
 }
 
 DataService::DataService(DataService&&) noexcept = default;
@@ -55,20 +106,49 @@ PlanSettings DataService::plan_settings(std::string_view profile) const {
 }
 
 Step DataService::step(const Reader& read, std::string_view profile) {
-  return parts_->maker->first_pass(read, profile);
+  GuardedWork told;
+  DataCall call = parts_->call(DataCallKind::first_pass);
+  told([&] { call.profile = profile; });
+  parts_->tell(call, told);
+  const auto read_what_was_told = [&] {
+    if (told.error()) throw_error(*told.error());
+    return read();
+  };
+  return parts_->maker->first_pass(std::ref(read_what_was_told), profile);
 }
 
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
   const auto read = [&] { return std::move(mine); };
-  return parts_->maker->first_pass(std::ref(read), profile);
+  return step(Reader(std::ref(read)), profile);
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  return parts_->maker->later_pass(std::move(before), profile, added);
+  GuardedWork told;
+  DataCall call = parts_->call(DataCallKind::later_pass);
+  call.step = origin_of(before);
+  told([&] {
+    call.profile = profile;
+    call.names = names_of(added.fields());
+  });
+  parts_->tell(call, told);
+  return parts_->maker->later_pass(std::move(before), profile, added, told);
 }
 
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
-  return parts_->maker->collect(step, results);
+  GuardedWork told;
+  DataCall call = parts_->call(DataCallKind::collect);
+  call.step = origin_of(step);
+  parts_->tell(call, told);
+  return parts_->maker->collect(step, results, told);
+}
+
+RaggedBatch DataService::collect_on(const Step& step, const StepResults& results, int root) const {
+  GuardedWork told;
+  DataCall call = parts_->call(DataCallKind::collect_on);
+  call.step = origin_of(step);
+  call.number = root;
+  parts_->tell(call, told);
+  return parts_->maker->collect_on(step, results, root, told);
 }
 
 void DataService::report_time(const Step& step, std::size_t micro_batch, double seconds) const {

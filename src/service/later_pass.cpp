@@ -66,8 +66,9 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
 
 }  // namespace
 
-Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added) {
-  GuardedWork work;
+Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                           const GuardedWork& error) {
+  GuardedWork work(error);
   std::optional<Making> begun;
   FieldsBrought brought;
   work([&] { require_made(before); });
@@ -111,7 +112,8 @@ void StepMaker::pass_on(Step& before, Making& making) const {
                        "Leave them in the step");
     }
     left = take_tensors(before);
-    if (alike && mesh_.has_place()) require_whole(left, record.samples->fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
+    if (alike && mesh_.has_place())
+      require_whole(left, record.samples->fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
   });
   // All ranks take the same way.
   work.agree(mesh_.everyone());

@@ -172,8 +172,21 @@ void StepMaker::number(Making& making, std::int64_t index) {
   making.step.index = index;
   making.record->origin.service = number_;
   making.record->origin.serial = ++passes_;
+  if (mesh_.data_ranks() > 0) making.work([&] { held_.emplace_back(passes_, making.record); });
   making.step.num_samples = making.record->table().size();
   making.step.num_tokens = making.record->table().num_tokens();
+}
+
+std::uint64_t StepMaker::first_held() {
+  while (!held_.empty() && held_.front().second.expired()) held_.pop_front();
+  return held_.empty() ? passes_ + 1 : held_.front().first;
+}
+
+void StepMaker::require_share_of_reader(const RaggedBatch& mine) const {
+  if (mesh_.data_ranks() == 0 || !mesh_.has_place() || mine.size() == 0) return;
+  throw InputError("samples",
+                   std::to_string(mine.size()) + " are brought by a rank that trains, where data ranks read",
+                   "Bring none, or set mesh.data_ranks to 0");
 }
 
 // Collective. All ranks throw, or what comes back is of them all.
@@ -204,6 +217,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   std::optional<Making> begun;
   work([&] {
     mine = read();
+    require_share_of_reader(*mine);
     prepare_samples(*mine, config_.prefix != PrefixSharing::none);
   });
   const double read_seconds = stopwatch.lap();
@@ -235,10 +249,22 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   return finish(making);
 }
 
-RaggedBatch StepMaker::collect(const Step& step, const StepResults& results) const {
+RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, int root,
+                                  const GuardedWork& error) const {
+  GuardedWork work(error);
+  work.on_replicated_data([&] {
+    if (root >= 0 && root < mesh_.grid().num_ranks()) return;
+    throw InputError("rank to collect on", std::to_string(root) + " is none of the mesh, which has " +
+                                               std::to_string(mesh_.grid().num_ranks()));
+  });
+  const RaggedBatch mine = collect(step, results, work);
+  return gather_samples(mesh_.everyone(), mine, root, transport_settings());
+}
+
+RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, const GuardedWork& error) const {
   PlanSettings settings;
   CallKey call;
-  GuardedWork work;
+  GuardedWork work(error);
   work([&] { require_made(step); });
   work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   work([&] { call = key_of("collects", step, {}); });

@@ -3,12 +3,14 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/config/config.hpp"
@@ -36,12 +38,22 @@ class StepMaker {
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
   /// A step of what `read` brings, which runs as this rank's own work.
   [[nodiscard]] Step first_pass(const std::function<RaggedBatch()>& read, std::string_view profile);
-  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added);
-  [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
+  /// `error` is what this rank brings instead of its part; so below.
+  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                                const GuardedWork& error = {});
+  [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results,
+                                    const GuardedWork& error = {}) const;
+  [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root,
+                                       const GuardedWork& error = {}) const;
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
   [[nodiscard]] ServiceState state() const;
   /// What does not change while steps are made; without costs. Any thread.
   [[nodiscard]] ServiceState state_at(std::int64_t step) const;
+  /// The number of the service, which no other has.
+  [[nodiscard]] std::uint64_t service() const noexcept { return number_; }
+  [[nodiscard]] std::int64_t next_step() const noexcept { return next_step_; }
+  /// The serial of the first pass that this rank's trainer still holds, or of the next one. With data ranks.
+  [[nodiscard]] std::uint64_t first_held();
   /// Lets the next step be this one.
   void go_to(std::int64_t step) noexcept { next_step_ = step; }
 
@@ -64,6 +76,7 @@ class StepMaker {
                                                     std::string_view profile, GuardedWork& work) const;
   /// What every pass is before it is planned. Nobody has failed so far.
   void number(Making& making, std::int64_t index);
+  void require_share_of_reader(const RaggedBatch& mine) const;
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   void use_measured_cost(Making& making);
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
@@ -92,6 +105,7 @@ class StepMaker {
   std::unique_ptr<const StepRecord> nothing_;  // in place of what a step that was moved from has not
   std::uint64_t number_ = 0;                   // of the service, by which its steps are known
   std::uint64_t passes_ = 0;                   // made so far
+  std::deque<std::pair<std::uint64_t, std::weak_ptr<const StepRecord>>> held_;  // with data ranks: by serial
   std::int64_t next_step_ = 0;
 };
 

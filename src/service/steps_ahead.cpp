@@ -1,6 +1,7 @@
 #include "service/steps_ahead.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/mpi/environment.hpp>
 #include <stdexcept>
 #include <string>
@@ -34,9 +35,10 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 }  // namespace
 
-StepsAhead::StepsAhead(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
-                       Reader read, std::string profile, const ServiceState& from)
-    : maker_(world, config, from),
+StepsAhead::StepsAhead(const boost::mpi::communicator& everyone, const Config& config, std::int64_t steps,
+                       Reader read, std::string profile, const ServiceState& from, HostedPasses* hosted)
+    : maker_(everyone, config, from),
+      hosted_(hosted),
       read_(std::move(read)),
       profile_(std::move(profile)),
       steps_(steps),
@@ -76,7 +78,7 @@ void StepsAhead::start_thread() {
 std::optional<Step> StepsAhead::next() {
   if (taken_ >= steps_) return std::nullopt;
   Stopwatch stopwatch;
-  if (!in_background() && ready_->empty() && !ready_->end) make_or_end();
+  if (makes_in_next()) make_or_end();
   Made made = take();
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
@@ -94,7 +96,7 @@ ServiceState StepsAhead::state() const {
 }
 
 bool StepsAhead::progress() {
-  if (in_background() || ready_->end || made_ >= steps_ || is_full()) return false;
+  if (!makes_in_progress()) return false;
   make_or_end();
   return true;
 }
@@ -135,22 +137,30 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     made = make_next();
     // Ranks meet here first: who waits for others does so as in gathering.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
+    if (const auto* step = std::get_if<Step>(&made); step != nullptr && hosted_ != nullptr)
+      hosted_->add(*step);
   } catch (...) {
     end = std::current_exception();
   }
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->end = end;
-    if (!end) ready_->push(std::move(made));
+    if (!end && hosted_ == nullptr) ready_->push(std::move(made));
   }
   ready_->changed.notify_all();
 }
 
-void StepsAhead::require_all_go_on(const std::stop_token& stop) const {
+void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
-  // begun the same steps.
-  if (!all_of(maker_.mesh().everyone(), !stop.stop_requested()))
-    throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
+  // begun the same steps. Data ranks learn what trainers hold, and stop when these do.
+  const bool trains = hosted_ == nullptr;
+  const std::array<std::uint64_t, 2> mine{trains && stop.stop_requested() ? 0U : 1U,
+                                          trains ? maker_.first_held() : ~std::uint64_t{0}};
+  std::array<std::uint64_t, 2> least{};
+  check_mpi(MPI_Allreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, maker_.mesh().everyone()),
+            "MPI_Allreduce");
+  if (least[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
+  if (!trains) hosted_->drop_before(maker_.service(), least[1]);
 }
 
 StepsAhead::Made StepsAhead::make_next() {

@@ -18,6 +18,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
+#include "service/hosted_passes.hpp"
 #include "service/step_maker.hpp"
 
 namespace evenkeel {
@@ -27,14 +28,25 @@ class StepsAhead {
  public:
   using Reader = Prefetcher::Reader;
 
-  StepsAhead(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
-             std::string profile, const ServiceState& from);
+  /// On a data rank, whose trainer is far away, passes go to `hosted` when they are made.
+  StepsAhead(const boost::mpi::communicator& everyone, const Config& config, std::int64_t steps, Reader read,
+             std::string profile, const ServiceState& from, HostedPasses* hosted = nullptr);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
+  [[nodiscard]] StepMaker& maker() noexcept { return maker_; }
   [[nodiscard]] ServiceState state() const;
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
+  /// Whether next() or progress() would make a step, on this thread. The same on all ranks.
+  [[nodiscard]] bool makes_in_next() const noexcept {
+    return !in_background() && ready_->empty() && can_make();
+  }
+  [[nodiscard]] bool makes_in_progress() const noexcept {
+    return !in_background() && can_make() && !is_full();
+  }
   bool progress();
+  /// Makes the next step on this thread, where trainers do.
+  void make() { make_or_end(); }
 
  private:
   /// A step, or the error that all ranks throw in its place.
@@ -65,11 +77,13 @@ class StepsAhead {
   void make_all(const std::stop_token& stop);
   void wait_for_room(const std::stop_token& stop);
   void make_or_end(const std::stop_token* stop = nullptr);
-  void require_all_go_on(const std::stop_token& stop) const;
+  void require_all_go_on(const std::stop_token& stop);
+  [[nodiscard]] bool can_make() const noexcept { return !ready_->end && made_ < steps_; }
   [[nodiscard]] Made make_next();
   [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
   StepMaker maker_;
+  HostedPasses* hosted_;
   Reader read_;
   std::string profile_;
   std::int64_t steps_;

@@ -10,7 +10,10 @@
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/selection.hpp"
+#include "service/data_line.hpp"
 #include "source/cut_samples.hpp"
+#include "source/stream_figures.hpp"
+#include "transport/share_values.hpp"
 
 namespace evenkeel {
 namespace {
@@ -49,9 +52,8 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes) {
   }
 }
 
-std::vector<PlanSettings> settings_of_passes(const boost::mpi::communicator& comm, const Config& config,
+std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
                                              std::span<const std::string> profiles) {
-  const GridPoint sizes = config.grid(comm.size()).sizes();
   std::vector<PlanSettings> passes;
   for (const std::string& profile : profiles) passes.push_back(config.plan_settings(sizes, profile));
   if (passes.empty()) passes.push_back(config.plan_settings(sizes));
@@ -82,8 +84,15 @@ Selection select(const SampleSource& source, const Config& config, std::int64_t 
 }  // namespace
 
 struct SampleStream::Parts {
-  explicit Parts(const boost::mpi::communicator& world) : comm(world) {}
+  Parts(const boost::mpi::communicator& all, const Config& config)
+      : everyone(all),
+        num_data_ranks(config.mesh.data_ranks),
+        readers(num_data_ranks > 0 && DataLine::is_served_here() ? DataLine::data_ranks() : all) {}
 
+  /// Whether this rank reads, as all do where there are no data ranks.
+  [[nodiscard]] bool reads() const noexcept { return num_data_ranks == 0 || DataLine::is_served_here(); }
+  [[nodiscard]] int first_data_rank() const { return everyone.size() - num_data_ranks; }
+  void open_all(const Config& config, std::span<const std::string> profiles);
   void open(const Config& config, const std::string& name, const SourceSettings& settings);
   void choose(const Config& config, std::span<const std::string> profiles);
   void set_up_schedule(const Config& config);
@@ -94,13 +103,19 @@ struct SampleStream::Parts {
   [[nodiscard]] std::vector<std::int64_t> expected_share(std::int64_t step);
   [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
+  void take_fingerprints();
 
-  boost::mpi::communicator comm;  // the caller's: used while sources are opened, and for fingerprints
+  // The caller's: used while sources are opened, and for fingerprints.
+  boost::mpi::communicator everyone;
+  int num_data_ranks;
+  boost::mpi::communicator readers;  // where this rank reads
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
+  std::int64_t steps = 0;
   std::vector<SourceFingerprint> fingerprints;
+  std::uint64_t order = 0;
   std::int64_t next_step = -1;  // whose share the sources fetch already; below 0: none
   std::vector<std::int64_t> next_share;
 };
@@ -109,8 +124,8 @@ void SampleStream::Parts::open(const Config& config, const std::string& name,
                                const SourceSettings& settings) {
   // Of a length table no tokens are made that nobody could take; pieces of them may be taken.
   const bool is_cut = config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
-  auto source = open_source(comm, settings, is_cut ? any_length : longest_sample(config));
-  fail_together(comm, try_on_replicated_data([&] {
+  auto source = open_source(readers, settings, is_cut ? any_length : longest_sample(config));
+  fail_together(readers, try_on_replicated_data([&] {
                   told.push_back({name, settings.path.string(), {}, source->left_out(), source->undecided()});
                   OpenSource& opened = open_sources.emplace_back();
                   opened.samples = std::move(source);
@@ -120,7 +135,8 @@ void SampleStream::Parts::open(const Config& config, const std::string& name,
 }
 
 void SampleStream::Parts::choose(const Config& config, std::span<const std::string> profiles) {
-  const std::vector<PlanSettings> passes = settings_of_passes(comm, config, profiles);
+  const std::vector<PlanSettings> passes =
+      settings_of_passes(config.grid(everyone.size()).sizes(), config, profiles);
   require_fit(config, passes);
   const std::int64_t length = max_length(config, passes);
   std::int64_t entries = 0;
@@ -152,6 +168,7 @@ void SampleStream::Parts::set_up_schedule(const Config& config) {
     };
   }
   schedule.emplace(std::move(scheduled), config.batch);
+  steps = schedule->num_steps();
 }
 
 std::size_t SampleStream::Parts::source_of(std::int64_t entry) const {
@@ -161,7 +178,7 @@ std::size_t SampleStream::Parts::source_of(std::int64_t entry) const {
 
 /// The entries of this rank's share of a step, which the sources are told of.
 std::vector<std::int64_t> SampleStream::Parts::expected_share(std::int64_t step) {
-  std::vector<std::int64_t> entries = schedule->share_of(step, comm.rank(), comm.size());
+  std::vector<std::int64_t> entries = schedule->share_of(step, readers.rank(), readers.size());
   std::vector<std::vector<std::int64_t>> positions(open_sources.size());
   for (const std::int64_t entry : entries) {
     const std::size_t s = source_of(entry);
@@ -209,15 +226,44 @@ RaggedBatch SampleStream::Parts::read_pieces(std::span<const std::int64_t> entri
   return cut_samples(batches, cuts, names);
 }
 
+// Collective over the ranks that read.
+void SampleStream::Parts::open_all(const Config& config, std::span<const std::string> profiles) {
+  if (config.sources.empty()) open(config, "", config.source);
+  for (const auto& [name, settings] : config.sources) open(config, name, settings);
+  fail_together(readers, try_on_replicated_data([&] {
+                  choose(config, profiles);
+                  set_up_schedule(config);
+                }));
+}
+
 SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& config,
                            std::span<const std::string> profiles) {
-  parts_ = together(comm, [&] { return std::make_unique<Parts>(comm); });
-  if (config.sources.empty()) parts_->open(config, "", config.source);
-  for (const auto& [name, settings] : config.sources) parts_->open(config, name, settings);
-  fail_together(comm, try_on_replicated_data([&] {
-                  parts_->choose(config, profiles);
-                  parts_->set_up_schedule(config);
-                }));
+  const boost::mpi::communicator& everyone = DataLine::ranks(comm, config);
+  GuardedWork work;
+  if (config.mesh.data_ranks > 0) {
+    DataCall call;
+    call.kind = DataCallKind::open_stream;
+    work([&] { call.names.assign(profiles.begin(), profiles.end()); });
+    DataLine::tell(call, work);
+  }
+  work([&] { parts_ = std::make_unique<Parts>(everyone, config); });
+  work.agree(everyone);
+  if (parts_->num_data_ranks == 0) {
+    parts_->open_all(config, profiles);
+    return;
+  }
+  work.in_any_case([&] {
+    if (parts_->reads()) parts_->open_all(config, profiles);
+  });
+  work.agree(everyone);
+  StreamFigures figures{parts_->told, parts_->samples, parts_->steps};
+  broadcast_value(everyone, figures, parts_->first_data_rank(), work);
+  work([&] {
+    parts_->told = std::move(figures.sources);
+    parts_->samples = figures.samples;
+    parts_->steps = figures.steps;
+  });
+  work.agree(everyone);
 }
 
 SampleStream::SampleStream(SampleStream&&) noexcept = default;
@@ -233,11 +279,12 @@ std::int64_t SampleStream::num_samples() const noexcept {
 }
 
 std::int64_t SampleStream::num_steps() const noexcept {
-  return parts_->schedule->num_steps();
+  return parts_->steps;
 }
 
 RaggedBatch SampleStream::read(std::int64_t step) {
   Parts& parts = *parts_;
+  if (!parts.reads()) return {};
   std::vector<std::int64_t> entries =
       parts.next_step == step ? std::move(parts.next_share) : parts.expected_share(step);
   // While this share is made into samples, the disk brings the next one.
@@ -249,18 +296,41 @@ RaggedBatch SampleStream::read(std::int64_t step) {
   return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
 }
 
+// Collective over the ranks that read.
+void SampleStream::Parts::take_fingerprints() {
+  for (std::size_t i = fingerprints.size(); i < open_sources.size(); ++i) {
+    SourceFingerprint fingerprint = open_sources[i].samples->fingerprint(readers);
+    together(readers, [&] { fingerprints.push_back(std::move(fingerprint)); });
+  }
+  order = 0;
+  for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
+}
+
 void SampleStream::describe(ServiceState& state) {
   Parts& parts = *parts_;
-  for (std::size_t i = parts.fingerprints.size(); i < parts.open_sources.size(); ++i) {
-    SourceFingerprint fingerprint = parts.open_sources[i].samples->fingerprint(parts.comm);
-    together(parts.comm, [&] { parts.fingerprints.push_back(std::move(fingerprint)); });
+  GuardedWork work;
+  if (parts.num_data_ranks > 0) {
+    DataCall call;
+    call.kind = DataCallKind::describe_stream;
+    DataLine::tell(call, work);
   }
-  together(parts.comm, [&] {
-    state.sources = parts.fingerprints;
-    state.order = 0;
-    for (const OpenSource& source : parts.open_sources)
-      state.order = mix_64(state.order ^ source.selection.digest()) + 1;
+  work.in_any_case([&] {
+    if (parts.reads()) parts.take_fingerprints();
   });
+  if (parts.num_data_ranks > 0) {
+    work.agree(parts.everyone);
+    StreamDescription description{parts.fingerprints, parts.order};
+    broadcast_value(parts.everyone, description, parts.first_data_rank(), work);
+    work([&] {
+      parts.fingerprints = std::move(description.sources);
+      parts.order = description.order;
+    });
+  }
+  work([&] {
+    state.sources = parts.fingerprints;
+    state.order = parts.order;
+  });
+  work.agree(parts.everyone);
 }
 
 }  // namespace evenkeel

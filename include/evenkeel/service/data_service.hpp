@@ -93,6 +93,11 @@ class DataService {
   /// LimitError for memory that a rank lacks. The service and its steps can be used again.
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
+  /// Brings the results of all ranks' samples to rank `root` of mesh().world(), ordered by sample id; an
+  /// empty batch elsewhere. For what is small enough for one rank, and for trainers whose samples come from
+  /// data ranks, where collect() takes results. Throws as collect() does.
+  [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) const;
+
   /// How long this rank took for one micro-batch of a step, forward and backward as the trainer likes, but
   /// always the same. Local and thread-safe; any rank may report any micro-batches, or none. Where the step's
   /// profile has `balance.cost: measured`, the times of all ranks are gathered when later steps of that

@@ -1,0 +1,85 @@
+#include <spdlog/spdlog.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/text_layout.hpp"
+#include "cli/commands.hpp"
+#include "cli/failures.hpp"
+#include "cli/logging.hpp"
+#include "cli/option_values.hpp"
+#include "cli/rank_failures.hpp"
+#include "cli/terminal.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/source/serve.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct ServeOptions {
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::string log_level = "info";
+};
+
+// Every data rank reads the configuration itself: the other ranks of the world run another program, and there
+// is nobody to read for all before they have met.
+int serve_trainers(const ServeOptions& options) {
+  const boost::mpi::environment environment(boost::mpi::threading::multiple);
+  const boost::mpi::communicator world;
+  set_up_logging(world.rank(), false, options.log_level);
+  Config config;
+  try {
+    config = load_config(options.config, options.overrides);
+  } catch (const Error& error) {
+    // The trainers wait for this rank, whatever they do.
+    if (world.rank() == 0) tell_error(error.what());
+    boost::mpi::environment::abort(status_of(error));
+  }
+  try {
+    const ServedSamples served = serve(world, config);
+    spdlog::info("read {} in {} on this data rank of {}", counted(served.samples, "sample"),
+                 counted(served.steps, "step"), config.mesh.data_ranks);
+    return 0;
+  } catch (const MpiError&) {
+    return tell_failure(world);
+  } catch (const Error& error) {
+    // All ranks threw this together.
+    if (world.rank() == 0) tell_error(error.what());
+    world.barrier();
+    return status_of(error);
+  }
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "serve", "Be the data ranks of a job: read, filter, plan and send, while other ranks train");
+  auto options = std::make_shared<ServeOptions>();
+  command->add_option("CONFIG", options->config, "The job's configuration, the same as the trainers'")
+      ->required();
+  command
+      ->add_option("--set", options->overrides,
+                   "Override a key of the file, such as mesh.data_ranks=2; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));
+  command->footer(
+      "Start it under mpirun on the first mesh.data_ranks ranks, and the trainer on the others. It ends with "
+      "the trainer.\n"
+      "\n"
+      "Examples:\n"
+      "  mpirun -n 2 evenkeel serve job.yaml : -n 8 trainer job.yaml\n"
+      "  mpirun -n 1 evenkeel serve configs/dedicated.yaml : -n 4 evenkeel run configs/dedicated.yaml");
+  command->callback([options, &chosen] { chosen = [options] { return serve_trainers(*options); }; });
+}
+
+}  // namespace evenkeel::cli

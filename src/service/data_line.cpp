@@ -1,0 +1,275 @@
+#include "service/data_line.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/serialization/optional.hpp>
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <thread>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "mesh/mpi_call.hpp"
+#include "mesh/new_communicator.hpp"
+#include "transport/archive_bytes.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t not_known = -1;
+
+std::string data_ranks_in_words(std::int64_t data) {
+  return data == 1 ? "rank 0 is the data rank" : "ranks 0 to " + std::to_string(data - 1) + " are data ranks";
+}
+
+// `words` has two a rank: its part, and how many data ranks it knows of.
+Meeting meeting_of(std::span<const std::int64_t> words) {
+  Meeting meeting;
+  std::optional<int>& data = meeting.data_ranks;
+  std::size_t first = 0;
+  bool anybody_serves = false;
+  const std::size_t ranks = words.size() / 2;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (words[2 * rank] == static_cast<std::int64_t>(Part::undecided)) meeting.are_all_decided = false;
+    anybody_serves = anybody_serves || words[2 * rank] == static_cast<std::int64_t>(Part::serves);
+    const std::int64_t known = words[2 * rank + 1];
+    if (known == not_known) continue;
+    if (!data) {
+      data = static_cast<int>(known);
+      first = rank;
+    } else if (known != *data) {
+      throw ConfigError("mesh.data_ranks",
+                        "is " + std::to_string(*data) + " on rank " + std::to_string(first) + " and " +
+                            std::to_string(known) + " on rank " + std::to_string(rank),
+                        "Give every rank the same configuration, data ranks and trainers alike");
+    }
+  }
+  if (!data || (*data == 0 && !anybody_serves)) return meeting;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto part = static_cast<Part>(words[2 * rank]);
+    const bool should_serve = static_cast<std::int64_t>(rank) < *data;
+    if (part == Part::undecided && !(should_serve && anybody_serves)) continue;
+    if (should_serve == (part == Part::serves)) continue;
+    const std::string who = "rank " + std::to_string(rank);
+    if (*data == 0) {
+      throw ConfigError("mesh.data_ranks", "is 0, but " + who + " serves",
+                        "Set it to the number of ranks that run `evenkeel serve`");
+    }
+    throw ConfigError("mesh.data_ranks",
+                      "is " + std::to_string(*data) + ", so that " + data_ranks_in_words(*data) + ", but " +
+                          who + (should_serve ? " trains" : " serves"),
+                      "Let the first ranks, and no others, serve: mpirun -n " + std::to_string(*data) +
+                          " evenkeel serve CONFIG : -n ... trainer");
+  }
+  return meeting;
+}
+
+/// What travels of a call before its texts.
+struct CallHeader {
+  DataCallKind kind = DataCallKind::finish;
+  std::int32_t accepts_changes = 0;
+  std::uint64_t service = 0;
+  std::int64_t number = 0;
+  std::uint64_t held = 0;
+  StepOrigin step;
+  std::int64_t text_bytes = 0;  ///< -1: they could not be made
+};
+
+/// The texts of a call, as they travel.
+struct CallTexts {
+  std::string profile;
+  std::vector<std::string> names;
+  std::string state;
+  bool has_state = false;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& profile& names& state& has_state;
+  }
+};
+
+constexpr int call_tag = 1;
+
+struct Line {
+  MPI_Comm world = MPI_COMM_NULL;  // the caller's: only compared
+  boost::mpi::communicator everyone;
+  boost::mpi::communicator trainers_or_data;  // the ranks with this one's part
+  int data_ranks = 0;
+  bool serves = false;
+
+  [[nodiscard]] int first_data_rank() const { return everyone.size() - data_ranks; }
+};
+
+std::unique_ptr<Line>& line() {
+  static std::unique_ptr<Line> kept;
+  return kept;
+}
+
+bool is_same(MPI_Comm one, MPI_Comm other) {
+  int result = MPI_UNEQUAL;
+  check_mpi(MPI_Comm_compare(one, other, &result), "MPI_Comm_compare");
+  return result == MPI_IDENT;
+}
+
+boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
+  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
+  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
+  part.return_errors();
+  return part;
+}
+
+void send(const CallHeader& header, std::string_view text) {
+  const Line& to = *line();
+  for (int rank = to.first_data_rank(); rank < to.everyone.size(); ++rank) {
+    check_mpi(MPI_Send(&header, sizeof header, MPI_BYTE, rank, call_tag, to.everyone), "MPI_Send");
+    if (text.empty()) continue;
+    check_mpi(MPI_Send(text.data(), static_cast<int>(text.size()), MPI_BYTE, rank, call_tag, to.everyone),
+              "MPI_Send");
+  }
+}
+
+// When MPI_Finalize begins, the trainers make no more calls: the data ranks may end.
+int let_data_ranks_end(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  try {
+    send({}, {});
+    line().reset();
+    return MPI_SUCCESS;
+  } catch (const MpiError&) {
+    return MPI_ERR_OTHER;
+  }
+}
+
+void call_at_finalize() {
+  int key = MPI_KEYVAL_INVALID;
+  check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, let_data_ranks_end, &key, nullptr),
+            "MPI_Comm_create_keyval");
+  check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+}
+
+const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, const Config& config,
+                                         Part part) {
+  require_ranks_of_one_group(world);
+  const int data = config.mesh.data_ranks;
+  if (const Line* known = line().get(); known != nullptr) {
+    const bool is_known = is_same(known->world, world);
+    if (is_known && data == known->data_ranks) return known->everyone;
+    if (is_known) {
+      throw ConfigError("mesh.data_ranks",
+                        "is " + std::to_string(data) + ", and was " + std::to_string(known->data_ranks) +
+                            " when the data ranks were met",
+                        "Use the same number for all services of a communicator");
+    }
+    if (data > 0) {
+      throw InputError("communicator", "is another one than that over which data ranks were met first",
+                       "Make all services, prefetchers and streams over the one that `evenkeel serve` has");
+    }
+  }
+  while (!meet(world, part, data).are_all_decided) continue;
+  if (data == 0) return world;
+  auto made = together(world, [] { return std::make_unique<Line>(); });
+  made->world = world;
+  made->data_ranks = data;
+  made->serves = part == Part::serves;
+  made->everyone = split(world, 0, made->serves ? world.size() + world.rank() : world.rank());
+  made->trainers_or_data = split(made->everyone, made->serves ? 1 : 0, world.rank());
+  line() = std::move(made);
+  if (line()->everyone.rank() == 0) call_at_finalize();
+  return line()->everyone;
+}
+
+}  // namespace
+
+Meeting meet(const boost::mpi::communicator& world, Part part, std::optional<int> mine) {
+  const std::array<std::int64_t, 2> own{static_cast<std::int64_t>(part), mine.value_or(not_known)};
+  std::vector<std::int64_t> words =
+      together(world, [&] { return std::vector<std::int64_t>(2 * static_cast<std::size_t>(world.size())); });
+  check_mpi(MPI_Allgather(own.data(), 2, MPI_INT64_T, words.data(), 2, MPI_INT64_T, world), "MPI_Allgather");
+  Meeting meeting;
+  fail_together(world, try_on_replicated_data([&] { meeting = meeting_of(words); }));
+  return meeting;
+}
+
+const boost::mpi::communicator& DataLine::ranks(const boost::mpi::communicator& world, const Config& config) {
+  return lay_line(world, config, Part::trains);
+}
+
+const boost::mpi::communicator& DataLine::lay(const boost::mpi::communicator& world, const Config& config) {
+  return lay_line(world, config, Part::serves);
+}
+
+bool DataLine::is_laid() noexcept {
+  return line() != nullptr;
+}
+
+bool DataLine::is_served_here() noexcept {
+  return line() && line()->serves;
+}
+
+const boost::mpi::communicator& DataLine::data_ranks() noexcept {
+  return line()->trainers_or_data;
+}
+
+void DataLine::tell(const DataCall& call, GuardedWork& work) {
+  if (!line() || line()->serves || line()->everyone.rank() != 0) return;
+  std::string text;
+  work([&] {
+    text = to_archive(
+        CallTexts{call.profile, call.names, call.state.value_or(std::string()), call.state.has_value()});
+  });
+  const CallHeader header{
+      call.kind,       call.accepts_changes ? 1 : 0, call.service, call.number, call.held, call.step,
+      std::ssize(text)};
+  send(header, text);
+}
+
+void DataLine::tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed,
+                               GuardedWork& work) {
+  call.accepts_changes = changed == ChangedJob::accepted;
+  work([&] { call.state = to_text(from); });
+  tell(call, work);
+}
+
+DataCall DataLine::listen(GuardedWork& work) {
+  const boost::mpi::communicator& everyone = line()->everyone;
+  for (int arrived = 0; arrived == 0;) {
+    check_mpi(MPI_Iprobe(0, call_tag, everyone, &arrived, MPI_STATUS_IGNORE), "MPI_Iprobe");
+    if (arrived == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  CallHeader header;
+  check_mpi(MPI_Recv(&header, sizeof header, MPI_BYTE, 0, call_tag, everyone, MPI_STATUS_IGNORE), "MPI_Recv");
+  DataCall call;
+  call.kind = header.kind;
+  call.service = header.service;
+  call.number = header.number;
+  call.held = header.held;
+  call.step = header.step;
+  call.accepts_changes = header.accepts_changes != 0;
+  if (header.text_bytes <= 0) return call;
+  // Profiles, names and a state of at most 64 KiB: no more than an int counts.
+  std::string text;
+  work([&] { text.resize(static_cast<std::size_t>(header.text_bytes)); });
+  if (work.failed()) {
+    // Taken off the line all the same: a receive without room cuts it off.
+    char scrap = 0;
+    static_cast<void>(MPI_Recv(&scrap, 1, MPI_BYTE, 0, call_tag, everyone, MPI_STATUS_IGNORE));
+    return call;
+  }
+  check_mpi(MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_BYTE, 0, call_tag, everyone,
+                     MPI_STATUS_IGNORE),
+            "MPI_Recv");
+  work([&] {
+    CallTexts texts;
+    from_archive(std::move(text), texts);
+    call.profile = std::move(texts.profile);
+    call.names = std::move(texts.names);
+    if (texts.has_state) call.state = std::move(texts.state);
+  });
+  return call;
+}
+
+}  // namespace evenkeel

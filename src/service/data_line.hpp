@@ -1,0 +1,94 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "mesh/fail_together.hpp"
+#include "service/step_record.hpp"
+
+namespace evenkeel {
+
+/// What a rank does in a job with data ranks.
+enum class Part : std::uint8_t {
+  trains,
+  serves,     ///< it is a data rank
+  undecided,  ///< its configuration will say
+};
+
+/// What ranks told each other.
+struct Meeting {
+  std::optional<int> data_ranks;  ///< that anybody's configuration names; nothing where nobody knows one
+  bool are_all_decided = true;
+};
+
+/// Collective over `world`: ranks tell each other what they do, before any does anything else there, and meet
+/// again until all are decided. `mine` is the number of data ranks that this rank's configuration names, if
+/// it knows that already. Throws ConfigError on every rank when ranks name different numbers, and unless
+/// exactly the first so many serve.
+Meeting meet(const boost::mpi::communicator& world, Part part, std::optional<int> mine);
+
+/// What trainers call data ranks to.
+enum class DataCallKind : std::int32_t {
+  open_stream,
+  describe_stream,
+  make_service,
+  first_pass,
+  later_pass,
+  collect,
+  collect_on,
+  end_service,
+  make_prefetcher,
+  make_step,  ///< of a prefetcher without a thread
+  end_prefetcher,
+  finish,  ///< no more calls will come
+};
+
+/// A collective call of the trainers, in which data ranks take part.
+struct DataCall {
+  DataCallKind kind = DataCallKind::finish;
+  std::uint64_t service = 0;  ///< the number of the service or prefetcher that is called
+  std::int64_t number = 0;    ///< steps of a prefetcher, the rank to collect on
+  std::uint64_t held = 0;     ///< trainers hold no pass of this service before this one
+  StepOrigin step;            ///< that is passed over or collected
+  bool accepts_changes = false;
+  std::string profile;
+  std::vector<std::string> names;    ///< profiles of a stream, fields that are added
+  std::optional<std::string> state;  ///< to go on from
+};
+
+/// The way from the trainers of this process's job to its data ranks. There is one a process, laid when the
+/// first collective object is made over a communicator with data ranks.
+class DataLine {
+ public:
+  /// Collective over `world` for trainers, the first time also for its data ranks, which are in
+  /// DataLine::lay(). Returns the ranks to work over: `world` where the configuration has no data ranks, else
+  /// the trainers and then the data ranks. Throws on every rank as meet() does; InputError for another
+  /// communicator than that of the first time.
+  static const boost::mpi::communicator& ranks(const boost::mpi::communicator& world, const Config& config);
+  /// The same, on data ranks.
+  static const boost::mpi::communicator& lay(const boost::mpi::communicator& world, const Config& config);
+
+  /// Whether there are data ranks that can be called.
+  [[nodiscard]] static bool is_laid() noexcept;
+  /// Whether this process is a data rank.
+  [[nodiscard]] static bool is_served_here() noexcept;
+  /// The data ranks among themselves. Precondition: is_served_here().
+  [[nodiscard]] static const boost::mpi::communicator& data_ranks() noexcept;
+
+  /// Called on all trainers before they do together what `call` says, where the mesh has data ranks: the
+  /// first of them sends it. What fails here goes to `work`; the data ranks take part all the same. Without
+  /// effect on data ranks.
+  static void tell(const DataCall& call, GuardedWork& work);
+  /// The same for a new service or prefetcher that goes on from a state.
+  static void tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed, GuardedWork& work);
+  /// Waits for the next call. What fails on this rank goes to `work`, and the call's texts may then be
+  /// missing. Sleeps while there is none, so that the core is free for what is made ahead.
+  [[nodiscard]] static DataCall listen(GuardedWork& work);
+};
+
+}  // namespace evenkeel

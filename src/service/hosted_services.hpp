@@ -1,0 +1,56 @@
+#pragma once
+
+#include <boost/mpi/communicator.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "mesh/fail_together.hpp"
+#include "service/data_line.hpp"
+#include "service/hosted_passes.hpp"
+#include "service/step_maker.hpp"
+
+namespace evenkeel {
+
+/// The trainers' services on a data rank: it takes part in what they do.
+class HostedServices {
+ public:
+  /// Brings this rank's samples of a step. Any thread.
+  using Reader = std::function<RaggedBatch(std::int64_t step)>;
+
+  /// `everyone` are the trainers and then the data ranks. A service reads each step, and a prefetcher all of
+  /// them, with what `newest_reader` gives when it is asked.
+  HostedServices(const boost::mpi::communicator& everyone, const Config& config,
+                 std::function<Reader()> newest_reader);
+  HostedServices(const HostedServices&) = delete;
+  HostedServices& operator=(const HostedServices&) = delete;
+  ~HostedServices();
+
+  /// Does what the call says, with all other ranks. What all of them throw is the trainers' to handle; throws
+  /// only what ends the job. `before` is what went wrong in hearing the call.
+  void answer(const DataCall& call, const GuardedWork& before);
+
+ private:
+  struct HostedPrefetcher;
+
+  [[nodiscard]] ServiceState agree_on_state(const DataCall& call, const GuardedWork& before) const;
+  void make_service(const DataCall& call, const GuardedWork& before);
+  void make_prefetcher(const DataCall& call, const GuardedWork& before);
+  void first_pass(const DataCall& call, const GuardedWork& before);
+  void later_pass(const DataCall& call, const GuardedWork& before);
+  void collect(const DataCall& call, const GuardedWork& before);
+  [[nodiscard]] StepMaker& maker_of(std::uint64_t service);
+
+  const boost::mpi::communicator& everyone_;
+  Config config_;
+  std::function<Reader()> newest_reader_;
+  HostedPasses passes_;
+  std::map<std::uint64_t, std::unique_ptr<StepMaker>> makers_;
+  std::map<std::uint64_t, HostedPrefetcher> prefetchers_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,112 @@
+#include "evenkeel/source/serve.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "mesh/fail_together.hpp"
+#include "service/data_line.hpp"
+#include "service/hosted_services.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// A stream that trainers have asked for. Thread-safe but for describe(), during which nothing is read.
+class ServedStream {
+ public:
+  ServedStream(const boost::mpi::communicator& world, const Config& config, const DataCall& call)
+      : stream_(world, config, call.names) {}
+
+  void describe() {
+    const std::lock_guard lock(mutex_);
+    ServiceState state;
+    stream_.describe(state);
+  }
+
+  [[nodiscard]] RaggedBatch read(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    if (step >= stream_.num_steps()) {
+      throw InputError("step " + std::to_string(step),
+                       "is none of the stream, which has " + std::to_string(stream_.num_steps()),
+                       "Make no more steps than SampleStream::num_steps()");
+    }
+    return stream_.read(step);
+  }
+
+ private:
+  std::mutex mutex_;
+  SampleStream stream_;
+};
+
+/// What has been read, by any thread.
+class Served {
+ public:
+  void add(const RaggedBatch& batch) {
+    const std::lock_guard lock(mutex_);
+    ++sums_.steps;
+    sums_.samples += batch.size();
+    for (const SampleShape& shape : batch.samples()) sums_.tokens += shape.length();
+  }
+  [[nodiscard]] ServedSamples sums() {
+    const std::lock_guard lock(mutex_);
+    return sums_;
+  }
+
+ private:
+  std::mutex mutex_;
+  ServedSamples sums_;
+};
+
+// What all ranks throw together is the trainers' to handle. MpiError may be this rank's alone.
+template <typename Work>
+void leave_errors_to_trainers(Work&& work) {
+  try {
+    std::forward<Work>(work)();
+  } catch (const MpiError&) {
+    throw;
+  } catch (const Error&) {
+    return;
+  }
+}
+
+RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t step, Served& served) {
+  if (!stream) {
+    throw InputError("samples", "are asked for of which no stream is open",
+                     "Make a SampleStream over the same communicator on the trainers first");
+  }
+  RaggedBatch batch = stream->read(step);
+  served.add(batch);
+  return batch;
+}
+
+}  // namespace
+
+ServedSamples serve(const boost::mpi::communicator& world, const Config& config) {
+  const boost::mpi::communicator& everyone = DataLine::lay(world, config);
+  Served served;
+  std::shared_ptr<ServedStream> newest;
+  HostedServices services(everyone, config, [&]() -> HostedServices::Reader {
+    return [stream = newest, &served](std::int64_t step) { return read_from(stream, step, served); };
+  });
+  while (true) {
+    GuardedWork heard;
+    const DataCall call = DataLine::listen(heard);
+    switch (call.kind) {
+      case DataCallKind::finish:
+        return served.sums();
+      case DataCallKind::open_stream:
+        leave_errors_to_trainers([&] { newest = std::make_shared<ServedStream>(world, config, call); });
+        break;
+      case DataCallKind::describe_stream:
+        leave_errors_to_trainers([&] { newest->describe(); });
+        break;
+      default:
+        services.answer(call, heard);
+    }
+  }
+}
+
+}  // namespace evenkeel
