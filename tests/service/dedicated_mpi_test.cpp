@@ -1,0 +1,338 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "evenkeel/source/serve.hpp"
+#include "service/equal_steps.hpp"
+#include "support/made_up_batch.hpp"
+
+// A job with data ranks, seen from its trainers: they run the tests, while the first ranks serve.
+
+namespace evenkeel {
+namespace {
+
+using test::expect_equal;
+using testing::HasSubstr;
+
+int data_ranks = 0;
+std::int64_t prefetch = 1;
+
+/// The job's configuration; without data ranks its trainers do all by themselves.
+Config config_of(int of_data_ranks) {
+  Config config = parse_config(
+      "source: {kind: synthetic, samples: 300, seed: 5}\n"
+      "batch: {global_batch: 40, shuffle: true, epochs: 2}\n"
+      "micro_batch: {max_tokens: 8192}\n"
+      "profiles:\n"
+      "  log_prob: {micro_batch: {max_tokens: 16384}}\n"
+      "  update: {micro_batch: {min_count: 3}}\n"
+      "  aligned: {pack: {align_lcm: 16}}\n",
+      "test");
+  config.mesh.data_ranks = of_data_ranks;
+  config.exchange.prefetch = prefetch;
+  return config;
+}
+
+/// The trainers of the job, its samples in steps, and those of the same job without data ranks.
+class Dedicated : public testing::Test {
+ protected:
+  [[nodiscard]] const boost::mpi::communicator& trainers() const { return service_.mesh().world(); }
+  [[nodiscard]] Prefetcher prefetcher(std::int64_t steps, const ServiceState& from = {}) {
+    return {world_, config_,
+            steps,  [this](std::int64_t step) { return stream_.read(step); },
+            from,   ChangedJob::accepted};
+  }
+  [[nodiscard]] Step expected(std::int64_t step, std::string_view profile = {}) {
+    return embedded_.step([&] { return embedded_stream_.read(step); }, profile);
+  }
+  [[nodiscard]] Step next_step(std::string_view profile = {}) {
+    return service_.step([&] { return stream_.read(0); }, profile);  // data ranks know which step it is
+  }
+  /// The first rank's own work.
+  [[nodiscard]] bool is_first() const { return trainers().rank() == 0; }
+
+  boost::mpi::communicator world_;
+  Config config_ = config_of(data_ranks);
+  DataService service_{world_, config_};
+  SampleStream stream_{world_, config_};
+  Config embedded_config_ = config_of(0);
+  DataService embedded_{service_.mesh().world(), embedded_config_};
+  SampleStream embedded_stream_{service_.mesh().world(), embedded_config_};
+};
+
+StepResults tokens_of(const Step& step, const std::string& name) {
+  StepResults results(step.micro_batches.size());
+  for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
+    results.put(m, name, FieldKind::token,
+                step.micro_batches[m].tensors.find("input_ids")->values<std::int64_t>());
+  return results;
+}
+
+/// Fails unless `work` throws InputError with this text.
+void expect_input_error(const std::function<void()>& work, const std::string& text) {
+  try {
+    work();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+TEST_F(Dedicated, trainers_are_a_mesh_of_their_own) {
+  EXPECT_EQ(service_.mesh().world().size(), world_.size() - data_ranks);
+  EXPECT_EQ(service_.mesh().grid().sizes().dp, world_.size() - data_ranks);
+  EXPECT_EQ(service_.mesh().data_ranks(), data_ranks);
+  EXPECT_EQ(service_.mesh().rank().value(), world_.rank() - data_ranks);
+}
+
+TEST_F(Dedicated, streams_tell_trainers_the_same_and_give_them_no_samples) {
+  EXPECT_EQ(stream_.num_samples(), embedded_stream_.num_samples());
+  EXPECT_EQ(stream_.num_steps(), embedded_stream_.num_steps());
+  ASSERT_EQ(stream_.sources().size(), embedded_stream_.sources().size());
+  EXPECT_EQ(stream_.sources()[0].counts, embedded_stream_.sources()[0].counts);
+  EXPECT_EQ(stream_.read(0).size(), 0);
+  ServiceState state = service_.state();
+  ServiceState embedded_state = embedded_.state();
+  stream_.describe(state);
+  embedded_stream_.describe(embedded_state);
+  EXPECT_EQ(state.sources, embedded_state.sources);
+  EXPECT_EQ(state.order, embedded_state.order);
+  EXPECT_THAT(differences(embedded_state, state), testing::IsEmpty());
+}
+
+TEST_F(Dedicated, services_hand_out_the_steps_that_trainers_would_make_themselves) {
+  for (std::int64_t step = 0; step < 4; ++step) expect_equal(next_step(), expected(step));
+}
+
+TEST_F(Dedicated, prefetchers_hand_out_all_steps_of_the_stream_and_end) {
+  Prefetcher steps = prefetcher(stream_.num_steps());
+  for (std::int64_t step = 0; step < stream_.num_steps(); ++step) {
+    const std::optional<Step> made = steps.next();
+    ASSERT_TRUE(made.has_value());
+    EXPECT_EQ(made->index, step);
+    expect_equal(*made, expected(step));
+  }
+  EXPECT_FALSE(steps.next().has_value());
+}
+
+TEST_F(Dedicated, prefetchers_may_go_at_any_step) {
+  for (std::int64_t taken = 0; taken < 4; ++taken) {
+    Prefetcher steps = prefetcher(stream_.num_steps());
+    for (std::int64_t step = 0; step < taken; ++step) expect_equal(*steps.next(), expected(step));
+  }
+}
+
+TEST_F(Dedicated, prefetchers_go_on_from_a_state_with_the_steps_after_it) {
+  ServiceState reached;
+  {
+    Prefetcher steps = prefetcher(stream_.num_steps());
+    for (int step = 0; step < 3; ++step) static_cast<void>(steps.next());
+    reached = steps.state();
+  }
+  EXPECT_EQ(reached.next_step, 3);
+  Prefetcher steps = prefetcher(5, reached);
+  static_cast<void>(embedded_.step([&] { return embedded_stream_.read(0); }));
+  for (std::int64_t step = 3; step < 5; ++step) {
+    const std::optional<Step> made = steps.next();
+    ASSERT_TRUE(made.has_value());
+    EXPECT_EQ(made->index, step);
+    EXPECT_EQ(made->num_tokens, expected(step).num_tokens);
+  }
+  EXPECT_FALSE(steps.next().has_value());
+}
+
+TEST_F(Dedicated, results_come_to_one_trainer_in_the_order_of_samples) {
+  Prefetcher steps = prefetcher(3);
+  while (const std::optional<Step> step = steps.next()) {
+    const RaggedBatch mine = service_.collect(*step, tokens_of(*step, "back"));
+    EXPECT_EQ(mine.size(), 0);
+    const int root = static_cast<int>(step->index) % trainers().size();
+    const RaggedBatch all = service_.collect_on(*step, tokens_of(*step, "back"), root);
+    const Step same = expected(step->index);
+    const RaggedBatch wanted = embedded_.collect_on(same, tokens_of(same, "back"), root);
+    EXPECT_EQ(all.size(), trainers().rank() == root ? step->num_samples : 0);
+    EXPECT_TRUE(std::ranges::equal(all.samples(), wanted.samples()));
+    if (trainers().rank() != root) continue;
+    EXPECT_EQ(all.at("back"), wanted.at("back"));
+  }
+}
+
+TEST_F(Dedicated, steps_are_passed_over_again_with_what_was_collected_of_them) {
+  for (const char* profile : {"update", "aligned"}) {
+    const std::int64_t index = std::string(profile) == "update" ? 0 : 1;
+    Step step = next_step("log_prob");
+    const RaggedBatch back = service_.collect(step, tokens_of(step, "back"));
+    step = service_.step(std::move(step), profile, back);
+    Step same = expected(index, "log_prob");
+    const RaggedBatch wanted = embedded_.collect(same, tokens_of(same, "back"));
+    same = embedded_.step(std::move(same), profile, wanted);
+    expect_equal(step, same);
+    ASSERT_NE(step.micro_batches[0].tensors.find("back"), nullptr);
+  }
+}
+
+TEST_F(Dedicated, steps_that_a_prefetcher_made_are_passed_over_and_collected_after_it_has_gone) {
+  std::vector<Step> held;
+  {
+    Prefetcher steps = prefetcher(4);
+    while (std::optional<Step> step = steps.next()) held.push_back(*std::move(step));
+  }
+  std::ranges::reverse(held);
+  for (Step& step : held) {
+    const std::int64_t samples = step.num_samples;
+    const Step later = service_.step(std::move(step), "aligned");
+    const RaggedBatch all = service_.collect_on(later, tokens_of(later, "back"), 0);
+    EXPECT_EQ(all.size(), is_first() ? samples : 0);
+  }
+}
+
+TEST_F(Dedicated, what_was_not_collected_is_not_added_and_the_service_goes_on) {
+  Step step = next_step("log_prob");
+  RaggedBatch added{std::vector<SampleShape>{}};
+  added.add_field({"back", DType::int64, FieldKind::token, {}});
+  Step copy = step;
+  expect_input_error([&] { static_cast<void>(service_.step(std::move(copy), "update", added)); },
+                     "of a step of which nothing was collected");
+  static_cast<void>(service_.collect(step, tokens_of(step, "other")));
+  copy = step;
+  expect_input_error([&] { static_cast<void>(service_.step(std::move(copy), "update", added)); },
+                     "added field 'back': was not collected");
+  static_cast<void>(service_.collect(step, tokens_of(step, "back")));
+  step = service_.step(std::move(step), "update", added);
+  EXPECT_NE(step.micro_batches[0].tensors.find("back"), nullptr);
+}
+
+TEST_F(Dedicated, trainers_that_bring_samples_are_refused_and_go_on) {
+  const auto bring = [&] {
+    RaggedBatch mine;
+    if (is_first()) mine = testing_support::made_up_batch({testing_support::made_up_shape(1)}, {});
+    return mine;
+  };
+  expect_input_error([&] { static_cast<void>(service_.step(bring)); }, "brought by a rank that trains");
+  expect_equal(next_step(), expected(0));
+}
+
+TEST_F(Dedicated, errors_of_one_trainer_are_thrown_on_all_and_the_next_step_comes) {
+  const auto fail = [&]() -> RaggedBatch {
+    if (is_first()) throw InputError("here", "of the trainer's own");
+    return {};
+  };
+  expect_input_error([&] { static_cast<void>(service_.step(fail)); }, "of the trainer's own");
+  expect_equal(next_step(), expected(0));
+}
+
+TEST_F(Dedicated, trainers_that_do_different_things_all_hear_of_it_and_go_on) {
+  if (trainers().size() < 2) GTEST_SKIP() << "takes two trainers";
+  const Step step = next_step();
+  const Step other = next_step();
+  const Step& mine = is_first() ? step : other;
+  expect_input_error([&] { static_cast<void>(service_.collect(mine, tokens_of(mine, "back"))); },
+                     "ranks do not do the same");
+  EXPECT_EQ(service_.collect_on(step, tokens_of(step, "back"), 0).size(), is_first() ? step.num_samples : 0);
+}
+
+TEST_F(Dedicated, steps_that_were_moved_from_are_refused) {
+  Step step = next_step("log_prob");
+  const Step gone = service_.step(std::move(step), "update");
+  expect_input_error([&] { static_cast<void>(service_.collect(step, StepResults(0))); }, "moved from");
+  EXPECT_FALSE(gone.micro_batches.empty());
+}
+
+TEST_F(Dedicated, steps_beyond_the_stream_are_errors_that_name_its_number) {
+  ServiceState end = service_.state();
+  end.next_step = stream_.num_steps();
+  Prefetcher steps = prefetcher(stream_.num_steps() + 2, end);
+  const std::string text = "is none of the stream, which has " + std::to_string(stream_.num_steps());
+  for (int extra = 0; extra < 2; ++extra) expect_input_error([&] { static_cast<void>(steps.next()); }, text);
+  EXPECT_FALSE(steps.next().has_value());
+}
+
+TEST_F(Dedicated, other_configurations_and_communicators_are_refused) {
+  Config other = config_;
+  other.micro_batch.max_tokens = 4096;
+  EXPECT_THROW(DataService(world_, other), ConfigError);
+  other = config_;
+  other.mesh.data_ranks = data_ranks + 1;
+  EXPECT_THROW(DataService(world_, other), ConfigError);
+  EXPECT_THROW(DataService(trainers(), config_), InputError);
+  EXPECT_THROW(Prefetcher(world_, config_, -1, [](std::int64_t) { return RaggedBatch(); }), InputError);
+  expect_equal(next_step(), expected(0));
+}
+
+TEST_F(Dedicated, errors_number_trainers_first_then_data_ranks) {
+  Config other = config_;
+  other.batch.seed = 7;
+  try {
+    const DataService service(world_, other);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("batch.seed: is 7 on rank 0 and 1 on rank " + std::to_string(trainers().size())));
+  }
+}
+
+std::int64_t number_after(std::span<char*> arguments, const std::string& option, std::int64_t otherwise) {
+  for (const std::string argument : arguments) {
+    if (argument.starts_with(option + "=")) return std::stoll(argument.substr(option.size() + 1));
+  }
+  return otherwise;
+}
+
+/// What fails is told with its rank.
+class RankedFailures : public testing::EmptyTestEventListener {
+ public:
+  explicit RankedFailures(int rank) : rank_(rank) {}
+
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::cerr << "[rank " + std::to_string(rank_) + "] " + (result.file_name() ? result.file_name() : "?") +
+                     ":" + std::to_string(result.line_number()) + ": " + result.summary() + "\n"
+              << std::flush;
+    if (result.fatally_failed()) boost::mpi::environment::abort(1);
+  }
+
+ private:
+  int rank_;
+};
+
+int run_tests(int rank) {
+  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (rank != data_ranks) delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(new RankedFailures(rank));  // gtest owns its listeners
+  const int status = RUN_ALL_TESTS();
+  return testing::UnitTest::GetInstance()->test_to_run_count() == 0 ? 1 : status;
+}
+
+}  // namespace
+}  // namespace evenkeel
+
+// A program of its own, in which the first ranks serve and the others test.
+int main(int argc, char** argv) {
+  using namespace evenkeel;
+  const auto arguments = std::span(argv, static_cast<std::size_t>(argc));
+  data_ranks = static_cast<int>(number_after(arguments, "--data-ranks", 1));
+  prefetch = number_after(arguments, "--prefetch", 1);
+  const bool threads = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
+  const boost::mpi::environment environment(
+      argc, argv, threads ? boost::mpi::threading::multiple : boost::mpi::threading::funneled);
+  testing::InitGoogleTest(&argc, argv);
+  const boost::mpi::communicator world;
+  if (world.rank() >= data_ranks) return run_tests(world.rank());
+  serve(world, config_of(data_ranks));
+  return 0;
+}
