@@ -14,6 +14,7 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/measurement.hpp"
+#include "bench/shared_folder.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "io/atomic_file.hpp"
@@ -185,32 +186,6 @@ class ReadJob {
   std::int64_t file_bytes_ = 0;
   std::optional<Descriptor> descriptor_;
   std::vector<SampleStream> streams_;
-};
-
-/// A folder of rank 0's that goes away with all that is in it.
-class SharedFolder {
- public:
-  SharedFolder(const boost::mpi::communicator& world, const fs::path& parent) : world_(world) {
-    std::string path =
-        (parent / ("evenkeel-bench-" + std::to_string(static_cast<std::int64_t>(::getpid())))).string();
-    boost::mpi::broadcast(world_, path, 0);
-    path_ = path;
-    together(world_, [&] {
-      if (world_.rank() == 0) fs::create_directories(path_);
-    });
-  }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  ~SharedFolder() {
-    std::error_code ignored;
-    if (world_.rank() == 0) fs::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] const fs::path& path() const noexcept { return path_; }
-
- private:
-  const boost::mpi::communicator& world_;
-  fs::path path_;
 };
 
 Table new_table() {

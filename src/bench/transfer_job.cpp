@@ -11,8 +11,8 @@
 #include "bench/measurement.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
-#include "exchange/told_assignment.hpp"
 #include "exchange/rank_peers.hpp"
+#include "exchange/told_assignment.hpp"
 #include "mesh/nodes.hpp"
 
 namespace evenkeel::bench {

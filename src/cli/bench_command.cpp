@@ -180,6 +180,23 @@ void add_read(CLI::App& bench, Action& chosen) {
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_read, *words); }; });
 }
 
+void add_dedicated(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand(
+      "dedicated", "What trainers wait for: reading and planning themselves, against data ranks");
+  auto words = std::make_shared<BenchCommand<bench::DedicatedOptions>>();
+  bench::DedicatedOptions& options = words->options;
+  add_common_options(*command, *words);
+  command->add_option("--folder", options.folder, "Where to make the job's file; $TMPDIR when left out")
+      ->type_name("DIR");
+  add_count(*command, "--data-ranks", options.data_ranks, "Ranks that read for the others");
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  add_count(*command, "--steps", options.steps, "Steps of a run");
+  add_count(*command, "--prefetch", options.prefetch, "Steps made ahead of the trainer");
+  command->footer("Example, under mpirun:\n  mpirun -n 3 evenkeel bench dedicated --data-ranks 1");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_dedicated, *words); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -201,6 +218,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
       ->check(whole_number(1, 16));
   add_prefix(*command, chosen);
   add_read(*command, chosen);
+  add_dedicated(*command, chosen);
   command->footer(
       "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");
 }

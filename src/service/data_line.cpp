@@ -123,8 +123,7 @@ boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, 
   return part;
 }
 
-void send(const CallHeader& header, std::string_view text) {
-  const Line& to = *line();
+void send(const Line& to, const CallHeader& header, std::string_view text) {
   for (int rank = to.first_data_rank(); rank < to.everyone.size(); ++rank) {
     check_mpi(MPI_Send(&header, sizeof header, MPI_BYTE, rank, call_tag, to.everyone), "MPI_Send");
     if (text.empty()) continue;
@@ -136,8 +135,7 @@ void send(const CallHeader& header, std::string_view text) {
 // When MPI_Finalize begins, the trainers make no more calls: the data ranks may end.
 int let_data_ranks_end(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
   try {
-    send({}, {});
-    line().reset();
+    DataLine::take_up();
     return MPI_SUCCESS;
   } catch (const MpiError&) {
     return MPI_ERR_OTHER;
@@ -171,6 +169,7 @@ const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, 
   }
   while (!meet(world, part, data).are_all_decided) continue;
   if (data == 0) return world;
+  fail_together(world, try_on_replicated_data([&] { static_cast<void>(config.grid(world.size())); }));
   auto made = together(world, [] { return std::make_unique<Line>(); });
   made->world = world;
   made->data_ranks = data;
@@ -202,6 +201,11 @@ const boost::mpi::communicator& DataLine::lay(const boost::mpi::communicator& wo
   return lay_line(world, config, Part::serves);
 }
 
+void DataLine::take_up() {
+  const std::unique_ptr<Line> last = std::move(line());
+  if (last && !last->serves && last->everyone.rank() == 0) send(*last, {}, {});
+}
+
 bool DataLine::is_laid() noexcept {
   return line() != nullptr;
 }
@@ -224,7 +228,7 @@ void DataLine::tell(const DataCall& call, GuardedWork& work) {
   const CallHeader header{
       call.kind,       call.accepts_changes ? 1 : 0, call.service, call.number, call.held, call.step,
       std::ssize(text)};
-  send(header, text);
+  send(*line(), header, text);
 }
 
 void DataLine::tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed,

@@ -73,6 +73,10 @@ class DataLine {
   /// The same, on data ranks.
   static const boost::mpi::communicator& lay(const boost::mpi::communicator& world, const Config& config);
 
+  /// The last call of trainers, after which data ranks are free, if that was not made before. Called on all
+  /// of them, and by itself when MPI_Finalize begins; on data ranks once they have heard it.
+  static void take_up();
+
   /// Whether there are data ranks that can be called.
   [[nodiscard]] static bool is_laid() noexcept;
   /// Whether this process is a data rank.

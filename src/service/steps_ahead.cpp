@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/mpi/environment.hpp>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,6 +23,15 @@ bool all_of(const boost::mpi::communicator& world, bool mine) {
   int least = 0;
   check_mpi(MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
   return least == 1;
+}
+
+// A data rank waits here while trainers have enough, and lets others have its core.
+void wait_for(MPI_Request request, bool is_hurried) {
+  if (is_hurried) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  for (int is_over = 0; is_over == 0;) {
+    check_mpi(MPI_Test(&request, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_over == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
@@ -157,8 +167,16 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   const std::array<std::uint64_t, 2> mine{trains && stop.stop_requested() ? 0U : 1U,
                                           trains ? maker_.first_held() : ~std::uint64_t{0}};
   std::array<std::uint64_t, 2> least{};
-  check_mpi(MPI_Allreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, maker_.mesh().everyone()),
-            "MPI_Allreduce");
+  if (maker_.mesh().data_ranks() == 0) {
+    check_mpi(MPI_Allreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, maker_.mesh().everyone()),
+              "MPI_Allreduce");
+  } else {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, maker_.mesh().everyone(),
+                             &request),
+              "MPI_Iallreduce");
+    wait_for(request, trains);
+  }
   if (least[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
   if (!trains) hosted_->drop_before(maker_.service(), least[1]);
 }

@@ -96,6 +96,7 @@ ServedSamples serve(const boost::mpi::communicator& world, const Config& config)
     const DataCall call = DataLine::listen(heard);
     switch (call.kind) {
       case DataCallKind::finish:
+        DataLine::take_up();
         return served.sums();
       case DataCallKind::open_stream:
         leave_errors_to_trainers([&] { newest = std::make_shared<ServedStream>(world, config, call); });
@@ -107,6 +108,10 @@ ServedSamples serve(const boost::mpi::communicator& world, const Config& config)
         services.answer(call, heard);
     }
   }
+}
+
+void dismiss_data_ranks() {
+  DataLine::take_up();
 }
 
 }  // namespace evenkeel
