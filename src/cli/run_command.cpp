@@ -8,6 +8,7 @@
 
 #include "base/text_layout.hpp"
 #include "cli/commands.hpp"
+#include "cli/failures.hpp"
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/progress.hpp"
@@ -75,6 +76,18 @@ class ShownJob final : public JobObserver {
   std::optional<PrometheusMetrics> metrics_;
 };
 
+// Errors that the trainers have too, these tell.
+int read_for_others(const boost::mpi::communicator& world, const Config& config) {
+  try {
+    serve(world, config);
+    return 0;
+  } catch (const MpiError&) {
+    return tell_failure(world);
+  } catch (const Error& error) {
+    return status_of(error);
+  }
+}
+
 int run(const RunOptions& options) {
   // Before MPI is up, no rank knows what the configuration says of prefetching.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
@@ -86,10 +99,7 @@ int run(const RunOptions& options) {
   try {
     ranks.emplace(world);
     const Config config = read_config(ranks->own(), options);
-    if (ranks->settle(config)) {
-      serve(world, config);
-      return 0;
-    }
+    if (ranks->settle(config)) return read_for_others(world, config);
     set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
     together(ranks->own(), [&] {
       if (ranks->own().rank() == 0) shown.tell(options.prometheus);

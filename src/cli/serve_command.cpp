@@ -53,6 +53,8 @@ int serve_trainers(const ServeOptions& options) {
     if (world.rank() == 0) tell_error(error.what());
     world.barrier();
     return status_of(error);
+  } catch (...) {
+    return tell_failure(world);
   }
 }
 

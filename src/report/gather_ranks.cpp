@@ -23,11 +23,13 @@ std::array<double, num_seconds> seconds_of(const Step& step) {
   return values;
 }
 
-std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPicture& links) {
+std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPicture& links,
+                                               std::size_t ranks) {
   std::array<std::int64_t, num_counts> values{SharedHeap::of_process().usage().peak, step.volume.sent,
                                               step.volume.kept};
   const std::vector<std::int64_t>& bytes_to = step.record->bytes_to;
-  for (std::size_t rank = 0; rank < bytes_to.size(); ++rank)
+  // Nothing is sent to data ranks.
+  for (std::size_t rank = 0; rank < std::min(bytes_to.size(), ranks); ++rank)
     values[3 + rank / static_cast<std::size_t>(links.ranks_per_line)] += bytes_to[rank];
   return values;
 }
@@ -50,7 +52,7 @@ GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& st
   });
   work.agree(world);
   const std::array<double, num_seconds> my_seconds = seconds_of(step);
-  const std::array<std::int64_t, num_counts> my_counts = counts_of(step, links);
+  const std::array<std::int64_t, num_counts> my_counts = counts_of(step, links, size);
   check_mpi(MPI_Gather(my_seconds.data(), num_seconds, MPI_DOUBLE, seconds.data(), num_seconds, MPI_DOUBLE, 0,
                        world),
             "MPI_Gather");

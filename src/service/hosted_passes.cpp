@@ -1,6 +1,7 @@
 #include "service/hosted_passes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 
@@ -17,42 +18,63 @@ Step without_micro_batches(const Step& pass) {
 
 }  // namespace
 
-void HostedPasses::add(const Step& pass) {
+void HostedPasses::add(const Step& pass) noexcept {
   {
     const std::lock_guard lock(mutex_);
     const StepOrigin& origin = pass.record->origin;
-    services_[origin.service].of[origin.serial].pass = without_micro_batches(pass);
+    try {
+      Step copy = without_micro_batches(pass);
+      services_[origin.service].of[origin.serial].pass = std::move(copy);
+    } catch (...) {
+      has_lost_one_ = true;
+    }
   }
   added_.notify_all();
 }
 
-void HostedPasses::drop_before(std::uint64_t service, std::uint64_t first) {
+void HostedPasses::drop_before(std::uint64_t service, std::uint64_t first) noexcept {
   const std::lock_guard lock(mutex_);
-  Passes& passes = services_[service];
+  const auto found = services_.find(service);
+  if (found == services_.end()) return;
+  Passes& passes = found->second;
   passes.first_kept = std::max(passes.first_kept, first);
   passes.of.erase(passes.of.begin(), passes.of.lower_bound(passes.first_kept));
 }
 
-HostedPasses::Hosted* HostedPasses::look_up(const StepOrigin& origin) {
-  Passes& passes = services_[origin.service];
-  const auto found = passes.of.find(origin.serial);
-  return found == passes.of.end() ? nullptr : &found->second;
+HostedPasses::Hosted* HostedPasses::look_up(const StepOrigin& origin) noexcept {
+  const auto service = services_.find(origin.service);
+  if (service == services_.end()) return nullptr;
+  const auto found = service->second.of.find(origin.serial);
+  return found == service->second.of.end() ? nullptr : &found->second;
+}
+
+bool HostedPasses::is_settled(const StepOrigin& origin) noexcept {
+  if (has_lost_one_ || look_up(origin) != nullptr) return true;
+  const auto service = services_.find(origin.service);
+  return service != services_.end() && origin.serial < service->second.first_kept;
 }
 
 Step HostedPasses::find(const StepOrigin& origin) {
   if (origin.serial == 0) return {};
   std::unique_lock lock(mutex_);
   // Another thread of this rank has taken part in making it, and may be about to add it.
-  added_.wait(lock, [&] {
-    return look_up(origin) != nullptr || origin.serial < services_[origin.service].first_kept;
-  });
+  added_.wait(lock, [&] { return is_settled(origin); });
   const Hosted* const hosted = look_up(origin);
-  return hosted == nullptr ? Step{} : hosted->pass;
+  if (hosted == nullptr) {
+    throw LimitError("step", "is not kept on a data rank, which had no memory for it when it was made",
+                     "Give data ranks more memory, or hold fewer steps");
+  }
+  return hosted->pass;
 }
 
-void HostedPasses::keep_results(const StepOrigin& origin, const RaggedBatch& results) {
+void HostedPasses::expect_results(const StepOrigin& origin) {
   const std::lock_guard lock(mutex_);
-  if (Hosted* const hosted = look_up(origin)) hosted->results.push_back(results);
+  if (Hosted* const hosted = look_up(origin)) hosted->results.reserve(hosted->results.size() + 1);
+}
+
+void HostedPasses::keep_results(const StepOrigin& origin, RaggedBatch results) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (Hosted* const hosted = look_up(origin)) hosted->results.push_back(std::move(results));
 }
 
 RaggedBatch HostedPasses::results_of(const StepOrigin& origin, const std::vector<std::string>& names) {

@@ -1,6 +1,7 @@
 #include "service/hosted_services.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -24,16 +25,13 @@ void leave_errors_to_trainers(Work&& work) {
   }
 }
 
-void throw_any(const GuardedWork& work) {
-  if (work.error()) throw_error(*work.error());
-}
-
 }  // namespace
 
 /// A prefetcher, and the samples that are read for it meanwhile.
 struct HostedServices::HostedPrefetcher {
-  std::unique_ptr<BatchesAhead> batches;
-  std::unique_ptr<StepsAhead> steps;
+  std::optional<BatchesAhead> batches;
+  GuardedWork reading;  // why there are none, maybe
+  std::optional<StepsAhead> steps;
 };
 
 HostedServices::HostedServices(const boost::mpi::communicator& everyone, const Config& config,
@@ -58,13 +56,12 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
       case DataCallKind::collect_on:
         return collect(call, before);
       case DataCallKind::make_step:
-        prefetchers_.at(call.service).steps->make();
-        return;
+        return prefetcher_of(call.service).steps->make();
       case DataCallKind::end_service:
-        makers_.erase(call.service);
+        makers_.remove_if([&](const auto& maker) { return maker->service() == call.service; });
         return;
       case DataCallKind::end_prefetcher:
-        prefetchers_.erase(call.service);
+        prefetchers_.remove_if([&](const auto& p) { return p.steps->maker().service() == call.service; });
         return;
       case DataCallKind::open_stream:
       case DataCallKind::describe_stream:
@@ -74,9 +71,9 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
   });
 }
 
-// Collective. The state of a new service, or of the one it goes on from, as the trainers have sent it.
-ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedWork& before) const {
-  GuardedWork work(before);
+// Collective, as what constructors on trainers begin with. The state of a new service, or of the one that it
+// goes on from, as the trainers have sent it.
+ServiceState HostedServices::agree_on_state(const DataCall& call, GuardedWork& work) const {
   ServiceState from;
   work([&] {
     if (call.state) from = parse_state(*call.state, "the state to go on from");
@@ -90,52 +87,75 @@ ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedW
 }
 
 void HostedServices::make_service(const DataCall& call, const GuardedWork& before) {
-  const ServiceState from = agree_on_state(call, before);
-  auto maker = std::make_unique<StepMaker>(everyone_, config_, from);
-  const std::uint64_t number = maker->service();
-  makers_.emplace(number, std::move(maker));
+  GuardedWork work(before);
+  std::list<std::optional<StepMaker>> made;
+  work([&] { made.emplace_back(); });
+  const ServiceState from = agree_on_state(call, work);
+  made.front().emplace(everyone_, config_, from);
+  makers_.splice(makers_.end(), made);
 }
 
 void HostedServices::make_prefetcher(const DataCall& call, const GuardedWork& before) {
-  const ServiceState from = agree_on_state(call, before);
-  HostedPrefetcher made;
-  const std::int64_t depth = std::max<std::int64_t>(1, config_.exchange.prefetch);
-  made.batches = std::make_unique<BatchesAhead>(from.next_step, call.number, depth, newest_reader_());
-  const auto read = [batches = made.batches.get()](std::int64_t step) { return batches->take(step); };
-  made.steps =
-      std::make_unique<StepsAhead>(everyone_, config_, call.number, read, call.profile, from, &passes_);
-  const std::uint64_t number = made.steps->maker().service();
-  prefetchers_.emplace(number, std::move(made));
+  GuardedWork work(before);
+  std::list<HostedPrefetcher> made;
+  StepsAhead::Reader read;
+  work([&] {
+    made.emplace_back();
+    read = [prefetcher = &made.front()](std::int64_t step) {
+      if (prefetcher->reading.error()) throw_error(*prefetcher->reading.error());
+      return prefetcher->batches->take(step);
+    };
+  });
+  const ServiceState from = agree_on_state(call, work);
+  made.front().reading([&] {
+    const std::int64_t depth = std::max<std::int64_t>(1, config_.exchange.prefetch);
+    made.front().batches.emplace(from.next_step, call.number, depth, newest_reader_());
+  });
+  made.front().steps.emplace(everyone_, config_, call.number, read, call.profile, from, &passes_);
+  prefetchers_.splice(prefetchers_.end(), made);
 }
 
 StepMaker& HostedServices::maker_of(std::uint64_t service) {
-  return *makers_.at(service);
+  return **std::ranges::find(makers_, service, [](const auto& maker) { return maker->service(); });
+}
+
+HostedServices::HostedPrefetcher& HostedServices::prefetcher_of(std::uint64_t service) {
+  return *std::ranges::find(prefetchers_, service, [](const auto& p) { return p.steps->maker().service(); });
 }
 
 void HostedServices::first_pass(const DataCall& call, const GuardedWork& before) {
   StepMaker& maker = maker_of(call.service);
   const auto read = [&] {
-    throw_any(before);
+    if (before.error()) throw_error(*before.error());
     return newest_reader_()(maker.next_step());
   };
-  passes_.add(maker.first_pass(read, call.profile));
+  passes_.add(maker.first_pass(std::ref(read), call.profile));
 }
 
 void HostedServices::later_pass(const DataCall& call, const GuardedWork& before) {
   GuardedWork work(before);
-  Step pass = passes_.find(call.step);
+  Step pass;
   RaggedBatch added;
-  work([&] { added = passes_.results_of(call.step, call.names); });
+  work([&] {
+    pass = passes_.find(call.step);
+    added = passes_.results_of(call.step, call.names);
+  });
   passes_.add(maker_of(call.service).later_pass(std::move(pass), call.profile, added, work));
 }
 
 void HostedServices::collect(const DataCall& call, const GuardedWork& before) {
   const StepMaker& maker = maker_of(call.service);
-  const Step pass = passes_.find(call.step);
+  GuardedWork work(before);
+  Step pass;
+  work([&] {
+    pass = passes_.find(call.step);
+    passes_.expect_results(call.step);
+  });
+  const StepResults nothing(0);
   if (call.kind == DataCallKind::collect_on) {
-    static_cast<void>(maker.collect_on(pass, StepResults(0), static_cast<int>(call.number), before));
+    static_cast<void>(maker.collect_on(pass, nothing, static_cast<int>(call.number), work));
   } else {
-    passes_.keep_results(call.step, maker.collect(pass, StepResults(0), before));
+    passes_.keep_results(call.step, maker.collect(pass, nothing, work));
   }
 }
 

@@ -8,7 +8,7 @@ namespace evenkeel::test {
 /// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
-  config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
+  config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp"), 6};
   config.source = {
       SourceKind::jsonl, "/data/a \"quoted\": name #1.jsonl", 18446744073709551615u, 77, 3, 2500};
   config.mix = MixBy::tokens;

@@ -30,11 +30,11 @@ struct ServedSamples {
 /// Prefetcher with a thread, MPI must have been initialized with MPI_THREAD_MULTIPLE; without it the
 /// trainers' steps are made when they ask for them.
 ///
-/// Returns when the trainers call MPI_Finalize, or dismiss_data_ranks(). Errors in reading or planning are thrown on the trainers, all
-/// of them, by the call that needed the samples; they may make further calls. In errors the trainers are
-/// ranks 0 and so on, and the data ranks come after them, whatever their numbers in `world`. Throws on every
-/// rank of `world` ConfigError when other ranks serve than those the configuration says, or it differs
-/// between ranks; MpiError, maybe on this rank alone, which ends the job.
+/// Returns when the trainers call MPI_Finalize, or dismiss_data_ranks(). Errors in reading or planning are
+/// thrown on the trainers, all of them, by the call that needed the samples; they may make further calls. In
+/// errors the trainers are ranks 0 and so on, and the data ranks come after them, whatever their numbers in
+/// `world`. Throws on every rank of `world` ConfigError when other ranks serve than those the configuration
+/// says, or it differs between ranks; MpiError, maybe on this rank alone, which ends the job.
 ///
 /// Collective with what trainers do; once at a time. In a program of its own: `evenkeel serve`.
 ServedSamples serve(const boost::mpi::communicator& world, const Config& config);
