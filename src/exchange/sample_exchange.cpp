@@ -166,12 +166,16 @@ ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
 }
 
 // Nobody else counts what data ranks send.
-void add_received_from_data_ranks(const Mesh& mesh, std::span<const BlockList> receives,
-                                  ExchangeVolume& volume) {
+void add_from_data_ranks(const Mesh& mesh, std::span<const BlockList> receives, ExchangeVolume& volume,
+                         std::vector<std::int64_t>* bytes_from) {
   const std::span<const int> nodes = mesh.nodes();
-  for (auto rank = static_cast<std::size_t>(mesh.grid().num_ranks()); rank < receives.size(); ++rank) {
-    volume.sent += receives[rank].bytes();
-    if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += receives[rank].bytes();
+  const auto first = static_cast<std::size_t>(mesh.grid().num_ranks());
+  if (bytes_from != nullptr) bytes_from->resize(receives.size() - first);
+  for (std::size_t rank = first; rank < receives.size(); ++rank) {
+    const std::int64_t bytes = receives[rank].bytes();
+    volume.sent += bytes;
+    if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += bytes;
+    if (bytes_from != nullptr) (*bytes_from)[rank - first] += bytes;
   }
 }
 
@@ -318,7 +322,7 @@ class SampleExchange {
     if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
     prepare_sends(outgoing_plan, receivers);
     if (peers_->receives) receives_ = incoming(mesh_, outgoing_plan, *consumer_);
-    add_received_from_data_ranks(mesh_, receives_, volume_);
+    add_from_data_ranks(mesh_, receives_, volume_, step_.bytes_from_data_ranks);
     if (copies_to_twins()) {
       copies_.add(*peers_, *consumer_, sizes);
       volume_.copied = total_bytes(copies_.receives);

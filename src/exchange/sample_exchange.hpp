@@ -29,6 +29,8 @@ struct StepTransfer {
   CpGroup cp;
   /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
   std::vector<std::int64_t>* bytes_to = nullptr;
+  /// Where to add the bytes that each data rank sends to this rank; nullptr: nowhere.
+  std::vector<std::int64_t>* bytes_from_data_ranks = nullptr;
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that

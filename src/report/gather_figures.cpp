@@ -195,7 +195,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   GatheredRanks ranks;
-  if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh.world(), step, work);
+  if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh, step, work);
   const bool is_told = mesh.rank() == WorldRank{0};
   if (is_told) {
     work([&] {

@@ -14,7 +14,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
-constexpr std::size_t num_counts = 3 + LinkPicture::most_lines;
+// To every line, then from every line of data ranks.
+constexpr std::size_t num_counts = 3 + 2 * std::size_t{LinkPicture::most_lines};
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};
@@ -23,20 +24,23 @@ std::array<double, num_seconds> seconds_of(const Step& step) {
   return values;
 }
 
-std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPicture& links,
-                                               std::size_t ranks) {
+std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPicture& links) {
   std::array<std::int64_t, num_counts> values{SharedHeap::of_process().usage().peak, step.volume.sent,
                                               step.volume.kept};
+  const auto per_line = static_cast<std::size_t>(links.ranks_per_line);
   const std::vector<std::int64_t>& bytes_to = step.record->bytes_to;
-  // Nothing is sent to data ranks.
-  for (std::size_t rank = 0; rank < std::min(bytes_to.size(), ranks); ++rank)
-    values[3 + rank / static_cast<std::size_t>(links.ranks_per_line)] += bytes_to[rank];
+  for (std::size_t rank = 0; rank < bytes_to.size(); ++rank) values[3 + rank / per_line] += bytes_to[rank];
+  const std::vector<std::int64_t>& bytes_from = step.record->bytes_from_data_ranks;
+  const auto first = static_cast<std::size_t>(links.ranks - links.data_ranks);
+  for (std::size_t data = 0; data < bytes_from.size(); ++data)
+    values[3 + LinkPicture::most_lines + (first + data) / per_line] += bytes_from[data];
   return values;
 }
 
 }  // namespace
 
-GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& step, GuardedWork& work) {
+GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work) {
+  const boost::mpi::communicator& world = mesh.world();
   const bool is_root = world.rank() == 0;
   const auto size = static_cast<std::size_t>(world.size());
   LinkPicture links;
@@ -44,7 +48,7 @@ GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& st
   std::vector<std::int64_t> counts;
   GatheredRanks gathered;
   work([&] {
-    links = LinkPicture::of(world.size());
+    links = LinkPicture::of(mesh.everyone().size(), mesh.data_ranks());
     if (!is_root) return;
     seconds.resize(size * num_seconds);
     counts.resize(size * num_counts);
@@ -52,7 +56,7 @@ GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& st
   });
   work.agree(world);
   const std::array<double, num_seconds> my_seconds = seconds_of(step);
-  const std::array<std::int64_t, num_counts> my_counts = counts_of(step, links, size);
+  const std::array<std::int64_t, num_counts> my_counts = counts_of(step, links);
   check_mpi(MPI_Gather(my_seconds.data(), num_seconds, MPI_DOUBLE, seconds.data(), num_seconds, MPI_DOUBLE, 0,
                        world),
             "MPI_Gather");
@@ -70,7 +74,10 @@ GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& st
     rank.sent_bytes = of_rank[1];
     rank.kept_bytes = of_rank[2];
     const std::size_t line = r / static_cast<std::size_t>(links.ranks_per_line);
-    for (std::size_t to = 0; to < lines; ++to) links.bytes[line * lines + to] += of_rank[3 + to];
+    for (std::size_t other = 0; other < lines; ++other) {
+      links.bytes[line * lines + other] += of_rank[3 + other];
+      links.bytes[other * lines + line] += of_rank[3 + LinkPicture::most_lines + other];
+    }
   }
   gathered.links = std::move(links);
   return gathered;

@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// What each rank of the world did for a step. Nothing on ranks other than 0.
+/// What each rank that trains did for a step. Nothing on ranks other than 0.
 struct GatheredRanks {
   std::vector<RankPicture> ranks;
   std::optional<LinkPicture> links;
@@ -20,9 +20,8 @@ struct GatheredRanks {
   return {s.read, s.gather, s.plan, s.agree, s.exchange, s.pack};
 }
 
-/// Collective over `world`: a few numbers a rank, and as many as a LinkPicture has lines. Throws on
+/// Collective over mesh.world(): a few numbers a rank, and as many as a LinkPicture has lines. Throws on
 /// every rank what `work` has failed with, or LimitError when rank 0 lacks memory.
-[[nodiscard]] GatheredRanks gather_ranks(const boost::mpi::communicator& world, const Step& step,
-                                         GuardedWork& work);
+[[nodiscard]] GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work);
 
 }  // namespace evenkeel

@@ -353,7 +353,8 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldS
           record.plan.micro_batches,
           making.settings.alignment(),
           making.settings.cp,
-          &making.record->bytes_to};
+          &making.record->bytes_to,
+          &making.record->bytes_from_data_ranks};
 }
 
 // Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks
