@@ -35,8 +35,7 @@ double train_on(const Step& step) {
   return loss;
 }
 
-void train(const boost::mpi::communicator& world, const Config& config) {
-  const DataService service(world, config);
+void train(const boost::mpi::communicator& world, const Config& config, const DataService& service) {
   SampleStream samples(world, config);
   const auto read = [&](std::int64_t step) { return samples.read(step); };
   Prefetcher steps(world, config, samples.num_steps(), read);
@@ -60,12 +59,22 @@ int main(int argc, char** argv) {
     if (world.rank() == 0) std::fprintf(stderr, "usage: streaming_trainer CONFIG\n");
     return 2;
   }
+  std::optional<DataService> service;
+  Config config;
   try {
-    train(world, load_config(arguments[1]));
+    config = load_config(arguments[1]);
+    service.emplace(world, config);
   } catch (const Error& error) {
-    // Data ranks may not know yet: no rank waits for this one where all leave.
+    // Data ranks may be waiting for this one, and do not know.
     std::fprintf(stderr, "%s\n", error.what());
     boost::mpi::environment::abort(1);
+  }
+  try {
+    train(world, config, *service);
+  } catch (const Error& error) {
+    // Every trainer throws the same error, and the data ranks end with the trainers.
+    if (service->mesh().rank() == WorldRank{0}) std::fprintf(stderr, "%s\n", error.what());
+    return 1;
   }
   return 0;
 }
