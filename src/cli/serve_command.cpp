@@ -80,7 +80,7 @@ void add_serve_command(CLI::App& app, Action& chosen) {
       "\n"
       "Examples:\n"
       "  mpirun -n 2 evenkeel serve job.yaml : -n 8 trainer job.yaml\n"
-      "  mpirun -n 1 evenkeel serve configs/dedicated.yaml : -n 4 evenkeel run configs/dedicated.yaml");
+      "  mpirun -n 2 evenkeel serve configs/dedicated.yaml : -n 4 evenkeel run configs/dedicated.yaml");
   command->callback([options, &chosen] { chosen = [options] { return serve_trainers(*options); }; });
 }
 
