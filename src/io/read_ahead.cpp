@@ -6,7 +6,9 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t gap_bytes = 1 << 12;  ///< pages that are this close are one request to the disk
+/// Ranges that are this close are one request to the disk. A request may cost as much as reading some 16 KiB,
+/// and where others read the same file, what lies between is mostly theirs.
+constexpr std::int64_t gap_bytes = 1 << 16;
 
 }  // namespace
 
@@ -21,13 +23,16 @@ void ReadAhead::start() {
     if (a.file != b.file) return std::less<>()(a.file, b.file);
     return a.range.begin < b.range.begin;
   });
+  std::int64_t spare = max_bytes - bytes_;  // for what lies between
   for (std::size_t first = 0; first < pieces_.size();) {
     ByteRange range = pieces_[first].range;
     std::size_t next = first + 1;
     for (; next < pieces_.size() && pieces_[next].file == pieces_[first].file &&
-           pieces_[next].range.begin <= range.end + gap_bytes;
-         ++next)
+           pieces_[next].range.begin <= range.end + std::min(gap_bytes, spare);
+         ++next) {
+      spare -= std::max<std::int64_t>(pieces_[next].range.begin - range.end, 0);
       range.end = std::max(range.end, pieces_[next].range.end);
+    }
     pieces_[first].file->fetch(range);
     first = next;
   }

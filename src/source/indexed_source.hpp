@@ -24,6 +24,7 @@ class IndexedSource : public SampleSource {
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
     return dataset_.tokens_in(dataset_.document(position));
   }
+  [[nodiscard]] std::int64_t file_bytes() const override { return dataset_.files()[1]->size(); }
   /// The index as a whole, and 64 places of the tokens, which may be too many to be read for this.
   [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;

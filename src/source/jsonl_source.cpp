@@ -90,6 +90,12 @@ void JsonlSource::scan(const boost::mpi::communicator& comm) {
   tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
 }
 
+std::int64_t JsonlSource::file_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& file : files_) bytes += file->size();
+  return bytes;
+}
+
 // Of what was unpacked, too: the same rollouts are the same source, however they are packed.
 SourceFingerprint JsonlSource::fingerprint(const boost::mpi::communicator& comm) const {
   return fingerprint_of(comm, together(comm, [&] { return pointers_to(files_); }), name_, num_samples(),

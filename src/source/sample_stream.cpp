@@ -5,18 +5,25 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/memory.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
+#include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
+#include "mesh/nodes.hpp"
 #include "plan/selection.hpp"
 #include "service/data_line.hpp"
 #include "source/cut_samples.hpp"
+#include "source/shares_ahead.hpp"
 #include "source/stream_figures.hpp"
 #include "transport/share_values.hpp"
 
 namespace evenkeel {
 namespace {
+
+// Samples further apart than this, in bytes, are hardly ever one request.
+constexpr double farthest_apart = 64 << 10;
 
 /// One of the sources, and where its entries and samples stand among those of all.
 struct OpenSource {
@@ -100,7 +107,9 @@ struct SampleStream::Parts {
     return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
   }
   [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
-  [[nodiscard]] std::vector<std::int64_t> expected_share(std::int64_t step);
+  void expect(std::span<const std::int64_t> entries) const;
+  [[nodiscard]] std::int64_t window_steps(const ScheduleSettings& batch, std::int64_t ranks_of_node) const;
+  void set_up_reading(const Config& config);
   [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
   void take_fingerprints();
@@ -116,8 +125,7 @@ struct SampleStream::Parts {
   std::int64_t steps = 0;
   std::vector<SourceFingerprint> fingerprints;
   std::uint64_t order = 0;
-  std::int64_t next_step = -1;  // whose share the sources fetch already; below 0: none
-  std::vector<std::int64_t> next_share;
+  std::optional<SharesAhead> shares;
 };
 
 void SampleStream::Parts::open(const Config& config, const std::string& name,
@@ -176,16 +184,52 @@ std::size_t SampleStream::Parts::source_of(std::int64_t entry) const {
   return static_cast<std::size_t>(after - open_sources.begin()) - 1;
 }
 
-/// The entries of this rank's share of a step, which the sources are told of.
-std::vector<std::int64_t> SampleStream::Parts::expected_share(std::int64_t step) {
-  std::vector<std::int64_t> entries = schedule->share_of(step, readers.rank(), readers.size());
+void SampleStream::Parts::expect(std::span<const std::int64_t> entries) const {
   std::vector<std::vector<std::int64_t>> positions(open_sources.size());
   for (const std::int64_t entry : entries) {
     const std::size_t s = source_of(entry);
     positions[s].push_back(open_sources[s].selection.position_of(entry - open_sources[s].first_entry));
   }
-  for (std::size_t s = 0; s < positions.size(); ++s) open_sources[s].samples->expect(positions[s]);
-  return entries;
+  for (std::size_t s = 0; s < positions.size(); ++s) {
+    if (!positions[s].empty()) open_sources[s].samples->expect(positions[s]);
+  }
+}
+
+/// The steps whose samples are asked for together; 1 where that would bring few of them near each other.
+std::int64_t SampleStream::Parts::window_steps(const ScheduleSettings& batch,
+                                               std::int64_t ranks_of_node) const {
+  std::int64_t bytes = 0;
+  std::int64_t all = 0;
+  for (const OpenSource& source : open_sources) {
+    bytes += source.samples->file_bytes();
+    all += source.samples->num_samples();
+  }
+  // What is brought along must stay until its turn comes, beside the files of others.
+  if (!batch.shuffle || bytes == 0 || bytes > available_memory().value_or(0) / 2) return 1;
+  const double sample_bytes = static_cast<double>(bytes) / static_cast<double>(all);
+  // What is asked for and what is being read stay in the cache together.
+  const double of_node = static_cast<double>(ReadAhead::max_bytes / 2 * ranks_of_node);
+  const double step_bytes = sample_bytes * static_cast<double>(batch.global_batch) *
+                            static_cast<double>(ranks_of_node) / readers.size();
+  const double apart = sample_bytes * static_cast<double>(bytes) / of_node;
+  if (apart > farthest_apart) return 1;
+  return static_cast<std::int64_t>(
+      std::clamp(of_node / step_bytes, 1.0, static_cast<double>(schedule->steps_per_epoch())));
+}
+
+void SampleStream::Parts::set_up_reading(const Config& config) {
+  const std::vector<int> nodes = nodes_of_ranks(readers);
+  together(readers, [&] {
+    SharesAhead::Reader reader{readers.rank(), readers.size(), {}};
+    for (int rank = 0; rank < readers.size(); ++rank) {
+      if (nodes[static_cast<std::size_t>(rank)] == nodes[static_cast<std::size_t>(readers.rank())])
+        reader.of_node.push_back(rank);
+    }
+    const std::int64_t window = window_steps(config.batch, std::ssize(reader.of_node));
+    const OpenSource& last = open_sources.back();
+    shares.emplace(*schedule, last.first_entry + last.selection.size(), std::move(reader), window,
+                   [this](std::span<const std::int64_t> entries) { expect(entries); });
+  });
 }
 
 RaggedBatch SampleStream::Parts::read_whole(std::vector<std::int64_t> entries) const {
@@ -234,6 +278,7 @@ void SampleStream::Parts::open_all(const Config& config, std::span<const std::st
                   choose(config, profiles);
                   set_up_schedule(config);
                 }));
+  set_up_reading(config);
 }
 
 SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& config,
@@ -285,14 +330,7 @@ std::int64_t SampleStream::num_steps() const noexcept {
 RaggedBatch SampleStream::read(std::int64_t step) {
   Parts& parts = *parts_;
   if (!parts.reads()) return {};
-  std::vector<std::int64_t> entries =
-      parts.next_step == step ? std::move(parts.next_share) : parts.expected_share(step);
-  // While this share is made into samples, the disk brings the next one.
-  parts.next_step = -1;
-  if (step + 1 < num_steps()) {
-    parts.next_share = parts.expected_share(step + 1);
-    parts.next_step = step + 1;
-  }
+  std::vector<std::int64_t> entries = parts.shares->take(step);
   return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
 }
 

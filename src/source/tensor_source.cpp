@@ -172,6 +172,12 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   return batch;
 }
 
+std::int64_t TensorSource::file_bytes() const {
+  std::int64_t bytes = 0;
+  for (const InputFile* file : files()) bytes += file->size();
+  return bytes;
+}
+
 void TensorSource::expect(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   for (const std::int64_t position : positions) {

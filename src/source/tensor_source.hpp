@@ -31,6 +31,7 @@ class TensorSource : public SampleSource {
     const auto at = static_cast<std::size_t>(position);
     return tokens_[at + 1] - tokens_[at];
   }
+  [[nodiscard]] std::int64_t file_bytes() const override;
   /// 64 places of each file.
   [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;

@@ -28,6 +28,9 @@ class SampleSource {
   /// every rank. Local, O(1).
   [[nodiscard]] virtual std::int64_t tokens_in(std::int64_t position) const = 0;
 
+  /// Bytes of the files that samples are read from; 0 where they are not in files. Local.
+  [[nodiscard]] virtual std::int64_t file_bytes() const { return 0; }
+
   /// Collective over `comm`, which opened the source: equal on every rank. Reads files as far as the source
   /// says: whole where opening does, too, else in part.
   [[nodiscard]] virtual SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const = 0;
@@ -36,9 +39,9 @@ class SampleSource {
   /// nothing else. Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
 
-  /// Says that this rank will read() these samples next but one or sooner, so that they can be on their way
-  /// from the disk by then. A hint: local, does not wait, and changes nothing that read() gives. Does nothing
-  /// where samples are not in files.
+  /// Says that this rank will read() these samples soon, next but one or sooner if it can be told, or that
+  /// another rank of its node will, so that they can be on their way from the disk by then. A hint: local,
+  /// does not wait, and changes nothing that read() gives. Does nothing where samples are not in files.
   virtual void expect(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
 
   /// What the source holds beside the fields of its samples, and why it is left out, such as "'note' (text)";

@@ -1,0 +1,80 @@
+#include "source/shares_ahead.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+SharesAhead::SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
+                         Expect expect)
+    : schedule_(schedule),
+      entries_(entries),
+      reader_(std::move(reader)),
+      window_(window),
+      expect_(std::move(expect)) {
+  EVENKEEL_PRECONDITION(cheap, std::ranges::binary_search(reader_.of_node, reader_.rank), reader_.rank);
+}
+
+std::vector<std::int64_t> SharesAhead::take(std::int64_t step) {
+  if (shares_.empty() || step != first_) {
+    shares_.clear();
+    asked_.clear();
+    num_asked_ = 0;
+    first_ = step;
+    window_end_ = step;
+    draw_until(step + 1);
+    expect_(shares_.front());
+  }
+  draw_until(std::min(step + 2, schedule_.num_steps()));
+  if (shares_.size() > 1) expect_(shares_[1]);
+  if (window_ > 1) ask_for_window(step);
+  std::vector<std::int64_t> share = std::move(shares_.front());  // nothing throws any more
+  shares_.pop_front();
+  ++first_;
+  return share;
+}
+
+void SharesAhead::draw_until(std::int64_t step) {
+  while (drawn_until() < step)
+    shares_.push_back(schedule_.share_of(drawn_until(), reader_.rank, reader_.num_ranks));
+}
+
+/// Draws steps, and keeps what this rank asks for of them, in order.
+void SharesAhead::collect_until(std::int64_t step) {
+  const auto part = std::ranges::find(reader_.of_node, reader_.rank) - reader_.of_node.begin();
+  const auto parts = std::ssize(reader_.of_node);
+  const std::int64_t begin = entries_ / parts * part + entries_ % parts * part / parts;
+  const std::int64_t end = entries_ / parts * (part + 1) + entries_ % parts * (part + 1) / parts;
+  asked_.clear();
+  num_asked_ = 0;
+  while (drawn_until() < step) {
+    const std::int64_t drawn = drawn_until();
+    for (const int rank : reader_.of_node) {
+      std::vector<std::int64_t> share = schedule_.share_of(drawn, rank, reader_.num_ranks);
+      std::ranges::copy_if(share, std::back_inserter(asked_),
+                           [&](std::int64_t entry) { return begin <= entry && entry < end; });
+      if (rank == reader_.rank) shares_.push_back(std::move(share));
+    }
+  }
+  std::ranges::sort(asked_);
+}
+
+void SharesAhead::ask_for_window(std::int64_t step) {
+  if (step >= window_end_) {
+    const std::int64_t steps = std::min(2 * (drawn_until() - step), window_);
+    const std::int64_t epoch = schedule_.steps_per_epoch();
+    window_end_ = drawn_until();
+    // The next epoch has an order of its own, which is made when its first step is drawn: not twice.
+    collect_until(std::min(window_end_ + steps, (step / epoch + 1) * epoch));
+  }
+  const auto left = static_cast<std::int64_t>(asked_.size() - num_asked_);
+  const std::int64_t steps = window_end_ - step;
+  const auto now = static_cast<std::size_t>((left + steps - 1) / steps);
+  if (now > 0) expect_(std::span(asked_).subspan(num_asked_, now));
+  num_asked_ += now;
+}
+
+}  // namespace evenkeel

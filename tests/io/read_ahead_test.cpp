@@ -1,0 +1,140 @@
+#include "io/read_ahead.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/temporary_file.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing_support::TemporaryFile;
+
+const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+
+/// A file on the disk that is not in the system's cache, as far as the system lets it go.
+class UncachedFile {
+ public:
+  explicit UncachedFile(std::int64_t bytes)
+      : file_(std::string(static_cast<std::size_t>(bytes), 'x'), ".bin"),
+        descriptor_(::open(file_.path().c_str(), O_RDWR | O_CLOEXEC)),
+        input_(file_.path()) {
+    ::fsync(descriptor_);
+    ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+    map_ = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ, MAP_SHARED, descriptor_, 0);
+  }
+  ~UncachedFile() {
+    ::munmap(map_, static_cast<std::size_t>(input_.size()));
+    ::close(descriptor_);
+  }
+  UncachedFile(const UncachedFile&) = delete;
+  UncachedFile& operator=(const UncachedFile&) = delete;
+
+  [[nodiscard]] const InputFile& input() const noexcept { return input_; }
+
+  /// Of the pages of the range, those in the cache. Looking does not bring them.
+  [[nodiscard]] std::int64_t pages_cached(ByteRange range) const {
+    const std::int64_t first = range.begin / page;
+    std::vector<unsigned char> pages(static_cast<std::size_t>((range.end + page - 1) / page - first));
+    ::mincore(static_cast<char*>(map_) + first * page, static_cast<std::size_t>(range.end - first * page),
+              pages.data());
+    return std::ranges::count_if(pages, [](unsigned char state) { return (state & 1) != 0; });
+  }
+  [[nodiscard]] bool is_cached_in_the_end(ByteRange range) const {
+    const std::int64_t pages = (range.end + page - 1) / page - range.begin / page;
+    for (int i = 0; i < 2000 && pages_cached(range) < pages; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return pages_cached(range) == pages;
+  }
+
+ private:
+  TemporaryFile file_;
+  int descriptor_;
+  InputFile input_;
+  void* map_ = MAP_FAILED;
+};
+
+/// Whether this folder's file system drops what it is asked to, and brings what it is asked for.
+bool follows_hints() {
+  const UncachedFile file(page);
+  if (file.pages_cached({0, page}) != 0) return false;
+  file.input().fetch({0, page});
+  return file.is_cached_in_the_end({0, page});
+}
+
+TEST(ReadAhead, takes_note_of_ranges_up_to_its_limit) {
+  const UncachedFile file(1);  // its size does not matter, since nothing is asked for
+  ReadAhead ahead;
+  ahead.add(file.input(), {0, ReadAhead::max_bytes - 10});
+  EXPECT_EQ(ahead.bytes(), ReadAhead::max_bytes - 10);
+  ahead.add(file.input(), {0, 11});
+  EXPECT_EQ(ahead.bytes(), ReadAhead::max_bytes - 10);
+  ahead.add(file.input(), {0, 10});
+  EXPECT_EQ(ahead.bytes(), ReadAhead::max_bytes);
+}
+
+TEST(ReadAhead, takes_no_note_of_empty_ranges) {
+  const UncachedFile file(page);
+  ReadAhead ahead;
+  ahead.add(file.input(), {100, 100});
+  EXPECT_EQ(ahead.bytes(), 0);
+  ahead.start();
+}
+
+TEST(ReadAhead, starts_anew_after_each_start) {
+  const UncachedFile file(page);
+  ReadAhead ahead;
+  ahead.start();
+  for (int i = 0; i < 2; ++i) {
+    ahead.add(file.input(), {0, page});
+    EXPECT_EQ(ahead.bytes(), page);
+    ahead.start();
+    EXPECT_EQ(ahead.bytes(), 0);
+  }
+}
+
+TEST(ReadAhead, brings_ranges_of_several_files_in_any_order) {
+  if (!follows_hints())
+    GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
+  const UncachedFile first(4 * mebibyte);
+  const UncachedFile second(4 * mebibyte);
+  const ByteRange late{3 * mebibyte + 5, 3 * mebibyte + 5000};
+  const ByteRange early{10, 200};
+  const ByteRange end{4 * mebibyte - 7, 4 * mebibyte};
+  ReadAhead ahead;
+  ahead.add(first.input(), late);
+  ahead.add(second.input(), end);
+  ahead.add(first.input(), early);
+  ahead.add(second.input(), early);
+  ahead.start();
+  EXPECT_TRUE(first.is_cached_in_the_end(late));
+  EXPECT_TRUE(first.is_cached_in_the_end(early));
+  EXPECT_TRUE(second.is_cached_in_the_end(end));
+  EXPECT_TRUE(second.is_cached_in_the_end(early));
+}
+
+TEST(ReadAhead, brings_what_lies_between_ranges_that_are_close) {
+  if (!follows_hints())
+    GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
+  constexpr std::int64_t size = 4096;
+  constexpr std::int64_t apart = std::int64_t{64} << 10;
+  const UncachedFile file(4 * mebibyte);
+  ReadAhead ahead;
+  for (std::int64_t begin = mebibyte; begin < 2 * mebibyte; begin += apart)
+    ahead.add(file.input(), {begin, begin + size});
+  ahead.add(file.input(), {mebibyte, mebibyte + 2 * size});  // the same once more, and longer
+  ahead.start();
+  EXPECT_TRUE(file.is_cached_in_the_end({mebibyte, 2 * mebibyte - apart + size}));
+}
+
+}  // namespace
+}  // namespace evenkeel
