@@ -24,6 +24,7 @@ namespace {
 struct ServeOptions {
   std::filesystem::path config;
   std::vector<std::string> overrides;
+  std::int64_t steps = SampleStream::all_steps;
   std::string log_level = "info";
 };
 
@@ -42,7 +43,7 @@ int serve_trainers(const ServeOptions& options) {
     boost::mpi::environment::abort(status_of(error));
   }
   try {
-    const ServedSamples served = serve(world, config);
+    const ServedSamples served = serve(world, config, options.steps);
     spdlog::info("read {} in {} on this data rank of {}", counted(served.samples, "sample"),
                  counted(served.steps, "step"), config.mesh.data_ranks);
     return 0;
@@ -71,6 +72,11 @@ void add_serve_command(CLI::App& app, Action& chosen) {
                    "Override a key of the file, such as mesh.data_ranks=2; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command
+      ->add_option("--steps", options->steps,
+                   "End the data after this many steps in all, and with it a trainer that runs through them")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
   command->add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
       ->type_name("LEVEL")
       ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));

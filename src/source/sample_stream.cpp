@@ -282,12 +282,13 @@ void SampleStream::Parts::open_all(const Config& config, std::span<const std::st
 }
 
 SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& config,
-                           std::span<const std::string> profiles) {
+                           std::span<const std::string> profiles, std::int64_t most_steps) {
   const boost::mpi::communicator& everyone = DataLine::ranks(comm, config);
   GuardedWork work;
   if (config.mesh.data_ranks > 0) {
     DataCall call;
     call.kind = DataCallKind::open_stream;
+    call.number = most_steps;
     work([&] { call.names.assign(profiles.begin(), profiles.end()); });
     DataLine::tell(call, work);
   }
@@ -295,13 +296,14 @@ SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& c
   work.agree(everyone);
   if (parts_->num_data_ranks == 0) {
     parts_->open_all(config, profiles);
+    parts_->steps = std::min(parts_->steps, most_steps);
     return;
   }
   work.in_any_case([&] {
     if (parts_->reads()) parts_->open_all(config, profiles);
   });
   work.agree(everyone);
-  StreamFigures figures{parts_->told, parts_->samples, parts_->steps};
+  StreamFigures figures{parts_->told, parts_->samples, std::min(parts_->steps, most_steps)};
   broadcast_value(everyone, figures, parts_->first_data_rank(), work);
   work([&] {
     parts_->told = std::move(figures.sources);

@@ -1,12 +1,12 @@
 #include "evenkeel/source/serve.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/source/sample_stream.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/data_line.hpp"
 #include "service/hosted_services.hpp"
@@ -17,8 +17,9 @@ namespace {
 /// A stream that trainers have asked for. Thread-safe but for describe(), during which nothing is read.
 class ServedStream {
  public:
-  ServedStream(const boost::mpi::communicator& world, const Config& config, const DataCall& call)
-      : stream_(world, config, call.names) {}
+  ServedStream(const boost::mpi::communicator& world, const Config& config, const DataCall& call,
+               std::int64_t most_steps)
+      : stream_(world, config, call.names, std::min(call.number, most_steps)) {}
 
   void describe() {
     const std::lock_guard lock(mutex_);
@@ -84,7 +85,7 @@ RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t 
 
 }  // namespace
 
-ServedSamples serve(const boost::mpi::communicator& world, const Config& config) {
+ServedSamples serve(const boost::mpi::communicator& world, const Config& config, std::int64_t most_steps) {
   const boost::mpi::communicator& everyone = DataLine::lay(world, config);
   Served served;
   std::shared_ptr<ServedStream> newest;
@@ -99,7 +100,8 @@ ServedSamples serve(const boost::mpi::communicator& world, const Config& config)
         DataLine::take_up();
         return served.sums();
       case DataCallKind::open_stream:
-        leave_errors_to_trainers([&] { newest = std::make_shared<ServedStream>(world, config, call); });
+        leave_errors_to_trainers(
+            [&] { newest = std::make_shared<ServedStream>(world, config, call, most_steps); });
         break;
       case DataCallKind::describe_stream:
         leave_errors_to_trainers([&] { newest->describe(); });

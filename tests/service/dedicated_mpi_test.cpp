@@ -130,6 +130,15 @@ TEST_F(Dedicated, prefetchers_hand_out_all_steps_of_the_stream_and_end) {
   EXPECT_FALSE(steps.next().has_value());
 }
 
+TEST_F(Dedicated, streams_end_where_trainers_say) {
+  SampleStream two(world_, config_, {}, 2);
+  EXPECT_EQ(two.num_steps(), 2);
+  Prefetcher steps(world_, config_, 3, [&](std::int64_t step) { return two.read(step); });
+  for (std::int64_t step = 0; step < 2; ++step) expect_equal(*steps.next(), expected(step));
+  expect_input_error([&] { static_cast<void>(steps.next()); }, "is none of the stream, which has 2");
+  EXPECT_EQ(SampleStream(world_, config_, {}, 1000).num_steps(), embedded_stream_.num_steps());
+}
+
 TEST_F(Dedicated, prefetchers_may_go_at_any_step) {
   for (std::int64_t taken = 0; taken < 4; ++taken) {
     Prefetcher steps = prefetcher(stream_.num_steps());

@@ -2,6 +2,7 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,12 +35,15 @@ struct StreamSource {
 /// a split sample share it. Groups of different sources are different groups.
 class SampleStream {
  public:
+  static constexpr std::int64_t all_steps = std::numeric_limits<std::int64_t>::max();
+
   /// Collective over `comm`: opens the sources. `profiles` are the passes that will be made over each step,
-  /// whose caps say what is too long; none: one pass by the job's own settings. Throws the same error on
-  /// every rank, as open_source() and BatchSchedule do; ConfigError where filtered samples could still break
-  /// a cap; InputError where a filter leaves nothing of a source.
+  /// whose caps say what is too long; none: one pass by the job's own settings. The stream ends after
+  /// `most_steps`, if not before. Throws the same error on every rank, as open_source() and BatchSchedule do;
+  /// ConfigError where filtered samples could still break a cap; InputError where a filter leaves nothing of
+  /// a source.
   SampleStream(const boost::mpi::communicator& comm, const Config& config,
-               std::span<const std::string> profiles = {});
+               std::span<const std::string> profiles = {}, std::int64_t most_steps = all_steps);
   SampleStream(SampleStream&&) noexcept;
   SampleStream& operator=(SampleStream&&) noexcept;
   ~SampleStream();

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/source/sample_stream.hpp"
 
 namespace evenkeel {
 
@@ -36,8 +37,12 @@ struct ServedSamples {
 /// `world`. Throws on every rank of `world` ConfigError when other ranks serve than those the configuration
 /// says, or it differs between ranks; MpiError, maybe on this rank alone, which ends the job.
 ///
+/// Data ranks may end the job's data early: streams have no more than `most_steps` of them all, and trainers
+/// that run through a stream end there.
+///
 /// Collective with what trainers do; once at a time. In a program of its own: `evenkeel serve`.
-ServedSamples serve(const boost::mpi::communicator& world, const Config& config);
+ServedSamples serve(const boost::mpi::communicator& world, const Config& config,
+                    std::int64_t most_steps = SampleStream::all_steps);
 
 /// Lets the data ranks return from serve() before MPI_Finalize. Called on all trainers after the last stream,
 /// prefetcher and service over data ranks has gone. Does not wait. Without effect where there are none.
