@@ -2,9 +2,11 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/text_layout.hpp"
@@ -38,8 +40,10 @@ int serve_trainers(const ServeOptions& options) {
   try {
     config = load_config(options.config, options.overrides);
   } catch (const Error& error) {
-    // The trainers wait for this rank, whatever they do.
-    if (world.rank() == 0) tell_error(error.what());
+    // The trainers wait for this rank, whatever they do. Where the first data rank fails too, it has told and
+    // ended the job before another one says the same.
+    if (world.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    tell_error(error.what());
     boost::mpi::environment::abort(status_of(error));
   }
   try {

@@ -2,8 +2,9 @@
 
 #include <mpi.h>
 
-#include <array>
+#include <string>
 
+#include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 #include "mesh/new_communicator.hpp"
@@ -37,13 +38,24 @@ JobRanks::JobRanks(const boost::mpi::communicator& world) : world_(world), own_(
 }
 
 bool JobRanks::settle(const Config& config) {
-  fail_together(own_, try_on_replicated_data([&] { static_cast<void>(config.grid(world_.size())); }));
-  // Whether a number that is known already is the same one, ranks tell each other when they make services.
+  fail_together(own_, try_on_replicated_data([&] {
+                  require_known_number(config.mesh.data_ranks);
+                  static_cast<void>(config.grid(world_.size()));
+                }));
   if (data_ranks_ > 0 || config.mesh.data_ranks == 0) return false;
   data_ranks_ = config.mesh.data_ranks;
   const bool serves = own_.rank() < data_ranks_;
   if (!serves) own_ = ranks_from(world_, data_ranks_);
   return serves;
+}
+
+// Here, and not where services are made, trainers alone find out: one of them tells, not each program.
+void JobRanks::require_known_number(int configured) const {
+  if (data_ranks_ == 0 || configured == data_ranks_) return;
+  throw ConfigError("mesh.data_ranks",
+                    "is " + std::to_string(data_ranks_) + " on the ranks that serve and " +
+                        std::to_string(configured) + " on those that train",
+                    "Give every rank the same configuration, data ranks and trainers alike");
 }
 
 bool JobRanks::must_abort() const noexcept {

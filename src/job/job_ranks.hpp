@@ -26,6 +26,8 @@ class JobRanks {
   [[nodiscard]] bool must_abort() const noexcept;
 
  private:
+  void require_known_number(int configured) const;
+
   const boost::mpi::communicator& world_;
   boost::mpi::communicator own_;
   int data_ranks_ = 0;
