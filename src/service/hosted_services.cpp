@@ -1,6 +1,7 @@
 #include "service/hosted_services.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -32,8 +33,8 @@ void throw_any(const GuardedWork& work) {
 
 /// A prefetcher, and the samples that are read for it meanwhile.
 struct HostedServices::HostedPrefetcher {
-  std::unique_ptr<BatchesAhead> batches;
-  std::unique_ptr<StepsAhead> steps;
+  std::optional<BatchesAhead> batches;
+  std::optional<StepsAhead> steps;
 };
 
 HostedServices::HostedServices(const boost::mpi::communicator& everyone, const Config& config,
@@ -75,11 +76,14 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
 }
 
 // Collective. The state of a new service, or of the one it goes on from, as the trainers have sent it.
-ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedWork& before) const {
+// `prepare` takes this rank's memory for what is made with it.
+ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedWork& before,
+                                            const std::function<void(const ServiceState&)>& prepare) const {
   GuardedWork work(before);
   ServiceState from;
   work([&] {
     if (call.state) from = parse_state(*call.state, "the state to go on from");
+    prepare(from);
   });
   work.agree(everyone_);
   if (call.state) {
@@ -90,22 +94,37 @@ ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedW
 }
 
 void HostedServices::make_service(const DataCall& call, const GuardedWork& before) {
-  const ServiceState from = agree_on_state(call, before);
-  auto maker = std::make_unique<StepMaker>(everyone_, config_, from);
-  const std::uint64_t number = maker->service();
-  makers_.emplace(number, std::move(maker));
+  Makers made;
+  HostedPasses::ServiceRoom room;
+  const auto prepare = [&](const ServiceState& /*from*/) {
+    made.try_emplace(0);
+    room = HostedPasses::room_for_service();
+  };
+  const ServiceState from = agree_on_state(call, before, std::ref(prepare));
+  Makers::node_type node = made.extract(made.begin());
+  StepMaker& maker = node.mapped().emplace(everyone_, config_, from);
+  passes_.open(maker.service(), std::move(room));
+  node.key() = maker.service();
+  makers_.insert(std::move(node));
 }
 
 void HostedServices::make_prefetcher(const DataCall& call, const GuardedWork& before) {
-  const ServiceState from = agree_on_state(call, before);
-  HostedPrefetcher made;
-  const std::int64_t depth = std::max<std::int64_t>(1, config_.exchange.prefetch);
-  made.batches = std::make_unique<BatchesAhead>(from.next_step, call.number, depth, newest_reader_());
-  const auto read = [batches = made.batches.get()](std::int64_t step) { return batches->take(step); };
-  made.steps =
-      std::make_unique<StepsAhead>(everyone_, config_, call.number, read, call.profile, from, &passes_);
-  const std::uint64_t number = made.steps->maker().service();
-  prefetchers_.emplace(number, std::move(made));
+  Prefetchers made;
+  HostedPasses::ServiceRoom room;
+  std::string profile;
+  const auto prepare = [&](const ServiceState& from) {
+    const std::int64_t depth = std::max<std::int64_t>(1, config_.exchange.prefetch);
+    made[0].batches.emplace(from.next_step, call.number, depth, newest_reader_());
+    room = HostedPasses::room_for_service();
+    profile = call.profile;
+  };
+  const ServiceState from = agree_on_state(call, before, std::ref(prepare));
+  Prefetchers::node_type node = made.extract(made.begin());
+  const auto read = [&batches = *node.mapped().batches](std::int64_t step) { return batches.take(step); };
+  StepsAhead& steps = node.mapped().steps.emplace(everyone_, config_, call.number, read, std::move(profile),
+                                                  from, HostIn{&passes_, std::move(room)});
+  node.key() = steps.maker().service();
+  prefetchers_.insert(std::move(node));
 }
 
 StepMaker& HostedServices::maker_of(std::uint64_t service) {
@@ -114,28 +133,44 @@ StepMaker& HostedServices::maker_of(std::uint64_t service) {
 
 void HostedServices::first_pass(const DataCall& call, const GuardedWork& before) {
   StepMaker& maker = maker_of(call.service);
+  HostedPasses::PassRoom room;
   const auto read = [&] {
     throw_any(before);
+    room = HostedPasses::room_for_pass();
     return newest_reader_()(maker.next_step());
   };
-  passes_.add(maker.first_pass(read, call.profile));
+  Step pass = maker.first_pass(std::ref(read), call.profile);
+  passes_.add(std::move(pass), std::move(room));
 }
 
 void HostedServices::later_pass(const DataCall& call, const GuardedWork& before) {
   GuardedWork work(before);
-  Step pass = passes_.find(call.step);
-  RaggedBatch added;
-  work([&] { added = passes_.results_of(call.step, call.names); });
-  passes_.add(maker_of(call.service).later_pass(std::move(pass), call.profile, added, work));
+  Step pass;
+  std::optional<RaggedBatch> added;
+  HostedPasses::PassRoom room;
+  work([&] {
+    pass = passes_.find(call.step);
+    added = passes_.results_of(call.step, call.names);
+    room = HostedPasses::room_for_pass();
+  });
+  pass = maker_of(call.service).later_pass(std::move(pass), call.profile, added ? *added : no_samples_, work);
+  passes_.add(std::move(pass), std::move(room));
 }
 
 void HostedServices::collect(const DataCall& call, const GuardedWork& before) {
   const StepMaker& maker = maker_of(call.service);
-  const Step pass = passes_.find(call.step);
+  GuardedWork work(before);
+  Step pass;
+  HostedPasses::ResultsRoom room;
+  work([&] {
+    pass = passes_.find(call.step);
+    room = HostedPasses::room_for_results();
+  });
   if (call.kind == DataCallKind::collect_on) {
-    static_cast<void>(maker.collect_on(pass, StepResults(0), static_cast<int>(call.number), before));
+    static_cast<void>(maker.collect_on(pass, no_results_, static_cast<int>(call.number), work));
   } else {
-    passes_.keep_results(call.step, maker.collect(pass, StepResults(0), before));
+    RaggedBatch results = maker.collect(pass, no_results_, work);
+    passes_.keep_results(call.step, std::move(results), std::move(room));
   }
 }
 

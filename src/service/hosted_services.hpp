@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -37,7 +38,11 @@ class HostedServices {
  private:
   struct HostedPrefetcher;
 
-  [[nodiscard]] ServiceState agree_on_state(const DataCall& call, const GuardedWork& before) const;
+  using Makers = std::map<std::uint64_t, std::optional<StepMaker>>;
+  using Prefetchers = std::map<std::uint64_t, HostedPrefetcher>;
+
+  [[nodiscard]] ServiceState agree_on_state(const DataCall& call, const GuardedWork& before,
+                                            const std::function<void(const ServiceState&)>& prepare) const;
   void make_service(const DataCall& call, const GuardedWork& before);
   void make_prefetcher(const DataCall& call, const GuardedWork& before);
   void first_pass(const DataCall& call, const GuardedWork& before);
@@ -49,8 +54,10 @@ class HostedServices {
   Config config_;
   std::function<Reader()> newest_reader_;
   HostedPasses passes_;
-  std::map<std::uint64_t, std::unique_ptr<StepMaker>> makers_;
-  std::map<std::uint64_t, HostedPrefetcher> prefetchers_;
+  RaggedBatch no_samples_;
+  StepResults no_results_{0};
+  Makers makers_;
+  Prefetchers prefetchers_;
 };
 
 }  // namespace evenkeel
