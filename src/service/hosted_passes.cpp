@@ -8,31 +8,44 @@
 namespace evenkeel {
 namespace {
 
-Step without_micro_batches(const Step& pass) {
-  Step copy;
-  copy.index = pass.index;
-  copy.profile = pass.profile;
-  copy.record = pass.record;
-  return copy;
+// A node of a map, which is put into another one without memory.
+template <typename Map>
+typename Map::node_type node_of() {
+  Map alone;
+  alone.try_emplace(0);
+  return alone.extract(alone.begin());
 }
 
 }  // namespace
 
-void HostedPasses::add(const Step& pass) noexcept {
+HostedPasses::ServiceRoom HostedPasses::room_for_service() {
+  return node_of<Services>();
+}
+
+HostedPasses::PassRoom HostedPasses::room_for_pass() {
+  return node_of<std::map<std::uint64_t, Hosted>>();
+}
+
+void HostedPasses::open(std::uint64_t service, ServiceRoom room) {
+  const std::lock_guard lock(mutex_);
+  room.key() = service;
+  services_.insert(std::move(room));
+}
+
+void HostedPasses::add(Step pass, PassRoom room) {
   {
     const std::lock_guard lock(mutex_);
     const StepOrigin& origin = pass.record->origin;
-    try {
-      Step copy = without_micro_batches(pass);
-      services_[origin.service].of[origin.serial].pass = std::move(copy);
-    } catch (...) {
-      has_lost_one_ = true;
-    }
+    Passes& passes = services_.at(origin.service);
+    room.key() = origin.serial;
+    pass.micro_batches.clear();
+    room.mapped().pass = std::move(pass);
+    passes.of.insert(std::move(room));
   }
   added_.notify_all();
 }
 
-void HostedPasses::drop_before(std::uint64_t service, std::uint64_t first) noexcept {
+void HostedPasses::drop_before(std::uint64_t service, std::uint64_t first) {
   const std::lock_guard lock(mutex_);
   const auto found = services_.find(service);
   if (found == services_.end()) return;
@@ -41,40 +54,29 @@ void HostedPasses::drop_before(std::uint64_t service, std::uint64_t first) noexc
   passes.of.erase(passes.of.begin(), passes.of.lower_bound(passes.first_kept));
 }
 
-HostedPasses::Hosted* HostedPasses::look_up(const StepOrigin& origin) noexcept {
+HostedPasses::Hosted* HostedPasses::look_up(const StepOrigin& origin) {
   const auto service = services_.find(origin.service);
   if (service == services_.end()) return nullptr;
   const auto found = service->second.of.find(origin.serial);
   return found == service->second.of.end() ? nullptr : &found->second;
 }
 
-bool HostedPasses::is_settled(const StepOrigin& origin) noexcept {
-  if (has_lost_one_ || look_up(origin) != nullptr) return true;
-  const auto service = services_.find(origin.service);
-  return service != services_.end() && origin.serial < service->second.first_kept;
-}
-
 Step HostedPasses::find(const StepOrigin& origin) {
-  if (origin.serial == 0) return {};
   std::unique_lock lock(mutex_);
+  const auto service = services_.find(origin.service);
+  if (origin.serial == 0 || service == services_.end()) return {};
   // Another thread of this rank has taken part in making it, and may be about to add it.
-  added_.wait(lock, [&] { return is_settled(origin); });
+  added_.wait(lock, [&] { return look_up(origin) != nullptr || origin.serial < service->second.first_kept; });
   const Hosted* const hosted = look_up(origin);
-  if (hosted == nullptr) {
-    throw LimitError("step", "is not kept on a data rank, which had no memory for it when it was made",
-                     "Give data ranks more memory, or hold fewer steps");
-  }
-  return hosted->pass;
+  return hosted == nullptr ? Step{} : hosted->pass;
 }
 
-void HostedPasses::expect_results(const StepOrigin& origin) {
+void HostedPasses::keep_results(const StepOrigin& origin, RaggedBatch results, ResultsRoom room) {
   const std::lock_guard lock(mutex_);
-  if (Hosted* const hosted = look_up(origin)) hosted->results.reserve(hosted->results.size() + 1);
-}
-
-void HostedPasses::keep_results(const StepOrigin& origin, RaggedBatch results) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (Hosted* const hosted = look_up(origin)) hosted->results.push_back(std::move(results));
+  Hosted* const hosted = look_up(origin);
+  if (hosted == nullptr) return;
+  room.front() = std::move(results);
+  hosted->results.splice(hosted->results.end(), room);
 }
 
 RaggedBatch HostedPasses::results_of(const StepOrigin& origin, const std::vector<std::string>& names) {

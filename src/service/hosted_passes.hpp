@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <mutex>
 #include <string>
@@ -14,42 +15,48 @@
 namespace evenkeel {
 
 /// What a data rank keeps of the passes that trainers hold: how they were planned, whose samples they are,
-/// and what was collected of them. Thread-safe.
+/// and what was collected of them. Its memory is taken as room before ranks do something together, so that
+/// nothing is left that one of them may lack memory for when they have. Thread-safe.
 class HostedPasses {
- public:
-  /// Of a pass that was made just now. Where there is no memory to keep it, it is as one that was dropped.
-  void add(const Step& pass) noexcept;
-  /// Trainers hold no pass of this service before `first`.
-  void drop_before(std::uint64_t service, std::uint64_t first) noexcept;
-  /// The pass without its micro-batches; one that was never made where the trainers have none. Waits for a
-  /// pass that is about to be added.
-  [[nodiscard]] Step find(const StepOrigin& origin);
-  /// Makes room for what is collected next; then keeps it, which takes no more memory.
-  void expect_results(const StepOrigin& origin);
-  void keep_results(const StepOrigin& origin, RaggedBatch results) noexcept;
-  /// Results of a pass by name, as fields of this rank's samples, in the order in which it brought them.
-  /// Throws InputError for a name that was not collected.
-  [[nodiscard]] RaggedBatch results_of(const StepOrigin& origin, const std::vector<std::string>& names);
-
- private:
   struct Hosted {
     Step pass;
-    std::vector<RaggedBatch> results;
+    std::list<RaggedBatch> results;
   };
   /// Of one service, by serial.
   struct Passes {
     std::map<std::uint64_t, Hosted> of;
     std::uint64_t first_kept = 0;
   };
+  using Services = std::map<std::uint64_t, Passes>;
 
-  [[nodiscard]] Hosted* look_up(const StepOrigin& origin) noexcept;
-  /// Whether a pass is there, or will never be.
-  [[nodiscard]] bool is_settled(const StepOrigin& origin) noexcept;
+ public:
+  using ServiceRoom = Services::node_type;
+  using PassRoom = std::map<std::uint64_t, Hosted>::node_type;
+  using ResultsRoom = std::list<RaggedBatch>;
+  [[nodiscard]] static ServiceRoom room_for_service();
+  [[nodiscard]] static PassRoom room_for_pass();
+  [[nodiscard]] static ResultsRoom room_for_results() { return ResultsRoom(1); }
+
+  /// Before the first pass of a service.
+  void open(std::uint64_t service, ServiceRoom room);
+  /// A pass that was made just now.
+  void add(Step pass, PassRoom room);
+  /// Trainers hold no pass of this service before `first`.
+  void drop_before(std::uint64_t service, std::uint64_t first);
+  /// The pass without its micro-batches; one that was never made where the trainers have none, or one of no
+  /// service here. Waits for a pass that is about to be added.
+  [[nodiscard]] Step find(const StepOrigin& origin);
+  void keep_results(const StepOrigin& origin, RaggedBatch results, ResultsRoom room);
+  /// Results of a pass by name, as fields of this rank's samples, in the order in which it brought them.
+  /// Throws InputError for a name that was not collected.
+  [[nodiscard]] RaggedBatch results_of(const StepOrigin& origin, const std::vector<std::string>& names);
+
+ private:
+  [[nodiscard]] Hosted* look_up(const StepOrigin& origin);
 
   std::mutex mutex_;
-  bool has_lost_one_ = false;  // for lack of memory
   std::condition_variable added_;
-  std::map<std::uint64_t, Passes> services_;
+  Services services_;
 };
 
 }  // namespace evenkeel

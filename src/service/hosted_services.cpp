@@ -1,7 +1,7 @@
 #include "service/hosted_services.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <string>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -25,12 +25,15 @@ void leave_errors_to_trainers(Work&& work) {
   }
 }
 
+void throw_any(const GuardedWork& work) {
+  if (work.error()) throw_error(*work.error());
+}
+
 }  // namespace
 
 /// A prefetcher, and the samples that are read for it meanwhile.
 struct HostedServices::HostedPrefetcher {
   std::optional<BatchesAhead> batches;
-  GuardedWork reading;  // why there are none, maybe
   std::optional<StepsAhead> steps;
 };
 
@@ -56,12 +59,13 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
       case DataCallKind::collect_on:
         return collect(call, before);
       case DataCallKind::make_step:
-        return prefetcher_of(call.service).steps->make();
+        prefetchers_.at(call.service).steps->make();
+        return;
       case DataCallKind::end_service:
-        makers_.remove_if([&](const auto& maker) { return maker->service() == call.service; });
+        makers_.erase(call.service);
         return;
       case DataCallKind::end_prefetcher:
-        prefetchers_.remove_if([&](const auto& p) { return p.steps->maker().service() == call.service; });
+        prefetchers_.erase(call.service);
         return;
       case DataCallKind::open_stream:
       case DataCallKind::describe_stream:
@@ -71,12 +75,15 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
   });
 }
 
-// Collective, as what constructors on trainers begin with. The state of a new service, or of the one that it
-// goes on from, as the trainers have sent it.
-ServiceState HostedServices::agree_on_state(const DataCall& call, GuardedWork& work) const {
+// Collective. The state of a new service, or of the one it goes on from, as the trainers have sent it.
+// `prepare` takes this rank's memory for what is made with it.
+ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedWork& before,
+                                            const std::function<void(const ServiceState&)>& prepare) const {
+  GuardedWork work(before);
   ServiceState from;
   work([&] {
     if (call.state) from = parse_state(*call.state, "the state to go on from");
+    prepare(from);
   });
   work.agree(everyone_);
   if (call.state) {
@@ -87,75 +94,83 @@ ServiceState HostedServices::agree_on_state(const DataCall& call, GuardedWork& w
 }
 
 void HostedServices::make_service(const DataCall& call, const GuardedWork& before) {
-  GuardedWork work(before);
-  std::list<std::optional<StepMaker>> made;
-  work([&] { made.emplace_back(); });
-  const ServiceState from = agree_on_state(call, work);
-  made.front().emplace(everyone_, config_, from);
-  makers_.splice(makers_.end(), made);
+  Makers made;
+  HostedPasses::ServiceRoom room;
+  const auto prepare = [&](const ServiceState& /*from*/) {
+    made.try_emplace(0);
+    room = HostedPasses::room_for_service();
+  };
+  const ServiceState from = agree_on_state(call, before, std::ref(prepare));
+  Makers::node_type node = made.extract(made.begin());
+  StepMaker& maker = node.mapped().emplace(everyone_, config_, from);
+  passes_.open(maker.service(), std::move(room));
+  node.key() = maker.service();
+  makers_.insert(std::move(node));
 }
 
 void HostedServices::make_prefetcher(const DataCall& call, const GuardedWork& before) {
-  GuardedWork work(before);
-  std::list<HostedPrefetcher> made;
-  StepsAhead::Reader read;
-  work([&] {
-    made.emplace_back();
-    read = [prefetcher = &made.front()](std::int64_t step) {
-      if (prefetcher->reading.error()) throw_error(*prefetcher->reading.error());
-      return prefetcher->batches->take(step);
-    };
-  });
-  const ServiceState from = agree_on_state(call, work);
-  made.front().reading([&] {
+  Prefetchers made;
+  HostedPasses::ServiceRoom room;
+  std::string profile;
+  const auto prepare = [&](const ServiceState& from) {
     const std::int64_t depth = std::max<std::int64_t>(1, config_.exchange.prefetch);
-    made.front().batches.emplace(from.next_step, call.number, depth, newest_reader_());
-  });
-  made.front().steps.emplace(everyone_, config_, call.number, read, call.profile, from, &passes_);
-  prefetchers_.splice(prefetchers_.end(), made);
+    made[0].batches.emplace(from.next_step, call.number, depth, newest_reader_());
+    room = HostedPasses::room_for_service();
+    profile = call.profile;
+  };
+  const ServiceState from = agree_on_state(call, before, std::ref(prepare));
+  Prefetchers::node_type node = made.extract(made.begin());
+  const auto read = [&batches = *node.mapped().batches](std::int64_t step) { return batches.take(step); };
+  StepsAhead& steps = node.mapped().steps.emplace(everyone_, config_, call.number, read, std::move(profile),
+                                                  from, HostIn{&passes_, std::move(room)});
+  node.key() = steps.maker().service();
+  prefetchers_.insert(std::move(node));
 }
 
 StepMaker& HostedServices::maker_of(std::uint64_t service) {
-  return **std::ranges::find(makers_, service, [](const auto& maker) { return maker->service(); });
-}
-
-HostedServices::HostedPrefetcher& HostedServices::prefetcher_of(std::uint64_t service) {
-  return *std::ranges::find(prefetchers_, service, [](const auto& p) { return p.steps->maker().service(); });
+  return *makers_.at(service);
 }
 
 void HostedServices::first_pass(const DataCall& call, const GuardedWork& before) {
   StepMaker& maker = maker_of(call.service);
+  HostedPasses::PassRoom room;
   const auto read = [&] {
-    if (before.error()) throw_error(*before.error());
+    throw_any(before);
+    room = HostedPasses::room_for_pass();
     return newest_reader_()(maker.next_step());
   };
-  passes_.add(maker.first_pass(std::ref(read), call.profile));
+  Step pass = maker.first_pass(std::ref(read), call.profile);
+  passes_.add(std::move(pass), std::move(room));
 }
 
 void HostedServices::later_pass(const DataCall& call, const GuardedWork& before) {
   GuardedWork work(before);
   Step pass;
-  RaggedBatch added;
+  std::optional<RaggedBatch> added;
+  HostedPasses::PassRoom room;
   work([&] {
     pass = passes_.find(call.step);
     added = passes_.results_of(call.step, call.names);
+    room = HostedPasses::room_for_pass();
   });
-  passes_.add(maker_of(call.service).later_pass(std::move(pass), call.profile, added, work));
+  pass = maker_of(call.service).later_pass(std::move(pass), call.profile, added ? *added : no_samples_, work);
+  passes_.add(std::move(pass), std::move(room));
 }
 
 void HostedServices::collect(const DataCall& call, const GuardedWork& before) {
   const StepMaker& maker = maker_of(call.service);
   GuardedWork work(before);
   Step pass;
+  HostedPasses::ResultsRoom room;
   work([&] {
     pass = passes_.find(call.step);
-    passes_.expect_results(call.step);
+    room = HostedPasses::room_for_results();
   });
-  const StepResults nothing(0);
   if (call.kind == DataCallKind::collect_on) {
-    static_cast<void>(maker.collect_on(pass, nothing, static_cast<int>(call.number), work));
+    static_cast<void>(maker.collect_on(pass, no_results_, static_cast<int>(call.number), work));
   } else {
-    passes_.keep_results(call.step, maker.collect(pass, nothing, work));
+    RaggedBatch results = maker.collect(pass, no_results_, work);
+    passes_.keep_results(call.step, std::move(results), std::move(room));
   }
 }
 

@@ -3,7 +3,8 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <functional>
-#include <list>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -37,22 +38,26 @@ class HostedServices {
  private:
   struct HostedPrefetcher;
 
-  [[nodiscard]] ServiceState agree_on_state(const DataCall& call, GuardedWork& work) const;
+  using Makers = std::map<std::uint64_t, std::optional<StepMaker>>;
+  using Prefetchers = std::map<std::uint64_t, HostedPrefetcher>;
+
+  [[nodiscard]] ServiceState agree_on_state(const DataCall& call, const GuardedWork& before,
+                                            const std::function<void(const ServiceState&)>& prepare) const;
   void make_service(const DataCall& call, const GuardedWork& before);
   void make_prefetcher(const DataCall& call, const GuardedWork& before);
   void first_pass(const DataCall& call, const GuardedWork& before);
   void later_pass(const DataCall& call, const GuardedWork& before);
   void collect(const DataCall& call, const GuardedWork& before);
   [[nodiscard]] StepMaker& maker_of(std::uint64_t service);
-  [[nodiscard]] HostedPrefetcher& prefetcher_of(std::uint64_t service);
 
   const boost::mpi::communicator& everyone_;
   Config config_;
   std::function<Reader()> newest_reader_;
   HostedPasses passes_;
-  // Few; none of them is empty but while it is made.
-  std::list<std::optional<StepMaker>> makers_;
-  std::list<HostedPrefetcher> prefetchers_;
+  RaggedBatch no_samples_;
+  StepResults no_results_{0};
+  Makers makers_;
+  Prefetchers prefetchers_;
 };
 
 }  // namespace evenkeel

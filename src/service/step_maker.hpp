@@ -3,8 +3,8 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -105,7 +105,8 @@ class StepMaker {
   std::unique_ptr<const StepRecord> nothing_;  // in place of what a step that was moved from has not
   std::uint64_t number_ = 0;                   // of the service, by which its steps are known
   std::uint64_t passes_ = 0;                   // made so far
-  std::deque<std::pair<std::uint64_t, std::weak_ptr<const StepRecord>>> held_;  // with data ranks: by serial
+  // With data ranks: by serial. A list takes no memory before its first element, when ranks are on their own.
+  std::list<std::pair<std::uint64_t, std::weak_ptr<const StepRecord>>> held_;
   std::int64_t next_step_ = 0;
 };
 

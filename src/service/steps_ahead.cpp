@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/mpi/environment.hpp>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -46,9 +47,9 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 }  // namespace
 
 StepsAhead::StepsAhead(const boost::mpi::communicator& everyone, const Config& config, std::int64_t steps,
-                       Reader read, std::string profile, const ServiceState& from, HostedPasses* hosted)
+                       Reader read, std::string profile, const ServiceState& from, HostIn host)
     : maker_(everyone, config, from),
-      hosted_(hosted),
+      hosted_(host.passes),
       read_(std::move(read)),
       profile_(std::move(profile)),
       steps_(steps),
@@ -56,6 +57,7 @@ StepsAhead::StepsAhead(const boost::mpi::communicator& everyone, const Config& c
       made_(from.next_step),
       taken_(from.next_step),
       costs_(from.costs) {
+  if (hosted_ != nullptr) hosted_->open(maker_.service(), std::move(host.room));
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
@@ -147,8 +149,6 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     made = make_next();
     // Ranks meet here first: who waits for others does so as in gathering.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
-    if (const auto* step = std::get_if<Step>(&made); step != nullptr && hosted_ != nullptr)
-      hosted_->add(*step);
   } catch (...) {
     end = std::current_exception();
   }
@@ -185,7 +185,15 @@ StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
     maker_.go_to(step);  // also past steps that failed
-    return maker_.first_pass([&] { return read_(step); }, profile_);
+    HostedPasses::PassRoom room;
+    const auto read = [&] {
+      if (hosted_ != nullptr) room = HostedPasses::room_for_pass();
+      return read_(step);
+    };
+    Step pass = maker_.first_pass(std::ref(read), profile_);
+    if (hosted_ == nullptr) return pass;
+    hosted_->add(std::move(pass), std::move(room));
+    return Step{};
   } catch (const MpiError&) {
     throw;  // maybe this rank's alone, with the others left inside the step
   } catch (const Error&) {

@@ -23,14 +23,20 @@
 
 namespace evenkeel {
 
+/// Where passes go on a data rank, with room for those of a service.
+struct HostIn {
+  HostedPasses* passes = nullptr;
+  HostedPasses::ServiceRoom room;
+};
+
 /// What a Prefetcher does, whose header has the contracts.
 class StepsAhead {
  public:
   using Reader = Prefetcher::Reader;
 
-  /// On a data rank, whose trainer is far away, passes go to `hosted` when they are made.
+  /// On a data rank, whose trainer is far away, passes go to `host` when they are made.
   StepsAhead(const boost::mpi::communicator& everyone, const Config& config, std::int64_t steps, Reader read,
-             std::string profile, const ServiceState& from, HostedPasses* hosted = nullptr);
+             std::string profile, const ServiceState& from, HostIn host = {});
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
   [[nodiscard]] StepMaker& maker() noexcept { return maker_; }

@@ -303,7 +303,8 @@ SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& c
     if (parts_->reads()) parts_->open_all(config, profiles);
   });
   work.agree(everyone);
-  StreamFigures figures{parts_->told, parts_->samples, std::min(parts_->steps, most_steps)};
+  StreamFigures figures;
+  work([&] { figures = {parts_->told, parts_->samples, std::min(parts_->steps, most_steps)}; });
   broadcast_value(everyone, figures, parts_->first_data_rank(), work);
   work([&] {
     parts_->told = std::move(figures.sources);
@@ -359,7 +360,8 @@ void SampleStream::describe(ServiceState& state) {
   });
   if (parts.num_data_ranks > 0) {
     work.agree(parts.everyone);
-    StreamDescription description{parts.fingerprints, parts.order};
+    StreamDescription description;
+    work([&] { description = {parts.fingerprints, parts.order}; });
     broadcast_value(parts.everyone, description, parts.first_data_rank(), work);
     work([&] {
       parts.fingerprints = std::move(description.sources);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,29 +18,31 @@ namespace {
 /// A stream that trainers have asked for. Thread-safe but for describe(), during which nothing is read.
 class ServedStream {
  public:
-  ServedStream(const boost::mpi::communicator& world, const Config& config, const DataCall& call,
-               std::int64_t most_steps)
-      : stream_(world, config, call.names, std::min(call.number, most_steps)) {}
+  /// Collective, once, before anything else.
+  void open(const boost::mpi::communicator& world, const Config& config, const DataCall& call,
+            std::int64_t most_steps) {
+    stream_.emplace(world, config, call.names, std::min(call.number, most_steps));
+  }
 
   void describe() {
     const std::lock_guard lock(mutex_);
     ServiceState state;
-    stream_.describe(state);
+    stream_->describe(state);
   }
 
   [[nodiscard]] RaggedBatch read(std::int64_t step) {
     const std::lock_guard lock(mutex_);
-    if (step >= stream_.num_steps()) {
+    if (step >= stream_->num_steps()) {
       throw InputError("step " + std::to_string(step),
-                       "is none of the stream, which has " + std::to_string(stream_.num_steps()),
+                       "is none of the stream, which has " + std::to_string(stream_->num_steps()),
                        "Make no more steps than SampleStream::num_steps()");
     }
-    return stream_.read(step);
+    return stream_->read(step);
   }
 
  private:
   std::mutex mutex_;
-  SampleStream stream_;
+  std::optional<SampleStream> stream_;
 };
 
 /// What has been read, by any thread.
@@ -83,6 +86,18 @@ RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t 
   return batch;
 }
 
+// Collective with trainers that make a stream. A rank that lacks the memory, or has not heard what for, says
+// so where the others first agree.
+std::shared_ptr<ServedStream> open_stream(const boost::mpi::communicator& world,
+                                          const boost::mpi::communicator& everyone, const Config& config,
+                                          const DataCall& call, std::int64_t most_steps, GuardedWork& work) {
+  std::shared_ptr<ServedStream> stream;
+  work([&] { stream = std::make_shared<ServedStream>(); });
+  if (work.failed()) work.agree(everyone);
+  stream->open(world, config, call, most_steps);
+  return stream;
+}
+
 }  // namespace
 
 ServedSamples serve(const boost::mpi::communicator& world, const Config& config, std::int64_t most_steps) {
@@ -101,7 +116,7 @@ ServedSamples serve(const boost::mpi::communicator& world, const Config& config,
         return served.sums();
       case DataCallKind::open_stream:
         leave_errors_to_trainers(
-            [&] { newest = std::make_shared<ServedStream>(world, config, call, most_steps); });
+            [&] { newest = open_stream(world, everyone, config, call, most_steps, heard); });
         break;
       case DataCallKind::describe_stream:
         leave_errors_to_trainers([&] { newest->describe(); });

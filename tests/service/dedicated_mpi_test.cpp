@@ -262,6 +262,14 @@ TEST_F(Dedicated, steps_that_were_moved_from_are_refused) {
   EXPECT_FALSE(gone.micro_batches.empty());
 }
 
+TEST_F(Dedicated, steps_that_trainers_made_by_themselves_are_refused_and_the_service_goes_on) {
+  const Step own = expected(0, "log_prob");
+  Step copy = own;
+  expect_input_error([&] { static_cast<void>(service_.collect(own, tokens_of(own, "back"))); }, "step");
+  expect_input_error([&] { static_cast<void>(service_.step(std::move(copy), "update")); }, "step");
+  expect_equal(next_step(), expected(0));
+}
+
 TEST_F(Dedicated, steps_beyond_the_stream_are_errors_that_name_its_number) {
   ServiceState end = service_.state();
   end.next_step = stream_.num_steps();

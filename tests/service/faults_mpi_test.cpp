@@ -1,16 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <csignal>
-#include <cstdlib>
 #include <functional>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 
@@ -24,6 +20,7 @@
 #include "job/dump.hpp"
 #include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
+#include "service/faults.hpp"
 #include "service/step_record.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_up_batch.hpp"
@@ -36,63 +33,19 @@
 namespace evenkeel {
 namespace {
 
+using test::allocations_to_fail;
 using test::expect_equal;
+using test::Outcome;
+using test::outcome_of;
+using test::patience;
+using test::Watchdog;
 using testing::HasSubstr;
 using testing_support::FailingNew;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 
-/// Ends the process instead of letting ranks wait for each other for good.
-class Watchdog {
- public:
-  explicit Watchdog(unsigned seconds) {
-    std::signal(SIGALRM, [](int) {
-      static constexpr std::string_view text = "a rank waits for one that has left the operation\n";
-      [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
-      _exit(1);
-    });
-    alarm(seconds);
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-  ~Watchdog() { alarm(0); }
-};
-
-constexpr unsigned patience = 60;  // seconds, many times what an operation takes
-
 std::set<int> first_middle_last(const boost::mpi::communicator& world) {
   return {0, world.size() / 2, world.size() - 1};
-}
-
-/// EVENKEEL_FAULTS=all lets every single allocation fail; else a sample of them does where there are many.
-std::vector<std::int64_t> allocations_to_fail(std::int64_t count) {
-  static const bool all = std::getenv("EVENKEEL_FAULTS") != nullptr;
-  constexpr std::int64_t few = 24;
-  std::vector<std::int64_t> numbers;
-  std::mt19937_64 random(static_cast<std::uint64_t>(count));
-  const std::int64_t stride = all ? 1 : std::max<std::int64_t>(1, count / few);
-  for (std::int64_t n = 0; n < count; n += stride)
-    numbers.push_back(
-        n + (stride == 1 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(stride))));
-  return numbers;
-}
-
-/// How an operation ended on this rank.
-enum class Outcome : int { went_well, out_of_memory, other };
-
-Outcome outcome_of(const std::function<void()>& operation) {
-  try {
-    operation();
-    return Outcome::went_well;
-  } catch (const LimitError& error) {
-    if (error.report().message.find("out of memory") != std::string::npos) return Outcome::out_of_memory;
-    ADD_FAILURE() << error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << error.what();
-  } catch (...) {
-    ADD_FAILURE() << "thrown: something else";
-  }
-  return Outcome::other;
 }
 
 /// Lets the allocations of `operation`, which is collective, fail on one rank after the other. After each
