@@ -8,10 +8,10 @@ namespace evenkeel {
 
 Grid Config::grid(int world_size) const {
   if (mesh.data_ranks >= world_size) {
-    throw MeshError("mesh.data_ranks",
-                    std::to_string(mesh.data_ranks) + " of " + std::to_string(world_size) +
-                        " ranks leave none to train",
-                    "Start more ranks, or set fewer aside");
+    throw MeshError(
+        "mesh.data_ranks",
+        std::to_string(mesh.data_ranks) + " of " + std::to_string(world_size) + " ranks leave none to train",
+        "Start more ranks, or set fewer aside");
   }
   const int places = world_size - mesh.data_ranks;
   if (!mesh.dp) return Grid::fill_dp({mesh.tp, mesh.cp, 0, mesh.pp}, mesh.order, places);

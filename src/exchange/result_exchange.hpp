@@ -27,10 +27,10 @@ struct ResultTransfer {
   CpGroup cp;
 };
 
-/// Collective over mesh.everyone(): each sample's results go back to its owner; CP chunks are merged, sequences
-/// unpacked, and the orders of micro-batches and DP ranks undone. Returns this rank's samples in the order in
-/// which it brought them, with one field a result, bit for bit. Rows that nothing computes stay zero: a
-/// response token that starts its sequence.
+/// Collective over mesh.everyone(): each sample's results go back to its owner; CP chunks are merged,
+/// sequences unpacked, and the orders of micro-batches and DP ranks undone. Returns this rank's samples in
+/// the order in which it brought them, with one field a result, bit for bit. Rows that nothing computes stay
+/// zero: a response token that starts its sequence.
 ///
 /// `results` has one entry a micro-batch on ranks that report, and is ignored on others. Every rank throws
 /// InputError when a reporting rank lacks a field in one micro-batch, has wrong rows, or has other fields
