@@ -19,6 +19,10 @@ namespace evenkeel {
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
 /// owner (it may bring samples) and a consumer (it is handed the micro-batches of its place in the mesh).
 ///
+/// With `mesh.data_ranks` the first ranks of the communicator are inside serve(), and bring all samples. The
+/// ranks of these contracts are then the others, who call as if they read themselves and bring none; what is
+/// collected goes to the data ranks, and is added to a later pass by naming it (see serve()).
+///
 /// A step's samples can be passed over several times, each time under another profile of the configuration
 /// (log-probs with large micro-batches, then updates with small ones). While profiles assign and cut samples
 /// alike, no token moves again.
@@ -35,7 +39,8 @@ class DataService {
   /// Duplicates `world`; MPI must be initialized. Throws, on every rank, ConfigError when the configurations
   /// of ranks differ, which names the keys, both values and the rank; MeshError or ConfigError when the mesh
   /// does not fit the world or settings do not fit each other; and MeshError for MPI_COMM_NULL or an
-  /// intercommunicator.
+  /// intercommunicator. With data ranks, ConfigError unless just these serve, and InputError for another
+  /// communicator than that of the first service, prefetcher or stream over them.
   DataService(const boost::mpi::communicator& world, const Config& config);
   /// Goes on where the service stood that `from` is of, on the same mesh or another one: its first step has
   /// the number from.next_step, and is, of the same samples, what that service would have made. Costs that
@@ -78,8 +83,9 @@ class DataService {
   /// of a service without profiles), and the trainer's own fields stay behind.
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
-  /// advantages): only these travel, and replace fields of the same name. Throws InputError on every rank
-  /// when they are of other samples, differ between ranks, name input_ids or loss_mask, or are what
+  /// advantages): only these travel, and replace fields of the same name. With data ranks it names fields
+  /// that were collected of `before`, as what collect() returned does. Throws InputError on every rank when
+  /// they are of other samples, differ between ranks, name input_ids or loss_mask, or are what
   /// require_valid_samples refuses; when the trainer has left columns in `before` that have not the rows of
   /// their kind, or are not in all micro-batches; when ranks pass different steps or profiles, or one that
   /// was moved from; and as the step above does.

@@ -28,6 +28,9 @@ namespace evenkeel {
 /// - Else there is no thread: steps are made inside next(), or ahead inside progress(). All ranks do the
 ///   same.
 ///
+/// With data ranks (see serve()) `read` is called as ever and brings nothing: the data ranks read ahead, and
+/// take part in making each step.
+///
 /// Steps are those that a DataService makes of the same samples, numbers and errors included. A step that
 /// failed is an error of the next() that would have returned it: the same typed error on every rank. The
 /// steps after it still come, under their own numbers. Only what one rank may throw alone, MpiError or a bug,

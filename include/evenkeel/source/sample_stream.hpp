@@ -53,7 +53,8 @@ class SampleStream {
   [[nodiscard]] std::int64_t num_samples() const noexcept;
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
-  /// What this rank brings to a step: an equal, contiguous share of its samples. Local; called by one thread
+  /// What this rank brings to a step: an equal, contiguous share of its samples; nothing where data ranks
+  /// read (see serve()). Local; called by one thread
   /// at a time, and fastest in the order of steps. Throws as SampleSource::read(), and InputError where
   /// sources have different fields. Precondition: 0 <= step < num_steps().
   [[nodiscard]] RaggedBatch read(std::int64_t step);
