@@ -32,6 +32,7 @@ import time
 STEPS = 24
 SAMPLES = 12 * 16
 DEADLINE = 120  # seconds after which a job counts as hanging
+PATIENCE = 20  # seconds for which a launcher may stand without ranks
 POLL = 0.0005
 
 
@@ -110,7 +111,7 @@ class Jobs:
 
 
 def ranks_of(job: subprocess.Popen) -> list[int]:
-    """Processes below the launcher that run the program."""
+    """Living processes below the launcher that run the program."""
     children = collections.defaultdict(list)
     names = {}
     for entry in os.scandir("/proc"):
@@ -121,8 +122,9 @@ def ranks_of(job: subprocess.Popen) -> list[int]:
         except OSError:
             continue  # gone meanwhile
         name, rest = stat[stat.index("(") + 1:].rsplit(")", 1)
-        names[int(entry.name)] = name
-        children[int(rest.split()[1])].append(int(entry.name))
+        state, parent = rest.split()[:2]
+        names[int(entry.name)] = name if state != "Z" else ""
+        children[int(parent)].append(int(entry.name))
     found, left = [], [job.pid]
     while left:
         pid = left.pop()
@@ -130,6 +132,23 @@ def ranks_of(job: subprocess.Popen) -> list[int]:
         if names.get(pid) == "evenkeel":
             found.append(pid)
     return sorted(found)
+
+
+def end_of(job: subprocess.Popen) -> str:
+    """Waits, and returns what the job said. Open MPI's launcher may wait for itself once a rank was killed and all others
+    have ended: it is then killed, too."""
+    begin = with_ranks = time.monotonic()
+    while True:
+        try:
+            return job.communicate(timeout=1)[1]
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+            if ranks_of(job):
+                with_ranks = now
+            if now - begin > DEADLINE:
+                raise
+            if now - with_ranks > PATIENCE:
+                job.kill()
 
 
 def next_step_in(state: pathlib.Path) -> int:
@@ -243,7 +262,7 @@ def one_round(jobs: Jobs, folder: pathlib.Path, references: dict[Mesh, pathlib.P
             tally.kills += 1
         kills -= 1
         try:
-            _, said = job.communicate(timeout=DEADLINE)
+            said = end_of(job)
         except subprocess.TimeoutExpired:
             job.kill()
             print(f"a job ({kind}, {mesh.name}) hangs in {folder}", file=sys.stderr)
