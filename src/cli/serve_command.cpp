@@ -30,6 +30,11 @@ struct ServeOptions {
   std::string log_level = "info";
 };
 
+// A launcher ends the others when the first rank has left with an error.
+void let_first_rank_tell() {
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
 // Every data rank reads the configuration itself: the other ranks of the world run another program, and there
 // is nobody to read for all before they have met.
 int serve_trainers(const ServeOptions& options) {
@@ -42,7 +47,7 @@ int serve_trainers(const ServeOptions& options) {
   } catch (const Error& error) {
     // The trainers wait for this rank, whatever they do. Where the first data rank fails too, it has told and
     // ended the job before another one says the same.
-    if (world.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (world.rank() > 0) let_first_rank_tell();
     tell_error(error.what());
     boost::mpi::environment::abort(status_of(error));
   }
@@ -54,9 +59,12 @@ int serve_trainers(const ServeOptions& options) {
   } catch (const MpiError&) {
     return tell_failure(world);
   } catch (const Error& error) {
-    // All ranks threw this together.
-    if (world.rank() == 0) tell_error(error.what());
-    world.barrier();
+    // All ranks threw this together. What trainers do then is theirs: nobody may wait for them here.
+    if (world.rank() == 0) {
+      tell_error(error.what());
+    } else {
+      let_first_rank_tell();
+    }
     return status_of(error);
   } catch (...) {
     return tell_failure(world);
