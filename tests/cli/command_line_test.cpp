@@ -43,10 +43,10 @@ INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
         WrongWords{"",
-                   "name a command: run, plan, synth, inspect, convert, config, bench. See: evenkeel --help"},
+                   "name a command: run, serve, plan, synth, inspect, convert, config, bench. See: evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
         WrongWords{"fly",
-                   "unknown command 'fly'; there are run, plan, synth, inspect, convert, config, bench"},
+                   "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench"},
         WrongWords{"bench",
                    "name a command of bench: pack, plan, exchange, step, prefix, read. "
                    "See: evenkeel bench --help"},
