@@ -42,13 +42,15 @@ TEST_P(CommandLine, that_is_wrong_is_told_in_one_line_of_our_own_with_status_2) 
 INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
-        WrongWords{"",
-                   "name a command: run, serve, plan, synth, inspect, convert, config, bench. See: evenkeel --help"},
+        WrongWords{
+            "",
+            "name a command: run, serve, plan, synth, inspect, convert, config, bench. See: evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
-        WrongWords{"fly",
-                   "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench"},
+        WrongWords{
+            "fly",
+            "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench"},
         WrongWords{"bench",
-                   "name a command of bench: pack, plan, exchange, step, prefix, read. "
+                   "name a command of bench: pack, plan, exchange, step, prefix, read, dedicated. "
                    "See: evenkeel bench --help"},
         WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
         WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
