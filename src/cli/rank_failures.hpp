@@ -8,4 +8,9 @@ namespace evenkeel::cli {
 /// alone ends the job, since others may wait for that rank. Precondition: called inside a catch block.
 [[nodiscard]] int tell_failure(const boost::mpi::communicator& world);
 
+/// The same where ranks of `world` may run other programs, for which nobody can wait: its first rank tells
+/// what all throw together, and the others give it a second, since a launcher ends it when one of them has
+/// left with an error. Precondition: called inside a catch block.
+[[nodiscard]] int tell_failure_beside_others(const boost::mpi::communicator& world);
+
 }  // namespace evenkeel::cli

@@ -108,7 +108,8 @@ int run(const RunOptions& options) {
     job->run();
     return 0;
   } catch (...) {
-    const int status = tell_failure(ranks ? ranks->own() : world);
+    if (!ranks) return tell_failure_beside_others(world);
+    const int status = tell_failure(ranks->own());
     // Data ranks that no service has met wait for one.
     if (ranks && ranks->must_abort()) boost::mpi::environment::abort(status);
     return status;

@@ -30,11 +30,6 @@ struct ServeOptions {
   std::string log_level = "info";
 };
 
-// A launcher ends the others when the first rank has left with an error.
-void let_first_rank_tell() {
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-}
-
 // Every data rank reads the configuration itself: the other ranks of the world run another program, and there
 // is nobody to read for all before they have met.
 int serve_trainers(const ServeOptions& options) {
@@ -47,7 +42,7 @@ int serve_trainers(const ServeOptions& options) {
   } catch (const Error& error) {
     // The trainers wait for this rank, whatever they do. Where the first data rank fails too, it has told and
     // ended the job before another one says the same.
-    if (world.rank() > 0) let_first_rank_tell();
+    if (world.rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     tell_error(error.what());
     boost::mpi::environment::abort(status_of(error));
   }
@@ -56,18 +51,9 @@ int serve_trainers(const ServeOptions& options) {
     spdlog::info("read {} in {} on this data rank of {}", counted(served.samples, "sample"),
                  counted(served.steps, "step"), config.mesh.data_ranks);
     return 0;
-  } catch (const MpiError&) {
-    return tell_failure(world);
-  } catch (const Error& error) {
-    // All ranks threw this together. What trainers do then is theirs: nobody may wait for them here.
-    if (world.rank() == 0) {
-      tell_error(error.what());
-    } else {
-      let_first_rank_tell();
-    }
-    return status_of(error);
   } catch (...) {
-    return tell_failure(world);
+    // What trainers do after an error that all ranks throw is theirs.
+    return tell_failure_beside_others(world);
   }
 }
 

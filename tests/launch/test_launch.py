@@ -97,7 +97,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(built[4:], names)
         there = " ".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*/CMakeLists.txt"))
         for name in names:
-            self.assertRegex(there, rf"evenkeel_add_(mpi_)?test\(\s*{name}\s")
+            self.assertRegex(there, rf"(evenkeel_add_(mpi_)?test|add_executable)\(\s*{name}\s")
 
     def test_continuous_integration_ends_with_both_totals_and_fails_when_either_part_does(self) -> None:
         for failing in ("none", "ci", "debug"):
