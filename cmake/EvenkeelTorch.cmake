@@ -25,6 +25,9 @@ function(evenkeel_find_torch)
   if(Torch_FOUND)
     set(EVENKEEL_TORCH_FOUND TRUE PARENT_SCOPE)
     set(EVENKEEL_TORCH_LIBRARIES ${TORCH_LIBRARIES} PARENT_SCOPE)
+  elseif(EVENKEEL_BUILD_TESTS)
+    message(WARNING "libtorch is not installed: the room torch is neither built nor tested. "
+                    "launch/install-packages.sh --tests installs it; -DEVENKEEL_TORCH=OFF says that this is meant.")
   endif()
 endfunction()
 

@@ -2,9 +2,11 @@
 # Installs the Debian 12 packages that Evenkeel needs to build and run, and only those that are missing. Says nothing
 # when none is. Runs as root, or as a user who may use sudo without a password.
 #
-#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need
+#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch and the Python package
+#             among them
 #   --lint    also what launch/lint.sh needs
 #   --torch   also libtorch, for the optional library Evenkeel::torch
+#   --python  also what the Python package is built with
 set -euo pipefail
 
 packages=(
@@ -17,21 +19,29 @@ packages=(
   prometheus-cpp-dev                                 # evenkeel run --prometheus
   zlib1g-dev libzstd-dev                             # .gz and .zst files
 )
+python=(
+  python3-dev python3-numpy pybind11-dev python3-pybind11      # the extension module
+  python3-pip python3-setuptools python3-venv python3-wheel    # pip install ./python
+)
 tests=(
+  "${python[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
   clang-format                                # the check of the format
   iproute2                                    # simulated nodes
   chromium                                    # the page of a report, as a browser draws it
   python3 python3-numpy                       # the commands and recipes of README and docs
+  python3-pytest python3-torch                # the Python package, also with tensors
+  libtorch-dev                                # the optional library Evenkeel::torch
 )
 while (($#)); do
   case "$1" in
     --tests) packages+=("${tests[@]}") ;;
     --lint) packages+=(clang-format clang-tidy-16) ;;
     --torch) packages+=(libtorch-dev) ;;
+    --python) packages+=("${python[@]}") ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests, --lint and --torch" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch and --python" >&2
       exit 2
       ;;
   esac

@@ -12,7 +12,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "python3-numpy"}
+FOR_PYTHON = {"python3-dev", "pybind11-dev", "python3-pybind11", "python3-setuptools", "python3-wheel", "python3-pip"}
+FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "python3-numpy",
+             "python3-pytest", "python3-torch", "libtorch-dev"} | FOR_PYTHON
 
 
 class Scripts(unittest.TestCase):
@@ -54,9 +56,10 @@ class Scripts(unittest.TestCase):
     def test_running_needs_no_package_of_the_tests(self) -> None:
         packages = self.installed(self.run_script("launch/install-packages.sh"))
         self.assertIn("libopenmpi-dev", packages)
-        self.assertEqual(packages & (FOR_TESTS | {"libtorch-dev"}), set())
+        self.assertEqual(packages & FOR_TESTS, set())
         self.assertLessEqual(FOR_TESTS, self.installed(self.run_script("launch/install-packages.sh", "--tests")))
         self.assertIn("libtorch-dev", self.installed(self.run_script("launch/install-packages.sh", "--torch")))
+        self.assertLessEqual(FOR_PYTHON, self.installed(self.run_script("launch/install-packages.sh", "--python")))
 
     def test_an_unknown_argument_installs_nothing(self) -> None:
         run = subprocess.run([self.root / "launch/install-packages.sh", "--test"], env=self.environment,

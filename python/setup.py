@@ -1,0 +1,82 @@
+"""Builds the extension modules of evenkeel with CMake, from the repository that this folder is part of."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def repository() -> pathlib.Path:
+    """The folder with Evenkeel's CMakeLists.txt: the one above, or what EVENKEEL_SOURCE names."""
+    named = os.environ.get("EVENKEEL_SOURCE")
+    root = pathlib.Path(named).resolve() if named else HERE.parent
+    if not (root / "include" / "evenkeel").is_dir() or not (root / "VERSION").is_file():
+        raise SystemExit(
+            f"evenkeel: {root} has no sources of Evenkeel. The package is built from its repository: run pip on the "
+            "folder python/ inside it, or name the repository in the environment variable EVENKEEL_SOURCE."
+        )
+    return root
+
+
+class CMakeExtension(Extension):
+    """An extension module that the CMake target `target` makes, with these settings of CMake."""
+
+    def __init__(self, name: str, target: str, **settings: str) -> None:
+        super().__init__(name, sources=[])
+        self.target = target
+        self.settings = settings
+
+
+class BuildWithCMake(build_ext):
+    def build_extension(self, ext: CMakeExtension) -> None:
+        folder = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        build = pathlib.Path(self.build_temp).resolve() / ext.name
+        settings = {
+            "CMAKE_BUILD_TYPE": os.environ.get("CMAKE_BUILD_TYPE") or ("Debug" if self.debug else "Release"),
+            "EVENKEEL_BUILD_PYTHON": "ON",
+            "EVENKEEL_PYTHON_FOLDER": folder,
+            "Python3_EXECUTABLE": sys.executable,
+            **ext.settings,
+        }
+        for part in ("TESTS", "PROGRAM", "EXAMPLES", "BENCHMARKS"):
+            settings[f"EVENKEEL_BUILD_{part}"] = "OFF"
+        configure = ["cmake", "-S", repository(), "-B", build, *(f"-D{key}={value}" for key, value in settings.items())]
+        if not (build / "CMakeCache.txt").exists() and self.has_ninja():
+            configure += ["-G", "Ninja"]
+        self.run_cmake(configure)
+        jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
+        self.run_cmake(["cmake", "--build", build, "--target", ext.target, "--parallel", jobs])
+
+    @staticmethod
+    def has_ninja() -> bool:
+        try:
+            return subprocess.run(["ninja", "--version"], capture_output=True, check=False).returncode == 0
+        except OSError:
+            return False
+
+    @staticmethod
+    def run_cmake(command: list) -> None:
+        try:
+            subprocess.run([str(word) for word in command], check=True)
+        except FileNotFoundError:
+            raise SystemExit("evenkeel: cmake is missing; launch/install-packages.sh --python installs it") from None
+        except subprocess.CalledProcessError as error:
+            raise SystemExit(
+                "evenkeel: the extension could not be built; what is missing stands above. On Debian 12, "
+                "launch/install-packages.sh --python installs all that is needed."
+            ) from error
+
+
+setup(
+    version=(repository() / "VERSION").read_text(encoding="utf-8").strip(),
+    ext_modules=[
+        CMakeExtension("evenkeel._core", target="evenkeel_python_core", EVENKEEL_MPI="OFF", EVENKEEL_TORCH="OFF",
+                       EVENKEEL_INSTALL="OFF"),
+    ],
+    cmdclass={"build_ext": BuildWithCMake},
+)

@@ -1,0 +1,70 @@
+"""What Evenkeel raises: one class a kind of error, with the text that C++ has for it.
+
+A wrong *type* of argument, such as a string for a number, is a TypeError, as everywhere in Python.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of everything Evenkeel raises for bad input, bad configuration and failed communication.
+
+    ``str(error)`` is the one line a user reads. Its parts are attributes:
+
+    ``where``    the place: a file and line, a configuration key, an argument; may be empty
+    ``message``  what is wrong, with the offending value and the limit that it breaks
+    ``hint``     what to do about it; may be empty
+    ``rank``     the world rank that found it; -1 when every rank did
+    ``kind``     a word for the class: config, input, limit, mesh, io or mpi
+    """
+
+    kind = "none"
+
+    def __init__(self, text: str, where: str = "", message: str = "", hint: str = "", rank: int = -1) -> None:
+        super().__init__(text)
+        self.where = where
+        self.message = message or text
+        self.hint = hint
+        self.rank = rank
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+    def __reduce__(self):  # so that it travels between processes with its parts
+        return type(self), (self.args[0], self.where, self.message, self.hint, self.rank)
+
+
+class ConfigError(Error, ValueError):
+    """A configuration key is unknown, malformed or inconsistent."""
+
+    kind = "config"
+
+
+class InputError(Error, ValueError):
+    """Data handed in is malformed: a wrong dtype or shape, a negative length, lists that do not belong together."""
+
+    kind = "input"
+
+
+class LimitError(Error, ValueError):
+    """Data is well formed but breaks a stated limit, such as a sample longer than the cap."""
+
+    kind = "limit"
+
+
+class MeshError(Error, ValueError):
+    """The process grid does not fit the world."""
+
+    kind = "mesh"
+
+
+class IoError(Error, OSError):
+    """A file or folder cannot be opened, read or written."""
+
+    kind = "io"
+
+
+class MpiError(Error, RuntimeError):
+    """A call of the communication library failed."""
+
+    kind = "mpi"

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# install_with_pip.sh PYTHON SOURCE WORK_DIR: copies the sources that git knows, installs the package from there into a
+# folder with pip, without isolation and without a package index, and uses it from that folder. It is built to be debugged,
+# which takes half the time. Then tries the folder python/ alone, which lacks what is built.
+set -euo pipefail
+python=$1 source=$2 work=$3
+
+rm -rf "$work"
+mkdir -p "$work/copy"
+# A snapshot of the sources without a .git has no build folders either, or none that matter.
+if files="$(git -C "$source" ls-files --cached --others --exclude-standard 2>/dev/null)" && [[ -n "$files" ]]; then
+  (cd "$source" && tar --files-from=- -cf - --ignore-failed-read) <<<"$files" | tar -xf - -C "$work/copy"
+else
+  (cd "$source" && tar --exclude=./build -cf - .) | tar -xf - -C "$work/copy"
+fi
+
+install=("$python" -m pip install --no-build-isolation --no-deps --no-index --disable-pip-version-check
+         --root-user-action=ignore --quiet)
+(cd "$work/copy" && CMAKE_BUILD_TYPE=Debug "${install[@]}" --target "$work/site" ./python)
+cd "$work" # nothing of the sources is beside it
+PYTHONPATH="$work/site" "$python" - "$work/site" <<'PROGRAM'
+import pathlib
+import sys
+
+import evenkeel
+
+folder = pathlib.Path(sys.argv[1])
+assert folder in pathlib.Path(evenkeel.__file__).parents, evenkeel.__file__
+assert (folder / "evenkeel" / "py.typed").exists()
+assert list((folder / "evenkeel").glob("_core*.so")), "no extension"
+print("evenkeel", evenkeel.__version__, "is installed")
+PROGRAM
+
+cp -r "$work/copy/python" "$work/alone"
+rm -rf "$work/alone/build"
+if "${install[@]}" --target "$work/nowhere" "$work/alone" >"$work/alone.log" 2>&1; then
+  echo "python/ without the sources that it builds was installed" >&2
+  exit 1
+fi
+grep -q "EVENKEEL_SOURCE" "$work/alone.log" || { cat "$work/alone.log" >&2 && exit 1; }
