@@ -13,17 +13,21 @@ namespace evenkeel::config_detail {
 /// line.
 [[nodiscard]] std::string shortened(std::string_view text);
 
-/// Where a key stands, for messages: in a file, with its line; or on the command line, as it was written.
+/// Where a key stands, for messages: in a file, with its line; in settings that no file has (a file without a
+/// name); or on the command line, as it was written.
 class Place {
  public:
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }
   static Place on_command_line(const std::string& text) { return Place("--set " + shortened(text), false); }
 
   [[nodiscard]] std::string of_key(const YAML::Mark& mark, const std::string& path) const {
-    return is_file_ ? of_line(mark) + ": " + path : name_;
+    if (!is_file_) return name_;
+    return name_.empty() ? path : of_line(mark) + ": " + path;
   }
   [[nodiscard]] std::string of_syntax_error(const YAML::Mark& mark) const {
-    return is_file_ && !mark.is_null() ? of_line(mark) + ":" + std::to_string(mark.column + 1) : name_;
+    return is_file_ && !name_.empty() && !mark.is_null()
+               ? of_line(mark) + ":" + std::to_string(mark.column + 1)
+               : name_;
   }
   /// For what no single line is to blame for.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

@@ -187,7 +187,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
 /// Checks that need more than one key. The size of dp matters to speeds alone, which tell it while dp is
 /// auto.
 void require_consistent(const Config& config, std::string_view name) {
-  const std::string file = std::string(name) + ": ";
+  const std::string file = name.empty() ? "" : std::string(name) + ": ";
   require_valid_sources(config, file);
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
@@ -296,6 +296,12 @@ Config parse_config(const std::string& yaml, std::string_view name, std::span<co
   Loader loader;
   loader.apply_file(yaml, name);
   return finished(std::move(loader), name, overrides);
+}
+
+Config parse_config(std::span<const ConfigText> texts, std::span<const std::string> overrides) {
+  Loader loader;
+  for (const ConfigText& text : texts) loader.apply_file(text.yaml, text.name);
+  return finished(std::move(loader), texts.empty() ? "" : texts.back().name, overrides);
 }
 
 Config load_config(const std::filesystem::path& file, std::span<const std::string> overrides) {

@@ -52,6 +52,38 @@ TEST(ConfigFile, the_whole_block_of_defaults_is_the_defaults) {
   EXPECT_EQ(parse(all_defaults), Config{});
 }
 
+TEST(ConfigFile, a_later_text_changes_what_an_earlier_one_says) {
+  const std::vector<ConfigText> texts{
+      {"micro_batch: {max_tokens: 512, size: 3}\nprofiles: {update: {balance: {refine: false}}}\n",
+       "job.yaml"},
+      {R"({"micro_batch": {"max_tokens": 1024}, "mesh.tp": 2})", ""}};
+  const Config config = parse_config(texts, std::vector<std::string>{"mesh.cp=4"});
+  EXPECT_EQ(config.micro_batch.max_tokens, 1024);
+  EXPECT_EQ(config.micro_batch.size, 3);
+  EXPECT_EQ(config.mesh.tp, 2);
+  EXPECT_EQ(config.mesh.cp, 4);
+  EXPECT_EQ(config.profile("update").micro_batch.max_tokens, 1024);
+  EXPECT_FALSE(config.profile("update").balance.refine);
+}
+
+TEST(ConfigFile, no_texts_are_all_defaults) {
+  EXPECT_EQ(parse_config(std::span<const ConfigText>{}), Config{});
+}
+
+TEST(ConfigFile, settings_that_no_file_has_are_named_by_their_keys_alone) {
+  const auto where_of = [](const std::string& yaml) -> std::string {
+    try {
+      (void)parse_config(std::vector<ConfigText>{{yaml, ""}});
+    } catch (const ConfigError& error) {
+      return error.report().where;
+    }
+    return "nothing is wrong";
+  };
+  EXPECT_EQ(where_of(R"({"micro_batch": {"max_tokens": -1}})"), "micro_batch.max_tokens");
+  EXPECT_EQ(where_of(R"({"micro_batch": {"max_token": 1}})"), "micro_batch.max_token");
+  EXPECT_EQ(where_of(R"({"mesh": {"cp": 4}, "pack": {"align": 3}})"), "pack.align");
+}
+
 TEST(ConfigFile, sets_what_is_given_and_leaves_the_rest) {
   Config expected;
   expected.mesh.tp = 2;

@@ -28,6 +28,19 @@ namespace evenkeel {
 [[nodiscard]] Config parse_config(const std::string& yaml, std::string_view name,
                                   std::span<const std::string> overrides = {});
 
+/// One of several texts that make up a configuration.
+struct ConfigText {
+  std::string yaml;
+  std::string
+      name;  ///< stands for a file in messages; empty: nobody wrote lines, and `where` is the key alone
+};
+
+/// The defaults, then these texts in order, then `overrides`: a later one changes what an earlier one says.
+/// What profiles say comes last all the same, so that they start from the final settings. For programs that
+/// have settings of their own beside a file. Throws as above.
+[[nodiscard]] Config parse_config(std::span<const ConfigText> texts,
+                                  std::span<const std::string> overrides = {});
+
 /// The text of a configuration file, Evenkeel's or another system's. Throws IoError that names it when it
 /// cannot be read or has more than 1 MiB.
 [[nodiscard]] std::string read_config_text(const std::filesystem::path& file);
