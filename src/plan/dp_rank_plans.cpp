@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/hash.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "plan/fastest_count.hpp"
@@ -115,6 +116,19 @@ Cost DpRankPlan::cost() const noexcept {
 }
 std::int64_t StepPlan::num_micro_batches() const noexcept {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+std::uint64_t plan_hash(const StepPlan& plan) noexcept {
+  Fnv1a hash;
+  for (const std::int64_t count : plan.counts) hash.add(count);
+  for (const DpRankPlan& rank : plan.ranks) {
+    hash.add(std::ssize(rank.micro_batches));
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      hash.add(std::ssize(m.entries));
+      for (const EntryId entry : m.entries) hash.add(entry.value());
+    }
+  }
+  return hash.value();
 }
 
 StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignment,

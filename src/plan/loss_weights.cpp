@@ -7,6 +7,7 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
 namespace {
@@ -140,17 +141,57 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<con
   return losses;
 }
 
+namespace {
+
+/// The weights of a DP rank's micro-batches, mini-batch after mini-batch, of whose entries `entries_of` knows
+/// all.
+template <typename EntriesOf>
+std::vector<MicroBatchLoss> loss_weights_by_mini_batch(const LengthTable& table,
+                                                       std::int64_t num_mini_batches, EntriesOf entries_of,
+                                                       std::span<const MicroBatchPlan> micro_batches,
+                                                       const LossSettings& settings, int dp) {
+  std::vector<MicroBatchLoss> losses;
+  auto begin = micro_batches.begin();
+  for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches)) {
+    const auto end = std::find_if(begin, micro_batches.end(),
+                                  [&](const MicroBatchPlan& plan) { return plan.mini_batch != m; });
+    std::ranges::move(loss_weights(table, entries_of(m), {begin, end}, settings, dp),
+                      std::back_inserter(losses));
+    begin = end;
+  }
+  return losses;
+}
+
+/// The entries of each mini-batch over all DP ranks.
+std::vector<std::vector<EntryId>> entries_by_mini_batch(const StepPlan& plan) {
+  std::vector<std::vector<EntryId>> entries(plan.counts.size());
+  for (const DpRankPlan& rank : plan.ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      std::vector<EntryId>& of_mini_batch = entries[m.mini_batch.index()];
+      of_mini_batch.insert(of_mini_batch.end(), m.entries.begin(), m.entries.end());
+    }
+  }
+  return entries;
+}
+
+}  // namespace
+
 std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const StepAssignment& assignment,
                                          std::span<const MicroBatchPlan> micro_batches,
                                          const LossSettings& settings, int dp) {
-  std::vector<MicroBatchLoss> losses;
-  auto begin = micro_batches.begin();
-  for (const MiniBatchId m : ids_below<MiniBatchId>(std::ssize(assignment.mini_batches))) {
-    const auto end = std::find_if(begin, micro_batches.end(),
-                                  [&](const MicroBatchPlan& plan) { return plan.mini_batch != m; });
-    std::ranges::move(loss_weights(table, assignment.entries_of(m), {begin, end}, settings, dp),
-                      std::back_inserter(losses));
-    begin = end;
+  return loss_weights_by_mini_batch(
+      table, std::ssize(assignment.mini_batches), [&](MiniBatchId m) { return assignment.entries_of(m); },
+      micro_batches, settings, dp);
+}
+
+std::vector<std::vector<MicroBatchLoss>> step_losses(const LengthTable& table, const StepPlan& plan,
+                                                     const LossSettings& settings) {
+  const std::vector<std::vector<EntryId>> entries = entries_by_mini_batch(plan);
+  const auto entries_of = [&](MiniBatchId m) { return std::span(entries[m.index()]); };
+  std::vector<std::vector<MicroBatchLoss>> losses;
+  for (const DpRankPlan& rank : plan.ranks) {
+    losses.push_back(loss_weights_by_mini_batch(table, std::ssize(entries), entries_of, rank.micro_batches,
+                                                settings, static_cast<int>(plan.ranks.size())));
   }
   return losses;
 }

@@ -275,5 +275,22 @@ TEST(LossWeights, a_norm_length_below_one_is_refused) {
   EXPECT_THROW((void)loss_weights({}, std::vector<EntryId>{}, {}, settings, 1), ConfigError);
 }
 
+RC_GTEST_PROP(StepLosses, are_what_each_rank_works_out_for_its_own_micro_batches, ()) {
+  const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(1, 60), 3);
+  PlanSettings settings;
+  settings.dp = *rc::gen::inRange(1, 5);
+  settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
+  settings.micro_batch.max_tokens = 96;
+  LossSettings loss;
+  loss.aggregation = *rc::gen::elementOf(exact_modes);
+  const StepProblem problem{table, settings};
+  const StepPlan plan = plan_step(problem);
+  const StepAssignment assignment = assign_step(problem);
+  const std::vector<std::vector<MicroBatchLoss>> losses = step_losses(table, plan, loss);
+  RC_ASSERT(losses.size() == plan.ranks.size());
+  for (std::size_t r = 0; r < losses.size(); ++r)
+    RC_ASSERT(losses[r] == loss_weights(table, assignment, plan.ranks[r].micro_batches, loss, settings.dp));
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -82,6 +82,22 @@ LengthTable any_table() {
   return table_of(*rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 61)));
 }
 
+TEST(PlanHash, tells_plans_apart_that_give_the_same_samples_to_the_same_ranks) {
+  const LengthTable table = table_of({5, 3, 4, 2});
+  PlanSettings settings;
+  settings.dp = 2;
+  settings.micro_batch.max_tokens = 8;
+  const StepPlan plan = plan_step({table, settings});
+  EXPECT_EQ(plan_hash(plan), plan_hash(plan_step({table, settings})));
+  StepPlan other = plan;
+  std::ranges::reverse(other.ranks[0].micro_batches.front().entries);
+  ASSERT_NE(other, plan);
+  EXPECT_NE(plan_hash(other), plan_hash(plan));
+  other = plan;
+  std::swap(other.ranks[0], other.ranks[1]);
+  EXPECT_NE(plan_hash(other), plan_hash(plan));
+}
+
 RC_GTEST_PROP(StepPlan, delivers_every_sample_exactly_once, ()) {
   const LengthTable table = any_table();
   RC_ASSERT(delivered_entries(plan_step({table, any_settings()})) == all_ids<EntryId>(table.size()));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "evenkeel/plan/loss.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/step_problem.hpp"
 
@@ -37,5 +38,16 @@ struct StepPlan {
 /// Plans a whole step in one process: the same shares, counts and micro-batches that the ranks of a job
 /// arrive at together. Throws as assign_step does. Pure, deterministic.
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
+
+/// The weights of every micro-batch of a plan in the loss, one list a DP rank: what the ranks of a job work
+/// out for theirs. Throws ConfigError when settings.norm_length < 1. Pure, exact. Precondition: `plan` comes
+/// from plan_step of this table. O(samples).
+[[nodiscard]] std::vector<std::vector<MicroBatchLoss>> step_losses(const LengthTable& table,
+                                                                   const StepPlan& plan,
+                                                                   const LossSettings& settings);
+
+/// One 64-bit hash of a whole plan: which samples every micro-batch of every DP rank holds, in which order.
+/// Equal plans have equal hashes on every machine. O(samples).
+[[nodiscard]] std::uint64_t plan_hash(const StepPlan& plan) noexcept;
 
 }  // namespace evenkeel
