@@ -6,23 +6,10 @@
 #include <utility>
 
 #include "pack/pack_rows.hpp"
+#include "plan/micro_batch_layout.hpp"
 
 namespace evenkeel {
 namespace {
-
-/// The trees of a micro-batch's units side by side.
-PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
-  std::vector<TreeNode> nodes;
-  std::vector<std::int64_t> ends;
-  for (const UnitId unit : plan.units) {
-    const PrefixTree& tree = *assignment.units[unit].tree;
-    const std::int64_t first = std::ssize(nodes);
-    for (const TreeSegment& segment : tree.segments())
-      nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
-    for (const std::int64_t end : tree.sample_ends()) ends.push_back(end == -1 ? -1 : first + end);
-  }
-  return {nodes, std::move(ends)};
-}
 
 /// A column of a field that samples bring, empty where they bring nothing: everything else is overwritten.
 Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
@@ -53,12 +40,8 @@ std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPo
 }
 
 PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
-  std::vector<SampleShape> samples;
-  for (const EntryId entry : plan.entries) samples.push_back(step.table[entry].shape);
   const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
-  const CpRank rank{mesh.here().cp};
-  if (!step.assignment.shared()) return lay_out(std::move(samples), sequences, rank);
-  return lay_out_shared(std::move(samples), forest_of(step.assignment, plan), sequences, rank);
+  return lay_out(step.table, step.assignment, plan, sequences, CpRank{mesh.here().cp});
 }
 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,

@@ -1,0 +1,33 @@
+#include "plan/micro_batch_layout.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+/// The trees of a micro-batch's units side by side.
+PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
+  std::vector<TreeNode> nodes;
+  std::vector<std::int64_t> ends;
+  for (const UnitId unit : plan.units) {
+    const PrefixTree& tree = *assignment.units[unit].tree;
+    const std::int64_t first = std::ssize(nodes);
+    for (const TreeSegment& segment : tree.segments())
+      nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
+    for (const std::int64_t end : tree.sample_ends()) ends.push_back(end == -1 ? -1 : first + end);
+  }
+  return {nodes, std::move(ends)};
+}
+
+}  // namespace
+
+PackedMicroBatch lay_out(const LengthTable& table, const StepAssignment& assignment,
+                         const MicroBatchPlan& plan, const SequenceLayout& sequences, CpRank cp_rank) {
+  std::vector<SampleShape> samples;
+  for (const EntryId entry : plan.entries) samples.push_back(table[entry].shape);
+  if (!assignment.shared()) return lay_out(std::move(samples), sequences, cp_rank);
+  return lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, cp_rank);
+}
+
+}  // namespace evenkeel
