@@ -1,7 +1,9 @@
 #include "pack/derived_fields.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "evenkeel/base/error.hpp"
 #include "pack/packed_walk.hpp"
 #include "pack/position_runs.hpp"
 #include "pack/prompt_lengths.hpp"
@@ -62,6 +64,24 @@ void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const s
     std::ranges::fill(rows(out, run.local + begin - run.sequence.begin, end - begin), 1.0F);
   };
   walk_packed_rows(layout, rank, mark_response, pass_by);
+}
+
+void derive_loss_weights(const PackedLayout& layout, std::span<const double> token_weights,
+                         std::span<const std::uint8_t> mask, std::span<float> out) {
+  require_entries(mask.size(), layout.local_rows(), "loss mask");
+  require_entries(out.size(), layout.local_rows(), "loss weights");
+  if (std::ssize(token_weights) > layout.size()) {
+    throw InputError("token weights", "there are " + std::to_string(token_weights.size()) + " for " +
+                                          std::to_string(layout.size()) + " sequences");
+  }
+  std::ranges::fill(out, 0.0F);
+  for (std::int64_t i = 0; i < std::ssize(token_weights); ++i) {
+    const auto weight = static_cast<float>(token_weights[static_cast<std::size_t>(i)]);
+    const RowRange range = layout.local_range(i);
+    for (auto row = static_cast<std::size_t>(range.begin); row < static_cast<std::size_t>(range.end); ++row) {
+      if (mask[row] != 0) out[row] = weight;
+    }
+  }
 }
 
 }  // namespace evenkeel

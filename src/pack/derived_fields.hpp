@@ -25,4 +25,10 @@ void derive_labels(const PackedLayout& layout, CpRank rank, std::span<const std:
 void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const std::int64_t> prompt_lengths,
                       std::span<float> out);
 
+/// Each row's weight in the loss: its sequence's entry of `token_weights` where the loss mask is set, 0
+/// elsewhere. `mask` has one byte a local row, not 0 where it is set; sequences behind the last entry are
+/// fillers, which weigh nothing. Throws InputError for more entries than sequences.
+void derive_loss_weights(const PackedLayout& layout, std::span<const double> token_weights,
+                         std::span<const std::uint8_t> mask, std::span<float> out);
+
 }  // namespace evenkeel

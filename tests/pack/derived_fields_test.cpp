@@ -187,5 +187,27 @@ TEST(DerivedFields, a_prompt_longer_than_its_sequence_is_an_error_that_names_it)
   }
 }
 
+TEST(LossWeights, are_their_sequences_where_the_mask_is_set) {
+  const PackedLayout layout(Lengths{3, 2}, 4, {});
+  std::vector<float> weights = local_vector(layout, -1.0F);
+  derive_loss_weights(layout, std::vector<double>{0.5, 0.25},
+                      std::vector<std::uint8_t>{0, 1, 7, 0, 1, 0, 0, 0}, weights);
+  EXPECT_THAT(weights, ElementsAre(0, 0.5F, 0.5F, 0, 0.25F, 0, 0, 0));
+}
+
+TEST(LossWeights, of_filler_are_zero) {
+  const PackedLayout layout(Lengths{0, 2}, std::vector<std::int64_t>{4, 4}, 4, {});
+  std::vector<float> weights = local_vector(layout, -1.0F);
+  derive_loss_weights(layout, {}, std::vector<std::uint8_t>(8, 1), weights);
+  EXPECT_THAT(weights, testing::Each(0.0F));
+}
+
+TEST(LossWeights, of_more_sequences_than_there_are_is_an_error) {
+  const PackedLayout layout(Lengths{2}, 4, {});
+  std::vector<float> weights = local_vector(layout, -1.0F);
+  EXPECT_THROW(derive_loss_weights(layout, std::vector<double>{1, 1}, std::vector<std::uint8_t>(4), weights),
+               InputError);
+}
+
 }  // namespace
 }  // namespace evenkeel
