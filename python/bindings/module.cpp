@@ -1,11 +1,22 @@
 // The extension module evenkeel._core: the rooms that know no MPI, as Python calls them. What users see is in
-// python/src/evenkeel; a function here takes NumPy arrays and says nothing of tensors.
+// python/src/evenkeel; functions here take NumPy arrays and know nothing of tensors.
 
 #include <pybind11/pybind11.h>
 
+#include "bindings/bindings.hpp"
 #include "bindings/errors.hpp"
 
 PYBIND11_MODULE(_core, module) {
+  using namespace evenkeel::python;
   module.attr("__version__") = EVENKEEL_VERSION;
-  evenkeel::python::bind_errors(module);
+  bind_errors(module);
+  bind_balance(module);
+  bind_cost_model(module);
+  bind_config(module);
+  bind_layout(module);
+  bind_packing(module);
+  bind_padding(module);
+  bind_plan(module);
+  bind_prefix_groups(module);
+  bind_prefix_tree(module);
 }

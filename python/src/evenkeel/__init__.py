@@ -1,19 +1,64 @@
 """Evenkeel balances, packs and context-parallel-cuts samples of very different lengths for LLM training.
 
-Errors are Error and its subclasses (see evenkeel.errors).
+    >>> import evenkeel
+    >>> plan = evenkeel.plan([5, 3, 4, 2], mesh={"dp": 2}, micro_batch={"max_tokens": 8})
+    >>> [rank.samples.tolist() for rank in plan.ranks]
+    [[1, 2], [0, 3]]
+
+This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix and .planning have all of it. Nothing
+here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see evenkeel.errors).
 """
 
+from evenkeel import _core, balance, config, errors, packing, padding, planning, prefix
+from evenkeel.balance import CostModel, Partition, karmarkar_karp
+from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
-from evenkeel import _core
+from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
+from evenkeel.planning import DpRankPlan, MicroBatchPlan, StepPlan, plan
+from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
 
 __version__ = _core.__version__
 
 __all__ = [
+    "Config",
     "ConfigError",
+    "CostModel",
+    "CpGroup",
+    "DpRankPlan",
     "Error",
     "InputError",
     "IoError",
     "LimitError",
     "MeshError",
+    "MicroBatchPlan",
     "MpiError",
+    "PackedLayout",
+    "PackedTreeLayout",
+    "Partition",
+    "Predictions",
+    "PrefixGroups",
+    "PrefixLayout",
+    "PrefixTree",
+    "StepPlan",
+    "TokenPlaces",
+    "balance",
+    "config",
+    "errors",
+    "karmarkar_karp",
+    "merge",
+    "pack",
+    "pack_all",
+    "packing",
+    "padding",
+    "plan",
+    "planning",
+    "prefix",
+    "sequence_alignment",
+    "unpack",
 ]
+
+# C++ classes say where users find them, which is also where pickle looks.
+for _name in __all__:
+    if getattr(globals()[_name], "__module__", "") == "evenkeel._core":
+        globals()[_name].__module__ = "evenkeel"
+del _name

@@ -1,0 +1,91 @@
+"""Planning a step: which samples each data-parallel rank gets, in which micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from evenkeel import _core
+from evenkeel._core import DpRankPlan, MicroBatchPlan, StepPlan
+from evenkeel.config import Config, ConfigLike
+
+__all__ = ["DpRankPlan", "MicroBatchPlan", "StepPlan", "plan"]
+
+
+def plan(
+    lengths: Any = None,
+    *,
+    prompts: Any = None,
+    responses: Any = None,
+    groups: Iterable[Any] | None = None,
+    loss_tokens: Any = None,
+    tokens: Sequence[Any] | None = None,
+    config: ConfigLike = None,
+    profile: str = "",
+    ranks: int | None = None,
+    step: int = 0,
+    **sections: Any,
+) -> StepPlan:
+    """Plans a step for all data-parallel ranks: the micro-batches that the ranks of a job arrive at together.
+
+    Samples are told by their lengths in tokens, one number a sample: a list, an integer array or a tensor. Give
+    ``lengths`` where all tokens are response, else ``prompts`` and ``responses``, or ``lengths`` and ``prompts``.
+
+    groups       what samples of one prompt share, one a sample: uids, numbers, anything that can be a key of a dict
+    loss_tokens  tokens that carry loss by a mask of yours; -1: the sample's response tokens
+    tokens       each sample's tokens; needed with ``prefix={"share": "tree"}`` only
+    config       a Config, a mapping, or the path of a YAML file; ``sections`` change it, such as
+                 ``mesh={"dp": 8}, micro_batch={"max_tokens": 16384}``
+    profile      the name of one of its profiles
+    ranks        ranks of the world, where mesh.dp is auto
+    step         the number of the step, which names what is drawn for it
+
+    Deterministic: every process that plans from equal arguments has an equal plan (compare ``plan.hash``). Raises
+    ConfigError for settings that do not fit, LimitError for a sample above micro_batch.max_tokens, InputError for lengths
+    that are negative or no whole numbers, or lists of different sizes. Takes O(n log n) and holds no lock meanwhile.
+    """
+    prompts, responses = _prompts_and_responses(lengths, prompts, responses)
+    return _core.plan(
+        prompts,
+        responses,
+        None if groups is None else _numbered(groups),
+        loss_tokens,
+        tokens,
+        Config.of(config, **sections)._core,
+        profile,
+        step,
+        ranks,
+    )
+
+
+def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Each sample's prompt and response tokens, from any two of the three or from lengths alone."""
+    given = {"lengths": lengths, "prompts": prompts, "responses": responses}
+    numbers = {name: _core.integers(values, name) for name, values in given.items() if values is not None}
+    if set(numbers) == {"prompts", "responses"}:
+        return numbers["prompts"], numbers["responses"]
+    if set(numbers) == {"lengths"}:
+        return np.zeros_like(numbers["lengths"]), numbers["lengths"]
+    if set(numbers) == {"lengths", "prompts"}:
+        return numbers["prompts"], _rest(numbers["lengths"], numbers["prompts"])
+    raise TypeError("plan() takes lengths, prompts and responses, or lengths and prompts")
+
+
+def _rest(lengths: np.ndarray, prompts: np.ndarray) -> np.ndarray:
+    if lengths.shape != prompts.shape:
+        _core.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
+    responses = lengths - prompts
+    if (responses < 0).any():
+        at = int(np.argmax(responses < 0))
+        _core.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}; the sample has {lengths[at]} tokens")
+    return responses
+
+
+def _numbered(groups: Iterable[Any]) -> np.ndarray:
+    """Groups as numbers in the order in which they come first."""
+    if hasattr(groups, "tolist"):
+        groups = groups.tolist()
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
