@@ -55,24 +55,58 @@ std::size_t local_offset(const PackedLayout& layout, SequenceRange sequences, st
   return bytes_of(none ? layout.local_rows() : layout.local_range(sequences.begin).begin, row_bytes);
 }
 
+void require_sequences(const PackedLayout& layout, std::span<const std::span<const std::byte>> sequences,
+                       std::size_t row_bytes) {
+  if (std::ssize(sequences) != layout.size()) {
+    throw InputError("sequences", "there are " + std::to_string(sequences.size()) + "; the layout has " +
+                                      std::to_string(layout.size()));
+  }
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    const std::size_t bytes = sequences[static_cast<std::size_t>(i)].size();
+    if (bytes == bytes_of(layout.length(i), row_bytes)) continue;
+    throw InputError("sequence " + std::to_string(i), "has " + std::to_string(bytes) + " bytes; " +
+                                                          std::to_string(layout.length(i)) + " rows of " +
+                                                          std::to_string(row_bytes) + " are needed");
+  }
+}
+
+/// Fills a rank's rows; `source_of` says where the rows of a run are.
+template <typename SourceOf>
+void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, SourceOf source_of,
+               Sources sources, std::span<const std::byte> pad_row, std::span<std::byte> local,
+               std::int64_t threads) {
+  if (local.empty()) return;
+  const RowFill fill(pad_row, row_bytes);
+  share_sequences(layout, threads, local.size(), [&](SequenceRange part) {
+    RowWriter writer(local.data() + local_offset(layout, part, row_bytes), local.size(), fill, sources);
+    walk_packed_rows(
+        layout, rank, part,
+        [&](const PackedRun& run) { writer.copy(source_of(run), bytes_of(run.sequence.size(), row_bytes)); },
+        [&](RowRange pad) { writer.pad(pad.size()); });
+  });
+}
+
 }  // namespace
 
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
                std::span<const std::byte> pad_row, std::span<std::byte> local, std::int64_t threads) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
-  if (local.empty()) return;
-  const RowFill fill(pad_row, row_bytes);
   const Sources sources = layout.cp().size == 1 ? Sources::consecutive : Sources::scattered;
-  share_sequences(layout, threads, local.size(), [&](SequenceRange part) {
-    RowWriter writer(local.data() + local_offset(layout, part, row_bytes), local.size(), fill, sources);
-    walk_packed_rows(
-        layout, rank, part,
-        [&](const PackedRun& run) {
-          writer.copy(ragged.data() + ragged_offset(layout, run, row_bytes),
-                      bytes_of(run.sequence.size(), row_bytes));
-        },
-        [&](RowRange pad) { writer.pad(pad.size()); });
-  });
+  const auto source_of = [&](const PackedRun& run) {
+    return ragged.data() + ragged_offset(layout, run, row_bytes);
+  };
+  pack_from(layout, rank, row_bytes, source_of, sources, pad_row, local, threads);
+}
+
+void pack_sequences(const PackedLayout& layout, CpRank rank,
+                    std::span<const std::span<const std::byte>> sequences, std::span<const std::byte> pad_row,
+                    std::span<std::byte> local, std::int64_t threads) {
+  const std::size_t row_bytes = row_bytes_of(layout, local.size());
+  require_sequences(layout, sequences, row_bytes);
+  const auto source_of = [&](const PackedRun& run) {
+    return sequences[static_cast<std::size_t>(run.index)].data() + bytes_of(run.sequence.begin, row_bytes);
+  };
+  pack_from(layout, rank, row_bytes, source_of, Sources::scattered, pad_row, local, threads);
 }
 
 void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,

@@ -25,9 +25,15 @@ namespace evenkeel {
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
                std::span<const std::byte> pad_row, std::span<std::byte> local, std::int64_t threads = 1);
 
-/// The same for all CP ranks at once, one buffer a rank: the ragged rows are read once, front to back, which
-/// is faster than reading every rank's chunks out of them in turn. Throws InputError unless there are cp.size
-/// buffers of local_rows * row_bytes bytes each.
+/// The same from rows that stand apart: `sequences` has those of each sequence of the layout. Throws
+/// InputError for another number of sequences, or one with other than its length * row_bytes bytes.
+void pack_sequences(const PackedLayout& layout, CpRank rank,
+                    std::span<const std::span<const std::byte>> sequences, std::span<const std::byte> pad_row,
+                    std::span<std::byte> local, std::int64_t threads = 1);
+
+/// The same as pack_rows for all CP ranks at once, one buffer a rank: the ragged rows are read once, front to
+/// back, which is faster than reading every rank's chunks out of them in turn. Throws InputError unless there
+/// are cp.size buffers of local_rows * row_bytes bytes each.
 void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,
                     std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals,
                     std::int64_t threads = 1);

@@ -107,6 +107,38 @@ RC_GTEST_PROP(PackAllRanks, gives_every_rank_what_packing_for_it_alone_does, ())
   RC_ASSERT(restored == ragged);
 }
 
+RC_GTEST_PROP(PackSequences, gives_what_packing_them_back_to_back_does, ()) {
+  const PackedLayout layout = arbitrary_layout();
+  const std::size_t row_bytes = arbitrary_row_bytes();
+  const Bytes pad_row = arbitrary_pad_row(row_bytes);
+  const Bytes ragged = arbitrary_bytes(layout.num_tokens(), row_bytes);
+  std::vector<Bytes> sequences;
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    const auto first =
+        static_cast<std::ptrdiff_t>(row_bytes) * layout.cu_seqlens()[static_cast<std::size_t>(i)];
+    const auto last = first + static_cast<std::ptrdiff_t>(row_bytes) * layout.length(i);
+    sequences.emplace_back(ragged.begin() + first, ragged.begin() + last);
+  }
+  for (const CpRank rank : all_ranks(layout.cp())) {
+    Bytes expected = local_rows(layout, row_bytes, std::byte{1});
+    pack_rows(layout, rank, ragged, pad_row, expected);
+    Bytes packed = local_rows(layout, row_bytes, std::byte{2});
+    pack_sequences(layout, rank, spans_of<const std::byte>(sequences), pad_row, packed);
+    RC_ASSERT(packed == expected);
+  }
+}
+
+TEST(PackSequences, of_another_number_or_length_than_the_layout_has_are_errors) {
+  const PackedLayout layout(std::vector<std::int64_t>{2, 1}, 1, {});
+  Bytes local = local_rows(layout, 8, std::byte{0});
+  const Bytes rows(24);
+  const std::span<const std::byte> all = rows;
+  const std::vector<std::span<const std::byte>> one{all};
+  const std::vector<std::span<const std::byte>> swapped{all.first(8), all.last(16)};
+  EXPECT_THROW(pack_sequences(layout, CpRank{0}, one, {}, local), InputError);
+  EXPECT_THROW(pack_sequences(layout, CpRank{0}, swapped, {}, local), InputError);
+}
+
 TEST(PackAllRanks, buffers_of_another_number_or_size_than_the_ranks_need_are_errors) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);  // 8 tokens, 6 rows a rank
   const Bytes ragged(8 * 4);
