@@ -16,7 +16,7 @@ PYBIND11_MODULE(_core, module) {
   bind_layout(module);
   bind_packing(module);
   bind_padding(module);
-  bind_plan(module);
   bind_prefix_groups(module);
   bind_prefix_tree(module);
+  bind_plan(module);
 }

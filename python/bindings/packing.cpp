@@ -33,6 +33,19 @@ void pack_one(const PackedLayout& layout, int cp_rank, const py::array& ragged, 
   pack_rows(layout, rank, source, pad, target, threads);
 }
 
+void pack_parts(const PackedLayout& layout, int cp_rank, const std::vector<py::array>& sequences,
+                const py::array& pad_row, py::array local, std::int64_t threads) {
+  const CpRank rank = checked_rank(layout.cp(), cp_rank);
+  require_threads(threads);
+  std::vector<std::span<const std::byte>> sources;
+  for (const py::array& sequence : sequences)
+    sources.push_back(bytes_of(sequence, "values[" + std::to_string(sources.size()) + "]"));
+  const auto pad = bytes_of(pad_row, "pad");
+  const auto target = writable_bytes_of(local, "out");
+  const py::gil_scoped_release release;
+  pack_sequences(layout, rank, sources, pad, target, threads);
+}
+
 void pack_all(const PackedLayout& layout, const py::array& ragged, const py::array& pad_row,
               std::vector<py::array> locals, std::int64_t threads) {
   require_threads(threads);
@@ -127,6 +140,9 @@ void bind_packing(py::module_& module) {
   const auto whole = py::arg("values").noconvert();
   module.def("pack", &pack_one, py::arg("layout"), py::arg("cp_rank"), whole, py::arg("pad").noconvert(),
              py::arg("out").noconvert(), py::arg("threads"));
+  module.def("pack_sequences", &pack_parts, py::arg("layout"), py::arg("cp_rank"),
+             py::arg("sequences").noconvert(), py::arg("pad").noconvert(), py::arg("out").noconvert(),
+             py::arg("threads"));
   module.def("pack_all", &pack_all, py::arg("layout"), whole, py::arg("pad").noconvert(),
              py::arg("outs").noconvert(), py::arg("threads"));
   module.def("unpack", &unpack_one, py::arg("layout"), py::arg("cp_rank"), py::arg("local").noconvert(),

@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -218,6 +219,23 @@ filler sequence.)")
       .def_property_readonly(
           "mean_weight", [](const MicroBatchOfStep& self) { return self.loss().mean_weight; },
           "For trainers that insist on local means: multiply the micro-batch's own mean by this instead.")
+      .def_property_readonly(
+          "prompt_lengths",
+          [](const MicroBatchOfStep& self) {
+            Numbers prompts;
+            for (const EntryId entry : self.plan().entries)
+              prompts.push_back(self.of->table[entry].shape.prompt);
+            return array_of(std::move(prompts));
+          },
+          "Prompt tokens of each sample: int64.")
+      .def(
+          "tree",
+          [](const MicroBatchOfStep& self) -> std::optional<PackedTreeLayout> {
+            std::optional<SharedSequences> shared = self.of->layout_of(self.plan()).shared;
+            return shared ? std::optional(std::move(shared->tree)) : std::nullopt;
+          },
+          "The PackedTreeLayout of its samples where they share prefixes, whose segments are its layout; "
+          "else None.")
       .def(
           "layout", [](const MicroBatchOfStep& self) { return self.of->layout_of(self.plan()).layout; },
           py::call_guard<py::gil_scoped_release>(),

@@ -68,7 +68,8 @@ def test_they_have_the_parameters_of_methods(name):
 
 
 def test_every_public_function_is_typed_and_documented():
-    for module in (evenkeel.balance, evenkeel.packing, evenkeel.padding, evenkeel.planning, evenkeel.prefix):
+    for module in (evenkeel.balance, evenkeel.packing, evenkeel.padding, evenkeel.planning, evenkeel.prefix,
+                   evenkeel.tensors):
         for name in module.__all__:
             thing = getattr(module, name)
             assert thing.__doc__, name

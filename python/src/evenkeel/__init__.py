@@ -5,17 +5,19 @@
     >>> [rank.samples.tolist() for rank in plan.ranks]
     [[1, 2], [0, 3]]
 
-This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix and .planning have all of it. Nothing
-here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see evenkeel.errors).
+This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning and .tensors have all of
+it. Nothing here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see
+evenkeel.errors).
 """
 
-from evenkeel import _core, balance, config, errors, packing, padding, planning, prefix
+from evenkeel import _core, balance, config, errors, packing, padding, planning, prefix, tensors
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
 from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
 from evenkeel.planning import DpRankPlan, MicroBatchPlan, StepPlan, plan
 from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
+from evenkeel.tensors import micro_batch_tensors
 
 __version__ = _core.__version__
 
@@ -46,6 +48,7 @@ __all__ = [
     "errors",
     "karmarkar_karp",
     "merge",
+    "micro_batch_tensors",
     "pack",
     "pack_all",
     "packing",
@@ -54,6 +57,7 @@ __all__ = [
     "planning",
     "prefix",
     "sequence_alignment",
+    "tensors",
     "unpack",
 ]
 

@@ -70,10 +70,13 @@ def pack(
 ) -> Any:
     """Ragged rows [num_tokens, ...] into the packed, cut rows of one CP rank, [local_rows, ...].
 
-    ``pad`` fills alignment: a number, or one a row's element. ``out`` is memory for the result, of its shape and dtype.
+    ``values`` are the rows of all sequences back to back, or a list of one tensor a sequence, [length, ...]. ``pad`` fills
+    alignment: a number, or one for each element of a row. ``out`` is memory for the result, of its shape and dtype.
     ``threads`` is the most threads that share the work, where megabytes are moved. Raises InputError for another number of
     rows than the layout has tokens.
     """
+    if isinstance(values, (list, tuple)):
+        return _pack_sequences(layout, values, cp_rank, pad, out, threads)
     rows = _rows_of(values, layout.num_tokens, "values")
     target = _result(rows, (layout.local_rows, *rows.trailing), out)
     _core.pack(layout, cp_rank, rows.array, rows.row_of(pad, "pad"), target.array, threads)
@@ -107,10 +110,7 @@ def merge(layout: PackedLayout, locals: Sequence[Any], *, out: Any = None, threa
     parts = [_rows_of(local, layout.local_rows, f"locals[{r}]") for r, local in enumerate(locals)]
     if len(parts) != layout.cp.size:
         _core.raise_error("input", "locals", f"there are {len(parts)}; there are {layout.cp.size} context-parallel ranks")
-    for r, part in enumerate(parts):
-        if part.dtype != parts[0].dtype or part.trailing != parts[0].trailing:
-            _core.raise_error("input", f"locals[{r}]", f"has rows of {part.trailing} {part.dtype}; the first has rows of "
-                              f"{parts[0].trailing} {parts[0].dtype}")
+    _require_alike(parts, "locals")
     target = _result(parts[0], (layout.num_tokens, *parts[0].trailing), out)
     _core.merge(layout, [part.array for part in parts], target.array, threads)
     return target.value
@@ -167,6 +167,33 @@ def _rows_of(value: Any, count: int, name: str) -> _arrays.Rows:
     if rows.array.shape[0] != count:
         _core.raise_error("input", name, f"has {rows.array.shape[0]} rows; the layout has {count}")
     return rows
+
+
+def _pack_sequences(
+    layout: PackedLayout, sequences: Sequence[Any], cp_rank: int, pad: Any, out: Any, threads: int
+) -> Any:
+    if len(sequences) != len(layout):
+        _core.raise_error("input", "values", f"there are {len(sequences)} sequences; the layout has {len(layout)}")
+    if not sequences:
+        _core.raise_error("input", "values", "is an empty list, which tells no dtype", "Pass ragged rows")
+    parts = [_arrays.Rows(sequence, f"values[{i}]") for i, sequence in enumerate(sequences)]
+    _require_alike(parts, "values")
+    for i, (part, length) in enumerate(zip(parts, layout.lengths.tolist())):
+        if part.array.shape[0] != length:
+            _core.raise_error("input", f"values[{i}]", f"has {part.array.shape[0]} rows; the layout has {length}")
+    target = _result(parts[0], (layout.local_rows, *parts[0].trailing), out)
+    arrays = [part.array for part in parts]
+    _core.pack_sequences(layout, cp_rank, arrays, parts[0].row_of(pad, "pad"), target.array, threads)
+    return target.value
+
+
+def _require_alike(parts: Sequence[_arrays.Rows], name: str) -> None:
+    """Rows of one dtype and shape, whose bytes can stand in one tensor."""
+    first = parts[0]
+    for i, part in enumerate(parts):
+        if part.dtype != first.dtype or part.trailing != first.trailing:
+            _core.raise_error("input", f"{name}[{i}]", f"has rows of {part.trailing} {part.dtype}; the first has rows of "
+                              f"{first.trailing} {first.dtype}")
 
 
 def _result(like: _arrays.Rows, shape: tuple[int, ...], out: Any) -> _arrays.Rows:

@@ -1,0 +1,114 @@
+"""The tensors of a planned micro-batch on one context-parallel rank, for a process that has the samples itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evenkeel import _arrays, _core, packing
+from evenkeel._core import MicroBatchPlan, PackedLayout
+
+__all__ = ["micro_batch_tensors"]
+
+
+def micro_batch_tensors(
+    micro_batch: MicroBatchPlan,
+    fields: Mapping[str, Sequence[Any]],
+    *,
+    cp_rank: int = 0,
+    pad_token: int = 0,
+    label_pad: int = -100,
+) -> dict[str, Any]:
+    """What one rank is handed for a forward-backward pass (docs/micro-batches.md), by name.
+
+    ``fields`` are token fields: for each name one tensor a sample of the *step*, [length, ...]. ``input_ids``, of int64, must
+    be among them. Micro-batches pick theirs, so that all of a step take the same fields.
+
+    Returns your fields packed and cut, [local_rows, ...], 0 (``pad_token`` for tokens) in pad rows; and, unless you bring
+    fields of these names, ``labels`` and ``position_ids`` of int64 and ``loss_mask`` of float32. Then ``loss_weights``
+    [local_rows] float32: sum over rows of loss_weights * loss, times ``micro_batch.scale``, is this rank's part of the loss.
+    And ``cu_seqlens`` and ``cu_seqlens_padded`` [sequences + 1] int32, over the whole CP group, and ``max_seqlen``, an int.
+    All are of the kind that ``input_ids`` are.
+
+    An empty micro-batch has one filler sequence: pad tokens, labels of ``label_pad``, mask and weights 0. Raises InputError
+    for a field with another number of samples or rows than planned, and where samples share prefixes (see evenkeel.prefix).
+    """
+    if micro_batch.tree() is not None:
+        _core.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
+    if "input_ids" not in fields:
+        _core.raise_error("input", "fields", f"have no input_ids; there are {', '.join(fields) or 'none'}")
+    return _Maker(micro_batch, fields, cp_rank).make(pad_token, label_pad)
+
+
+class _Maker:
+    """Packs one field after the other, and derives what is not brought."""
+
+    def __init__(self, micro_batch: MicroBatchPlan, fields: Mapping[str, Sequence[Any]], cp_rank: int) -> None:
+        self.micro_batch = micro_batch
+        self.samples = micro_batch.samples.tolist()
+        self.fields = fields
+        self.cp_rank = cp_rank
+        self.filler = micro_batch.tokens == 0
+        layout = micro_batch.layout()
+        # Filler is alignment without tokens, so that the same calls make it.
+        self.layout = (
+            PackedLayout([0] * len(layout), alignment=layout.alignment, cp=layout.cp, aligned_lengths=layout.aligned_lengths)
+            if self.filler
+            else layout
+        )
+        self.whole = layout
+
+    def make(self, pad_token: int, label_pad: int) -> dict[str, Any]:
+        tensors = {name: self.packed(name, pad_token if name == "input_ids" else 0) for name in self.fields}
+        tokens = tensors["input_ids"]
+        derived = {
+            "labels": lambda: packing.labels(self.layout, self.joined("input_ids"), cp_rank=self.cp_rank, label_pad=label_pad),
+            "position_ids": lambda: packing.position_ids(self.layout, cp_rank=self.cp_rank),
+            "loss_mask": lambda: packing.loss_mask(self.layout, self.prompts(), cp_rank=self.cp_rank),
+        }
+        for name, make in derived.items():
+            if name not in tensors:
+                tensors[name] = make()
+        tensors["loss_weights"] = packing.loss_weights(self.layout, self.micro_batch.token_weights, tensors["loss_mask"])
+        tensors["cu_seqlens"] = self.whole.cu_seqlens
+        tensors["cu_seqlens_padded"] = self.whole.cu_seqlens_padded
+        tensors = {name: _of_kind(tensor, tokens) for name, tensor in tensors.items()}
+        return {**tensors, "max_seqlen": self.whole.max_seqlen}
+
+    def of_samples(self, name: str) -> list[Any]:
+        """The field's rows of each sample of the micro-batch."""
+        rows = self.fields[name]
+        last = max(self.samples, default=-1)
+        if last >= len(rows):
+            _core.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples; the micro-batch holds sample {last}",
+                              "Pass the field of all samples of the step")
+        return [rows[i] for i in self.samples]
+
+    def packed(self, name: str, pad: Any) -> Any:
+        rows = self.of_samples(name)
+        if self.filler:
+            like = _arrays.Rows(self.fields[name][0], name) if len(self.fields[name]) else _no_rows(name)
+            return packing.pack(self.layout, like.empty(0, *like.trailing).value, cp_rank=self.cp_rank, pad=pad)
+        return packing.pack(self.layout, rows, cp_rank=self.cp_rank, pad=pad)
+
+    def joined(self, name: str) -> Any:
+        """The field's rows back to back."""
+        rows = [] if self.filler else self.of_samples(name)
+        if rows and _arrays.is_tensor(rows[0]):
+            import torch
+
+            return torch.cat(rows)
+        return np.concatenate([np.empty(0, np.int64), *map(np.asarray, rows)])
+
+    def prompts(self) -> np.ndarray:
+        return np.zeros(len(self.layout), np.int64) if self.filler else self.micro_batch.prompt_lengths
+
+
+def _no_rows(name: str) -> _arrays.Rows:
+    return _arrays.Rows(np.empty(0, np.int64), name)
+
+
+def _of_kind(value: Any, like: Any) -> Any:
+    return _arrays.handed_out(value, like) if isinstance(value, np.ndarray) else value
