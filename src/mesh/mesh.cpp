@@ -30,13 +30,6 @@ int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, Worl
   return mine.value();
 }
 
-boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
-  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
-  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
-  if (*part.place() != MPI_COMM_NULL) part.return_errors();
-  return part;
-}
-
 void require_running_mpi() {
   int initialized = 0;
   int finalized = 0;

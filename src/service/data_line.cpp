@@ -8,6 +8,7 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <span>
 #include <thread>
@@ -76,6 +77,7 @@ struct CallHeader {
   std::uint64_t service = 0;
   std::int64_t number = 0;
   std::uint64_t held = 0;
+  std::uint64_t released = 0;
   StepOrigin step;
   std::int64_t text_bytes = 0;  ///< -1: they could not be made
 };
@@ -95,12 +97,21 @@ struct CallTexts {
 
 constexpr int call_tag = 1;
 
+/// A service that has gone, of which the trainer may still hold passes.
+struct EndedService {
+  std::uint64_t service = 0;
+  HeldPasses held;
+};
+
 struct Line {
   MPI_Comm world = MPI_COMM_NULL;  // the caller's: only compared
   boost::mpi::communicator everyone;
   boost::mpi::communicator trainers_or_data;  // the ranks with this one's part
   int data_ranks = 0;
   bool serves = false;
+  // On trainers.
+  std::list<EndedService> ended;
+  std::uint64_t streams = 0;
 
   [[nodiscard]] int first_data_rank() const { return everyone.size() - data_ranks; }
 };
@@ -116,13 +127,6 @@ bool is_same(MPI_Comm one, MPI_Comm other) {
   return result == MPI_IDENT;
 }
 
-boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
-  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
-  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
-  part.return_errors();
-  return part;
-}
-
 void send(const Line& to, const CallHeader& header, std::string_view text) {
   for (int rank = to.first_data_rank(); rank < to.everyone.size(); ++rank) {
     check_mpi(MPI_Send(&header, sizeof header, MPI_BYTE, rank, call_tag, to.everyone), "MPI_Send");
@@ -130,6 +134,15 @@ void send(const Line& to, const CallHeader& header, std::string_view text) {
     check_mpi(MPI_Send(text.data(), static_cast<int>(text.size()), MPI_BYTE, rank, call_tag, to.everyone),
               "MPI_Send");
   }
+}
+
+// One whose last pass the trainer has let go of since it ended; 0 where there is none.
+std::uint64_t take_released(std::list<EndedService>& ended) {
+  const auto found = std::ranges::find_if(ended, [](EndedService& one) { return !one.held.first(); });
+  if (found == ended.end()) return 0;
+  const std::uint64_t service = found->service;
+  ended.erase(found);
+  return service;
 }
 
 // When MPI_Finalize begins, the trainers make no more calls: the data ranks may end.
@@ -206,6 +219,14 @@ void DataLine::take_up() {
   if (last && !last->serves && last->everyone.rank() == 0) send(*last, {}, {});
 }
 
+std::uint64_t DataLine::count_stream() noexcept {
+  return ++line()->streams;
+}
+
+bool DataLine::is_newest_stream(std::uint64_t number) noexcept {
+  return line() && line()->streams == number;
+}
+
 bool DataLine::is_laid() noexcept {
   return line() != nullptr;
 }
@@ -219,22 +240,32 @@ const boost::mpi::communicator& DataLine::data_ranks() noexcept {
 }
 
 void DataLine::tell(const DataCall& call, GuardedWork& work) {
-  if (!line() || line()->serves || line()->everyone.rank() != 0) return;
+  if (!line()) {
+    throw InputError("data ranks", "have been dismissed, and are called again",
+                     "Dismiss them when the last stream, prefetcher and service over them has gone");
+  }
+  if (line()->serves || line()->everyone.rank() != 0) return;
   std::string text;
   work([&] {
     text = to_archive(
         CallTexts{call.profile, call.names, call.state.value_or(std::string()), call.state.has_value()});
   });
-  const CallHeader header{
-      call.kind,       call.accepts_changes ? 1 : 0, call.service, call.number, call.held, call.step,
-      std::ssize(text)};
+  const CallHeader header{call.kind, call.accepts_changes ? 1 : 0, call.service, call.number,
+                          call.held, take_released(line()->ended), call.step,    std::ssize(text)};
   send(*line(), header, text);
 }
 
-void DataLine::tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed,
-                               GuardedWork& work) {
-  call.accepts_changes = changed == ChangedJob::accepted;
-  work([&] { call.state = to_text(from); });
+void DataLine::tell_to_make(DataCall call, const Resumption* from, GuardedWork& work) {
+  if (from != nullptr) {
+    call.accepts_changes = from->changed == ChangedJob::accepted;
+    work([&] { call.state = to_text(from->state); });
+  }
+  tell(call, work);
+}
+
+void DataLine::tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& work) {
+  const bool tells = line() && !line()->serves && line()->everyone.rank() == 0;
+  if (tells && !held.empty()) work([&] { line()->ended.push_back({call.service, std::move(held)}); });
   tell(call, work);
 }
 
@@ -251,6 +282,7 @@ DataCall DataLine::listen(GuardedWork& work) {
   call.service = header.service;
   call.number = header.number;
   call.held = header.held;
+  call.released = header.released;
   call.step = header.step;
   call.accepts_changes = header.accepts_changes != 0;
   if (header.text_bytes <= 0) return call;

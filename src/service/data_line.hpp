@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/held_passes.hpp"
+#include "service/resume_checks.hpp"
 #include "service/step_record.hpp"
 
 namespace evenkeel {
@@ -51,10 +55,11 @@ enum class DataCallKind : std::int32_t {
 /// A collective call of the trainers, in which data ranks take part.
 struct DataCall {
   DataCallKind kind = DataCallKind::finish;
-  std::uint64_t service = 0;  ///< the number of the service or prefetcher that is called
-  std::int64_t number = 0;    ///< steps of a prefetcher, the rank to collect on
-  std::uint64_t held = 0;     ///< trainers hold no pass of this service before this one
-  StepOrigin step;            ///< that is passed over or collected
+  std::uint64_t service = 0;   ///< the number of the service or prefetcher that is called
+  std::int64_t number = 0;     ///< steps of a prefetcher, the rank to collect on
+  std::uint64_t held = 0;      ///< trainers hold no pass of this service before this one
+  std::uint64_t released = 0;  ///< a service that has ended, of which trainers hold no pass any more
+  StepOrigin step;             ///< that is passed over or collected
   bool accepts_changes = false;
   std::string profile;
   std::vector<std::string> names;    ///< profiles of a stream, fields that are added
@@ -86,13 +91,35 @@ class DataLine {
 
   /// Called on all trainers before they do together what `call` says, where the mesh has data ranks: the
   /// first of them sends it. What fails here goes to `work`; the data ranks take part all the same. Without
-  /// effect on data ranks.
+  /// effect on data ranks. Throws InputError on every trainer when the data ranks have been dismissed.
   static void tell(const DataCall& call, GuardedWork& work);
-  /// The same for a new service or prefetcher that goes on from a state.
-  static void tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed, GuardedWork& work);
+  /// The same for a new service or prefetcher, which may go on from a state.
+  static void tell_to_make(DataCall call, const Resumption* from, GuardedWork& work);
+  /// The same for one that ends. Data ranks keep what is still held of it until a later call says that
+  /// trainers have let go of that, too.
+  static void tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& work);
+
+  /// Called on all trainers when data ranks have opened a stream for them: the number of this one. Data ranks
+  /// know the newest one only. Precondition: there are data ranks.
+  [[nodiscard]] static std::uint64_t count_stream() noexcept;
+  [[nodiscard]] static bool is_newest_stream(std::uint64_t number) noexcept;
+
   /// Waits for the next call. What fails on this rank goes to `work`, and the call's texts may then be
   /// missing. Sleeps while there is none, so that the core is free for what is made ahead.
   [[nodiscard]] static DataCall listen(GuardedWork& work);
 };
+
+/// On a data rank: does what trainers have asked for. What all ranks throw together is the trainers' to
+/// handle; MpiError may be this rank's alone.
+template <typename Work>
+void leave_errors_to_trainers(Work&& work) {
+  try {
+    std::forward<Work>(work)();
+  } catch (const MpiError&) {
+    throw;
+  } catch (const Error&) {
+    return;
+  }
+}
 
 }  // namespace evenkeel

@@ -31,6 +31,8 @@ class HostedServices {
   HostedServices& operator=(const HostedServices&) = delete;
   ~HostedServices();
 
+  /// Lets go of the passes that trainers do not hold any more. Before what else a call says.
+  void let_go(const DataCall& call);
   /// Does what the call says, with all other ranks. What all of them throw is the trainers' to handle; throws
   /// only what ends the job. `before` is what went wrong in hearing the call.
   void answer(const DataCall& call, const GuardedWork& before);

@@ -7,6 +7,12 @@
 
 namespace evenkeel {
 
+/// What a service goes on from.
+struct Resumption {
+  const ServiceState& state;
+  ChangedJob changed;
+};
+
 /// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service
 /// of this configuration may go on from it (see require_same_job). Sources are not looked at: whoever reads
 /// them compares them.

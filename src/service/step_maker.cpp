@@ -172,14 +172,9 @@ void StepMaker::number(Making& making, std::int64_t index) {
   making.step.index = index;
   making.record->origin.service = number_;
   making.record->origin.serial = ++passes_;
-  if (mesh_.data_ranks() > 0) making.work([&] { held_.emplace_back(passes_, making.record); });
+  if (mesh_.data_ranks() > 0) making.work([&] { held_.add(passes_, making.record); });
   making.step.num_samples = making.record->table().size();
   making.step.num_tokens = making.record->table().num_tokens();
-}
-
-std::uint64_t StepMaker::first_held() {
-  while (!held_.empty() && held_.front().second.expired()) held_.pop_front();
-  return held_.empty() ? passes_ + 1 : held_.front().first;
 }
 
 void StepMaker::require_share_of_reader(const RaggedBatch& mine) const {

@@ -113,6 +113,11 @@ bool StepsAhead::progress() {
   return true;
 }
 
+void StepsAhead::stop() noexcept {
+  thread_ = {};
+  while (!ready_->empty()) static_cast<void>(ready_->pop());
+}
+
 StepsAhead::Made StepsAhead::take() {
   std::unique_lock lock(ready_->mutex);
   ready_->changed.wait(lock, [&] { return !ready_->empty() || ready_->end; });

@@ -51,6 +51,8 @@ class StepsAhead {
     return !in_background() && can_make() && !is_full();
   }
   bool progress();
+  /// Makes no more steps, and lets go of those that nobody took. Waits for the other ranks.
+  void stop() noexcept;
   /// Makes the next step on this thread, where trainers do.
   void make() { make_or_end(); }
 

@@ -123,6 +123,7 @@ struct SampleStream::Parts {
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;
+  std::uint64_t number = 0;  // among the streams that data ranks have opened
   std::vector<SourceFingerprint> fingerprints;
   std::uint64_t order = 0;
   std::optional<SharesAhead> shares;
@@ -312,6 +313,7 @@ SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& c
     parts_->steps = figures.steps;
   });
   work.agree(everyone);
+  parts_->number = DataLine::count_stream();
 }
 
 SampleStream::SampleStream(SampleStream&&) noexcept = default;
@@ -351,6 +353,10 @@ void SampleStream::describe(ServiceState& state) {
   Parts& parts = *parts_;
   GuardedWork work;
   if (parts.num_data_ranks > 0) {
+    if (!parts.reads() && !DataLine::is_newest_stream(parts.number)) {
+      throw InputError("stream", "cannot be described: its data ranks were asked for another one since",
+                       "Describe a stream before the next one is made");
+    }
     DataCall call;
     call.kind = DataCallKind::describe_stream;
     DataLine::tell(call, work);

@@ -64,18 +64,6 @@ class Served {
   ServedSamples sums_;
 };
 
-// What all ranks throw together is the trainers' to handle. MpiError may be this rank's alone.
-template <typename Work>
-void leave_errors_to_trainers(Work&& work) {
-  try {
-    std::forward<Work>(work)();
-  } catch (const MpiError&) {
-    throw;
-  } catch (const Error&) {
-    return;
-  }
-}
-
 RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t step, Served& served) {
   if (!stream) {
     throw InputError("samples", "are asked for of which no stream is open",
@@ -110,6 +98,7 @@ ServedSamples serve(const boost::mpi::communicator& world, const Config& config,
   while (true) {
     GuardedWork heard;
     const DataCall call = DataLine::listen(heard);
+    services.let_go(call);
     switch (call.kind) {
       case DataCallKind::finish:
         DataLine::take_up();

@@ -54,13 +54,14 @@ class SampleStream {
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
   /// What this rank brings to a step: an equal, contiguous share of its samples; nothing where data ranks
-  /// read (see serve()). Local; called by one thread
-  /// at a time, and fastest in the order of steps. Throws as SampleSource::read(), and InputError where
-  /// sources have different fields. Precondition: 0 <= step < num_steps().
+  /// read (see serve()). Local; called by one thread at a time, and fastest in the order of steps. Throws as
+  /// SampleSource::read(), and InputError where sources have different fields. Precondition: 0 <= step <
+  /// num_steps().
   [[nodiscard]] RaggedBatch read(std::int64_t step);
 
   /// Collective over the communicator it was made with: fills in what a state says of sources. Looks at files
-  /// the first time it is called; after that it is O(sources), and still collective.
+  /// the first time it is called; after that it is O(sources), and still collective. Data ranks know the
+  /// newest stream only: throws InputError on every trainer for one of those before it.
   void describe(ServiceState& state);
 
  private:

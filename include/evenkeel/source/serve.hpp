@@ -27,9 +27,9 @@ struct ServedSamples {
 /// later pass finds it when the trainers name it; DataService::collect_on brings it to a trainer.
 ///
 /// Samples of the steps to come are read ahead, those of max(1, `exchange.prefetch`) steps at most and beyond
-/// those that the trainers' Prefetcher holds: data ranks wait while trainers have enough. For that, and for a
-/// Prefetcher with a thread, MPI must have been initialized with MPI_THREAD_MULTIPLE; without it the
-/// trainers' steps are made when they ask for them.
+/// those that the trainers' Prefetcher holds: data ranks wait while trainers have enough. Steps are made
+/// ahead where all ranks, these too, have initialized MPI with MPI_THREAD_MULTIPLE; without it they are made
+/// when trainers ask for them.
 ///
 /// Returns when the trainers call MPI_Finalize, or dismiss_data_ranks(). Errors in reading or planning are
 /// thrown on the trainers, all of them, by the call that needed the samples; they may make further calls. In
