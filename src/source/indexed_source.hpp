@@ -3,6 +3,8 @@
 #include <boost/mpi/communicator.hpp>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "evenkeel/source/sample_source.hpp"
 #include "io/indexed_dataset.hpp"
@@ -32,6 +34,7 @@ class IndexedSource : public SampleSource {
 
  private:
   explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}
+  [[nodiscard]] std::vector<RowRange> runs_of(std::span<const std::int64_t> positions) const;
 
   IndexedDataset dataset_;
 };
