@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
@@ -16,13 +15,6 @@ void NewCommunicator::Free::operator()(MPI_Comm* comm) const noexcept {
   int finalized = 0;
   if (*handle == MPI_COMM_NULL || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
   MPI_Comm_free(handle.get());
-}
-
-boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
-  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
-  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
-  if (*part.place() != MPI_COMM_NULL) part.return_errors();
-  return part;
 }
 
 }  // namespace evenkeel

@@ -24,8 +24,4 @@ class NewCommunicator : public boost::mpi::communicator {
   };
 };
 
-/// Collective over `comm`: MPI_Comm_split. A rank whose color is MPI_UNDEFINED gets MPI_COMM_NULL. Throws
-/// LimitError on every rank when one lacks memory.
-[[nodiscard]] boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key);
-
 }  // namespace evenkeel

@@ -16,7 +16,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "mesh/mpi_call.hpp"
-#include "mesh/new_communicator.hpp"
 #include "transport/archive_bytes.hpp"
 
 namespace evenkeel {
@@ -105,8 +104,8 @@ struct EndedService {
 
 struct Line {
   MPI_Comm world = MPI_COMM_NULL;  // the caller's: only compared
-  boost::mpi::communicator everyone;
-  boost::mpi::communicator trainers_or_data;  // the ranks with this one's part
+  Communicator everyone;
+  Communicator trainers_or_data;  // the ranks with this one's part
   int data_ranks = 0;
   bool serves = false;
   // On trainers.
@@ -162,8 +161,7 @@ void call_at_finalize() {
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, const Config& config,
-                                         Part part) {
+Communicator lay_line(const Communicator& world, const Config& config, Part part) {
   require_ranks_of_one_group(world);
   const int data = config.mesh.data_ranks;
   if (const Line* known = line().get(); known != nullptr) {
@@ -187,8 +185,8 @@ const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, 
   made->world = world;
   made->data_ranks = data;
   made->serves = part == Part::serves;
-  made->everyone = split(world, 0, made->serves ? world.size() + world.rank() : world.rank());
-  made->trainers_or_data = split(made->everyone, made->serves ? 1 : 0, world.rank());
+  made->everyone = world.split(0, made->serves ? world.size() + world.rank() : world.rank());
+  made->trainers_or_data = made->everyone.split(made->serves ? 1 : 0, world.rank());
   line() = std::move(made);
   if (line()->everyone.rank() == 0) call_at_finalize();
   return line()->everyone;
@@ -196,21 +194,21 @@ const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, 
 
 }  // namespace
 
-Meeting meet(const boost::mpi::communicator& world, Part part, std::optional<int> mine) {
+Meeting meet(const Communicator& world, Part part, std::optional<int> mine) {
   const std::array<std::int64_t, 2> own{static_cast<std::int64_t>(part), mine.value_or(not_known)};
   std::vector<std::int64_t> words =
       together(world, [&] { return std::vector<std::int64_t>(2 * static_cast<std::size_t>(world.size())); });
-  check_mpi(MPI_Allgather(own.data(), 2, MPI_INT64_T, words.data(), 2, MPI_INT64_T, world), "MPI_Allgather");
+  world.all_gather_bytes(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(words)));
   Meeting meeting;
   fail_together(world, try_on_replicated_data([&] { meeting = meeting_of(words); }));
   return meeting;
 }
 
-const boost::mpi::communicator& DataLine::ranks(const boost::mpi::communicator& world, const Config& config) {
+Communicator DataLine::ranks(const Communicator& world, const Config& config) {
   return lay_line(world, config, Part::trains);
 }
 
-const boost::mpi::communicator& DataLine::lay(const boost::mpi::communicator& world, const Config& config) {
+Communicator DataLine::lay(const Communicator& world, const Config& config) {
   return lay_line(world, config, Part::serves);
 }
 
@@ -235,7 +233,7 @@ bool DataLine::is_served_here() noexcept {
   return line() && line()->serves;
 }
 
-const boost::mpi::communicator& DataLine::data_ranks() noexcept {
+const Communicator& DataLine::data_ranks() noexcept {
   return line()->trainers_or_data;
 }
 
@@ -270,7 +268,7 @@ void DataLine::tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& w
 }
 
 DataCall DataLine::listen(GuardedWork& work) {
-  const boost::mpi::communicator& everyone = line()->everyone;
+  const Communicator& everyone = line()->everyone;
   for (int arrived = 0; arrived == 0;) {
     check_mpi(MPI_Iprobe(0, call_tag, everyone, &arrived, MPI_STATUS_IGNORE), "MPI_Iprobe");
     if (arrived == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
@@ -34,7 +34,7 @@ struct Meeting {
 /// again until all are decided. `mine` is the number of data ranks that this rank's configuration names, if
 /// it knows that already. Throws ConfigError on every rank when ranks name different numbers, and unless
 /// exactly the first so many serve.
-Meeting meet(const boost::mpi::communicator& world, Part part, std::optional<int> mine);
+Meeting meet(const Communicator& world, Part part, std::optional<int> mine);
 
 /// What trainers call data ranks to.
 enum class DataCallKind : std::int32_t {
@@ -74,9 +74,9 @@ class DataLine {
   /// DataLine::lay(). Returns the ranks to work over: `world` where the configuration has no data ranks, else
   /// the trainers and then the data ranks. Throws on every rank as meet() does; InputError for another
   /// communicator than that of the first time.
-  static const boost::mpi::communicator& ranks(const boost::mpi::communicator& world, const Config& config);
+  static Communicator ranks(const Communicator& world, const Config& config);
   /// The same, on data ranks.
-  static const boost::mpi::communicator& lay(const boost::mpi::communicator& world, const Config& config);
+  static Communicator lay(const Communicator& world, const Config& config);
 
   /// The last call of trainers, after which data ranks are free, if that was not made before. Called on all
   /// of them, and by itself when MPI_Finalize begins; on data ranks once they have heard it.
@@ -87,7 +87,7 @@ class DataLine {
   /// Whether this process is a data rank.
   [[nodiscard]] static bool is_served_here() noexcept;
   /// The data ranks among themselves. Precondition: is_served_here().
-  [[nodiscard]] static const boost::mpi::communicator& data_ranks() noexcept;
+  [[nodiscard]] static const Communicator& data_ranks() noexcept;
 
   /// Called on all trainers before they do together what `call` says, where the mesh has data ranks: the
   /// first of them sends it. What fails here goes to `work`; the data ranks take part all the same. Without

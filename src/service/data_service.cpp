@@ -53,8 +53,7 @@ struct DataService::Parts {
     });
   }
 
-  static std::unique_ptr<Parts> make(const boost::mpi::communicator& world, const Config& config,
-                                     const Resumption* from);
+  static std::unique_ptr<Parts> make(const Communicator& world, const Config& config, const Resumption* from);
   [[nodiscard]] DataCall call(DataCallKind kind) {
     DataCall call;
     call.kind = kind;
@@ -71,9 +70,9 @@ struct DataService::Parts {
 };
 
 // Collective over `world`.
-std::unique_ptr<DataService::Parts> DataService::Parts::make(const boost::mpi::communicator& world,
-                                                             const Config& config, const Resumption* from) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
+std::unique_ptr<DataService::Parts> DataService::Parts::make(const Communicator& world, const Config& config,
+                                                             const Resumption* from) {
+  const Communicator everyone = DataLine::ranks(world, config);
   GuardedWork work;
   if (config.mesh.data_ranks > 0) {
     DataCall call;
@@ -84,15 +83,16 @@ std::unique_ptr<DataService::Parts> DataService::Parts::make(const boost::mpi::c
   work([&] { parts = std::make_unique<Parts>(); });
   work.agree(everyone);
   if (from != nullptr) require_resumable(everyone, config, from->state, from->changed);
-  parts->maker.emplace(everyone, config, from == nullptr ? ServiceState{} : from->state);
+  const ServiceState fresh;  // not a copy of `from`, which would take memory
+  parts->maker.emplace(everyone, config, from == nullptr ? fresh : from->state);
   return parts;
 }
 
-DataService::DataService(const boost::mpi::communicator& world, const Config& config)
+DataService::DataService(const Communicator& world, const Config& config)
     : parts_(Parts::make(world, config, nullptr)) {}
 
-DataService::DataService(const boost::mpi::communicator& world, const Config& config,
-                         const ServiceState& from, ChangedJob changed) {
+DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
+                         ChangedJob changed) {
   const Resumption resumption{from, changed};
   parts_ = Parts::make(world, config, &resumption);
 }

@@ -25,7 +25,7 @@ struct HostedServices::HostedPrefetcher {
   std::optional<StepsAhead> steps;
 };
 
-HostedServices::HostedServices(const boost::mpi::communicator& everyone, const Config& config,
+HostedServices::HostedServices(const Communicator& everyone, const Config& config,
                                std::function<Reader()> newest_reader)
     : everyone_(everyone), config_(config), newest_reader_(std::move(newest_reader)) {}
 

@@ -24,9 +24,8 @@ struct Prefetcher::Parts {
     });
   }
 
-  static std::unique_ptr<Parts> make(const boost::mpi::communicator& world, const Config& config,
-                                     std::int64_t steps, Reader read, std::string profile,
-                                     const Resumption* from);
+  static std::unique_ptr<Parts> make(const Communicator& world, const Config& config, std::int64_t steps,
+                                     Reader read, std::string profile, const Resumption* from);
   /// Where there are data ranks: calls them to make the next step.
   void tell_of_step() {
     if (steps->maker().mesh().data_ranks() == 0) return;
@@ -48,11 +47,10 @@ struct Prefetcher::Parts {
 };
 
 // Collective over `world`.
-std::unique_ptr<Prefetcher::Parts> Prefetcher::Parts::make(const boost::mpi::communicator& world,
-                                                           const Config& config, std::int64_t steps,
-                                                           Reader read, std::string profile,
-                                                           const Resumption* from) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
+std::unique_ptr<Prefetcher::Parts> Prefetcher::Parts::make(const Communicator& world, const Config& config,
+                                                           std::int64_t steps, Reader read,
+                                                           std::string profile, const Resumption* from) {
+  const Communicator everyone = DataLine::ranks(world, config);
   GuardedWork work;
   if (config.mesh.data_ranks > 0) {
     DataCall call;
@@ -65,17 +63,18 @@ std::unique_ptr<Prefetcher::Parts> Prefetcher::Parts::make(const boost::mpi::com
   work([&] { parts = std::make_unique<Parts>(); });
   work.agree(everyone);
   if (from != nullptr) require_resumable(everyone, config, from->state, from->changed);
+  const ServiceState fresh;  // not a copy of `from`, which would take memory
   parts->steps.emplace(everyone, config, steps, std::move(read), std::move(profile),
-                       from == nullptr ? ServiceState{} : from->state);
+                       from == nullptr ? fresh : from->state);
   return parts;
 }
 
-Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
-                       Reader read, std::string profile)
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       std::string profile)
     : parts_(Parts::make(world, config, steps, std::move(read), std::move(profile), nullptr)) {}
 
-Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
-                       Reader read, const ServiceState& from, ChangedJob changed, std::string profile) {
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       const ServiceState& from, ChangedJob changed, std::string profile) {
   const Resumption resumption{from, changed};
   parts_ = Parts::make(world, config, steps, std::move(read), std::move(profile), &resumption);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/mesh.hpp"
@@ -32,7 +32,7 @@ namespace evenkeel {
 class StepMaker {
  public:
   /// `from` is equal on all ranks; its job was compared.
-  StepMaker(const boost::mpi::communicator& world, const Config& config, const ServiceState& from = {});
+  StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;

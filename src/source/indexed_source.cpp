@@ -26,7 +26,7 @@ void require_tokens(const IndexedDataset& dataset) {
 
 }  // namespace
 
-std::unique_ptr<IndexedSource> IndexedSource::open(const boost::mpi::communicator& comm,
+std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
                                                    const std::filesystem::path& prefix) {
   auto source = together(comm, [&] {
     std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
@@ -37,7 +37,7 @@ std::unique_ptr<IndexedSource> IndexedSource::open(const boost::mpi::communicato
   return source;
 }
 
-SourceFingerprint IndexedSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
   const auto [index, tokens] = dataset_.files();
   const std::uint64_t of_index = content_digest(comm, *index);
   return together(comm, [&] {

@@ -2,9 +2,9 @@
 
 #include <mpi.h>
 
-#include <boost/mpi/communicator.hpp>
 #include <memory>
 #include <utility>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "mesh/mpi_call.hpp"
 
@@ -13,7 +13,7 @@ namespace evenkeel {
 /// The T of a communicator: what `make` returned, a unique_ptr<T>, when it was first asked for. It goes with
 /// the communicator; a duplicate gets its own. Collective over `comm` the first time if `make` is.
 template <typename T, typename Make>
-T& comm_attribute(const boost::mpi::communicator& comm, Make&& make) {
+T& comm_attribute(const Communicator& comm, Make&& make) {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;
     const auto end = [](MPI_Comm, int, void* kept, void*) -> int {

@@ -31,7 +31,7 @@ SharedTransfer::SharedTransfer(NodeMemory& memory, const std::vector<BlockList>&
                     MPI_REQUEST_NULL);
 }
 
-void SharedTransfer::begin(const boost::mpi::communicator& comm) {
+void SharedTransfer::begin(const Communicator& comm) {
   offer_.fill();
   for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
     const auto other = static_cast<int>(rank);
@@ -48,7 +48,7 @@ void SharedTransfer::begin(const boost::mpi::communicator& comm) {
   }
 }
 
-void SharedTransfer::run(const boost::mpi::communicator& comm) {
+void SharedTransfer::run(const Communicator& comm) {
   begin(comm);
   const std::int64_t total = total_bytes(receives_);
   const auto self = static_cast<std::size_t>(comm.rank());

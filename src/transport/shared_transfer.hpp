@@ -2,10 +2,10 @@
 
 #include <mpi.h>
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "transport/block_list.hpp"
 #include "transport/shared_offer.hpp"
@@ -27,12 +27,12 @@ class SharedTransfer {
 
   /// Collective over the ranks of the node: tells neighbours what is there for them, copies what this rank
   /// has for itself, and fetches what neighbours have.
-  void run(const boost::mpi::communicator& comm);
+  void run(const Communicator& comm);
 
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
-  void begin(const boost::mpi::communicator& comm);
+  void begin(const Communicator& comm);
   void fetch(int rank, const OfferNotice& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;

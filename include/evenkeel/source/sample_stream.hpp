@@ -1,12 +1,12 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -42,8 +42,8 @@ class SampleStream {
   /// `most_steps`, if not before. Throws the same error on every rank, as open_source() and BatchSchedule do;
   /// ConfigError where filtered samples could still break a cap; InputError where a filter leaves nothing of
   /// a source.
-  SampleStream(const boost::mpi::communicator& comm, const Config& config,
-               std::span<const std::string> profiles = {}, std::int64_t most_steps = all_steps);
+  SampleStream(const Communicator& comm, const Config& config, std::span<const std::string> profiles = {},
+               std::int64_t most_steps = all_steps);
   SampleStream(SampleStream&&) noexcept;
   SampleStream& operator=(SampleStream&&) noexcept;
   ~SampleStream();

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
@@ -41,7 +41,7 @@ struct ServedSamples {
 /// that run through a stream end there.
 ///
 /// Collective with what trainers do; once at a time. In a program of its own: `evenkeel serve`.
-ServedSamples serve(const boost::mpi::communicator& world, const Config& config,
+ServedSamples serve(const Communicator& world, const Config& config,
                     std::int64_t most_steps = SampleStream::all_steps);
 
 /// Lets the data ranks return from serve() before MPI_Finalize. Called on all trainers after the last stream,
