@@ -1,5 +1,6 @@
 #include <mpi.h>
 
+#include <boost/mpi/environment.hpp>
 #include <string_view>
 
 #include "base/narrow.hpp"
@@ -82,6 +83,11 @@ Communicator MpiRanks::split_by_node() const {
   return make(comm_, "MPI_Comm_split_type", [&](MPI_Comm* place) {
     return MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, place);
   });
+}
+
+bool MpiRanks::allows_threads() const {
+  const bool mine = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
+  return Communicator(comm_).all_reduce(mine ? 1 : 0, Extreme::least) != 0;
 }
 
 }  // namespace evenkeel

@@ -180,6 +180,10 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
   }
   while (!meet(world, part, data).are_all_decided) continue;
   if (data == 0) return world;
+  if (world.foreign() != nullptr) {
+    throw ConfigError("mesh.data_ranks", "is " + std::to_string(data) + ", and only MPI reaches data ranks",
+                      "Set it to 0, or start all ranks under mpirun");
+  }
   fail_together(world, try_on_replicated_data([&] { static_cast<void>(config.grid(world.size())); }));
   auto made = together(world, [] { return std::make_unique<Line>(); });
   made->world = world;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/mpi/environment.hpp>
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -19,10 +18,6 @@
 
 namespace evenkeel {
 namespace {
-
-bool all_of(const Communicator& world, bool mine) {
-  return world.all_reduce(mine ? 1 : 0, Extreme::least) != 0;
-}
 
 // A data rank waits here while trainers have enough, and lets others have its core.
 void wait_for(MPI_Request request, bool is_hurried) {
@@ -68,8 +63,7 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
-  const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  if (depth_ > 0 && all_of(maker_.mesh().everyone(), multiple)) start_thread();
+  if (depth_ > 0 && maker_.mesh().everyone().allows_threads()) start_thread();
 }
 
 // The service has made all its communicators: the thread makes none, which could meet one the trainer makes.

@@ -26,12 +26,16 @@ NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   return nullptr;
 }
 
+// Whether messages may go through leaders.
+bool may_lead(const Communicator& comm, const TransportSettings& options) {
+  return options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv &&
+         comm.foreign() == nullptr;
+}
+
 // The nodes of `comm` and, where messages may go through leaders, what that takes.
 NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::of(comm);
-  const bool aggregates =
-      options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv;
-  if (aggregates) group.reserve(comm);
+  if (may_lead(comm, options)) group.reserve(comm);
   return group;
 }
 
@@ -168,14 +172,16 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
     : comm_(comm),
       sends_(sends),
       receives_(receives),
-      all_in_one_call_(options.path == ExchangePath::alltoallv) {
+      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.foreign() == nullptr) {
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = group_for(comm, options);
-  if (!all_in_one_call_) group.compare_sizes(sends, receives, options.aggregate);
+  if (may_lead(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
-    if (all_in_one_call_) {
+    if (comm.foreign() != nullptr) {
+      staged_.emplace(group, comm.rank(), memory_, sends, receives);
+    } else if (all_in_one_call_) {
       alltoallw_.emplace(group, comm.rank(), sends, receives, options.max_message_bytes);
     } else {
       nodes_.emplace(group, group.plan(options.aggregate), comm.rank(), memory_, sends, receives,
@@ -201,11 +207,13 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
 MessageTraffic PreparedExchange::run() {
   if (alltoallw_) return alltoallw_->run(comm_, rounds_);
   if (nodes_) return nodes_->run(comm_);
+  if (staged_) return staged_->run(comm_);
   copy_own_part(comm_.rank(), sends_, receives_);
   return {};
 }
 
 const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
+  if (staged_) return staged_->error();
   return nodes_ ? nodes_->error() : no_error;
 }
 

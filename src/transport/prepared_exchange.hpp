@@ -10,6 +10,7 @@
 #include "transport/messages.hpp"
 #include "transport/node_memory.hpp"
 #include "transport/shared_transfer.hpp"
+#include "transport/staged_exchange.hpp"
 
 namespace evenkeel {
 
@@ -117,6 +118,7 @@ class PreparedExchange {
   GuardedWork work_;
   std::optional<NodesExchange> nodes_;
   std::optional<AlltoallwExchange> alltoallw_;
+  std::optional<StagedExchange> staged_;
   bool all_in_one_call_;
   std::int64_t rounds_ = 0;
 };

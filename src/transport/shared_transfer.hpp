@@ -1,13 +1,12 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <optional>
 #include <vector>
 #include "evenkeel/mesh/communicator.hpp"
 
 #include "transport/block_list.hpp"
+#include "transport/notices.hpp"
 #include "transport/shared_offer.hpp"
 
 namespace evenkeel {
@@ -32,17 +31,13 @@ class SharedTransfer {
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
-  void begin(const Communicator& comm);
   void fetch(int rank, const OfferNotice& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   const std::vector<BlockList>& sends_;
   const std::vector<BlockList>& receives_;
-  std::vector<char> announced_;  // by rank: whether there is anything for this neighbour
   SharedOffer offer_;
-  std::vector<OfferNotice> told_;  // by rank, of its bytes for this one
-  std::vector<MPI_Request> sending_;
-  std::vector<MPI_Request> receiving_;
+  Notices notices_;
   std::optional<ErrorReport> error_;
 };
 

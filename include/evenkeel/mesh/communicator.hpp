@@ -5,8 +5,10 @@
 #include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "evenkeel/mesh/rank_group.hpp"
 
@@ -30,23 +32,25 @@ class MpiRanks final : public RankGroup {
   [[nodiscard]] Communicator duplicate() const override;
   [[nodiscard]] Communicator split(int color, int key) const override;
   [[nodiscard]] Communicator split_by_node() const override;
+  [[nodiscard]] bool allows_threads() const override;
 
  private:
   boost::mpi::communicator comm_;
 };
 
 /// Ranks that work together, or nobody: a value that stands for them, whatever connects them. MPI's
-/// communicators turn into one by themselves, and back. Copies stand for the same ranks; the last one frees
-/// what is Evenkeel's own. Making one of MPI's, and copying, takes no memory.
+/// communicators turn into one by themselves, and back; others bring a ForeignRanks. Copies stand for the
+/// same ranks; the last one frees what is Evenkeel's own. Making one of MPI's, and copying, takes no memory.
 class Communicator {
  public:
   /// Nobody.
   Communicator() = default;
   Communicator(const boost::mpi::communicator& comm) : mpi_(comm) {}
+  explicit Communicator(std::shared_ptr<const ForeignRanks> ranks) noexcept : foreign_(std::move(ranks)) {}
 
   /// Whether there is anybody.
   [[nodiscard]] explicit operator bool() const {
-    return static_cast<bool>(mpi()) && static_cast<MPI_Comm>(mpi()) != MPI_COMM_NULL;
+    return foreign_ || (static_cast<bool>(mpi()) && static_cast<MPI_Comm>(mpi()) != MPI_COMM_NULL);
   }
   [[nodiscard]] int rank() const { return group().rank(); }
   [[nodiscard]] int size() const { return group().size(); }
@@ -80,18 +84,24 @@ class Communicator {
   [[nodiscard]] Communicator duplicate() const { return group().duplicate(); }
   [[nodiscard]] Communicator split(int color, int key) const { return group().split(color, key); }
   [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
+  [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
+  /// Waits until all ranks have called it.
+  void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
 
-  /// As MPI knows them.
+  /// What connects them where it is not MPI, else nullptr.
+  [[nodiscard]] const ForeignRanks* foreign() const noexcept { return foreign_.get(); }
+  /// As MPI knows them: nobody, where something else connects them.
   [[nodiscard]] const boost::mpi::communicator& mpi() const noexcept { return mpi_.comm(); }
   operator const boost::mpi::communicator&() const noexcept { return mpi(); }
   operator MPI_Comm() const { return mpi(); }
-  /// Waits until all ranks have called it.
-  void barrier() const { mpi().barrier(); }
 
  private:
-  [[nodiscard]] const RankGroup& group() const noexcept { return mpi_; }
+  [[nodiscard]] const RankGroup& group() const noexcept {
+    return foreign_ ? static_cast<const RankGroup&>(*foreign_) : mpi_;
+  }
 
-  MpiRanks mpi_;
+  MpiRanks mpi_;  // in place, so that it takes no memory
+  std::shared_ptr<const ForeignRanks> foreign_;
 };
 
 }  // namespace evenkeel

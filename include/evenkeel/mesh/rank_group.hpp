@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 
 namespace evenkeel {
@@ -43,13 +45,36 @@ class RankGroup {
   [[nodiscard]] virtual Communicator duplicate() const = 0;
   /// The ranks of one color, ordered by key and then by rank; nobody where the color is negative.
   [[nodiscard]] virtual Communicator split(int color, int key) const = 0;
-  /// The ranks that share memory with this one, in order.
+  /// The ranks of this one's node, in order: those that may be able to share memory with it.
   [[nodiscard]] virtual Communicator split_by_node() const = 0;
+  /// Whether several threads may make calls at once, each over a group of its own. The same on all ranks.
+  [[nodiscard]] virtual bool allows_threads() const = 0;
 
  protected:
   RankGroup() = default;
   RankGroup(const RankGroup&) = default;
   RankGroup& operator=(const RankGroup&) = default;
+};
+
+/// A group that something else than MPI connects, such as a process group of torch.distributed. Everything
+/// but dedicated data ranks works over one; plans and bytes are those that MPI would give.
+class ForeignRanks : public RankGroup {
+ public:
+  /// Bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` are for rank r,
+  /// which expects as many of this one; those of a rank for itself are 0.
+  virtual void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,
+                          std::span<std::byte> in, std::span<const std::int64_t> in_bytes) const = 0;
+
+  /// What Evenkeel keeps with the group; it goes with it. Not for users.
+  struct Kept {
+    using End = void (*)(void*);
+    std::unique_ptr<void, End> object{nullptr, nullptr};
+  };
+  /// By the address of something that stands for its kind. Takes memory the first time.
+  [[nodiscard]] Kept& kept(const void* kind) const { return kept_[kind]; }
+
+ private:
+  mutable std::map<const void*, Kept> kept_;
 };
 
 }  // namespace evenkeel
