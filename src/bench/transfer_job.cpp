@@ -13,7 +13,6 @@
 #include "exchange/length_gather.hpp"
 #include "exchange/rank_peers.hpp"
 #include "exchange/told_assignment.hpp"
-#include "mesh/nodes.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -55,7 +54,7 @@ std::span<const NamedPath> exchange_paths(bool several_nodes) {
 
 TransferJob::TransferJob(const boost::mpi::communicator& world, const TransferOptions& options)
     : world_(world),
-      node_(ranks_of_node(world)),
+      node_(Communicator(world).split_by_node()),
       options_(options),
       samples_per_rank_(options.samples == 0 ? 64
                                              : std::max<std::int64_t>(options.samples / world.size(), 1)),

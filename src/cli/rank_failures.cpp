@@ -4,6 +4,7 @@
 
 #include <boost/mpi/environment.hpp>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -14,7 +15,6 @@
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {
-
 namespace {
 
 // The exception being handled is this rank's alone, maybe.
@@ -31,40 +31,32 @@ int tell_and_abort(const boost::mpi::communicator& world) {
   return failed;
 }
 
-}  // namespace
-
-int tell_failure(const boost::mpi::communicator& world) {
+// What all ranks threw together one of them tells; `wait_for_it` lets the others stay until it has.
+int tell_once(const boost::mpi::communicator& world, const std::function<void()>& wait_for_it) {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const MpiError&) {
     return tell_and_abort(world);
   } catch (const Error& error) {
-    // All ranks threw this together. One tells, the others wait until it has.
     if (world.rank() == 0) tell_error(error.what());
-    world.barrier();
+    wait_for_it();
     return status_of(error);
   } catch (...) {
     return tell_and_abort(world);
   }
 }
 
+}  // namespace
+
+int tell_failure(const boost::mpi::communicator& world) {
+  return tell_once(world, [&] { world.barrier(); });
+}
+
 int tell_failure_beside_others(const boost::mpi::communicator& world) {
-  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
-  try {
-    throw;
-  } catch (const MpiError&) {
-    return tell_and_abort(world);
-  } catch (const Error& error) {
-    if (world.rank() == 0) {
-      tell_error(error.what());
-    } else {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-    }
-    return status_of(error);
-  } catch (...) {
-    return tell_and_abort(world);
-  }
+  return tell_once(world, [&] {
+    if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  });
 }
 
 }  // namespace evenkeel::cli

@@ -1,13 +1,10 @@
 #include "exchange/announcement.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
 
 #include "mesh/fail_together.hpp"
-#include "mesh/mpi_call.hpp"
 #include "transport/comm_attribute.hpp"
 #include "transport/gather_lists.hpp"
 
@@ -16,12 +13,12 @@ namespace {
 
 constexpr std::int64_t failed = -1;
 
-Announcements& kept_announcements(const boost::mpi::communicator& comm) {
+Announcements& kept_announcements(const Communicator& comm) {
   return comm_attribute<Announcements>(
       comm, [&] { return together(comm, [&] { return std::make_unique<Announcements>(comm.size()); }); });
 }
 
-[[noreturn]] void throw_different_calls(const boost::mpi::communicator& comm, const CallKey& mine,
+[[noreturn]] void throw_different_calls(const Communicator& comm, const CallKey& mine,
                                         std::span<const Announcement> announced) {
   const auto texts = all_gather_lists<char>(comm, mine.text, {}, "bytes of step names");
   GuardedWork work;
@@ -43,13 +40,12 @@ Announcements& kept_announcements(const boost::mpi::communicator& comm) {
 
 }  // namespace
 
-const Announcements& announce(const boost::mpi::communicator& comm, Announcement mine, const CallKey& call,
+const Announcements& announce(const Communicator& comm, Announcement mine, const CallKey& call,
                               const std::optional<ErrorReport>& error) {
   Announcements& all = kept_announcements(comm);
   if (error) mine.count = failed;
   mine.call = call.words;
-  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.of_ranks.data(), sizeof mine, MPI_BYTE, comm),
-            "MPI_Allgather");
+  comm.all_gather<Announcement>(mine, all.of_ranks);
   const auto first = std::ranges::find(all.of_ranks, failed, &Announcement::count);
   if (first != all.of_ranks.end())
     fail_with_report_of(comm, static_cast<int>(first - all.of_ranks.begin()), error);

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <array>
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "exchange/call_key.hpp"
@@ -33,7 +33,7 @@ struct Announcements {
 /// Collective over `comm`, one all-gather: every rank's announcement, `mine` with `call` filled in. Where
 /// ranks bring errors, all throw the lowest such rank's; else, where ranks mean different calls, an
 /// InputError that tells what each means. The answer is kept with `comm`, and stands until the next call.
-const Announcements& announce(const boost::mpi::communicator& comm, Announcement mine, const CallKey& call,
+const Announcements& announce(const Communicator& comm, Announcement mine, const CallKey& call,
                               const std::optional<ErrorReport>& error);
 
 }  // namespace evenkeel

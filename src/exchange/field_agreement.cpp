@@ -51,8 +51,7 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 }
 
 // `reference` is the first rank that has data.
-[[noreturn]] void throw_first_difference(const boost::mpi::communicator& comm,
-                                         const std::vector<FieldSpec>& mine,
+[[noreturn]] void throw_first_difference(const Communicator& comm, const std::vector<FieldSpec>& mine,
                                          std::span<const FieldDigest> digests, std::size_t reference) {
   GuardedWork work;
   const auto all = all_gather_values(comm, mine, work, "bytes of field names");
@@ -74,8 +73,7 @@ OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine) {
   digest_ = {has_data ? 1 : 0, hash_of(fields_)};
 }
 
-std::vector<FieldSpec> OwnFields::agree(const boost::mpi::communicator& comm,
-                                        std::span<const FieldDigest> digests) && {
+std::vector<FieldSpec> OwnFields::agree(const Communicator& comm, std::span<const FieldDigest> digests) && {
   const auto has_data = [](const FieldDigest& digest) { return digest.has_data != 0; };
   const auto first = std::ranges::find_if(digests, has_data);
   if (first == digests.end()) return {};
@@ -99,7 +97,7 @@ std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch) {
   return fields;
 }
 
-std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, FieldsBrought mine,
+std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldsBrought mine,
                                        const std::optional<ErrorReport>& error) {
   GuardedWork work(error);
   OwnFields own;

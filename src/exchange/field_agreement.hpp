@@ -1,8 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -21,7 +21,7 @@ struct FieldsBrought {
 /// ranks and what each has; when ranks have different calls in mind, one that tells what each does. When any
 /// rank brings an error instead, all ranks throw that. None when nobody has data. One all-gather of seven
 /// words a rank when all agree and all have data.
-[[nodiscard]] std::vector<FieldSpec> agree_on_fields(const boost::mpi::communicator& comm, FieldsBrought mine,
+[[nodiscard]] std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldsBrought mine,
                                                      const std::optional<ErrorReport>& error = {});
 
 /// The fields of samples: a rank has data when it has samples. Local.

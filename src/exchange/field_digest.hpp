@@ -1,10 +1,10 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/field.hpp"
 
@@ -25,7 +25,7 @@ class OwnFields {
 
   [[nodiscard]] FieldDigest digest() const noexcept { return digest_; }
   /// agree_on_fields() once every rank has every rank's digest: as a rule nothing is sent then. Collective.
-  [[nodiscard]] std::vector<FieldSpec> agree(const boost::mpi::communicator& comm,
+  [[nodiscard]] std::vector<FieldSpec> agree(const Communicator& comm,
                                              std::span<const FieldDigest> digests) &&;
 
  private:

@@ -47,7 +47,7 @@ std::vector<LengthEntry> entries_of(std::span<const SampleSummary> samples, Worl
 
 }  // namespace
 
-GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<const SampleSummary> mine,
+GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleSummary> mine,
                                std::optional<std::vector<FieldSpec>> fields,
                                const std::optional<ErrorReport>& my_error, const CallKey& call) {
   GuardedWork work(my_error);
@@ -75,7 +75,7 @@ GatheredLengths gather_lengths(const boost::mpi::communicator& comm, std::span<c
   } else {
     together(comm, resize);
   }
-  gather_values(comm, lists, my_entries.data(), entries.data(), sizeof(LengthEntry));
+  gather_values<LengthEntry>(comm, lists, my_entries, entries);
   if constexpr (copies_received_entries) entries = std::vector<LengthEntry>(entries);
   gathered.table = LengthTable(std::move(entries));
   return gathered;

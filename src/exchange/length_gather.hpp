@@ -1,9 +1,9 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <span>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
@@ -26,8 +26,7 @@ struct GatheredLengths {
 /// LimitError when a rank has too little memory. Two collectives while all have samples with equal fields: 56
 /// bytes a rank, then 56 bytes a sample; no tokens move. One more when the ranks bring very different numbers
 /// of samples, more than half of a step on few.
-[[nodiscard]] GatheredLengths gather_lengths(const boost::mpi::communicator& comm,
-                                             std::span<const SampleSummary> mine,
+[[nodiscard]] GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleSummary> mine,
                                              std::optional<std::vector<FieldSpec>> fields,
                                              const std::optional<ErrorReport>& my_error,
                                              const CallKey& call = {});

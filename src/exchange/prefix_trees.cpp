@@ -15,7 +15,7 @@ using Tokens = std::span<const std::int64_t>;
 /// The groups that a rank builds trees for, with their samples' tokens: its own, and those it is sent.
 class TreeBuilder {
  public:
-  TreeBuilder(const boost::mpi::communicator& comm, const LengthTable& table, const RaggedBatch& mine,
+  TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
               std::span<const std::vector<EntryId>> groups)
       : comm_(comm), table_(table), mine_(mine), groups_(groups) {}
 
@@ -76,7 +76,7 @@ class TreeBuilder {
     blocks.add(std::as_bytes(tokens).data(), tokens.size_bytes());
   }
 
-  const boost::mpi::communicator& comm_;
+  const Communicator& comm_;
   const LengthTable& table_;
   const RaggedBatch& mine_;
   std::span<const std::vector<EntryId>> groups_;
@@ -100,7 +100,7 @@ PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples
 
 }  // namespace
 
-std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm, const LengthTable& table,
+std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
                                              const RaggedBatch& mine, const TransportSettings& options) {
   GuardedWork work;
   std::vector<std::vector<EntryId>> groups;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
@@ -16,8 +16,8 @@ namespace evenkeel {
 /// rank rolls out a prompt), and tells all ranks the tree's structure, which has no tokens.
 ///
 /// `mine` holds this rank's samples of the table with their tokens. Deterministic.
-[[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const boost::mpi::communicator& comm,
-                                                           const LengthTable& table, const RaggedBatch& mine,
+[[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
+                                                           const RaggedBatch& mine,
                                                            const TransportSettings& options);
 
 }  // namespace evenkeel

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <span>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "mesh/fail_together.hpp"
 #include "plan/dp_rank_plans.hpp"
@@ -13,7 +13,7 @@ namespace evenkeel {
 /// where any rank's work has failed, all leave out what follows. Refers to both, which must outlive it.
 class RankPeers final : public PlanningPeers {
  public:
-  RankPeers(const boost::mpi::communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}
+  RankPeers(const Communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}
 
   void locally(FunctionRef work) override { work_(work); }
   /// One all-reduce of 16 words as a rule; takes no memory. Collective.
@@ -23,7 +23,7 @@ class RankPeers final : public PlanningPeers {
   [[nodiscard]] double seconds() const noexcept { return seconds_; }
 
  private:
-  const boost::mpi::communicator& comm_;
+  Communicator comm_;
   GuardedWork& work_;
   double seconds_ = 0;
 };

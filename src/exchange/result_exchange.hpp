@@ -44,7 +44,7 @@ struct ResultTransfer {
 
 /// Collective over `comm`: all ranks' samples on rank `root`, ordered by sample id; an empty batch elsewhere.
 /// For tests and small outputs: `root` holds everything.
-[[nodiscard]] RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine,
-                                         int root, const TransportSettings& options);
+[[nodiscard]] RaggedBatch gather_samples(const Communicator& comm, const RaggedBatch& mine, int root,
+                                         const TransportSettings& options);
 
 }  // namespace evenkeel

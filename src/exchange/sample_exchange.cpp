@@ -197,7 +197,7 @@ struct ModelParallelPeers {
     }
   }
 
-  const boost::mpi::communicator& ranks;
+  const Communicator& ranks;
   std::vector<GridPoint> places;  // by rank of `ranks`
   int receiver = 0;               // among `ranks`
   bool receives;                  // this rank is it
@@ -205,7 +205,7 @@ struct ModelParallelPeers {
 
 /// The memory in which model-parallel ranks have their tensors in common; nullptr when each has its own. The
 /// same on all of them. Collective over `ranks` the first time.
-NodeMemory* memory_in_common(const boost::mpi::communicator& ranks, const TransportSettings& options) {
+NodeMemory* memory_in_common(const Communicator& ranks, const TransportSettings& options) {
   if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::of(ranks);
   return memory.obstacle() ? nullptr : &memory;
@@ -297,7 +297,7 @@ class SampleExchange {
   }
 
   void prepare_place(const TransportSettings& options) {
-    const boost::mpi::communicator& peers = mesh_.model_parallel_on_node();
+    const Communicator& peers = mesh_.model_parallel_on_node();
     work_.in_any_case([&] { in_common_ = memory_in_common(peers, options); });
     work_([&] { prepare(); });
     // Among peers first, so that what fails there is told to all ranks.

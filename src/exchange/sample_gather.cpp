@@ -30,7 +30,7 @@ std::vector<std::vector<EntryId>> entries_by_owner(const LengthTable& table, int
 
 /// What is sent and received to have all samples on the root.
 struct Gathering {
-  Gathering(const boost::mpi::communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
+  Gathering(const Communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
             const RaggedBatch& mine, int root)
       : all(comm.rank() == root ? shapes_of(table) : std::vector<SampleShape>{}),
         sends(static_cast<std::size_t>(comm.size())),
@@ -68,7 +68,7 @@ struct Gathering {
 
 }  // namespace
 
-RaggedBatch gather_samples(const boost::mpi::communicator& comm, const RaggedBatch& mine, int root,
+RaggedBatch gather_samples(const Communicator& comm, const RaggedBatch& mine, int root,
                            const TransportSettings& options) {
   require_ranks_of_one_group(comm);
   GuardedWork work;

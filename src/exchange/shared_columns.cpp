@@ -1,7 +1,5 @@
 #include "exchange/shared_columns.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -10,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "mesh/mpi_call.hpp"
 #include "plan/plan_serialization.hpp"
 #include "transport/archive_bytes.hpp"
 #include "transport/shared_offer.hpp"
@@ -93,7 +90,7 @@ std::string describe(const std::vector<FieldSpec>& fields) {
   return text;
 }
 
-OfferNotice lend(const boost::mpi::communicator& comm, NodeMemory& memory, std::uint64_t number,
+OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t number,
                  std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
   std::vector<FieldSpec> fields;
@@ -226,14 +223,14 @@ void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::u
 
 }  // namespace
 
-void share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int lender,
+void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& wanted,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
   const std::uint64_t number = memory.count_loan();
   OfferNotice told;
   if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, micro_batches); });
-  check_mpi(MPI_Bcast(&told, sizeof told, MPI_BYTE, lender, comm), "MPI_Bcast");
+  comm.broadcast(told, lender);
   // A lender that failed says so itself when errors are compared.
   if (comm.rank() != lender && told.num_extents >= 0)
     borrow_from(memory, lender, told, number, wanted, micro_batches, work);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <functional>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
@@ -20,7 +20,7 @@ namespace evenkeel {
 /// `wanted` accepts. Large columns are borrowed, small ones copied; the lender's own are lent (see
 /// Column::lend). Throws only when MPI fails: what goes wrong on this rank goes to `work`. A rank whose work
 /// has failed before lends or borrows nothing.
-void share_columns(const boost::mpi::communicator& comm, NodeMemory& memory, int lender,
+void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& wanted,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work);
 

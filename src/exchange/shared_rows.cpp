@@ -115,7 +115,7 @@ bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
   return std::ranges::any_of(fields, stands_once);
 }
 
-void require_equal_shared_rows(const boost::mpi::communicator& comm, const LengthTable& table,
+void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,
                                const StepAssignment& assignment, std::span<const FieldSpec> fields,
                                const RaggedBatch& mine) {
   GuardedWork work;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <span>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
@@ -16,7 +16,7 @@ namespace evenkeel {
 /// rows there in a field of one row a token, of which all are handed one. (What rows say of the token after
 /// them moves sample by sample, and the samples' tokens are equal.) Equal means equal hashes of 64 bits, 8
 /// bytes a field and shared segment of each sample in one gather. LimitError when a rank runs out of memory.
-void require_equal_shared_rows(const boost::mpi::communicator& comm, const LengthTable& table,
+void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,
                                const StepAssignment& assignment, std::span<const FieldSpec> fields,
                                const RaggedBatch& mine);
 

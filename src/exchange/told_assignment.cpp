@@ -1,14 +1,10 @@
 #include "exchange/told_assignment.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 #include <vector>
-
-#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {
@@ -74,15 +70,14 @@ class UnitsMessage {
 
 // The message of `size` words of rank `teller` for all. A rank that has no memory for it takes part all the
 // same. Returns whether it was told.
-bool broadcast_words(const boost::mpi::communicator& comm, int teller, std::span<std::int32_t> words,
-                     std::size_t size) {
+bool broadcast_words(const Communicator& comm, int teller, std::span<std::int32_t> words, std::size_t size) {
   std::array<std::int32_t, 16384> scrap;
   scrap.front() = 0;
   std::int32_t first_word = 0;
   for (std::size_t done = 0; done < size;) {
     const std::size_t count = std::min(size - done, scrap.size());
     std::int32_t* const piece = words.empty() ? scrap.data() : words.data() + done;
-    check_mpi(MPI_Bcast(piece, static_cast<int>(count), MPI_INT32_T, teller, comm), "MPI_Bcast");
+    comm.broadcast(std::as_writable_bytes(std::span(piece, count)), teller);
     if (done == 0) first_word = *piece;
     done += count;
   }
@@ -91,7 +86,7 @@ bool broadcast_words(const boost::mpi::communicator& comm, int teller, std::span
 
 }  // namespace
 
-void assign_together(const boost::mpi::communicator& comm, int teller, const StepProblem& problem,
+void assign_together(const Communicator& comm, int teller, const StepProblem& problem,
                      StepAssignment& assignment, GuardedWork& work) {
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "mesh/fail_together.hpp"
 #include "plan/step_assignment.hpp"
@@ -12,7 +12,7 @@ namespace evenkeel {
 /// cores and its memory, and ranks that train have better to do. Collective over `comm`; throws only when MPI
 /// fails. What assign_step throws, and what this rank has no memory for, goes to `work`. `assignment` becomes
 /// the result of assign_step.
-void assign_together(const boost::mpi::communicator& comm, int teller, const StepProblem& problem,
+void assign_together(const Communicator& comm, int teller, const StepProblem& problem,
                      StepAssignment& assignment, GuardedWork& work);
 
 }  // namespace evenkeel

@@ -12,6 +12,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t sequences_a_block = 64;
+constexpr std::size_t runs_a_read = 16;  // what was read is still near the processor when it is widened
 constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
 constexpr std::int64_t offset_bytes = sizeof(std::int64_t);
@@ -287,18 +288,28 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
   return {first_token_of(sequences.begin) * element, first_token_of(sequences.end) * element};
 }
 
-std::vector<std::int64_t> IndexedDataset::read_tokens(RowRange sequences) const {
+void IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
   if (indexed_dataset::is_float(dtype_)) {
     throw InputError(index_.path(), "is of " + std::string(name_of(dtype_)) + "; tokens are integers",
                      "Give a dataset of token ids");
   }
-  std::vector<std::int64_t> tokens(static_cast<std::size_t>(tokens_in(sequences)));
   const auto element = size_of(dtype_);
-  const std::span<char> raw = as_chars(std::span(tokens)).last(tokens.size() * element);
-  data_.read(raw, first_token_of(sequences.begin) * static_cast<std::int64_t>(element));
-  indexed_dataset::with_integer_type(dtype_,
-                                     [&](auto narrow) { widen<decltype(narrow)>(std::span(tokens)); });
-  return tokens;
+  for (std::size_t first = 0; first < runs.size(); first += runs_a_read) {
+    const std::span<const RowRange> together =
+        runs.subspan(first, std::min(runs_a_read, runs.size() - first));
+    std::array<InputFile::Piece, runs_a_read> pieces;
+    std::array<std::span<std::int64_t>, runs_a_read> tokens;
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      const auto count = static_cast<std::size_t>(tokens_in(together[i]));
+      tokens[i] = out.first(count);
+      out = out.subspan(count);
+      pieces[i] = {as_chars(tokens[i]).last(count * element), bytes_of(together[i]).begin};
+    }
+    data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
+    indexed_dataset::with_integer_type(dtype_, [&](auto narrow) {
+      for (std::size_t i = 0; i < together.size(); ++i) widen<decltype(narrow)>(tokens[i]);
+    });
+  }
 }
 
 std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {

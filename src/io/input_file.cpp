@@ -82,6 +82,17 @@ InputFile::~InputFile() {
 }
 
 void InputFile::read(std::span<char> out, std::int64_t offset) const {
+  const Piece piece{out, offset};
+  read(std::span(&piece, 1));
+}
+
+void InputFile::read(std::span<const Piece> pieces) const {
+  for (const Piece& piece : pieces) fill(piece);
+  require_unchanged();  // after the bytes were read: a change before this shows in the file's time
+}
+
+void InputFile::fill(const Piece& piece) const {
+  auto [out, offset] = piece;
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), offset);
     if (got < 0 && errno == EINTR) continue;
@@ -94,7 +105,6 @@ void InputFile::read(std::span<char> out, std::int64_t offset) const {
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;
   }
-  require_unchanged();  // after the bytes were read: a change before this shows in the file's time
 }
 
 void InputFile::fetch(ByteRange range) const noexcept {

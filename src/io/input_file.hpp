@@ -42,9 +42,18 @@ class InputFile {
   [[nodiscard]] const FileVersion& version() const noexcept { return version_; }
   [[nodiscard]] std::int64_t size() const noexcept { return version_.bytes; }
 
+  /// Bytes from `offset` on, and where they are wanted.
+  struct Piece {
+    std::span<char> out;
+    std::int64_t offset = 0;
+  };
+
   /// Fills `out` with the bytes from `offset` on. A file that ends before that, or whose size or time is not
   /// what it was when it was opened, is an error.
   void read(std::span<char> out, std::int64_t offset) const;
+  /// The same for many pieces, in order. The file is looked at once, after the last of them: what fails
+  /// leaves them filled with what may not belong together.
+  void read(std::span<const Piece> pieces) const;
 
   /// Lets the system bring these bytes into its cache, and does not wait for them. A hint, which never fails.
   void fetch(ByteRange range) const noexcept;
@@ -57,6 +66,7 @@ class InputFile {
 
  private:
   void examine_or_close();
+  void fill(const Piece& piece) const;
   void require_unchanged() const;
 
   std::string path_;

@@ -15,19 +15,56 @@ constexpr std::int64_t block_bytes = 1 << 20;
 constexpr std::int64_t gap_bytes = 1 << 12;  ///< reading over this much is cheaper than one more call
 constexpr std::size_t longest_text = 60;
 
-/// How many of `lines`, from the first on, follow each other closely enough to be read as one block.
-std::size_t lines_in_block(const LineFiles& files, std::span<const LineRef> lines) {
-  const InputFile* const file = &files.file_of(lines.front());
-  std::size_t count = 1;
-  for (; count < lines.size(); ++count) {
-    const LineRef& last = lines[count - 1];
-    const LineRef& next = lines[count];
-    const std::int64_t gap = next.offset - (last.offset + last.bytes);
-    if (gap < 0 || gap > gap_bytes || &files.file_of(next) != file) break;
-    if (next.offset + next.bytes - lines.front().offset > block_bytes) break;
+/// Lines of one file that are read together.
+class LineBlock {
+ public:
+  /// Reads the first of `lines`, as many as make a block, and returns them. Throws as InputFile::read().
+  std::span<const LineRef> read(const LineFiles& files, std::span<const LineRef> lines) {
+    lines = lines.first(place(files, lines));
+    buffer_.resize(std::max(buffer_.size(), static_cast<std::size_t>(bytes_) + simdjson::SIMDJSON_PADDING));
+    pieces_.clear();
+    std::span<char> room = buffer_;
+    for (const ByteRange& run : runs_) {
+      pieces_.push_back({room.first(static_cast<std::size_t>(run.size())), run.begin});
+      room = room.subspan(pieces_.back().out.size());
+    }
+    files.file_of(lines.front()).read(pieces_);
+    return lines;
   }
-  return count;
-}
+
+  /// The text of a line of those that were read last. What follows it in memory may be read, too, for at
+  /// least SIMDJSON_PADDING bytes.
+  [[nodiscard]] std::string_view text(std::size_t line, std::int64_t bytes) const {
+    return {buffer_.data() + starts_[line], static_cast<std::size_t>(bytes)};
+  }
+
+ private:
+  // Finds the runs and where the lines come to stand. Returns how many there are.
+  std::size_t place(const LineFiles& files, std::span<const LineRef> lines) {
+    const InputFile* const file = &files.file_of(lines.front());
+    bytes_ = 0;
+    starts_.clear();
+    runs_.clear();
+    for (const LineRef& line : lines) {
+      const bool goes_on =
+          !runs_.empty() && line.offset >= runs_.back().end && line.offset - runs_.back().end <= gap_bytes;
+      const std::int64_t end = line.offset + line.bytes;
+      const std::int64_t bytes = bytes_ + end - (goes_on ? runs_.back().end : line.offset);
+      if (!runs_.empty() && (bytes > block_bytes || &files.file_of(line) != file)) break;
+      bytes_ = bytes;
+      starts_.push_back(bytes - line.bytes);
+      if (!goes_on) runs_.push_back({line.offset, end});
+      runs_.back().end = end;
+    }
+    return starts_.size();
+  }
+
+  std::vector<char> buffer_;
+  std::int64_t bytes_ = 0;            // of it that are used
+  std::vector<std::int64_t> starts_;  // of each line in the buffer
+  std::vector<ByteRange> runs_;       // of the file, that follow each other in the buffer
+  std::vector<InputFile::Piece> pieces_;
+};
 
 /// Throws for a line that cannot be parsed: there is no memory, or it is no JSON. What Python writes for
 /// numbers that are not finite is the commonest reason.
@@ -46,7 +83,7 @@ std::size_t lines_in_block(const LineFiles& files, std::span<const LineRef> line
 simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const LineNames& names,
                             const LineRef& line) {
   simdjson::dom::element value;
-  // The buffer behind `text` goes on for at least SIMDJSON_PADDING bytes, so the parser need not copy it.
+  // The block goes on behind `text`, so the parser need not copy it.
   if (const auto error = parser.parse(text.data(), text.size(), false).get(value))
     refuse(text, error, names.where(line.number));
   simdjson::dom::object object;
@@ -74,19 +111,14 @@ void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
     const std::int64_t longest = std::ranges::max(lines, {}, &LineRef::bytes).bytes;
     if (parser.allocate(static_cast<std::size_t>(longest)) == simdjson::MEMALLOC) throw std::bad_alloc();
   }
-  std::vector<char> buffer;
+  LineBlock block;
   while (!lines.empty()) {
-    const std::span<const LineRef> block = lines.first(lines_in_block(files, lines));
-    const std::int64_t begin = block.front().offset;
-    const auto bytes = static_cast<std::size_t>(block.back().offset + block.back().bytes - begin);
-    buffer.resize(std::max(buffer.size(), bytes + simdjson::SIMDJSON_PADDING));
-    files.file_of(block.front()).read(std::span(buffer).first(bytes), begin);
-    for (const LineRef& line : block) {
-      const std::string_view text(buffer.data() + (line.offset - begin),
-                                  static_cast<std::size_t>(line.bytes));
-      visit({files.names(), line, parse(parser, text, files.names(), line)});
+    const std::span<const LineRef> read = block.read(files, lines);
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      const std::string_view text = block.text(i, read[i].bytes);
+      visit({files.names(), read[i], parse(parser, text, files.names(), read[i])});
     }
-    lines = lines.subspan(block.size());
+    lines = lines.subspan(read.size());
   }
 }
 

@@ -1,7 +1,5 @@
 #include "mesh/fail_together.hpp"
 
-#include <mpi.h>
-
 #include <cxxabi.h>
 #include <algorithm>
 #include <array>
@@ -10,11 +8,11 @@
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 #include <typeinfo>
 
 #include "evenkeel/base/assertions.hpp"
-#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {
@@ -86,21 +84,16 @@ struct ReportHeader {
   std::array<std::int64_t, 3> sizes{};  // of where, message and hint
 };
 
-void broadcast(const boost::mpi::communicator& comm, void* bytes, std::size_t size, int root) {
-  check_mpi(MPI_Bcast(bytes, static_cast<int>(size), MPI_BYTE, root, comm), "MPI_Bcast");
-}
-
 // `own` is the root's text. In pieces through memory that is there, so that a rank that cannot keep the text
 // takes part all the same.
-std::string broadcast_text(const boost::mpi::communicator& comm, const std::string* own, std::int64_t size,
-                           int root) {
+std::string broadcast_text(const Communicator& comm, const std::string* own, std::int64_t size, int root) {
   std::array<char, 4096> piece;
   std::string text;
   bool is_kept = true;
   for (std::int64_t done = 0; done < size;) {
     const auto bytes = static_cast<std::size_t>(std::min(size - done, std::ssize(piece)));
     if (own != nullptr) own->copy(piece.data(), bytes, static_cast<std::size_t>(done));
-    broadcast(comm, piece.data(), bytes, root);
+    comm.broadcast(std::as_writable_bytes(std::span(piece).first(bytes)), root);
     is_kept = is_kept && !try_locally([&] { text.append(piece.data(), bytes); });
     done += static_cast<std::int64_t>(bytes);
   }
@@ -139,16 +132,13 @@ ErrorReport report_current_exception_of_all() noexcept {
   }
 }
 
-void fail_together(const boost::mpi::communicator& comm, const std::optional<ErrorReport>& mine) {
+void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine) {
   const int nobody = comm.size();
-  const int own = mine ? comm.rank() : nobody;
-  int first = nobody;
-  check_mpi(MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  const auto first = static_cast<int>(comm.all_reduce(mine ? comm.rank() : nobody, Extreme::least));
   if (first != nobody) fail_with_report_of(comm, first, mine);
 }
 
-void fail_with_report_of(const boost::mpi::communicator& comm, int first,
-                         const std::optional<ErrorReport>& mine) {
+void fail_with_report_of(const Communicator& comm, int first, const std::optional<ErrorReport>& mine) {
   ReportHeader header;
   std::array<const std::string*, 3> own{};
   if (comm.rank() == first) {
@@ -157,7 +147,7 @@ void fail_with_report_of(const boost::mpi::communicator& comm, int first,
     header.rank = mine->rank == every_rank ? -1 : first;
     header.sizes = {std::ssize(mine->where), std::ssize(mine->message), std::ssize(mine->hint)};
   }
-  broadcast(comm, &header, sizeof header, first);
+  comm.broadcast(header, first);
   ErrorReport report;
   report.kind = static_cast<ErrorKind>(header.kind);
   report.rank = static_cast<int>(header.rank);

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 
@@ -24,20 +24,20 @@ template <typename Work>
 /// the typed error of its kind. One small all-reduce when nobody does. Whatever may fail on one rank alone
 /// goes through this before the next collective call, so that no rank waits for one that has left. Needs no
 /// memory to tell or to be told: a rank without any throws the same type, with less text if need be.
-void fail_together(const boost::mpi::communicator& comm, const std::optional<ErrorReport>& mine);
+void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
 
 /// throw_error() of a report that all ranks have, also where there is no memory for it: then with less text.
 [[noreturn]] void throw_in_any_case(const ErrorReport& report);
 
 /// Collective over `comm`, for ranks that have found out already that some rank failed, and which one: all
 /// throw what rank `first`, and maybe others, brings.
-[[noreturn]] void fail_with_report_of(const boost::mpi::communicator& comm, int first,
+[[noreturn]] void fail_with_report_of(const Communicator& comm, int first,
                                       const std::optional<ErrorReport>& mine);
 
 /// Collective: runs local `work` on every rank, then fails together if it threw anywhere; else returns its
 /// result.
 template <typename Work>
-std::invoke_result_t<Work> together(const boost::mpi::communicator& comm, Work&& work) {
+std::invoke_result_t<Work> together(const Communicator& comm, Work&& work) {
   using Result = std::invoke_result_t<Work>;
   if constexpr (std::is_void_v<Result>) {
     fail_together(comm, try_locally(std::forward<Work>(work)));
@@ -88,7 +88,7 @@ class GuardedWork {
   [[nodiscard]] bool failed() const noexcept { return is_left_out_ || error_.has_value(); }
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
   /// Collective over `comm`: fail_together().
-  void agree(const boost::mpi::communicator& comm) const { fail_together(comm, error_); }
+  void agree(const Communicator& comm) const { fail_together(comm, error_); }
 
  private:
   std::optional<ErrorReport> error_;

@@ -5,11 +5,12 @@
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
-#include "mesh/new_communicator.hpp"
 #include "mesh/nodes.hpp"
 
 namespace evenkeel {
 namespace {
+
+constexpr int nobody = -1;  // the color of ranks that a split leaves out
 
 // The number of the line through `point` along `axis`, the same for all its ranks and different for other
 // lines: the rank of the line's first point.
@@ -30,13 +31,6 @@ int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, Worl
   return mine.value();
 }
 
-boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
-  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
-  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
-  if (*part.place() != MPI_COMM_NULL) part.return_errors();
-  return part;
-}
-
 void require_running_mpi() {
   int initialized = 0;
   int finalized = 0;
@@ -49,10 +43,10 @@ void require_running_mpi() {
 
 }  // namespace
 
-void require_ranks_of_one_group(const boost::mpi::communicator& comm) {
+void require_ranks_of_one_group(const Communicator& comm) {
+  if (comm.foreign() != nullptr) return;
   require_running_mpi();
-  const bool is_null = !static_cast<bool>(comm) || static_cast<MPI_Comm>(comm) == MPI_COMM_NULL;
-  if (is_null) {
+  if (!comm) {
     throw MeshError("communicator", "is MPI_COMM_NULL: this process is not among its ranks",
                     "Leave out ranks that have no part in the job");
   }
@@ -64,15 +58,12 @@ void require_ranks_of_one_group(const boost::mpi::communicator& comm) {
   }
 }
 
-boost::mpi::communicator duplicate(const boost::mpi::communicator& comm) {
+Communicator duplicate(const Communicator& comm) {
   require_ranks_of_one_group(comm);
-  NewCommunicator copy = together(comm, [] { return NewCommunicator(); });
-  check_mpi(MPI_Comm_dup(comm, copy.place()), "MPI_Comm_dup");
-  copy.return_errors();
-  return copy;
+  return comm.duplicate();
 }
 
-Mesh::Mesh(const boost::mpi::communicator& everyone, const Grid& grid, int data_ranks) : grid_(grid) {
+Mesh::Mesh(const Communicator& everyone, const Grid& grid, int data_ranks) : grid_(grid) {
   everyone_ = duplicate(everyone);
   rank_ = everyone_.rank();
   // Every rank has the same grid and sees the same size, so all throw or none does.
@@ -80,7 +71,7 @@ Mesh::Mesh(const boost::mpi::communicator& everyone, const Grid& grid, int data_
                   grid_.require_world(everyone_.size() - data_ranks);
                   if (has_place()) here_ = grid_.point_of(rank());
                 }));
-  world_ = data_ranks == 0 ? everyone_ : split(everyone_, has_place() ? 0 : MPI_UNDEFINED, rank_);
+  world_ = data_ranks == 0 ? everyone_ : everyone_.split(has_place() ? 0 : nobody, rank_);
   nodes_ = nodes_of_ranks(everyone_);
   GuardedWork work;
   work.in_any_case([&] {
@@ -91,10 +82,10 @@ Mesh::Mesh(const boost::mpi::communicator& everyone, const Grid& grid, int data_
 
 void Mesh::connect_places() {
   for (const Axis axis : grid_.order().axes())
-    lines_[static_cast<std::size_t>(axis)] = split(world_, line_number(grid_, here_, axis), here_[axis]);
-  node_ = ranks_of_node(world_);
+    lines_[static_cast<std::size_t>(axis)] = world_.split(line_number(grid_, here_, axis), here_[axis]);
+  node_ = world_.split_by_node();
   // Out of all ranks, since what fails on one node must fail on all.
-  model_parallel_on_node_ = split(world_, first_model_parallel_rank(grid_, nodes_, rank()), rank_);
+  model_parallel_on_node_ = world_.split(first_model_parallel_rank(grid_, nodes_, rank()), rank_);
 }
 
 }  // namespace evenkeel

@@ -8,6 +8,7 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <span>
 #include <thread>
@@ -15,7 +16,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "mesh/mpi_call.hpp"
-#include "mesh/new_communicator.hpp"
 #include "transport/archive_bytes.hpp"
 
 namespace evenkeel {
@@ -76,6 +76,7 @@ struct CallHeader {
   std::uint64_t service = 0;
   std::int64_t number = 0;
   std::uint64_t held = 0;
+  std::uint64_t released = 0;
   StepOrigin step;
   std::int64_t text_bytes = 0;  ///< -1: they could not be made
 };
@@ -95,12 +96,21 @@ struct CallTexts {
 
 constexpr int call_tag = 1;
 
+/// A service that has gone, of which the trainer may still hold passes.
+struct EndedService {
+  std::uint64_t service = 0;
+  HeldPasses held;
+};
+
 struct Line {
   MPI_Comm world = MPI_COMM_NULL;  // the caller's: only compared
-  boost::mpi::communicator everyone;
-  boost::mpi::communicator trainers_or_data;  // the ranks with this one's part
+  Communicator everyone;
+  Communicator trainers_or_data;  // the ranks with this one's part
   int data_ranks = 0;
   bool serves = false;
+  // On trainers.
+  std::list<EndedService> ended;
+  std::uint64_t streams = 0;
 
   [[nodiscard]] int first_data_rank() const { return everyone.size() - data_ranks; }
 };
@@ -116,13 +126,6 @@ bool is_same(MPI_Comm one, MPI_Comm other) {
   return result == MPI_IDENT;
 }
 
-boost::mpi::communicator split(const boost::mpi::communicator& comm, int color, int key) {
-  NewCommunicator part = together(comm, [] { return NewCommunicator(); });
-  check_mpi(MPI_Comm_split(comm, color, key, part.place()), "MPI_Comm_split");
-  part.return_errors();
-  return part;
-}
-
 void send(const Line& to, const CallHeader& header, std::string_view text) {
   for (int rank = to.first_data_rank(); rank < to.everyone.size(); ++rank) {
     check_mpi(MPI_Send(&header, sizeof header, MPI_BYTE, rank, call_tag, to.everyone), "MPI_Send");
@@ -130,6 +133,15 @@ void send(const Line& to, const CallHeader& header, std::string_view text) {
     check_mpi(MPI_Send(text.data(), static_cast<int>(text.size()), MPI_BYTE, rank, call_tag, to.everyone),
               "MPI_Send");
   }
+}
+
+// One whose last pass the trainer has let go of since it ended; 0 where there is none.
+std::uint64_t take_released(std::list<EndedService>& ended) {
+  const auto found = std::ranges::find_if(ended, [](EndedService& one) { return !one.held.first(); });
+  if (found == ended.end()) return 0;
+  const std::uint64_t service = found->service;
+  ended.erase(found);
+  return service;
 }
 
 // When MPI_Finalize begins, the trainers make no more calls: the data ranks may end.
@@ -149,8 +161,7 @@ void call_at_finalize() {
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, const Config& config,
-                                         Part part) {
+Communicator lay_line(const Communicator& world, const Config& config, Part part) {
   require_ranks_of_one_group(world);
   const int data = config.mesh.data_ranks;
   if (const Line* known = line().get(); known != nullptr) {
@@ -169,13 +180,17 @@ const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, 
   }
   while (!meet(world, part, data).are_all_decided) continue;
   if (data == 0) return world;
+  if (world.foreign() != nullptr) {
+    throw ConfigError("mesh.data_ranks", "is " + std::to_string(data) + ", and only MPI reaches data ranks",
+                      "Set it to 0, or start all ranks under mpirun");
+  }
   fail_together(world, try_on_replicated_data([&] { static_cast<void>(config.grid(world.size())); }));
   auto made = together(world, [] { return std::make_unique<Line>(); });
   made->world = world;
   made->data_ranks = data;
   made->serves = part == Part::serves;
-  made->everyone = split(world, 0, made->serves ? world.size() + world.rank() : world.rank());
-  made->trainers_or_data = split(made->everyone, made->serves ? 1 : 0, world.rank());
+  made->everyone = world.split(0, made->serves ? world.size() + world.rank() : world.rank());
+  made->trainers_or_data = made->everyone.split(made->serves ? 1 : 0, world.rank());
   line() = std::move(made);
   if (line()->everyone.rank() == 0) call_at_finalize();
   return line()->everyone;
@@ -183,27 +198,35 @@ const boost::mpi::communicator& lay_line(const boost::mpi::communicator& world, 
 
 }  // namespace
 
-Meeting meet(const boost::mpi::communicator& world, Part part, std::optional<int> mine) {
+Meeting meet(const Communicator& world, Part part, std::optional<int> mine) {
   const std::array<std::int64_t, 2> own{static_cast<std::int64_t>(part), mine.value_or(not_known)};
   std::vector<std::int64_t> words =
       together(world, [&] { return std::vector<std::int64_t>(2 * static_cast<std::size_t>(world.size())); });
-  check_mpi(MPI_Allgather(own.data(), 2, MPI_INT64_T, words.data(), 2, MPI_INT64_T, world), "MPI_Allgather");
+  world.all_gather_bytes(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(words)));
   Meeting meeting;
   fail_together(world, try_on_replicated_data([&] { meeting = meeting_of(words); }));
   return meeting;
 }
 
-const boost::mpi::communicator& DataLine::ranks(const boost::mpi::communicator& world, const Config& config) {
+Communicator DataLine::ranks(const Communicator& world, const Config& config) {
   return lay_line(world, config, Part::trains);
 }
 
-const boost::mpi::communicator& DataLine::lay(const boost::mpi::communicator& world, const Config& config) {
+Communicator DataLine::lay(const Communicator& world, const Config& config) {
   return lay_line(world, config, Part::serves);
 }
 
 void DataLine::take_up() {
   const std::unique_ptr<Line> last = std::move(line());
   if (last && !last->serves && last->everyone.rank() == 0) send(*last, {}, {});
+}
+
+std::uint64_t DataLine::count_stream() noexcept {
+  return ++line()->streams;
+}
+
+bool DataLine::is_newest_stream(std::uint64_t number) noexcept {
+  return line() && line()->streams == number;
 }
 
 bool DataLine::is_laid() noexcept {
@@ -214,32 +237,42 @@ bool DataLine::is_served_here() noexcept {
   return line() && line()->serves;
 }
 
-const boost::mpi::communicator& DataLine::data_ranks() noexcept {
+const Communicator& DataLine::data_ranks() noexcept {
   return line()->trainers_or_data;
 }
 
 void DataLine::tell(const DataCall& call, GuardedWork& work) {
-  if (!line() || line()->serves || line()->everyone.rank() != 0) return;
+  if (!line()) {
+    throw InputError("data ranks", "have been dismissed, and are called again",
+                     "Dismiss them when the last stream, prefetcher and service over them has gone");
+  }
+  if (line()->serves || line()->everyone.rank() != 0) return;
   std::string text;
   work([&] {
     text = to_archive(
         CallTexts{call.profile, call.names, call.state.value_or(std::string()), call.state.has_value()});
   });
-  const CallHeader header{
-      call.kind,       call.accepts_changes ? 1 : 0, call.service, call.number, call.held, call.step,
-      std::ssize(text)};
+  const CallHeader header{call.kind, call.accepts_changes ? 1 : 0, call.service, call.number,
+                          call.held, take_released(line()->ended), call.step,    std::ssize(text)};
   send(*line(), header, text);
 }
 
-void DataLine::tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed,
-                               GuardedWork& work) {
-  call.accepts_changes = changed == ChangedJob::accepted;
-  work([&] { call.state = to_text(from); });
+void DataLine::tell_to_make(DataCall call, const Resumption* from, GuardedWork& work) {
+  if (from != nullptr) {
+    call.accepts_changes = from->changed == ChangedJob::accepted;
+    work([&] { call.state = to_text(from->state); });
+  }
+  tell(call, work);
+}
+
+void DataLine::tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& work) {
+  const bool tells = line() && !line()->serves && line()->everyone.rank() == 0;
+  if (tells && !held.empty()) work([&] { line()->ended.push_back({call.service, std::move(held)}); });
   tell(call, work);
 }
 
 DataCall DataLine::listen(GuardedWork& work) {
-  const boost::mpi::communicator& everyone = line()->everyone;
+  const Communicator& everyone = line()->everyone;
   for (int arrived = 0; arrived == 0;) {
     check_mpi(MPI_Iprobe(0, call_tag, everyone, &arrived, MPI_STATUS_IGNORE), "MPI_Iprobe");
     if (arrived == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -251,6 +284,7 @@ DataCall DataLine::listen(GuardedWork& work) {
   call.service = header.service;
   call.number = header.number;
   call.held = header.held;
+  call.released = header.released;
   call.step = header.step;
   call.accepts_changes = header.accepts_changes != 0;
   if (header.text_bytes <= 0) return call;

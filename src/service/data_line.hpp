@@ -1,14 +1,18 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/held_passes.hpp"
+#include "service/resume_checks.hpp"
 #include "service/step_record.hpp"
 
 namespace evenkeel {
@@ -30,7 +34,7 @@ struct Meeting {
 /// again until all are decided. `mine` is the number of data ranks that this rank's configuration names, if
 /// it knows that already. Throws ConfigError on every rank when ranks name different numbers, and unless
 /// exactly the first so many serve.
-Meeting meet(const boost::mpi::communicator& world, Part part, std::optional<int> mine);
+Meeting meet(const Communicator& world, Part part, std::optional<int> mine);
 
 /// What trainers call data ranks to.
 enum class DataCallKind : std::int32_t {
@@ -51,10 +55,11 @@ enum class DataCallKind : std::int32_t {
 /// A collective call of the trainers, in which data ranks take part.
 struct DataCall {
   DataCallKind kind = DataCallKind::finish;
-  std::uint64_t service = 0;  ///< the number of the service or prefetcher that is called
-  std::int64_t number = 0;    ///< steps of a prefetcher, the rank to collect on
-  std::uint64_t held = 0;     ///< trainers hold no pass of this service before this one
-  StepOrigin step;            ///< that is passed over or collected
+  std::uint64_t service = 0;   ///< the number of the service or prefetcher that is called
+  std::int64_t number = 0;     ///< steps of a prefetcher, the rank to collect on
+  std::uint64_t held = 0;      ///< trainers hold no pass of this service before this one
+  std::uint64_t released = 0;  ///< a service that has ended, of which trainers hold no pass any more
+  StepOrigin step;             ///< that is passed over or collected
   bool accepts_changes = false;
   std::string profile;
   std::vector<std::string> names;    ///< profiles of a stream, fields that are added
@@ -69,9 +74,9 @@ class DataLine {
   /// DataLine::lay(). Returns the ranks to work over: `world` where the configuration has no data ranks, else
   /// the trainers and then the data ranks. Throws on every rank as meet() does; InputError for another
   /// communicator than that of the first time.
-  static const boost::mpi::communicator& ranks(const boost::mpi::communicator& world, const Config& config);
+  static Communicator ranks(const Communicator& world, const Config& config);
   /// The same, on data ranks.
-  static const boost::mpi::communicator& lay(const boost::mpi::communicator& world, const Config& config);
+  static Communicator lay(const Communicator& world, const Config& config);
 
   /// The last call of trainers, after which data ranks are free, if that was not made before. Called on all
   /// of them, and by itself when MPI_Finalize begins; on data ranks once they have heard it.
@@ -82,17 +87,39 @@ class DataLine {
   /// Whether this process is a data rank.
   [[nodiscard]] static bool is_served_here() noexcept;
   /// The data ranks among themselves. Precondition: is_served_here().
-  [[nodiscard]] static const boost::mpi::communicator& data_ranks() noexcept;
+  [[nodiscard]] static const Communicator& data_ranks() noexcept;
 
   /// Called on all trainers before they do together what `call` says, where the mesh has data ranks: the
   /// first of them sends it. What fails here goes to `work`; the data ranks take part all the same. Without
-  /// effect on data ranks.
+  /// effect on data ranks. Throws InputError on every trainer when the data ranks have been dismissed.
   static void tell(const DataCall& call, GuardedWork& work);
-  /// The same for a new service or prefetcher that goes on from a state.
-  static void tell_with_state(DataCall call, const ServiceState& from, ChangedJob changed, GuardedWork& work);
+  /// The same for a new service or prefetcher, which may go on from a state.
+  static void tell_to_make(DataCall call, const Resumption* from, GuardedWork& work);
+  /// The same for one that ends. Data ranks keep what is still held of it until a later call says that
+  /// trainers have let go of that, too.
+  static void tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& work);
+
+  /// Called on all trainers when data ranks have opened a stream for them: the number of this one. Data ranks
+  /// know the newest one only. Precondition: there are data ranks.
+  [[nodiscard]] static std::uint64_t count_stream() noexcept;
+  [[nodiscard]] static bool is_newest_stream(std::uint64_t number) noexcept;
+
   /// Waits for the next call. What fails on this rank goes to `work`, and the call's texts may then be
   /// missing. Sleeps while there is none, so that the core is free for what is made ahead.
   [[nodiscard]] static DataCall listen(GuardedWork& work);
 };
+
+/// On a data rank: does what trainers have asked for. What all ranks throw together is the trainers' to
+/// handle; MpiError may be this rank's alone.
+template <typename Work>
+void leave_errors_to_trainers(Work&& work) {
+  try {
+    std::forward<Work>(work)();
+  } catch (const MpiError&) {
+    throw;
+  } catch (const Error&) {
+    return;
+  }
+}
 
 }  // namespace evenkeel

@@ -45,11 +45,15 @@ struct DataService::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
-    if (!maker) return;
+    if (!maker || maker->mesh().data_ranks() == 0) return;
     GuardedWork work;  // there is nobody left to tell what goes wrong
-    work.in_any_case([&] { tell(call(DataCallKind::end_service), work); });
+    work.in_any_case([&] {
+      const DataCall last = call(DataCallKind::end_service);
+      DataLine::tell_of_end(last, maker->take_held(), work);
+    });
   }
 
+  static std::unique_ptr<Parts> make(const Communicator& world, const Config& config, const Resumption* from);
   [[nodiscard]] DataCall call(DataCallKind kind) {
     DataCall call;
     call.kind = kind;
@@ -65,28 +69,32 @@ struct DataService::Parts {
   std::optional<StepMaker> maker;
 };
 
-DataService::DataService(const boost::mpi::communicator& world, const Config& config) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
+// Collective over `world`.
+std::unique_ptr<DataService::Parts> DataService::Parts::make(const Communicator& world, const Config& config,
+                                                             const Resumption* from) {
+  const Communicator everyone = DataLine::ranks(world, config);
   GuardedWork work;
-  DataCall call;
-  call.kind = DataCallKind::make_service;
-  if (config.mesh.data_ranks > 0) DataLine::tell(call, work);
-  work([&] { parts_ = std::make_unique<Parts>(); });
+  if (config.mesh.data_ranks > 0) {
+    DataCall call;
+    call.kind = DataCallKind::make_service;
+    DataLine::tell_to_make(std::move(call), from, work);
+  }
+  std::unique_ptr<Parts> parts;
+  work([&] { parts = std::make_unique<Parts>(); });
   work.agree(everyone);
-  parts_->maker.emplace(everyone, config);
+  if (from != nullptr) require_resumable(everyone, config, from->state, from->changed);
+  const ServiceState fresh;  // not a copy of `from`, which would take memory
+  parts->maker.emplace(everyone, config, from == nullptr ? fresh : from->state);
+  return parts;
 }
 
-DataService::DataService(const boost::mpi::communicator& world, const Config& config,
-                         const ServiceState& from, ChangedJob changed) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
-  GuardedWork work;
-  DataCall call;
-  call.kind = DataCallKind::make_service;
-  if (config.mesh.data_ranks > 0) DataLine::tell_with_state(std::move(call), from, changed, work);
-  work([&] { parts_ = std::make_unique<Parts>(); });
-  work.agree(everyone);
-  require_resumable(everyone, config, from, changed);
-  parts_->maker.emplace(everyone, config, from);
+DataService::DataService(const Communicator& world, const Config& config)
+    : parts_(Parts::make(world, config, nullptr)) {}
+
+DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
+                         ChangedJob changed) {
+  const Resumption resumption{from, changed};
+  parts_ = Parts::make(world, config, &resumption);
 }
 
 DataService::DataService(DataService&&) noexcept = default;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/mpi/collectives/all_reduce.hpp>
-#include <boost/mpi/operations.hpp>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <cstdint>
@@ -48,11 +46,11 @@ std::uint64_t hash_of(const std::vector<ConfigSetting>& settings) {
   return hash.value();
 }
 
-bool all_equal(const boost::mpi::communicator& comm, std::uint64_t mine) {
+bool all_equal(const Communicator& comm, std::uint64_t mine) {
   // The least complement is the complement of the largest.
-  const std::array<std::uint64_t, 2> sides{mine, ~mine};
-  std::array<std::uint64_t, 2> least{};
-  boost::mpi::all_reduce(comm, sides.data(), 2, least.data(), boost::mpi::minimum<std::uint64_t>());
+  const auto word = static_cast<std::int64_t>(mine);
+  std::array<std::int64_t, 2> least{word, ~word};
+  comm.all_reduce(least, Extreme::least);
   return least[0] == ~least[1];
 }
 
@@ -94,7 +92,7 @@ void throw_any_difference(const std::vector<ConfigSetting>& first, const std::ve
 
 }  // namespace
 
-void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
+void require_equal_on_ranks(const Communicator& comm, const std::vector<ConfigSetting>& mine,
                             std::string_view hint) {
   if (all_equal(comm, hash_of(mine))) return;
   std::vector<ConfigSetting> first;

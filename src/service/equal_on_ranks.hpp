@@ -1,8 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <string_view>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/file.hpp"
 
@@ -11,7 +11,7 @@ namespace evenkeel {
 /// Collective over `comm`: throws the same ConfigError on every rank unless all bring the same settings. It
 /// names the lowest rank that differs from rank 0, the first settings in which they differ, with both values,
 /// and how many more there are. One all-reduce of 16 bytes while all are equal.
-void require_equal_on_ranks(const boost::mpi::communicator& comm, const std::vector<ConfigSetting>& mine,
+void require_equal_on_ranks(const Communicator& comm, const std::vector<ConfigSetting>& mine,
                             std::string_view hint);
 
 }  // namespace evenkeel

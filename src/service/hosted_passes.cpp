@@ -54,6 +54,17 @@ void HostedPasses::drop_before(std::uint64_t service, std::uint64_t first) {
   passes.of.erase(passes.of.begin(), passes.of.lower_bound(passes.first_kept));
 }
 
+void HostedPasses::close(std::uint64_t service) {
+  const std::lock_guard lock(mutex_);
+  services_.erase(service);
+}
+
+void HostedPasses::close_if_empty(std::uint64_t service) {
+  const std::lock_guard lock(mutex_);
+  const auto found = services_.find(service);
+  if (found != services_.end() && found->second.of.empty()) services_.erase(found);
+}
+
 HostedPasses::Hosted* HostedPasses::look_up(const StepOrigin& origin) {
   const auto service = services_.find(origin.service);
   if (service == services_.end()) return nullptr;

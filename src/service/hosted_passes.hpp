@@ -43,6 +43,10 @@ class HostedPasses {
   void add(Step pass, PassRoom room);
   /// Trainers hold no pass of this service before `first`.
   void drop_before(std::uint64_t service, std::uint64_t first);
+  /// After the last pass of a service, when none of them is held.
+  void close(std::uint64_t service);
+  /// The same, unless one is kept: then close() will be called.
+  void close_if_empty(std::uint64_t service);
   /// The pass without its micro-batches; one that was never made where the trainers have none, or one of no
   /// service here. Waits for a pass that is about to be added.
   [[nodiscard]] Step find(const StepOrigin& origin);

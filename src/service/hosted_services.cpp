@@ -13,18 +13,6 @@
 namespace evenkeel {
 namespace {
 
-// What all ranks throw together, the trainers handle. MpiError may be this rank's alone.
-template <typename Work>
-void leave_errors_to_trainers(Work&& work) {
-  try {
-    std::forward<Work>(work)();
-  } catch (const MpiError&) {
-    throw;
-  } catch (const Error&) {
-    return;
-  }
-}
-
 void throw_any(const GuardedWork& work) {
   if (work.error()) throw_error(*work.error());
 }
@@ -37,14 +25,18 @@ struct HostedServices::HostedPrefetcher {
   std::optional<StepsAhead> steps;
 };
 
-HostedServices::HostedServices(const boost::mpi::communicator& everyone, const Config& config,
+HostedServices::HostedServices(const Communicator& everyone, const Config& config,
                                std::function<Reader()> newest_reader)
     : everyone_(everyone), config_(config), newest_reader_(std::move(newest_reader)) {}
 
 HostedServices::~HostedServices() = default;
 
-void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
+void HostedServices::let_go(const DataCall& call) {
   if (call.service != 0) passes_.drop_before(call.service, call.held);
+  if (call.released != 0) passes_.close(call.released);
+}
+
+void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
   leave_errors_to_trainers([&] {
     switch (call.kind) {
       case DataCallKind::make_service:
@@ -63,9 +55,12 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
         return;
       case DataCallKind::end_service:
         makers_.erase(call.service);
+        passes_.close_if_empty(call.service);
         return;
       case DataCallKind::end_prefetcher:
-        prefetchers_.erase(call.service);
+        prefetchers_.erase(call.service);  // its thread may have added passes until now
+        passes_.drop_before(call.service, call.held);
+        passes_.close_if_empty(call.service);
         return;
       case DataCallKind::open_stream:
       case DataCallKind::describe_stream:

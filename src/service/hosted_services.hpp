@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -25,12 +25,13 @@ class HostedServices {
 
   /// `everyone` are the trainers and then the data ranks. A service reads each step, and a prefetcher all of
   /// them, with what `newest_reader` gives when it is asked.
-  HostedServices(const boost::mpi::communicator& everyone, const Config& config,
-                 std::function<Reader()> newest_reader);
+  HostedServices(const Communicator& everyone, const Config& config, std::function<Reader()> newest_reader);
   HostedServices(const HostedServices&) = delete;
   HostedServices& operator=(const HostedServices&) = delete;
   ~HostedServices();
 
+  /// Lets go of the passes that trainers do not hold any more. Before what else a call says.
+  void let_go(const DataCall& call);
   /// Does what the call says, with all other ranks. What all of them throw is the trainers' to handle; throws
   /// only what ends the job. `before` is what went wrong in hearing the call.
   void answer(const DataCall& call, const GuardedWork& before);
@@ -50,7 +51,7 @@ class HostedServices {
   void collect(const DataCall& call, const GuardedWork& before);
   [[nodiscard]] StepMaker& maker_of(std::uint64_t service);
 
-  const boost::mpi::communicator& everyone_;
+  Communicator everyone_;
   Config config_;
   std::function<Reader()> newest_reader_;
   HostedPasses passes_;

@@ -1,4 +1,3 @@
-#include <mpi.h>
 
 #include <algorithm>
 #include <array>
@@ -10,7 +9,6 @@
 
 #include "evenkeel/base/error.hpp"
 #include "exchange/field_agreement.hpp"
-#include "mesh/mpi_call.hpp"
 #include "service/regroup.hpp"
 #include "service/sample_checks.hpp"
 #include "service/step_maker.hpp"
@@ -98,12 +96,12 @@ void StepMaker::pass_on(Step& before, Making& making) const {
   const DpRankPlan& plan_before = before.record->plan;
   GuardedWork& work = making.work;
   std::vector<PackedMicroBatch> left;
-  std::array<int, 2> mine{0, 0};  // whether sequences stay on their ranks, and in their micro-batches
+  std::array<bool, 2> mine{};  // whether sequences stay on their ranks, and in their micro-batches
   work([&] {
     const bool alike = cut_alike(before.record->assignment, record.assignment, plan_settings(before.profile),
                                  making.settings) &&
                        derived_options(before.profile) == making.derived;
-    mine = {alike ? 1 : 0, alike && record.plan == plan_before ? 1 : 0};
+    mine = {alike, alike && record.plan == plan_before};
     if (alike && before.micro_batches.size() != plan_before.micro_batches.size()) {
       throw InputError(name_of(before),
                        "has " + std::to_string(before.micro_batches.size()) + " of its " +
@@ -117,13 +115,10 @@ void StepMaker::pass_on(Step& before, Making& making) const {
   });
   // All ranks take the same way.
   work.agree(mesh_.everyone());
-  if (record.assignment.shared()) {
-    const int own = mine[1];
-    check_mpi(MPI_Allreduce(&own, &mine[1], 1, MPI_INT, MPI_MIN, mesh_.everyone()), "MPI_Allreduce");
-  }
-  if (mine[1] != 0) {
+  if (record.assignment.shared()) mine[1] = mesh_.everyone().all_reduce(mine[1] ? 1 : 0, Extreme::least) != 0;
+  if (mine[1]) {
     making.micro_batches = std::move(left);
-  } else if (mine[0] != 0 && !record.assignment.shared()) {
+  } else if (mine[0] && !record.assignment.shared()) {
     work([&] { regroup_locally(left, plan_before.micro_batches, making); });
     making.step.seconds.pack = making.stopwatch.lap();
   } else {

@@ -15,61 +15,68 @@ struct Prefetcher::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
-    if (!steps) return;
+    if (!steps || steps->maker().mesh().data_ranks() == 0) return;
+    steps->stop();
     GuardedWork work;  // there is nobody left to tell what goes wrong
-    work.in_any_case([&] { tell(DataCallKind::end_prefetcher, work); });
+    work.in_any_case([&] {
+      const DataCall last = call(DataCallKind::end_prefetcher);
+      DataLine::tell_of_end(last, steps->maker().take_held(), work);
+    });
   }
 
-  /// Where there are data ranks: calls them. Takes no memory.
-  void tell(DataCallKind kind, GuardedWork& work) {
-    if (steps->maker().mesh().data_ranks() == 0) return;
-    DataCall call;
-    call.kind = kind;
-    call.service = steps->maker().service();
-    // Where there is a thread, that one tells what is held.
-    if (!steps->in_background()) call.held = steps->maker().first_held();
-    DataLine::tell(call, work);
-  }
+  static std::unique_ptr<Parts> make(const Communicator& world, const Config& config, std::int64_t steps,
+                                     Reader read, std::string profile, const Resumption* from);
+  /// Where there are data ranks: calls them to make the next step.
   void tell_of_step() {
-    GuardedWork work;
-    tell(DataCallKind::make_step, work);
+    if (steps->maker().mesh().data_ranks() == 0) return;
+    GuardedWork work;  // the call takes no memory
+    DataLine::tell(call(DataCallKind::make_step), work);
   }
 
   std::optional<StepsAhead> steps;
+
+ private:
+  // Where there is a thread, that one tells what is held.
+  [[nodiscard]] DataCall call(DataCallKind kind) {
+    DataCall call;
+    call.kind = kind;
+    call.service = steps->maker().service();
+    call.held = steps->maker().first_held();
+    return call;
+  }
 };
 
-namespace {
-
-DataCall call_to_make(std::int64_t steps, const std::string& profile, GuardedWork& work) {
-  DataCall call;
-  call.kind = DataCallKind::make_prefetcher;
-  call.number = steps;
-  work([&] { call.profile = profile; });
-  return call;
+// Collective over `world`.
+std::unique_ptr<Prefetcher::Parts> Prefetcher::Parts::make(const Communicator& world, const Config& config,
+                                                           std::int64_t steps, Reader read,
+                                                           std::string profile, const Resumption* from) {
+  const Communicator everyone = DataLine::ranks(world, config);
+  GuardedWork work;
+  if (config.mesh.data_ranks > 0) {
+    DataCall call;
+    call.kind = DataCallKind::make_prefetcher;
+    call.number = steps;
+    work([&] { call.profile = profile; });
+    DataLine::tell_to_make(std::move(call), from, work);
+  }
+  std::unique_ptr<Parts> parts;
+  work([&] { parts = std::make_unique<Parts>(); });
+  work.agree(everyone);
+  if (from != nullptr) require_resumable(everyone, config, from->state, from->changed);
+  const ServiceState fresh;  // not a copy of `from`, which would take memory
+  parts->steps.emplace(everyone, config, steps, std::move(read), std::move(profile),
+                       from == nullptr ? fresh : from->state);
+  return parts;
 }
 
-}  // namespace
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       std::string profile)
+    : parts_(Parts::make(world, config, steps, std::move(read), std::move(profile), nullptr)) {}
 
-Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
-                       Reader read, std::string profile) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
-  GuardedWork work;
-  if (config.mesh.data_ranks > 0) DataLine::tell(call_to_make(steps, profile, work), work);
-  work([&] { parts_ = std::make_unique<Parts>(); });
-  work.agree(everyone);
-  parts_->steps.emplace(everyone, config, steps, std::move(read), std::move(profile), ServiceState{});
-}
-
-Prefetcher::Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps,
-                       Reader read, const ServiceState& from, ChangedJob changed, std::string profile) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(world, config);
-  GuardedWork work;
-  if (config.mesh.data_ranks > 0)
-    DataLine::tell_with_state(call_to_make(steps, profile, work), from, changed, work);
-  work([&] { parts_ = std::make_unique<Parts>(); });
-  work.agree(everyone);
-  require_resumable(everyone, config, from, changed);
-  parts_->steps.emplace(everyone, config, steps, std::move(read), std::move(profile), from);
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       const ServiceState& from, ChangedJob changed, std::string profile) {
+  const Resumption resumption{from, changed};
+  parts_ = Parts::make(world, config, steps, std::move(read), std::move(profile), &resumption);
 }
 
 Prefetcher::~Prefetcher() = default;

@@ -49,7 +49,7 @@ std::uint64_t hash_of(const ServiceState& state) {
   return hash.value();
 }
 
-void require_equal_states(const boost::mpi::communicator& comm, const ServiceState& from) {
+void require_equal_states(const Communicator& comm, const ServiceState& from) {
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"the state's next step", std::to_string(from.next_step)},
                                       {"the state's checksum", std::to_string(hash_of(from))}};
@@ -60,7 +60,7 @@ void require_equal_states(const boost::mpi::communicator& comm, const ServiceSta
 
 }  // namespace
 
-void require_resumable(const boost::mpi::communicator& comm, const Config& config, const ServiceState& from,
+void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
                        ChangedJob changed) {
   require_equal_states(comm, from);
   if (changed == ChangedJob::accepted) return;

@@ -1,16 +1,22 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/service_state.hpp"
 
 namespace evenkeel {
 
+/// What a service goes on from.
+struct Resumption {
+  const ServiceState& state;
+  ChangedJob changed;
+};
+
 /// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service
 /// of this configuration may go on from it (see require_same_job). Sources are not looked at: whoever reads
 /// them compares them.
-void require_resumable(const boost::mpi::communicator& comm, const Config& config, const ServiceState& from,
+void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
                        ChangedJob changed);
 
 }  // namespace evenkeel

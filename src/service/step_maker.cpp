@@ -1,7 +1,5 @@
 #include "service/step_maker.hpp"
 
-#include <mpi.h>
-
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -20,7 +18,6 @@
 #include "exchange/result_exchange.hpp"
 #include "exchange/shared_rows.hpp"
 #include "exchange/told_assignment.hpp"
-#include "mesh/mpi_call.hpp"
 #include "plan/dp_rank_plans.hpp"
 #include "plan/loss_weights.hpp"
 #include "plan/sample_summary.hpp"
@@ -32,11 +29,10 @@ namespace evenkeel {
 namespace {
 
 // Collective. Whether all ranks bring the same plan, or one has failed: every rank plans from equal input.
-bool plans_are_equal(const boost::mpi::communicator& world, std::uint64_t hash, bool failed) {
+bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed) {
   const auto word = static_cast<std::int64_t>(hash);
-  const std::array<std::int64_t, 3> here{failed ? 1 : 0, word, ~word};
-  std::array<std::int64_t, 3> most{};
-  check_mpi(MPI_Allreduce(here.data(), most.data(), 3, MPI_INT64_T, MPI_MAX, world), "MPI_Allreduce");
+  std::array<std::int64_t, 3> most{failed ? 1 : 0, word, ~word};
+  world.all_reduce(most, Extreme::largest);
   return most[0] != 0 || most[1] == ~most[2];
 }
 
@@ -45,7 +41,7 @@ void add_tokens_if_empty(std::vector<FieldSpec>& fields) {
 }
 
 // Configurations are compared before anything that depends on them communicates.
-Grid grid_over(const boost::mpi::communicator& world, const Config& config) {
+Grid grid_over(const Communicator& world, const Config& config) {
   require_ranks_of_one_group(world);
   require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
                          "Give every rank the same configuration: read it on one rank and broadcast it");
@@ -55,7 +51,7 @@ Grid grid_over(const boost::mpi::communicator& world, const Config& config) {
 }
 
 // A number that no other service has.
-std::uint64_t draw_number(const boost::mpi::communicator& world) {
+std::uint64_t draw_number(const Communicator& world) {
   std::uint64_t number = 0;
   GuardedWork work;
   if (world.rank() == 0) {
@@ -65,7 +61,7 @@ std::uint64_t draw_number(const boost::mpi::communicator& world) {
     });
   }
   work.agree(world);
-  check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, world), "MPI_Bcast");
+  world.broadcast(number, 0);
   return number;
 }
 
@@ -92,7 +88,7 @@ void require_made(const Step& step) {
                    "A step that is handed on to another pass is gone: use the one that comes back");
 }
 
-StepMaker::StepMaker(const boost::mpi::communicator& world, const Config& config, const ServiceState& from)
+StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from)
     : mesh_(world, grid_over(world, config), config.mesh.data_ranks) {
   fail_together(mesh_.everyone(), try_on_replicated_data([&] {
                   config_ = config;
@@ -172,14 +168,9 @@ void StepMaker::number(Making& making, std::int64_t index) {
   making.step.index = index;
   making.record->origin.service = number_;
   making.record->origin.serial = ++passes_;
-  if (mesh_.data_ranks() > 0) making.work([&] { held_.emplace_back(passes_, making.record); });
+  if (mesh_.data_ranks() > 0) making.work([&] { held_.add(passes_, making.record); });
   making.step.num_samples = making.record->table().size();
   making.step.num_tokens = making.record->table().num_tokens();
-}
-
-std::uint64_t StepMaker::first_held() {
-  while (!held_.empty() && held_.front().second.expired()) held_.pop_front();
-  return held_.empty() ? passes_ + 1 : held_.front().first;
 }
 
 void StepMaker::require_share_of_reader(const RaggedBatch& mine) const {

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +10,7 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/mesh.hpp"
@@ -21,6 +20,7 @@
 #include "exchange/call_key.hpp"
 #include "exchange/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/held_passes.hpp"
 #include "service/step_record.hpp"
 #include "service/stopwatch.hpp"
 #include "service/time_reports.hpp"
@@ -32,7 +32,7 @@ namespace evenkeel {
 class StepMaker {
  public:
   /// `from` is equal on all ranks; its job was compared.
-  StepMaker(const boost::mpi::communicator& world, const Config& config, const ServiceState& from = {});
+  StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
@@ -53,7 +53,9 @@ class StepMaker {
   [[nodiscard]] std::uint64_t service() const noexcept { return number_; }
   [[nodiscard]] std::int64_t next_step() const noexcept { return next_step_; }
   /// The serial of the first pass that this rank's trainer still holds, or of the next one. With data ranks.
-  [[nodiscard]] std::uint64_t first_held();
+  [[nodiscard]] std::uint64_t first_held() { return held_.first().value_or(passes_ + 1); }
+  /// What may be held when no more passes are made.
+  [[nodiscard]] HeldPasses take_held() noexcept { return std::move(held_); }
   /// Lets the next step be this one.
   void go_to(std::int64_t step) noexcept { next_step_ = step; }
 
@@ -105,8 +107,7 @@ class StepMaker {
   std::unique_ptr<const StepRecord> nothing_;  // in place of what a step that was moved from has not
   std::uint64_t number_ = 0;                   // of the service, by which its steps are known
   std::uint64_t passes_ = 0;                   // made so far
-  // With data ranks: by serial. A list takes no memory before its first element, when ranks are on their own.
-  std::list<std::pair<std::uint64_t, std::weak_ptr<const StepRecord>>> held_;
+  HeldPasses held_;                            // with data ranks
   std::int64_t next_step_ = 0;
 };
 

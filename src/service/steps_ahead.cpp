@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/mpi/environment.hpp>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,13 +18,6 @@
 
 namespace evenkeel {
 namespace {
-
-bool all_of(const boost::mpi::communicator& world, bool mine) {
-  const int own = mine ? 1 : 0;
-  int least = 0;
-  check_mpi(MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
-  return least == 1;
-}
 
 // A data rank waits here while trainers have enough, and lets others have its core.
 void wait_for(MPI_Request request, bool is_hurried) {
@@ -46,8 +39,8 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 }  // namespace
 
-StepsAhead::StepsAhead(const boost::mpi::communicator& everyone, const Config& config, std::int64_t steps,
-                       Reader read, std::string profile, const ServiceState& from, HostIn host)
+StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::int64_t steps, Reader read,
+                       std::string profile, const ServiceState& from, HostIn host)
     : maker_(everyone, config, from),
       hosted_(host.passes),
       read_(std::move(read)),
@@ -70,8 +63,7 @@ StepsAhead::StepsAhead(const boost::mpi::communicator& everyone, const Config& c
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
-  const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  if (depth_ > 0 && all_of(maker_.mesh().everyone(), multiple)) start_thread();
+  if (depth_ > 0 && maker_.mesh().everyone().allows_threads()) start_thread();
 }
 
 // The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
@@ -111,6 +103,11 @@ bool StepsAhead::progress() {
   if (!makes_in_progress()) return false;
   make_or_end();
   return true;
+}
+
+void StepsAhead::stop() noexcept {
+  thread_ = {};
+  while (!ready_->empty()) static_cast<void>(ready_->pop());
 }
 
 StepsAhead::Made StepsAhead::take() {
@@ -164,21 +161,20 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps. Data ranks learn what trainers hold, and stop when these do.
   const bool trains = hosted_ == nullptr;
-  const std::array<std::uint64_t, 2> mine{trains && stop.stop_requested() ? 0U : 1U,
-                                          trains ? maker_.first_held() : ~std::uint64_t{0}};
-  std::array<std::uint64_t, 2> least{};
+  std::array<std::int64_t, 2> least{
+      trains && stop.stop_requested() ? 0 : 1,
+      trains ? static_cast<std::int64_t>(maker_.first_held()) : std::numeric_limits<std::int64_t>::max()};
   if (maker_.mesh().data_ranks() == 0) {
-    check_mpi(MPI_Allreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, maker_.mesh().everyone()),
-              "MPI_Allreduce");
+    maker_.mesh().everyone().all_reduce(least, Extreme::least);
   } else {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Iallreduce(mine.data(), least.data(), 2, MPI_UINT64_T, MPI_MIN, maker_.mesh().everyone(),
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT64_T, MPI_MIN, maker_.mesh().everyone(),
                              &request),
               "MPI_Iallreduce");
     wait_for(request, trains);
   }
   if (least[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
-  if (!trains) hosted_->drop_before(maker_.service(), least[1]);
+  if (!trains) hosted_->drop_before(maker_.service(), static_cast<std::uint64_t>(least[1]));
 }
 
 StepsAhead::Made StepsAhead::make_next() {

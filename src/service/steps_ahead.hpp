@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <variant>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/prefetcher.hpp"
@@ -35,7 +35,7 @@ class StepsAhead {
   using Reader = Prefetcher::Reader;
 
   /// On a data rank, whose trainer is far away, passes go to `host` when they are made.
-  StepsAhead(const boost::mpi::communicator& everyone, const Config& config, std::int64_t steps, Reader read,
+  StepsAhead(const Communicator& everyone, const Config& config, std::int64_t steps, Reader read,
              std::string profile, const ServiceState& from, HostIn host = {});
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
@@ -51,6 +51,8 @@ class StepsAhead {
     return !in_background() && can_make() && !is_full();
   }
   bool progress();
+  /// Makes no more steps, and lets go of those that nobody took. Waits for the other ranks.
+  void stop() noexcept;
   /// Makes the next step on this thread, where trainers do.
   void make() { make_or_end(); }
 

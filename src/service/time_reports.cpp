@@ -34,7 +34,7 @@ void TimeReports::add(std::string_view profile, const CostObservation& observati
   if (std::ssize(measured.reported) > measured.settings.window) measured.reported.pop_front();
 }
 
-void TimeReports::begin_step(const boost::mpi::communicator& comm, std::string_view profile) {
+void TimeReports::begin_step(const Communicator& comm, std::string_view profile) {
   const auto found = profiles_.find(profile);
   if (found == profiles_.end()) return;
   Measured& measured = found->second;

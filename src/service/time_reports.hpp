@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <deque>
 #include <functional>
 #include <map>
@@ -8,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/service_state.hpp"
@@ -30,7 +30,7 @@ class TimeReports {
 
   /// Collective over `comm`, at the beginning of every step of the profile: where it is due, gathers what all
   /// ranks reported, and fits the same costs on each. Without effect on profiles that are not measured.
-  void begin_step(const boost::mpi::communicator& comm, std::string_view profile);
+  void begin_step(const Communicator& comm, std::string_view profile);
 
   /// What was measured. Precondition: wanted().
   [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;

@@ -33,7 +33,7 @@ bool same_apart_from_kind(const std::map<std::string, DumpedMicroBatch::Tensor>&
 
 }  // namespace
 
-std::unique_ptr<DumpSource> DumpSource::open(const boost::mpi::communicator& comm, const fs::path& folder) {
+std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs::path& folder) {
   auto source = together(comm, [&] {
     std::unique_ptr<DumpSource> made(new DumpSource(folder));
     return made;
@@ -45,7 +45,7 @@ std::unique_ptr<DumpSource> DumpSource::open(const boost::mpi::communicator& com
 }
 
 // Rank 0 looks for all: it may be a folder of many files. All must see the same run's.
-void DumpSource::find_micro_batches(const boost::mpi::communicator& comm) {
+void DumpSource::find_micro_batches(const Communicator& comm) {
   const auto marker = together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
   require_same_content(comm, *marker);
   DumpFolder found;
@@ -61,7 +61,7 @@ void DumpSource::find_micro_batches(const boost::mpi::communicator& comm) {
                             .values;
 }
 
-std::vector<std::int64_t> DumpSource::my_micro_batches(const boost::mpi::communicator& comm) const {
+std::vector<std::int64_t> DumpSource::my_micro_batches(const Communicator& comm) const {
   const ByteRange share =
       split_bytes(std::ssize(dump_.micro_batches), comm.size())[static_cast<std::size_t>(comm.rank())];
   std::vector<std::int64_t> mine(static_cast<std::size_t>(share.size()));
@@ -69,7 +69,7 @@ std::vector<std::int64_t> DumpSource::my_micro_batches(const boost::mpi::communi
   return mine;
 }
 
-void DumpSource::find_fields(const boost::mpi::communicator& comm) {
+void DumpSource::find_fields(const Communicator& comm) {
   // Bits of the evidence, then of each tensor's kinds, in order of names.
   std::vector<std::uint32_t> mine;
   std::map<std::string, DumpedMicroBatch::Tensor> tensors;
@@ -134,7 +134,7 @@ void DumpSource::find_fields(const boost::mpi::communicator& comm) {
   deciding.agree(comm);
 }
 
-void DumpSource::find_samples(const boost::mpi::communicator& comm) {
+void DumpSource::find_samples(const Communicator& comm) {
   std::vector<DumpedSample> mine;
   GuardedWork work;
   work([&] {
@@ -154,7 +154,7 @@ void DumpSource::find_samples(const boost::mpi::communicator& comm) {
   std::ranges::sort(samples_, {}, order);
 }
 
-SourceFingerprint DumpSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
   struct Part {
     std::int64_t bytes = 0;
     std::uint64_t digest = 0;

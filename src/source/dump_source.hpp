@@ -1,10 +1,10 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/source/sample_source.hpp"
 #include "source/dumped_micro_batch.hpp"
@@ -23,7 +23,7 @@ class DumpSource : public SampleSource {
  public:
   /// Collective over `comm`. Throws the same error on every rank: as list_dump() and DumpedMicroBatch do, or
   /// where nothing tells what a tensor is, or how sequences were cut.
-  [[nodiscard]] static std::unique_ptr<DumpSource> open(const boost::mpi::communicator& comm,
+  [[nodiscard]] static std::unique_ptr<DumpSource> open(const Communicator& comm,
                                                         const std::filesystem::path& folder);
 
   [[nodiscard]] std::int64_t num_samples() const override {
@@ -33,16 +33,16 @@ class DumpSource : public SampleSource {
     return samples_[static_cast<std::size_t>(position)].tokens;
   }
   /// 64 places of each file of the first context-parallel rank.
-  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
 
  private:
   explicit DumpSource(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  void find_micro_batches(const boost::mpi::communicator& comm);
-  void find_fields(const boost::mpi::communicator& comm);
-  void find_samples(const boost::mpi::communicator& comm);
-  [[nodiscard]] std::vector<std::int64_t> my_micro_batches(const boost::mpi::communicator& comm) const;
+  void find_micro_batches(const Communicator& comm);
+  void find_fields(const Communicator& comm);
+  void find_samples(const Communicator& comm);
+  [[nodiscard]] std::vector<std::int64_t> my_micro_batches(const Communicator& comm) const;
 
   std::filesystem::path folder_;
   DumpFolder dump_;

@@ -28,8 +28,7 @@ struct Sight {
 };
 
 template <typename T>
-std::vector<T> value_of_each_rank(const boost::mpi::communicator& comm, const T& mine,
-                                  const GuardedWork& work) {
+std::vector<T> value_of_each_rank(const Communicator& comm, const T& mine, const GuardedWork& work) {
   return all_gather_lists<T>(comm, std::span(&mine, 1), work.error(), "ranks that read a file").values;
 }
 
@@ -91,7 +90,7 @@ std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector
 }  // namespace
 
 // What was gathered is the same on all ranks, so that all refuse it, each by the name of its own copy.
-void require_same_content(const boost::mpi::communicator& comm, const InputFile& file) {
+void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   Sight mine;
   work([&] { mine = {file.version(), file.sampled_digest()}; });
@@ -112,7 +111,7 @@ void require_same_content(const boost::mpi::communicator& comm, const InputFile&
   }
 }
 
-void require_same_contents(const boost::mpi::communicator& comm, std::span<const InputFile* const> files) {
+void require_same_contents(const Communicator& comm, std::span<const InputFile* const> files) {
   if (files.size() > 1) {
     GuardedWork work;
     std::uint64_t mine = files.size();
@@ -131,7 +130,7 @@ void require_same_contents(const boost::mpi::communicator& comm, std::span<const
   for (const InputFile* file : files) require_same_content(comm, *file);
 }
 
-std::uint64_t content_digest(const boost::mpi::communicator& comm, const InputFile& file) {
+std::uint64_t content_digest(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   std::uint64_t part = 0;
   work([&] { part = digest_of_part(file, comm.rank(), comm.size()); });

@@ -14,7 +14,8 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t tokens_at_once = 1 << 14;  ///< more would be new memory at each step, at some cost
+// More of them would be widened when they have left the processor's caches.
+constexpr std::int64_t tokens_at_once = 1 << 14;
 
 void require_tokens(const IndexedDataset& dataset) {
   if (dataset.has_tokens()) return;
@@ -25,7 +26,7 @@ void require_tokens(const IndexedDataset& dataset) {
 
 }  // namespace
 
-std::unique_ptr<IndexedSource> IndexedSource::open(const boost::mpi::communicator& comm,
+std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
                                                    const std::filesystem::path& prefix) {
   auto source = together(comm, [&] {
     std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
@@ -36,7 +37,7 @@ std::unique_ptr<IndexedSource> IndexedSource::open(const boost::mpi::communicato
   return source;
 }
 
-SourceFingerprint IndexedSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
   const auto [index, tokens] = dataset_.files();
   const std::uint64_t of_index = content_digest(comm, *index);
   return together(comm, [&] {
@@ -44,6 +45,22 @@ SourceFingerprint IndexedSource::fingerprint(const boost::mpi::communicator& com
     return SourceFingerprint{path.string(), num_samples(), tokens->size() + index->size(),
                              of_index + mix_64(tokens->sampled_digest())};
   });
+}
+
+/// The sequences of these documents. Neighbours in the file are one run.
+std::vector<RowRange> IndexedSource::runs_of(std::span<const std::int64_t> positions) const {
+  std::vector<RowRange> runs;
+  runs.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const RowRange document = dataset_.document(position);
+    if (!runs.empty() && runs.back().end == document.begin &&
+        dataset_.tokens_in(runs.back()) < tokens_at_once) {
+      runs.back().end = document.end;
+    } else {
+      runs.push_back(document);
+    }
+  }
+  return runs;
 }
 
 RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
@@ -54,19 +71,8 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
                       dataset_.tokens_in(dataset_.document(position))});
   }
   RaggedBatch batch(std::move(shapes));
-  auto out = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}})
-                 .values<std::int64_t>()
-                 .begin();
-  for (std::size_t first = 0; first < positions.size();) {
-    std::size_t end = first + 1;  // neighbours in the file are read at once
-    std::int64_t tokens = tokens_in(positions[first]);
-    while (end < positions.size() && positions[end] == positions[end - 1] + 1 && tokens < tokens_at_once)
-      tokens += tokens_in(positions[end++]);
-    const RowRange sequences{dataset_.document(positions[first]).begin,
-                             dataset_.document(positions[end - 1]).end};
-    out = std::ranges::copy(dataset_.read_tokens(sequences), out).out;
-    first = end;
-  }
+  Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  dataset_.read_tokens(runs_of(positions), tokens.values<std::int64_t>());
   return batch;
 }
 

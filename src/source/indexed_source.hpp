@@ -1,8 +1,10 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/source/sample_source.hpp"
 #include "io/indexed_dataset.hpp"
@@ -17,7 +19,7 @@ class IndexedSource : public SampleSource {
  public:
   /// Collective over `comm`. `prefix` is the files' name without ".bin" and ".idx", or with either. Throws
   /// the same error on every rank: as IndexedDataset does, or when ranks have other bytes open.
-  [[nodiscard]] static std::unique_ptr<IndexedSource> open(const boost::mpi::communicator& comm,
+  [[nodiscard]] static std::unique_ptr<IndexedSource> open(const Communicator& comm,
                                                            const std::filesystem::path& prefix);
 
   [[nodiscard]] std::int64_t num_samples() const override { return dataset_.num_documents(); }
@@ -26,12 +28,13 @@ class IndexedSource : public SampleSource {
   }
   [[nodiscard]] std::int64_t file_bytes() const override { return dataset_.files()[1]->size(); }
   /// The index as a whole, and 64 places of the tokens, which may be too many to be read for this.
-  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
 
  private:
   explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}
+  [[nodiscard]] std::vector<RowRange> runs_of(std::span<const std::int64_t> positions) const;
 
   IndexedDataset dataset_;
 };

@@ -64,7 +64,7 @@ std::vector<const InputFile*> pointers_to(const InputFiles& files) {
   return pointers;
 }
 
-std::vector<fs::path> files_of_pattern(const boost::mpi::communicator& comm, const fs::path& pattern) {
+std::vector<fs::path> files_of_pattern(const Communicator& comm, const fs::path& pattern) {
   std::vector<std::string> names;
   GuardedWork work;
   if (comm.rank() == 0) work([&] { names = expand(pattern.string()); });
@@ -78,7 +78,7 @@ std::vector<fs::path> files_of_pattern(const boost::mpi::communicator& comm, con
   return paths;
 }
 
-InputFiles open_files(const boost::mpi::communicator& comm, const std::vector<fs::path>& paths) {
+InputFiles open_files(const Communicator& comm, const std::vector<fs::path>& paths) {
   InputFiles files = together(comm, [&] {
     InputFiles opened;
     for (const fs::path& path : paths) opened.push_back(std::make_unique<const InputFile>(path));
@@ -88,9 +88,8 @@ InputFiles open_files(const boost::mpi::communicator& comm, const std::vector<fs
   return files;
 }
 
-SourceFingerprint fingerprint_of(const boost::mpi::communicator& comm,
-                                 std::span<const InputFile* const> files, const std::string& name,
-                                 std::int64_t samples, bool whole) {
+SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const InputFile* const> files,
+                                 const std::string& name, std::int64_t samples, bool whole) {
   std::uint64_t digest = 0;
   std::int64_t bytes = 0;
   for (const InputFile* file : files) {

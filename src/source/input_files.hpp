@@ -1,12 +1,12 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/source/sample_source.hpp"
 #include "io/input_file.hpp"
@@ -21,25 +21,25 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 /// stands, and each rank takes its own, since nodes may have copies that are called otherwise. A pattern of
 /// glob(7) (`*`, `?`, `[...]`) is expanded by rank 0 for all, sorted by bytes. Throws the same IoError on
 /// every rank where a pattern matches nothing, or only folders.
-[[nodiscard]] std::vector<std::filesystem::path> files_of_pattern(const boost::mpi::communicator& comm,
+[[nodiscard]] std::vector<std::filesystem::path> files_of_pattern(const Communicator& comm,
                                                                   const std::filesystem::path& pattern);
 
 /// Collective over `comm`: opens these files on every rank, and makes sure that all have the same bytes open.
 /// Throws the same error on every rank.
-[[nodiscard]] InputFiles open_files(const boost::mpi::communicator& comm,
+[[nodiscard]] InputFiles open_files(const Communicator& comm,
                                     const std::vector<std::filesystem::path>& paths);
 
 /// Collective over `comm`: puts in place of each packed file (gzip, zstd) what it holds, in a nameless file
 /// in the folder for temporary files ($TMPDIR), under the name of the packed one. A node unpacks each file
 /// once: its ranks share the files, and all of them read what comes out. Throws the same error on every rank.
-void unpack_on_nodes(const boost::mpi::communicator& comm, InputFiles& files);
+void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 
 /// Local: what a packed file holds, unpacked likewise, and the file itself where it is not packed.
 [[nodiscard]] std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file);
 
 /// Collective over `comm`, all of whose ranks have the same files open: the fingerprint of a source of these
 /// files. `whole` reads all of each, the ranks a share each; else 64 places of each.
-[[nodiscard]] SourceFingerprint fingerprint_of(const boost::mpi::communicator& comm,
+[[nodiscard]] SourceFingerprint fingerprint_of(const Communicator& comm,
                                                std::span<const InputFile* const> files,
                                                const std::string& name, std::int64_t samples, bool whole);
 

@@ -41,8 +41,7 @@ Scan scan_share(const InputFiles& files, int rank, int ranks) {
 }
 
 /// Numbers this rank's lines by the lines of all files, and returns the number of each file's first line.
-std::vector<std::int64_t> number_lines(const boost::mpi::communicator& comm, std::size_t num_files,
-                                       Scan& scan) {
+std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num_files, Scan& scan) {
   const auto all =
       all_gather_lists<ScannedPart>(comm, scan.parts, std::nullopt, "parts of the source's files");
   return together(comm, [&] {
@@ -66,7 +65,7 @@ std::vector<std::int64_t> number_lines(const boost::mpi::communicator& comm, std
 
 }  // namespace
 
-std::unique_ptr<JsonlSource> JsonlSource::open(const boost::mpi::communicator& comm,
+std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm,
                                                const std::filesystem::path& pattern) {
   auto source =
       together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(pattern.string())); });
@@ -76,7 +75,7 @@ std::unique_ptr<JsonlSource> JsonlSource::open(const boost::mpi::communicator& c
   return source;
 }
 
-void JsonlSource::scan(const boost::mpi::communicator& comm) {
+void JsonlSource::scan(const Communicator& comm) {
   Scan scan = together(comm, [&] { return scan_share(files_, comm.rank(), comm.size()); });
   std::vector<std::int64_t> first_lines = number_lines(comm, files_.size(), scan);
   std::vector<std::int64_t> tokens;
@@ -97,7 +96,7 @@ std::int64_t JsonlSource::file_bytes() const {
 }
 
 // Of what was unpacked, too: the same rollouts are the same source, however they are packed.
-SourceFingerprint JsonlSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint JsonlSource::fingerprint(const Communicator& comm) const {
   return fingerprint_of(comm, together(comm, [&] { return pointers_to(files_); }), name_, num_samples(),
                         true);
 }

@@ -21,7 +21,7 @@ namespace evenkeel {
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.
-  [[nodiscard]] static std::unique_ptr<JsonlSource> open(const boost::mpi::communicator& comm,
+  [[nodiscard]] static std::unique_ptr<JsonlSource> open(const Communicator& comm,
                                                          const std::filesystem::path& pattern);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }
@@ -29,7 +29,7 @@ class JsonlSource : public SampleSource {
     return tokens_[static_cast<std::size_t>(position)];
   }
   [[nodiscard]] std::int64_t file_bytes() const override;
-  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
@@ -37,7 +37,7 @@ class JsonlSource : public SampleSource {
 
  private:
   explicit JsonlSource(std::string name) : name_(std::move(name)) {}
-  void scan(const boost::mpi::communicator& comm);
+  void scan(const Communicator& comm);
 
   std::string name_;  // as it was asked for
   InputFiles files_;

@@ -28,7 +28,7 @@ SourceKind required_kind(const SourceSettings& config) {
 }
 
 // Each kind communicates in its own way.
-void require_equal_sources(const boost::mpi::communicator& comm, const SourceSettings& source) {
+void require_equal_sources(const Communicator& comm, const SourceSettings& source) {
   const auto settings = [&] {
     Config config;
     config.source = source;
@@ -54,7 +54,7 @@ std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
   throw InputError(config.path.string(), "has no samples", "Give a source with at least one sample");
 }
 
-std::unique_ptr<SampleSource> made_up(const boost::mpi::communicator& comm, const SourceSettings& config) {
+std::unique_ptr<SampleSource> made_up(const Communicator& comm, const SourceSettings& config) {
   std::unique_ptr<SampleSource> source;
   fail_together(comm, try_on_replicated_data(
                           [&] { source = std::make_unique<SyntheticSource>(config.samples, config.seed); }));
@@ -70,7 +70,7 @@ std::int64_t longest_sample(const Config& config) {
   return longest;
 }
 
-std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm, const SourceSettings& config,
+std::unique_ptr<SampleSource> open_source(const Communicator& comm, const SourceSettings& config,
                                           std::int64_t max_tokens) {
   require_equal_sources(comm, config);
   switch (required_kind(config)) {

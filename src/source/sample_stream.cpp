@@ -91,7 +91,7 @@ Selection select(const SampleSource& source, const Config& config, std::int64_t 
 }  // namespace
 
 struct SampleStream::Parts {
-  Parts(const boost::mpi::communicator& all, const Config& config)
+  Parts(const Communicator& all, const Config& config)
       : everyone(all),
         num_data_ranks(config.mesh.data_ranks),
         readers(num_data_ranks > 0 && DataLine::is_served_here() ? DataLine::data_ranks() : all) {}
@@ -115,14 +115,15 @@ struct SampleStream::Parts {
   void take_fingerprints();
 
   // The caller's: used while sources are opened, and for fingerprints.
-  boost::mpi::communicator everyone;
+  Communicator everyone;
   int num_data_ranks;
-  boost::mpi::communicator readers;  // where this rank reads
+  Communicator readers;  // where this rank reads
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;
+  std::uint64_t number = 0;  // among the streams that data ranks have opened
   std::vector<SourceFingerprint> fingerprints;
   std::uint64_t order = 0;
   std::optional<SharesAhead> shares;
@@ -281,9 +282,9 @@ void SampleStream::Parts::open_all(const Config& config, std::span<const std::st
   set_up_reading(config);
 }
 
-SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& config,
+SampleStream::SampleStream(const Communicator& comm, const Config& config,
                            std::span<const std::string> profiles, std::int64_t most_steps) {
-  const boost::mpi::communicator& everyone = DataLine::ranks(comm, config);
+  const Communicator everyone = DataLine::ranks(comm, config);
   GuardedWork work;
   if (config.mesh.data_ranks > 0) {
     DataCall call;
@@ -312,6 +313,7 @@ SampleStream::SampleStream(const boost::mpi::communicator& comm, const Config& c
     parts_->steps = figures.steps;
   });
   work.agree(everyone);
+  parts_->number = DataLine::count_stream();
 }
 
 SampleStream::SampleStream(SampleStream&&) noexcept = default;
@@ -351,6 +353,10 @@ void SampleStream::describe(ServiceState& state) {
   Parts& parts = *parts_;
   GuardedWork work;
   if (parts.num_data_ranks > 0) {
+    if (!parts.reads() && !DataLine::is_newest_stream(parts.number)) {
+      throw InputError("stream", "cannot be described: its data ranks were asked for another one since",
+                       "Describe a stream before the next one is made");
+    }
     DataCall call;
     call.kind = DataCallKind::describe_stream;
     DataLine::tell(call, work);

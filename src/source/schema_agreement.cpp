@@ -67,8 +67,7 @@ void require_valid_fields(const JsonlSchema& schema, const LineNames& names) {
     require_valid_field(schema.fields[i], names.where(schema.origins[i].dtype));
 }
 
-JsonlSchema merge_over_ranks(const boost::mpi::communicator& comm, const JsonlSchema& mine,
-                             const LineNames& names) {
+JsonlSchema merge_over_ranks(const Communicator& comm, const JsonlSchema& mine, const LineNames& names) {
   GuardedWork work;
   const auto of_ranks = all_gather_values(comm, mine, work, "bytes of all ranks' fields");
   JsonlSchema merged;  // the identity

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <string>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "io/jsonl_schema.hpp"
 
@@ -9,7 +9,7 @@ namespace evenkeel {
 
 /// Collective over `comm`: the schema of all lines, which are called so, from those of the ranks' parts.
 /// Throws the same error on every rank: whatever merge() and require_valid_fields() refuse.
-[[nodiscard]] JsonlSchema merge_over_ranks(const boost::mpi::communicator& comm, const JsonlSchema& mine,
+[[nodiscard]] JsonlSchema merge_over_ranks(const Communicator& comm, const JsonlSchema& mine,
                                            const LineNames& names);
 
 /// Refuses a field that no step would take (require_valid_samples), at `where`. Local.

@@ -19,8 +19,7 @@ namespace {
 class ServedStream {
  public:
   /// Collective, once, before anything else.
-  void open(const boost::mpi::communicator& world, const Config& config, const DataCall& call,
-            std::int64_t most_steps) {
+  void open(const Communicator& world, const Config& config, const DataCall& call, std::int64_t most_steps) {
     stream_.emplace(world, config, call.names, std::min(call.number, most_steps));
   }
 
@@ -64,18 +63,6 @@ class Served {
   ServedSamples sums_;
 };
 
-// What all ranks throw together is the trainers' to handle. MpiError may be this rank's alone.
-template <typename Work>
-void leave_errors_to_trainers(Work&& work) {
-  try {
-    std::forward<Work>(work)();
-  } catch (const MpiError&) {
-    throw;
-  } catch (const Error&) {
-    return;
-  }
-}
-
 RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t step, Served& served) {
   if (!stream) {
     throw InputError("samples", "are asked for of which no stream is open",
@@ -88,9 +75,9 @@ RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t 
 
 // Collective with trainers that make a stream. A rank that lacks the memory, or has not heard what for, says
 // so where the others first agree.
-std::shared_ptr<ServedStream> open_stream(const boost::mpi::communicator& world,
-                                          const boost::mpi::communicator& everyone, const Config& config,
-                                          const DataCall& call, std::int64_t most_steps, GuardedWork& work) {
+std::shared_ptr<ServedStream> open_stream(const Communicator& world, const Communicator& everyone,
+                                          const Config& config, const DataCall& call, std::int64_t most_steps,
+                                          GuardedWork& work) {
   std::shared_ptr<ServedStream> stream;
   work([&] { stream = std::make_shared<ServedStream>(); });
   if (work.failed()) work.agree(everyone);
@@ -100,8 +87,8 @@ std::shared_ptr<ServedStream> open_stream(const boost::mpi::communicator& world,
 
 }  // namespace
 
-ServedSamples serve(const boost::mpi::communicator& world, const Config& config, std::int64_t most_steps) {
-  const boost::mpi::communicator& everyone = DataLine::lay(world, config);
+ServedSamples serve(const Communicator& world, const Config& config, std::int64_t most_steps) {
+  const Communicator everyone = DataLine::lay(world, config);
   Served served;
   std::shared_ptr<ServedStream> newest;
   HostedServices services(everyone, config, [&]() -> HostedServices::Reader {
@@ -110,6 +97,7 @@ ServedSamples serve(const boost::mpi::communicator& world, const Config& config,
   while (true) {
     GuardedWork heard;
     const DataCall call = DataLine::listen(heard);
+    services.let_go(call);
     switch (call.kind) {
       case DataCallKind::finish:
         DataLine::take_up();

@@ -1,7 +1,5 @@
 #include "source/synthetic_source.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <random>
 #include <type_traits>
@@ -10,7 +8,6 @@
 #include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {
@@ -28,17 +25,16 @@ void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_
   for (std::int64_t& token : tokens) token = static_cast<std::int64_t>(engine() % vocabulary);
 }
 
-void broadcast_rows(const boost::mpi::communicator& comm, std::vector<FileLengths>& rows) {
+void broadcast_rows(const Communicator& comm, std::vector<FileLengths>& rows) {
   static_assert(std::is_trivially_copyable_v<FileLengths>);
   constexpr std::int64_t rows_at_once = std::int64_t{1} << 20;
   std::int64_t count = std::ssize(rows);
-  check_mpi(MPI_Bcast(&count, 1, MPI_INT64_T, 0, MPI_Comm(comm)), "MPI_Bcast");
+  comm.broadcast(count, 0);
   together(comm, [&] { rows.resize(static_cast<std::size_t>(count)); });
   for (std::int64_t first = 0; first < count; first += rows_at_once) {
-    const std::int64_t bytes = std::min(rows_at_once, count - first) * std::int64_t{sizeof(FileLengths)};
-    check_mpi(MPI_Bcast(rows.data() + first, narrow<int>(bytes, "bytes of a length table"), MPI_BYTE, 0,
-                        MPI_Comm(comm)),
-              "MPI_Bcast");
+    const auto piece = std::span(rows).subspan(
+        static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(rows_at_once, count - first)));
+    comm.broadcast(std::as_writable_bytes(piece), 0);
   }
 }
 
@@ -64,7 +60,7 @@ std::int64_t SyntheticSource::tokens_in(std::int64_t position) const {
   return synthetic_shape(spec_, SampleId{position}).length();
 }
 
-SourceFingerprint SyntheticSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint SyntheticSource::fingerprint(const Communicator& comm) const {
   return together(comm, [&] { return SourceFingerprint{"synthetic", samples_, 0, mix_64(spec_.seed)}; });
 }
 
@@ -74,7 +70,7 @@ RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const
   return synthetic_samples(spec_, ids);
 }
 
-std::unique_ptr<LengthTableSource> LengthTableSource::open(const boost::mpi::communicator& comm,
+std::unique_ptr<LengthTableSource> LengthTableSource::open(const Communicator& comm,
                                                            const std::filesystem::path& path,
                                                            std::uint64_t seed, std::int64_t max_tokens) {
   auto source = together(comm, [&] {
@@ -92,7 +88,7 @@ std::int64_t LengthTableSource::tokens_in(std::int64_t position) const {
 }
 
 // Every rank has the rows; only one may have the file.
-SourceFingerprint LengthTableSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint LengthTableSource::fingerprint(const Communicator& comm) const {
   return together(comm, [&] {
     std::uint64_t digest = mix_64(seed_);
     for (const FileLengths& row : rows_) {

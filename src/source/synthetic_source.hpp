@@ -19,7 +19,7 @@ class SyntheticSource : public SampleSource {
 
   [[nodiscard]] std::int64_t num_samples() const override { return samples_; }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
-  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 
  private:
@@ -31,13 +31,13 @@ class SyntheticSource : public SampleSource {
 class LengthTableSource : public SampleSource {
  public:
   /// Collective over `comm`: rank 0 reads the table and all get it.
-  [[nodiscard]] static std::unique_ptr<LengthTableSource> open(const boost::mpi::communicator& comm,
+  [[nodiscard]] static std::unique_ptr<LengthTableSource> open(const Communicator& comm,
                                                                const std::filesystem::path& path,
                                                                std::uint64_t seed, std::int64_t max_tokens);
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
-  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 

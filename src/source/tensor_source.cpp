@@ -37,7 +37,7 @@ std::string text_of(const FieldSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<TensorSource> TensorSource::open(const boost::mpi::communicator& comm, SourceKind kind,
+std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, SourceKind kind,
                                                  const fs::path& pattern) {
   auto source =
       together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(pattern.string())); });
@@ -93,7 +93,7 @@ std::vector<const InputFile*> TensorSource::files() const {
   return files;
 }
 
-void TensorSource::gather_lengths(const boost::mpi::communicator& comm) {
+void TensorSource::gather_lengths(const Communicator& comm) {
   std::vector<TensorSample> mine;
   GuardedWork work;
   work([&] {
@@ -121,7 +121,7 @@ void TensorSource::gather_lengths(const boost::mpi::communicator& comm) {
   });
 }
 
-SourceFingerprint TensorSource::fingerprint(const boost::mpi::communicator& comm) const {
+SourceFingerprint TensorSource::fingerprint(const Communicator& comm) const {
   return fingerprint_of(comm, together(comm, [&] { return files(); }), name_, num_samples(), false);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/source/sample_source.hpp"
 #include "io/sample_tensors.hpp"
@@ -20,8 +20,7 @@ class TensorSource : public SampleSource {
  public:
   /// Collective over `comm`. Throws the same error on every rank: as SampleTensors does, or when files have
   /// different fields or ranks other bytes open.
-  [[nodiscard]] static std::unique_ptr<TensorSource> open(const boost::mpi::communicator& comm,
-                                                          SourceKind kind,
+  [[nodiscard]] static std::unique_ptr<TensorSource> open(const Communicator& comm, SourceKind kind,
                                                           const std::filesystem::path& pattern);
 
   [[nodiscard]] std::int64_t num_samples() const override {
@@ -33,7 +32,7 @@ class TensorSource : public SampleSource {
   }
   [[nodiscard]] std::int64_t file_bytes() const override;
   /// 64 places of each file.
-  [[nodiscard]] SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
@@ -44,7 +43,7 @@ class TensorSource : public SampleSource {
   void open_files(SourceKind kind, const std::vector<std::filesystem::path>& paths);
   void require_equal_fields() const;
   [[nodiscard]] std::vector<const InputFile*> files() const;
-  void gather_lengths(const boost::mpi::communicator& comm);
+  void gather_lengths(const Communicator& comm);
   [[nodiscard]] std::size_t file_of(std::int64_t position) const;
   [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
   [[nodiscard]] TensorPlace place_of(std::int64_t position, std::size_t file) const;

@@ -15,7 +15,6 @@
 #include "io/system_error.hpp"
 #include "io/unpacking.hpp"
 #include "mesh/fail_together.hpp"
-#include "mesh/nodes.hpp"
 #include "source/input_files.hpp"
 #include "transport/share_values.hpp"
 
@@ -130,10 +129,10 @@ std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file)
   return std::make_unique<const InputFile>(file->path(), text.take());
 }
 
-void unpack_on_nodes(const boost::mpi::communicator& comm, InputFiles& files) {
+void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   const bool any = together(comm, [&] { return !share_out(files, 1).empty(); });
   if (!any) return;  // the same everywhere, as the files are
-  const boost::mpi::communicator node = ranks_of_node(comm);
+  const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;
   std::vector<std::string> names;  // of this rank's rooms, in the order of its tasks

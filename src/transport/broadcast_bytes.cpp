@@ -1,12 +1,8 @@
 #include "transport/broadcast_bytes.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
-
-#include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
 namespace {
@@ -18,7 +14,7 @@ struct Piece {
 
 }  // namespace
 
-void broadcast_bytes(const boost::mpi::communicator& comm, std::string& bytes, int root, GuardedWork& work) {
+void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work) {
   const bool sends = comm.rank() == root;
   if (!sends) bytes.clear();
   Piece piece;
@@ -28,7 +24,7 @@ void broadcast_bytes(const boost::mpi::communicator& comm, std::string& bytes, i
       piece.left = work.failed() ? 0 : static_cast<std::int64_t>(bytes.size() - done);
       bytes.copy(piece.bytes.data(), piece.bytes.size(), std::min(done, bytes.size()));
     }
-    check_mpi(MPI_Bcast(&piece, sizeof piece, MPI_BYTE, root, comm), "MPI_Bcast");
+    comm.broadcast(piece, root);
     const auto came = static_cast<std::size_t>(std::min(piece.left, std::ssize(piece.bytes)));
     if (!sends) work([&] { bytes.append(piece.bytes.data(), came); });
     done += came;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <string>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "mesh/fail_together.hpp"
 
@@ -11,6 +11,6 @@ namespace evenkeel {
 /// that is there, so that a rank that cannot keep them takes part all the same: what goes wrong on a rank
 /// goes to its `work`, to be agreed on afterwards. A root whose work has failed sends nothing. One MPI_Bcast
 /// for up to 4 KiB, and one for each 4 KiB more.
-void broadcast_bytes(const boost::mpi::communicator& comm, std::string& bytes, int root, GuardedWork& work);
+void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work);
 
 }  // namespace evenkeel

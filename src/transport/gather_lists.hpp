@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
@@ -22,7 +22,7 @@ class RankLists {
       : words_(static_cast<std::size_t>(ranks)), sizes_(words_.size()), offsets_(words_.size()) {}
 
   /// Collective over `comm` the first time; kept with the communicator.
-  [[nodiscard]] static RankLists& of(const boost::mpi::communicator& comm);
+  [[nodiscard]] static RankLists& of(const Communicator& comm);
 
   /// One word a rank, for any use.
   [[nodiscard]] std::span<std::int64_t> words() noexcept { return words_; }
@@ -53,18 +53,23 @@ struct GatheredLists {
 
 /// Collective over `comm`: each rank's count into words() of the result, where -1 stands for an error. Throws
 /// the error of the first rank that brings one, on every rank.
-RankLists& gather_counts(const boost::mpi::communicator& comm, std::int64_t mine,
+RankLists& gather_counts(const Communicator& comm, std::int64_t mine,
                          const std::optional<ErrorReport>& error);
 
-/// Collective over `comm`: MPI_Allgatherv of values of `bytes_each` bytes, with the sizes of `lists`.
-void gather_values(const boost::mpi::communicator& comm, const RankLists& lists, const void* mine, void* all,
-                   std::size_t bytes_each);
+/// Collective over `comm`: the values of all ranks, byte for byte, with the sizes of `lists`.
+template <typename T>
+void gather_values(const Communicator& comm, const RankLists& lists, std::span<const T> mine,
+                   std::span<T> all) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  comm.all_gather_lists(std::as_bytes(mine).data(), {lists.sizes(), lists.offsets(), sizeof(T)},
+                        std::as_writable_bytes(all).data());
+}
 
 /// Collective over `comm`: the lists of all ranks on every rank, byte for byte. When a rank brings an error
 /// instead, or lacks memory for the lists, all ranks throw it. `what` names the values for LimitError. Three
 /// collective calls.
 template <typename T>
-[[nodiscard]] GatheredLists<T> all_gather_lists(const boost::mpi::communicator& comm, std::span<const T> mine,
+[[nodiscard]] GatheredLists<T> all_gather_lists(const Communicator& comm, std::span<const T> mine,
                                                 const std::optional<ErrorReport>& error,
                                                 std::string_view what) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -77,7 +82,7 @@ template <typename T>
     gathered.offsets.assign(lists.offsets().begin(), lists.offsets().end());
     gathered.offsets.push_back(static_cast<int>(total));
   });
-  gather_values(comm, lists, mine.data(), gathered.values.data(), sizeof(T));
+  gather_values(comm, lists, mine, std::span(gathered.values));
   return gathered;
 }
 

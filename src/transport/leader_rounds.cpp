@@ -1,14 +1,11 @@
 #include "transport/leader_rounds.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/narrow.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "mesh/fail_together.hpp"
-#include "mesh/mpi_call.hpp"
 #include "mesh/nodes.hpp"
 #include "transport/comm_attribute.hpp"
 
@@ -32,15 +29,15 @@ NodeSizes split_rows(const std::vector<std::int64_t>& rows, std::size_t ranks) {
 
 }  // namespace
 
-NodeGroup& NodeGroup::of(const boost::mpi::communicator& comm) {
+NodeGroup& NodeGroup::of(const Communicator& comm) {
   return comm_attribute<NodeGroup>(comm, [&] {
-    boost::mpi::communicator node = ranks_of_node(comm);
+    Communicator node = comm.split_by_node();
     const std::vector<int> nodes = nodes_of_ranks(comm);
     return together(comm, [&] { return std::make_unique<NodeGroup>(comm.rank(), std::move(node), nodes); });
   });
 }
 
-NodeGroup::NodeGroup(int rank, boost::mpi::communicator node, std::span<const int> nodes)
+NodeGroup::NodeGroup(int rank, Communicator node, std::span<const int> nodes)
     : rank_(rank), node_(std::move(node)), leaders_(nodes) {}
 
 bool NodeGroup::leads() const noexcept {
@@ -51,7 +48,7 @@ bool NodeGroup::leads() const noexcept {
   return false;
 }
 
-void NodeGroup::reserve(const boost::mpi::communicator& comm) {
+void NodeGroup::reserve(const Communicator& comm) {
   if (reserved_ || !leaders_.any_pair_shares_messages()) return;
   together(comm, [&] {
     const auto ranks = static_cast<std::size_t>(narrow<int>(2 * comm.size(), "ranks of one exchange"));
@@ -73,9 +70,7 @@ void NodeGroup::compare_sizes(const std::vector<BlockList>& sends, const std::ve
     row_[rank] = rank < sends.size() ? sends[rank].bytes() : 0;
     row_[ranks + rank] = rank < receives.size() ? receives[rank].bytes() : 0;
   }
-  const auto count = static_cast<int>(row_.size());
-  check_mpi(MPI_Allgather(row_.data(), count, MPI_INT64_T, rows_.data(), count, MPI_INT64_T, node_),
-            "MPI_Allgather");
+  node_.all_gather_bytes(std::as_bytes(std::span(row_)), std::as_writable_bytes(std::span(rows_)));
 }
 
 LeaderPlan NodeGroup::plan(NodeAggregation mode) const {

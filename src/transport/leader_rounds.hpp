@@ -1,9 +1,9 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <memory>
 #include <span>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "transport/block_list.hpp"
 #include "transport/node_aggregation.hpp"
@@ -15,9 +15,9 @@ namespace evenkeel {
 class NodeGroup {
  public:
   /// Collective over `comm` the first time; kept with the communicator.
-  [[nodiscard]] static NodeGroup& of(const boost::mpi::communicator& comm);
+  [[nodiscard]] static NodeGroup& of(const Communicator& comm);
   /// `nodes[r]` is the lowest rank on rank r's node, `node` are the ranks of this one's. Local.
-  NodeGroup(int rank, boost::mpi::communicator node, std::span<const int> nodes);
+  NodeGroup(int rank, Communicator node, std::span<const int> nodes);
 
   [[nodiscard]] const NodeLeaders& leaders() const noexcept { return leaders_; }
   [[nodiscard]] bool on_this_node(int rank) const noexcept {
@@ -26,7 +26,7 @@ class NodeGroup {
 
   /// Collective over `comm` the first time: gets the memory of leaders, where there are any. Throws the same
   /// error on every rank when one has too little.
-  void reserve(const boost::mpi::communicator& comm);
+  void reserve(const Communicator& comm);
 
   /// Collective over the node: tells its ranks how many bytes each sends and receives. Takes no memory, and
   /// takes lists that a rank could not make for empty ones. Precondition: reserve() was called.
@@ -46,7 +46,7 @@ class NodeGroup {
   }
 
   int rank_;
-  boost::mpi::communicator node_;
+  Communicator node_;
   NodeLeaders leaders_;
   HeapBytes outgoing_;
   HeapBytes incoming_;

@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-MessageTraffic exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+MessageTraffic exchange_messages(const Communicator& comm, const std::vector<BlockList>& sends,
                                  const std::vector<BlockList>& receives, const TransportSettings& options,
                                  const std::optional<ErrorReport>& error) {
   PreparedExchange exchange(comm, sends, receives, options, error.has_value());

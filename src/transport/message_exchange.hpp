@@ -1,9 +1,9 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/exchange_words.hpp"
@@ -34,7 +34,7 @@ struct MessageTraffic {
 /// every path: neighbours can read them there, and their pages are used again step after step, where the
 /// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
 /// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it.
-void prepare_exchange(const boost::mpi::communicator& comm, const TransportSettings& options);
+void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
 /// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
@@ -46,7 +46,7 @@ void prepare_exchange(const boost::mpi::communicator& comm, const TransportSetti
 /// says which and how). Leaders keep 2 * leader_staging_bytes for that from the first such exchange on; that
 /// is all the memory it takes. With nodes of several ranks, each exchange then also compares sizes inside
 /// each node: one MPI_Allgather of 16 bytes a rank of `comm`.
-MessageTraffic exchange_messages(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+MessageTraffic exchange_messages(const Communicator& comm, const std::vector<BlockList>& sends,
                                  const std::vector<BlockList>& receives, const TransportSettings& options,
                                  const std::optional<ErrorReport>& error = {});
 

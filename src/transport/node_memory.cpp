@@ -1,7 +1,6 @@
 #include "transport/node_memory.hpp"
 
 #include <fcntl.h>
-#include <mpi.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +12,6 @@
 #include <string>
 
 #include "mesh/fail_together.hpp"
-#include "mesh/mpi_call.hpp"
-#include "mesh/nodes.hpp"
 #include "transport/comm_attribute.hpp"
 
 namespace evenkeel {
@@ -66,9 +63,9 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
   place_ = *place;
 }
 
-NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
+NodeMemory& NodeMemory::of(const Communicator& comm) {
   return comm_attribute<NodeMemory>(comm, [&] {
-    const boost::mpi::communicator node = ranks_of_node(comm);
+    const Communicator node = comm.split_by_node();
     auto memory = together(comm, [&] {
       return std::unique_ptr<NodeMemory>(
           new NodeMemory(static_cast<std::size_t>(comm.size()), static_cast<std::size_t>(node.size())));
@@ -78,16 +75,12 @@ NodeMemory& NodeMemory::of(const boost::mpi::communicator& comm) {
   });
 }
 
-void NodeMemory::meet(const boost::mpi::communicator& comm, const boost::mpi::communicator& node) {
-  const int mine = node.size();
-  int most = 0;
-  check_mpi(MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, comm), "MPI_Allreduce");
-  any_neighbours_ = most > 1;
+void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
+  any_neighbours_ = comm.all_reduce(node.size(), Extreme::largest) > 1;
   GuardedWork work;
   Introduction own;
   if (node.size() > 1) work([&] { own = introduce(comm.rank()); });
-  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, introductions_.data(), sizeof own, MPI_BYTE, node),
-            "MPI_Allgather");
+  node.all_gather<Introduction>(own, introductions_);
   for (const Introduction& other : introductions_) {
     if (other.place.file >= 0 && other.rank != comm.rank()) work([&] { meet_neighbour(other); });
   }

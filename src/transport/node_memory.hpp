@@ -2,7 +2,6 @@
 
 #include <sys/types.h>
 
-#include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "transport/shared_heap.hpp"
@@ -62,7 +62,7 @@ class SharedBuffer {
 class NodeMemory {
  public:
   /// Collective over `comm` the first time; kept with the communicator.
-  [[nodiscard]] static NodeMemory& of(const boost::mpi::communicator& comm);
+  [[nodiscard]] static NodeMemory& of(const Communicator& comm);
 
   /// Why shared memory cannot be used: the first rank's reason that has one. The same on every rank.
   [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
@@ -98,7 +98,7 @@ class NodeMemory {
 
   NodeMemory(std::size_t ranks, std::size_t ranks_of_node)
       : processes_(ranks, 0), introductions_(ranks_of_node) {}
-  void meet(const boost::mpi::communicator& comm, const boost::mpi::communicator& node);
+  void meet(const Communicator& comm, const Communicator& node);
   [[nodiscard]] Introduction introduce(int rank);
   void meet_neighbour(const Introduction& other);
   [[nodiscard]] pid_t process_of(int rank) const noexcept {

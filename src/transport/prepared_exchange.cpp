@@ -17,7 +17,7 @@ void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vec
 }
 
 // The memory that ranks of a node share, when `path` goes through it; the same answer on every rank.
-NodeMemory* shared_memory(const boost::mpi::communicator& comm, ExchangePath path) {
+NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::of(comm);
@@ -26,12 +26,16 @@ NodeMemory* shared_memory(const boost::mpi::communicator& comm, ExchangePath pat
   return nullptr;
 }
 
+// Whether messages may go through leaders.
+bool may_lead(const Communicator& comm, const TransportSettings& options) {
+  return options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv &&
+         comm.foreign() == nullptr;
+}
+
 // The nodes of `comm` and, where messages may go through leaders, what that takes.
-NodeGroup& group_for(const boost::mpi::communicator& comm, const TransportSettings& options) {
+NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::of(comm);
-  const bool aggregates =
-      options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv;
-  if (aggregates) group.reserve(comm);
+  if (may_lead(comm, options)) group.reserve(comm);
   return group;
 }
 
@@ -73,7 +77,7 @@ NodeRound::NodeRound(const NodeGroup& group, int rank, NodeMemory* memory,
   messages_.emplace(sends, neighbour, receives, neighbour, max_bytes);
 }
 
-void NodeRound::run(const boost::mpi::communicator& comm) {
+void NodeRound::run(const Communicator& comm) {
   if (transfer_) {
     transfer_->run(comm);
     return;
@@ -104,7 +108,7 @@ NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int
 }
 
 // Each round inside the node runs while messages between nodes travel.
-MessageTraffic NodesExchange::run(const boost::mpi::communicator& comm) {
+MessageTraffic NodesExchange::run(const Communicator& comm) {
   direct_.begin(comm);
   MessageTraffic traffic{direct_.num_sent(), 0};
   if (!led_) {
@@ -150,7 +154,7 @@ AlltoallwExchange::AlltoallwExchange(const NodeGroup& group, int rank, const std
   }
 }
 
-MessageTraffic AlltoallwExchange::run(const boost::mpi::communicator& comm, std::int64_t rounds) {
+MessageTraffic AlltoallwExchange::run(const Communicator& comm, std::int64_t rounds) {
   for (std::int64_t round = 0; round < rounds; ++round) {
     out_.set(outgoing_, round);
     in_.set(incoming_, round);
@@ -162,20 +166,22 @@ MessageTraffic AlltoallwExchange::run(const boost::mpi::communicator& comm, std:
   return traffic_;
 }
 
-PreparedExchange::PreparedExchange(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<BlockList>& sends,
                                    const std::vector<BlockList>& receives, const TransportSettings& options,
                                    bool failed)
     : comm_(comm),
       sends_(sends),
       receives_(receives),
-      all_in_one_call_(options.path == ExchangePath::alltoallv) {
+      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.foreign() == nullptr) {
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = group_for(comm, options);
-  if (!all_in_one_call_) group.compare_sizes(sends, receives, options.aggregate);
+  if (may_lead(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
-    if (all_in_one_call_) {
+    if (comm.foreign() != nullptr) {
+      staged_.emplace(group, comm.rank(), memory_, sends, receives);
+    } else if (all_in_one_call_) {
       alltoallw_.emplace(group, comm.rank(), sends, receives, options.max_message_bytes);
     } else {
       nodes_.emplace(group, group.plan(options.aggregate), comm.rank(), memory_, sends, receives,
@@ -191,10 +197,9 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
     return;
   }
   // The number of calls and the lowest rank that failed, in one all-reduce.
-  const std::array<std::int64_t, 2> here{alltoallw_ ? alltoallw_->rounds() : 0,
-                                         error ? -comm_.rank() : -comm_.size()};
-  std::array<std::int64_t, 2> most{};
-  check_mpi(MPI_Allreduce(here.data(), most.data(), 2, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
+  std::array<std::int64_t, 2> most{alltoallw_ ? alltoallw_->rounds() : 0,
+                                   error ? -comm_.rank() : -comm_.size()};
+  comm_.all_reduce(most, Extreme::largest);
   if (most[1] != -comm_.size()) fail_with_report_of(comm_, static_cast<int>(-most[1]), error);
   rounds_ = most[0];
 }
@@ -202,15 +207,17 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
 MessageTraffic PreparedExchange::run() {
   if (alltoallw_) return alltoallw_->run(comm_, rounds_);
   if (nodes_) return nodes_->run(comm_);
+  if (staged_) return staged_->run(comm_);
   copy_own_part(comm_.rank(), sends_, receives_);
   return {};
 }
 
 const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
+  if (staged_) return staged_->error();
   return nodes_ ? nodes_->error() : no_error;
 }
 
-void prepare_exchange(const boost::mpi::communicator& comm, const TransportSettings& options) {
+void prepare_exchange(const Communicator& comm, const TransportSettings& options) {
   static_cast<void>(shared_memory(comm, options.path));
   if (comm.size() > 1) static_cast<void>(group_for(comm, options));
   together(comm, [] { set_column_memory(SharedHeap::of_process()); });

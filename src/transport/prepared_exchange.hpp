@@ -1,8 +1,8 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <optional>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "mesh/fail_together.hpp"
 #include "transport/leader_rounds.hpp"
@@ -10,6 +10,7 @@
 #include "transport/messages.hpp"
 #include "transport/node_memory.hpp"
 #include "transport/shared_transfer.hpp"
+#include "transport/staged_exchange.hpp"
 
 namespace evenkeel {
 
@@ -21,7 +22,7 @@ class NodeRound {
             const std::vector<BlockList>& receives, std::int64_t max_bytes);
 
   /// Collective over the node; throws only when MPI fails.
-  void run(const boost::mpi::communicator& comm);
+  void run(const Communicator& comm);
   /// What went wrong on this rank while it ran.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
@@ -39,7 +40,7 @@ class NodesExchange {
                 const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                 std::int64_t max_bytes);
 
-  MessageTraffic run(const boost::mpi::communicator& comm);
+  MessageTraffic run(const Communicator& comm);
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
  private:
@@ -67,7 +68,7 @@ class AlltoallwExchange {
   /// Calls that this rank needs.
   [[nodiscard]] std::int64_t rounds() const noexcept { return rounds_; }
   /// `rounds` is the largest of all ranks.
-  MessageTraffic run(const boost::mpi::communicator& comm, std::int64_t rounds);
+  MessageTraffic run(const Communicator& comm, std::int64_t rounds);
 
  private:
   /// Arguments of one call: one whole chunk, or nothing, a rank.
@@ -95,7 +96,7 @@ class PreparedExchange {
  public:
   /// Collective over `comm`. Throws only what all of its ranks throw: what this rank cannot do is kept for
   /// agree(), and `failed` tells that the lists may not be whole.
-  PreparedExchange(const boost::mpi::communicator& comm, const std::vector<BlockList>& sends,
+  PreparedExchange(const Communicator& comm, const std::vector<BlockList>& sends,
                    const std::vector<BlockList>& receives, const TransportSettings& options, bool failed);
 
   /// Collective over `comm`: throws the error of the lowest rank that has one, `mine` or of making this
@@ -110,13 +111,14 @@ class PreparedExchange {
   [[nodiscard]] bool is_read_by_others() const noexcept { return memory_ != nullptr; }
 
  private:
-  const boost::mpi::communicator& comm_;
+  Communicator comm_;
   const std::vector<BlockList>& sends_;
   const std::vector<BlockList>& receives_;
   NodeMemory* memory_ = nullptr;
   GuardedWork work_;
   std::optional<NodesExchange> nodes_;
   std::optional<AlltoallwExchange> alltoallw_;
+  std::optional<StagedExchange> staged_;
   bool all_in_one_call_;
   std::int64_t rounds_ = 0;
 };

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "mesh/fail_together.hpp"
 #include "transport/archive_bytes.hpp"
@@ -21,8 +21,8 @@ namespace evenkeel {
 /// its error. What goes wrong on a rank after that goes to its `work`, to be agreed on afterwards. `what`
 /// names the bytes for LimitError. Three collective calls.
 template <typename T>
-[[nodiscard]] std::vector<T> all_gather_values(const boost::mpi::communicator& comm, const T& mine,
-                                               GuardedWork& work, std::string_view what) {
+[[nodiscard]] std::vector<T> all_gather_values(const Communicator& comm, const T& mine, GuardedWork& work,
+                                               std::string_view what) {
   std::string bytes;
   work([&] { bytes = to_archive(mine); });
   const auto gathered = all_gather_lists<char>(comm, bytes, work.error(), what);
@@ -40,7 +40,7 @@ template <typename T>
 /// Collective over `comm`: rank `root`'s value, which the others get. What goes wrong on a rank goes to its
 /// `work`, to be agreed on afterwards; then nobody may use the value. As many calls as broadcast_bytes().
 template <typename T>
-void broadcast_value(const boost::mpi::communicator& comm, T& value, int root, GuardedWork& work) {
+void broadcast_value(const Communicator& comm, T& value, int root, GuardedWork& work) {
   std::string bytes;
   const bool sends = comm.rank() == root;
   if (sends) work([&] { bytes = to_archive(value); });

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <mpi.h>
-
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <optional>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "transport/block_list.hpp"
+#include "transport/notices.hpp"
 #include "transport/shared_offer.hpp"
 
 namespace evenkeel {
@@ -27,22 +26,18 @@ class SharedTransfer {
 
   /// Collective over the ranks of the node: tells neighbours what is there for them, copies what this rank
   /// has for itself, and fetches what neighbours have.
-  void run(const boost::mpi::communicator& comm);
+  void run(const Communicator& comm);
 
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
-  void begin(const boost::mpi::communicator& comm);
   void fetch(int rank, const OfferNotice& told, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   const std::vector<BlockList>& sends_;
   const std::vector<BlockList>& receives_;
-  std::vector<char> announced_;  // by rank: whether there is anything for this neighbour
   SharedOffer offer_;
-  std::vector<OfferNotice> told_;  // by rank, of its bytes for this one
-  std::vector<MPI_Request> sending_;
-  std::vector<MPI_Request> receiving_;
+  Notices notices_;
   std::optional<ErrorReport> error_;
 };
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "evenkeel/plan/shared_groups.hpp"
-#include "mesh/nodes.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -12,7 +11,7 @@ namespace {
 using testing_support::made_up_table;
 
 boost::mpi::communicator this_node() {
-  return ranks_of_node(boost::mpi::communicator());
+  return Communicator(boost::mpi::communicator()).split_by_node();
 }
 
 PlanSettings settings_with_cap(std::int64_t max_tokens) {

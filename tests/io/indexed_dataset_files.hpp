@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "io/indexed_dataset.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel::testing_support {
@@ -44,5 +45,12 @@ class Files {
  private:
   ScratchFolder folder_;
 };
+
+/// The tokens of adjacent sequences.
+inline std::vector<std::int64_t> tokens_of(const IndexedDataset& dataset, RowRange sequences) {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(dataset.tokens_in(sequences)));
+  dataset.read_tokens(std::span(&sequences, 1), tokens);
+  return tokens;
+}
 
 }  // namespace evenkeel::testing_support

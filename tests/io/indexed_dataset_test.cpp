@@ -60,7 +60,7 @@ void read_everything(const std::filesystem::path& prefix) {
   }
   EXPECT_EQ(sequences, dataset.num_sequences());
   if (dataset.dtype() == IndexedDType::float32 || dataset.dtype() == IndexedDType::float64) return;
-  EXPECT_EQ(std::ssize(dataset.read_tokens(all)), dataset.num_tokens());
+  EXPECT_EQ(std::ssize(tokens_of(dataset, all)), dataset.num_tokens());
 }
 
 TEST(IndexedDataset, reads_what_the_format_says) {
@@ -79,11 +79,11 @@ TEST(IndexedDataset, reads_what_the_format_says) {
   EXPECT_EQ(dataset.document_of(0), 0);
   EXPECT_EQ(dataset.document_of(1), 0);
   EXPECT_EQ(dataset.document_of(2), 1);
-  EXPECT_THAT(dataset.read_tokens({0, 3}), ElementsAre(1, 2, 300, 65535));
-  EXPECT_THAT(dataset.read_tokens({0, 1}), ElementsAre(1, 2, 300));
-  EXPECT_THAT(dataset.read_tokens({1, 3}), ElementsAre(65535));
-  EXPECT_THAT(dataset.read_tokens({1, 2}), IsEmpty());
-  EXPECT_THAT(dataset.read_tokens({3, 3}), IsEmpty());
+  EXPECT_THAT(tokens_of(dataset, {0, 3}), ElementsAre(1, 2, 300, 65535));
+  EXPECT_THAT(tokens_of(dataset, {0, 1}), ElementsAre(1, 2, 300));
+  EXPECT_THAT(tokens_of(dataset, {1, 3}), ElementsAre(65535));
+  EXPECT_THAT(tokens_of(dataset, {1, 2}), IsEmpty());
+  EXPECT_THAT(tokens_of(dataset, {3, 3}), IsEmpty());
   EXPECT_THAT(dataset.read_bytes({2, 3}), ElementsAre(std::byte{0xff}, std::byte{0xff}));
 }
 
@@ -93,7 +93,7 @@ TEST(IndexedDataset, modes_are_told_by_the_size_of_the_index) {
   ASSERT_TRUE(dataset.has_modes());
   EXPECT_THAT(dataset.read_modes({0, 3}), ElementsAre(0, 1, -1));
   EXPECT_THAT(dataset.read_modes({1, 2}), ElementsAre(1));
-  EXPECT_THAT(dataset.read_tokens({0, 3}), ElementsAre(1, 2, 300, 65535));
+  EXPECT_THAT(tokens_of(dataset, {0, 3}), ElementsAre(1, 2, 300, 65535));
 }
 
 TEST(IndexedDataset, may_be_empty) {
@@ -103,7 +103,7 @@ TEST(IndexedDataset, may_be_empty) {
   EXPECT_EQ(dataset.num_sequences(), 0);
   EXPECT_EQ(dataset.num_documents(), 0);
   EXPECT_EQ(dataset.num_tokens(), 0);
-  EXPECT_THAT(dataset.read_tokens({0, 0}), IsEmpty());
+  EXPECT_THAT(tokens_of(dataset, {0, 0}), IsEmpty());
 }
 
 TEST(IndexedDataset, a_document_may_be_empty) {
@@ -138,14 +138,14 @@ TEST(IndexedDataset, negative_tokens_and_floats_are_as_the_file_has_them) {
   const std::string index = magic_bytes + version_bytes + "\2" + version_bytes + "\2\0\0\0\0\0\0\0"s +
                             "\4\0\0\0"s + std::string(16, '\0') + version_bytes;
   const Files bytes(index, "\x80\xff\0\x7f"s);
-  EXPECT_THAT(IndexedDataset(bytes.prefix()).read_tokens({0, 1}), ElementsAre(-128, -1, 0, 127));
+  EXPECT_THAT(tokens_of(IndexedDataset(bytes.prefix()), {0, 1}), ElementsAre(-128, -1, 0, 127));
 
   std::string of_floats = index;
   of_floats[17] = 7;
   const std::string one_and_half = "\0\0\x80\x3f\0\0\0\x3f\0\0\0\0\0\0\0\0"s;
   const Files floats(of_floats, one_and_half);
   const IndexedDataset dataset(floats.prefix());
-  const ErrorReport report = report_of<InputError>([&] { (void)dataset.read_tokens({0, 1}); });
+  const ErrorReport report = report_of<InputError>([&] { (void)tokens_of(dataset, {0, 1}); });
   EXPECT_EQ(report.where, floats.index_path().string());
   EXPECT_EQ(report.message, "is of float32; tokens are integers");
   EXPECT_TRUE(std::ranges::equal(dataset.read_bytes({0, 1}), std::as_bytes(std::span(one_and_half))));
@@ -198,7 +198,7 @@ TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {
     if (code == 8) continue;
     if (code == 3) {  // as wide as the dtype that it replaces
       const Files files(small_index_with(17, "\3"), small_data);
-      EXPECT_THAT(IndexedDataset(files.prefix()).read_tokens({0, 3}), ElementsAre(1, 2, 300, -1));
+      EXPECT_THAT(tokens_of(IndexedDataset(files.prefix()), {0, 3}), ElementsAre(1, 2, 300, -1));
     } else {
       EXPECT_FALSE(reading_fails(small_index_with(17, std::string(1, static_cast<char>(code)))).empty())
           << code;

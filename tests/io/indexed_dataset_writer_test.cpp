@@ -67,7 +67,7 @@ TEST(IndexedDatasetWriter, a_token_that_does_not_fit_is_named_and_nothing_of_its
               HasSubstr("has -1 at position 0"));
   writer.end_document();
   writer.commit();
-  EXPECT_THAT(IndexedDataset(files.prefix()).read_tokens({0, 1}), ElementsAre(7));
+  EXPECT_THAT(tokens_of(IndexedDataset(files.prefix()), {0, 1}), ElementsAre(7));
 }
 
 TEST(IndexedDatasetWriter, every_integer_dtype_ends_where_it_says) {
@@ -145,10 +145,10 @@ TEST(IndexedDatasetWriter, more_than_its_buffers_hold_comes_back) {
   EXPECT_EQ(dataset.num_documents(), sequences / 3 + 1);
   EXPECT_EQ(dataset.document(1000), (RowRange{3000, 3003}));
   EXPECT_EQ(dataset.document_of(199'999), dataset.num_documents() - 1);
-  EXPECT_EQ(dataset.read_tokens({sequences, sequences + 1}), long_one);
+  EXPECT_EQ(tokens_of(dataset, {sequences, sequences + 1}), long_one);
   for (const std::int64_t i :
        {std::int64_t{63}, std::int64_t{64}, std::int64_t{131'071}, std::int64_t{131'072}, sequences - 1}) {
-    EXPECT_EQ(dataset.read_tokens({i, i + 1}),
+    EXPECT_EQ(tokens_of(dataset, {i, i + 1}),
               std::vector<std::int64_t>(static_cast<std::size_t>(i % 16), i % 251));
   }
 }
@@ -232,7 +232,7 @@ void tokens_come_back(IndexedDType dtype) {
   writer.add_sequence(wide);
   writer.end_document();
   writer.commit();
-  RC_ASSERT(IndexedDataset(files.prefix()).read_tokens({0, 1}) == wide);
+  RC_ASSERT(tokens_of(IndexedDataset(files.prefix()), {0, 1}) == wide);
   RC_ASSERT(std::filesystem::file_size(files.data_path()) == tokens.size() * sizeof(T));
 }
 
@@ -243,6 +243,33 @@ RC_GTEST_PROP(IndexedDataset, tokens_of_every_integer_dtype_come_back, ()) {
   tokens_come_back<std::uint16_t>(IndexedDType::uint16);
   tokens_come_back<std::int32_t>(IndexedDType::int32);
   tokens_come_back<std::int64_t>(IndexedDType::int64);
+}
+
+RC_GTEST_PROP(IndexedDataset, runs_of_sequences_come_one_after_the_other_as_they_were_asked_for, ()) {
+  const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 40)));
+  const Files files;
+  IndexedDatasetWriter writer(files.prefix(), IndexedDType::uint16);
+  std::int64_t next = 0;
+  for (const int length : lengths) {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(length));
+    std::ranges::generate(tokens, [&] { return next++ % 60'000; });
+    writer.add_sequence(tokens);
+    writer.end_document();
+  }
+  writer.commit();
+  const IndexedDataset dataset(files.prefix());
+  const auto sequence = rc::gen::inRange<std::int64_t>(0, std::ssize(lengths) + 1);
+  const auto ends = *rc::gen::container<std::vector<std::pair<std::int64_t, std::int64_t>>>(
+      rc::gen::pair(sequence, sequence));
+  std::vector<RowRange> runs;
+  std::vector<std::int64_t> expected;
+  for (const auto& [one, other] : ends) {
+    runs.push_back({std::min(one, other), std::max(one, other)});
+    for (const std::int64_t token : tokens_of(dataset, runs.back())) expected.push_back(token);
+  }
+  std::vector<std::int64_t> tokens(expected.size());
+  dataset.read_tokens(runs, tokens);
+  RC_ASSERT(tokens == expected);
 }
 
 }  // namespace

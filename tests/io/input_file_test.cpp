@@ -54,6 +54,27 @@ TEST(InputFile, knows_its_size_and_gives_its_bytes) {
   EXPECT_EQ(read_all(InputFile(file.path())), "abc\n");
 }
 
+TEST(InputFile, gives_pieces_in_any_order_and_of_any_size) {
+  const TemporaryFile file("0123456789", ".txt");
+  std::string text(7, '\0');
+  const std::span<char> out = text;
+  const std::vector<InputFile::Piece> pieces{{out.first(3), 6}, {out.subspan(3, 0), 10}, {out.subspan(3), 0}};
+  InputFile(file.path()).read(pieces);
+  EXPECT_EQ(text, "6780123");
+}
+
+TEST(InputFile, a_file_that_changed_before_pieces_of_it_are_read_or_ends_in_one_is_an_error) {
+  const TemporaryFile file("0123456789", ".txt");
+  const InputFile open(file.path());
+  std::string text(4, '\0');
+  const std::span<char> out = text;
+  const std::vector<InputFile::Piece> beyond{{out.first(2), 0}, {out.last(2), 9}};
+  EXPECT_THAT(report_of<IoError>([&] { open.read(beyond); }).message, HasSubstr("ends at byte 10"));
+  const std::vector<InputFile::Piece> within{{out.first(2), 0}, {out.last(2), 8}};
+  append(file.path(), "more");
+  EXPECT_THAT(report_of<IoError>([&] { open.read(within); }).message, HasSubstr("had 10 bytes"));
+}
+
 TEST(InputFile, a_missing_file_is_an_error_with_its_path_and_the_reason) {
   const TemporaryFile file;
   const ErrorReport report = report_of<IoError>([&] { (void)InputFile(file.path()); });

@@ -289,6 +289,25 @@ TEST(ReadSamples, lines_longer_than_any_buffer_are_read) {
   EXPECT_TRUE(std::ranges::equal(values.subspan(400001), expected));
 }
 
+TEST(ReadSamples, more_lines_in_any_order_than_are_read_at_once_come_in_that_order) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) {
+    text += "{\"prompt_ids\": [" + std::to_string(i) + "], \"response_ids\": [2]" +
+            std::string(static_cast<std::size_t>(i % 7 * 400), ' ') + "}\n";
+  }
+  const TemporaryFile file(text, ".jsonl");
+  const std::vector<LineRef> lines = scan_whole(file.path()).lines;
+  std::vector<LineRef> chosen;
+  std::vector<std::int64_t> expected;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t line = i * 1009 % lines.size() / (1 + i % 3);  // some near, some again, most far away
+    chosen.push_back(lines[line]);
+    expected.insert(expected.end(), {static_cast<std::int64_t>(line), 2});
+  }
+  const RaggedBatch batch = read_samples(InputFile(file.path()), chosen, schema_of({}));
+  EXPECT_TRUE(std::ranges::equal(batch.at("input_ids").values<std::int64_t>(), expected));
+}
+
 RC_GTEST_PROP(ReadSamples, any_choice_of_lines_in_any_order_reads_those_samples, ()) {
   const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 2000)));
   std::string text;

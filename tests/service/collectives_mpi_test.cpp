@@ -8,7 +8,6 @@
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
 #include "exchange/told_assignment.hpp"
-#include "mesh/nodes.hpp"
 #include "support/made_up_table.hpp"
 
 namespace {
@@ -96,7 +95,7 @@ TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
 
 TEST(Collectives, a_node_assigns_in_one_and_few_samples_in_none) {
   const boost::mpi::communicator world;
-  const boost::mpi::communicator node = ranks_of_node(world);
+  const boost::mpi::communicator node = Communicator(world).split_by_node();
   PlanSettings settings;
   settings.dp = 4;
   const LengthTable many = made_up_table(2000, 4);

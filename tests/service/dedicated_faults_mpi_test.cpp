@@ -26,6 +26,7 @@
 #include "service/equal_steps.hpp"
 #include "service/faults.hpp"
 #include "support/failing_new.hpp"
+#include "support/ranked_tests.hpp"
 
 // What one rank cannot do is everybody's error, also where data ranks read. Here allocation after allocation
 // fails on a trainer or a data rank, in each collective operation: all trainers must throw the same error, in
@@ -42,7 +43,7 @@ using test::patience;
 using test::Watchdog;
 using testing_support::FailingNew;
 
-int data_ranks = 0;
+int data_ranks = 1;
 
 /// Lets trainers arm the memory of data ranks, which are inside serve(). Its words are in memory that all
 /// ranks share: a thread of each data rank looks at them, and neither allocates nor calls MPI meanwhile.
@@ -295,31 +296,6 @@ TEST_F(DedicatedFaults, memory_that_a_rank_lacks_while_steps_are_made_ahead_is_e
   });
 }
 
-/// What fails is told with its rank.
-class RankedFailures : public testing::EmptyTestEventListener {
- public:
-  explicit RankedFailures(int rank) : rank_(rank) {}
-
-  void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (!result.failed()) return;
-    std::cerr << "[rank " + std::to_string(rank_) + "] " + (result.file_name() ? result.file_name() : "?") +
-                     ":" + std::to_string(result.line_number()) + ": " + result.summary() + "\n"
-              << std::flush;
-    if (result.fatally_failed()) boost::mpi::environment::abort(1);
-  }
-
- private:
-  int rank_;
-};
-
-int run_tests(int rank) {
-  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (rank != data_ranks) delete listeners.Release(listeners.default_result_printer());
-  listeners.Append(new RankedFailures(rank));  // gtest owns its listeners
-  const int status = RUN_ALL_TESTS();
-  return testing::UnitTest::GetInstance()->test_to_run_count() == 0 ? 1 : status;
-}
-
 }  // namespace
 }  // namespace evenkeel
 
@@ -328,22 +304,17 @@ int run_tests(int rank) {
 int main(int argc, char** argv) {
   using namespace evenkeel;
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc));
-  for (const std::string argument : arguments) {
-    if (argument.starts_with("--data-ranks=")) data_ranks = std::stoi(argument.substr(13));
-  }
-  const bool threads = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
-  const boost::mpi::environment environment(
-      argc, argv, threads ? boost::mpi::threading::multiple : boost::mpi::threading::funneled);
+  data_ranks = static_cast<int>(test::number_after(arguments, "--data-ranks", 1));
+  const boost::mpi::environment environment(argc, argv, test::wanted_threads(arguments));
   testing::InitGoogleTest(&argc, argv);
   const boost::mpi::communicator world;
   RemoteFaults remote(world);
   faults = &remote;
-  int status = 0;
-  if (world.rank() >= data_ranks) {
-    status = run_tests(world.rank());
-    dismiss_data_ranks();
-  } else {
+  if (world.rank() < data_ranks) {
     serve(world, config_of(data_ranks));
+    return 0;
   }
-  return status;
+  const bool passed = test::run_tests_on_rank(world.rank(), world.size(), data_ranks);
+  dismiss_data_ranks();
+  return passed ? 0 : 1;
 }

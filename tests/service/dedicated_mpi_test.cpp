@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
@@ -20,6 +21,7 @@
 #include "evenkeel/source/serve.hpp"
 #include "service/equal_steps.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/ranked_tests.hpp"
 
 // A job with data ranks, seen from its trainers: they run the tests, while the first ranks serve.
 
@@ -29,7 +31,7 @@ namespace {
 using test::expect_equal;
 using testing::HasSubstr;
 
-int data_ranks = 0;
+int data_ranks = 1;
 std::int64_t prefetch = 1;
 
 /// The job's configuration; without data ranks its trainers do all by themselves.
@@ -303,36 +305,38 @@ TEST_F(Dedicated, errors_number_trainers_first_then_data_ranks) {
   }
 }
 
-std::int64_t number_after(std::span<char*> arguments, const std::string& option, std::int64_t otherwise) {
-  for (const std::string argument : arguments) {
-    if (argument.starts_with(option + "=")) return std::stoll(argument.substr(option.size() + 1));
-  }
-  return otherwise;
+TEST_F(Dedicated, streams_before_the_newest_are_not_described) {
+  ServiceState state;
+  SampleStream newest(world_, config_, {}, 1);
+  expect_input_error([&] { stream_.describe(state); }, "stream: cannot be described");
+  newest.describe(state);
+  EXPECT_EQ(state.sources.size(), 1U);
 }
 
-/// What fails is told with its rank.
-class RankedFailures : public testing::EmptyTestEventListener {
- public:
-  explicit RankedFailures(int rank) : rank_(rank) {}
-
-  void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (!result.failed()) return;
-    std::cerr << "[rank " + std::to_string(rank_) + "] " + (result.file_name() ? result.file_name() : "?") +
-                     ":" + std::to_string(result.line_number()) + ": " + result.summary() + "\n"
-              << std::flush;
-    if (result.fatally_failed()) boost::mpi::environment::abort(1);
+// What data ranks keep must not grow with the prefetchers that have gone: serve_in_bounds() looks at them.
+TEST_F(Dedicated, prefetchers_come_and_go_a_hundred_times) {
+  for (int t = 0; t < 100; ++t) {
+    Prefetcher steps = prefetcher(4);
+    expect_equal(*steps.next(), expected(0));
   }
+}
 
- private:
-  int rank_;
-};
+/// The most memory that this process has had, in bytes.
+std::int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} << 10;
+}
 
-int run_tests(int rank) {
-  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (rank != data_ranks) delete listeners.Release(listeners.default_result_printer());
-  listeners.Append(new RankedFailures(rank));  // gtest owns its listeners
-  const int status = RUN_ALL_TESTS();
-  return testing::UnitTest::GetInstance()->test_to_run_count() == 0 ? 1 : status;
+/// Serves the tests. Returns whether that took the memory of some steps and not of all that were made.
+bool serve_in_bounds(const boost::mpi::communicator& world) {
+  constexpr std::int64_t most = 32 << 20;
+  const std::int64_t before = peak_memory();
+  serve(world, config_of(data_ranks));
+  const std::int64_t grown = peak_memory() - before;
+  if (grown <= most) return true;
+  std::cerr << "data rank " << world.rank() << " took " << (grown >> 20) << " MiB\n";
+  return false;
 }
 
 }  // namespace
@@ -342,14 +346,12 @@ int run_tests(int rank) {
 int main(int argc, char** argv) {
   using namespace evenkeel;
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc));
-  data_ranks = static_cast<int>(number_after(arguments, "--data-ranks", 1));
-  prefetch = number_after(arguments, "--prefetch", 1);
-  const bool threads = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
-  const boost::mpi::environment environment(
-      argc, argv, threads ? boost::mpi::threading::multiple : boost::mpi::threading::funneled);
+  data_ranks = static_cast<int>(test::number_after(arguments, "--data-ranks", 1));
+  prefetch = test::number_after(arguments, "--prefetch", 1);
+  const boost::mpi::environment environment(argc, argv, test::wanted_threads(arguments));
   testing::InitGoogleTest(&argc, argv);
   const boost::mpi::communicator world;
-  if (world.rank() >= data_ranks) return run_tests(world.rank());
-  serve(world, config_of(data_ranks));
-  return 0;
+  if (world.rank() >= data_ranks)
+    return test::run_tests_on_rank(world.rank(), world.size(), data_ranks) ? 0 : 1;
+  return serve_in_bounds(world) ? 0 : 1;
 }

@@ -23,6 +23,7 @@
 #include "service/faults.hpp"
 #include "service/step_record.hpp"
 #include "support/failing_new.hpp"
+#include "support/foreign_ranks.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/packed_text.hpp"
 #include "support/scratch_folder.hpp"
@@ -43,6 +44,7 @@ using testing::HasSubstr;
 using testing_support::FailingNew;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
+using testing_support::RanksBehindMpi;
 
 std::set<int> first_middle_last(const boost::mpi::communicator& world) {
   return {0, world.size() / 2, world.size() - 1};
@@ -179,6 +181,22 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_step_is_everybodys_error) {
     expect_faults_to_be_shared(
         world, [&] { (void)service.step([&] { return mine; }); },
         [&] { expect_equal(service.step(mine), expected); });
+  }
+}
+
+TEST(Faults, memory_that_a_rank_lacks_in_a_step_of_ranks_without_mpi_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  for (const Case& each : cases_for(world.size())) {
+    SCOPED_TRACE(each.name);
+    DataService service(Communicator(std::make_shared<RanksBehindMpi>(world)), each.config);
+    const Step expected = service.step(mine);
+    const StepResults results = results_of(expected);
+    const auto still_works = [&] { expect_equal(service.step(mine), expected); };
+    expect_faults_to_be_shared(
+        world, [&] { (void)service.step([&] { return mine; }); }, still_works);
+    expect_faults_to_be_shared(
+        world, [&] { (void)service.collect(expected, results); }, still_works);
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <array>
-#include <boost/mpi/communicator.hpp>
 #include <span>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/grid.hpp"
 
@@ -21,7 +21,7 @@ class Mesh {
  public:
   /// Collective over `everyone`. Throws MeshError on every rank when the grid and the data ranks are not
   /// everyone.size() ranks, or `everyone` is what require_ranks_of_one_group() refuses.
-  Mesh(const boost::mpi::communicator& everyone, const Grid& grid, int data_ranks = 0);
+  Mesh(const Communicator& everyone, const Grid& grid, int data_ranks = 0);
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
   /// Whether this rank is in the grid, as all but data ranks are.
@@ -34,22 +34,22 @@ class Mesh {
   [[nodiscard]] int data_ranks() const noexcept { return everyone_.size() - grid_.num_ranks(); }
 
   /// The ranks of the grid, and those without a place after them.
-  [[nodiscard]] const boost::mpi::communicator& everyone() const noexcept { return everyone_; }
-  /// The ranks of the grid: everyone(), where there are no data ranks. MPI_COMM_NULL on a data rank, and so
-  /// are those below.
-  [[nodiscard]] const boost::mpi::communicator& world() const noexcept { return world_; }
+  [[nodiscard]] const Communicator& everyone() const noexcept { return everyone_; }
+  /// The ranks of the grid: everyone(), where there are no data ranks. Nobody on a data rank, and so are
+  /// those below.
+  [[nodiscard]] const Communicator& world() const noexcept { return world_; }
   /// The ranks that differ from this one along `axis` only; the rank in it is the coordinate along the axis.
-  [[nodiscard]] const boost::mpi::communicator& along(Axis axis) const noexcept {
+  [[nodiscard]] const Communicator& along(Axis axis) const noexcept {
     return lines_[static_cast<std::size_t>(axis)];
   }
 
   /// The node of each rank of everyone(): the lowest rank on it.
   [[nodiscard]] std::span<const int> nodes() const noexcept { return nodes_; }
   /// The ranks of world() on this one's node.
-  [[nodiscard]] const boost::mpi::communicator& node() const noexcept { return node_; }
+  [[nodiscard]] const Communicator& node() const noexcept { return node_; }
   /// The ranks of this one's node that hold the same rows: its model-parallel ranks, with equal dp and cp.
   /// In the order of world ranks.
-  [[nodiscard]] const boost::mpi::communicator& model_parallel_on_node() const noexcept {
+  [[nodiscard]] const Communicator& model_parallel_on_node() const noexcept {
     return model_parallel_on_node_;
   }
 
@@ -59,24 +59,21 @@ class Mesh {
 
   Grid grid_;
   GridPoint here_{-1, -1, -1, -1};
-  // Boost's default, another handle of all processes, would take memory before ranks can agree on it.
-  static boost::mpi::communicator none() { return {MPI_COMM_NULL, boost::mpi::comm_attach}; }
-
   int rank_ = 0;
-  boost::mpi::communicator everyone_ = none();
-  boost::mpi::communicator world_ = none();
-  std::array<boost::mpi::communicator, 4> lines_{none(), none(), none(), none()};
+  Communicator everyone_;
+  Communicator world_;
+  std::array<Communicator, 4> lines_;
   std::vector<int> nodes_;
-  boost::mpi::communicator node_ = none();
-  boost::mpi::communicator model_parallel_on_node_ = none();
+  Communicator node_;
+  Communicator model_parallel_on_node_;
 };
 
 /// Throws MeshError for a communicator that cannot have a mesh: none at all (MPI_COMM_NULL), or one between
 /// two groups. Local; all ranks of an intercommunicator see that it is one. MpiError when MPI is not running.
-void require_ranks_of_one_group(const boost::mpi::communicator& comm);
+void require_ranks_of_one_group(const Communicator& comm);
 
 /// A duplicate of `comm` that returns errors and is freed with its last copy. Collective. Throws as
 /// require_ranks_of_one_group() does.
-[[nodiscard]] boost::mpi::communicator duplicate(const boost::mpi::communicator& comm);
+[[nodiscard]] Communicator duplicate(const Communicator& comm);
 
 }  // namespace evenkeel

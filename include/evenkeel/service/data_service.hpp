@@ -1,10 +1,10 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string_view>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -41,13 +41,13 @@ class DataService {
   /// does not fit the world or settings do not fit each other; and MeshError for MPI_COMM_NULL or an
   /// intercommunicator. With data ranks, ConfigError unless just these serve, and InputError for another
   /// communicator than that of the first service, prefetcher or stream over them.
-  DataService(const boost::mpi::communicator& world, const Config& config);
+  DataService(const Communicator& world, const Config& config);
   /// Goes on where the service stood that `from` is of, on the same mesh or another one: its first step has
   /// the number from.next_step, and is, of the same samples, what that service would have made. Costs that
   /// were measured hold until they are measured anew. Throws on every rank as above; ConfigError that lists
   /// how the configuration differs from the state's (see differences()), unless `changed` accepts that; and
   /// when ranks bring different states.
-  DataService(const boost::mpi::communicator& world, const Config& config, const ServiceState& from,
+  DataService(const Communicator& world, const Config& config, const ServiceState& from,
               ChangedJob changed = ChangedJob::refused);
   DataService(DataService&&) noexcept;
   DataService& operator=(DataService&&) noexcept;

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -53,11 +53,11 @@ class Prefetcher {
   /// `steps` are made in all, planned with `profile`. Throws what DataService throws; ConfigError when the
   /// steps or the profiles of ranks differ; InputError for fewer than no steps; LimitError where a rank
   /// cannot have a thread; each on every rank.
-  Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
+  Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
              std::string profile = {});
   /// Goes on where `from` was taken, as a DataService does: the first step is from.next_step, the last one
   /// `steps` - 1. Hands out none where that has been reached.
-  Prefetcher(const boost::mpi::communicator& world, const Config& config, std::int64_t steps, Reader read,
+  Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
              const ServiceState& from, ChangedJob changed = ChangedJob::refused, std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -33,7 +33,7 @@ class SampleSource {
 
   /// Collective over `comm`, which opened the source: equal on every rank. Reads files as far as the source
   /// says: whole where opening does, too, else in part.
-  [[nodiscard]] virtual SourceFingerprint fingerprint(const boost::mpi::communicator& comm) const = 0;
+  [[nodiscard]] virtual SourceFingerprint fingerprint(const Communicator& comm) const = 0;
 
   /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
   /// nothing else. Throws InputError or IoError that names the place.
@@ -69,7 +69,7 @@ inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::ma
 ///
 /// Throws the same error on every rank: InputError that names the file when it holds no samples, ConfigError
 /// when the kind is not set, `embedded`, or ranks give different sources.
-[[nodiscard]] std::unique_ptr<SampleSource> open_source(const boost::mpi::communicator& comm,
+[[nodiscard]] std::unique_ptr<SampleSource> open_source(const Communicator& comm,
                                                         const SourceSettings& config,
                                                         std::int64_t max_tokens = any_length);
 

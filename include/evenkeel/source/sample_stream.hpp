@@ -1,12 +1,12 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -42,8 +42,8 @@ class SampleStream {
   /// `most_steps`, if not before. Throws the same error on every rank, as open_source() and BatchSchedule do;
   /// ConfigError where filtered samples could still break a cap; InputError where a filter leaves nothing of
   /// a source.
-  SampleStream(const boost::mpi::communicator& comm, const Config& config,
-               std::span<const std::string> profiles = {}, std::int64_t most_steps = all_steps);
+  SampleStream(const Communicator& comm, const Config& config, std::span<const std::string> profiles = {},
+               std::int64_t most_steps = all_steps);
   SampleStream(SampleStream&&) noexcept;
   SampleStream& operator=(SampleStream&&) noexcept;
   ~SampleStream();
@@ -54,13 +54,14 @@ class SampleStream {
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
   /// What this rank brings to a step: an equal, contiguous share of its samples; nothing where data ranks
-  /// read (see serve()). Local; called by one thread
-  /// at a time, and fastest in the order of steps. Throws as SampleSource::read(), and InputError where
-  /// sources have different fields. Precondition: 0 <= step < num_steps().
+  /// read (see serve()). Local; called by one thread at a time, and fastest in the order of steps. Throws as
+  /// SampleSource::read(), and InputError where sources have different fields. Precondition: 0 <= step <
+  /// num_steps().
   [[nodiscard]] RaggedBatch read(std::int64_t step);
 
   /// Collective over the communicator it was made with: fills in what a state says of sources. Looks at files
-  /// the first time it is called; after that it is O(sources), and still collective.
+  /// the first time it is called; after that it is O(sources), and still collective. Data ranks know the
+  /// newest stream only: throws InputError on every trainer for one of those before it.
   void describe(ServiceState& state);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <boost/mpi/communicator.hpp>
 #include <cstdint>
+#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
@@ -27,9 +27,9 @@ struct ServedSamples {
 /// later pass finds it when the trainers name it; DataService::collect_on brings it to a trainer.
 ///
 /// Samples of the steps to come are read ahead, those of max(1, `exchange.prefetch`) steps at most and beyond
-/// those that the trainers' Prefetcher holds: data ranks wait while trainers have enough. For that, and for a
-/// Prefetcher with a thread, MPI must have been initialized with MPI_THREAD_MULTIPLE; without it the
-/// trainers' steps are made when they ask for them.
+/// those that the trainers' Prefetcher holds: data ranks wait while trainers have enough. Steps are made
+/// ahead where all ranks, these too, have initialized MPI with MPI_THREAD_MULTIPLE; without it they are made
+/// when trainers ask for them.
 ///
 /// Returns when the trainers call MPI_Finalize, or dismiss_data_ranks(). Errors in reading or planning are
 /// thrown on the trainers, all of them, by the call that needed the samples; they may make further calls. In
@@ -41,7 +41,7 @@ struct ServedSamples {
 /// that run through a stream end there.
 ///
 /// Collective with what trainers do; once at a time. In a program of its own: `evenkeel serve`.
-ServedSamples serve(const boost::mpi::communicator& world, const Config& config,
+ServedSamples serve(const Communicator& world, const Config& config,
                     std::int64_t most_steps = SampleStream::all_steps);
 
 /// Lets the data ranks return from serve() before MPI_Finalize. Called on all trainers after the last stream,

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "evenkeel/mesh/rank_group.hpp"
+
+namespace evenkeel {
+
+/// The ranks of an MPI communicator.
+class MpiRanks final : public RankGroup {
+ public:
+  /// Nobody. Boost's default, a handle of all processes, would take memory.
+  MpiRanks() : comm_(MPI_COMM_NULL, boost::mpi::comm_attach) {}
+  explicit MpiRanks(const boost::mpi::communicator& comm) : comm_(comm) {}
+
+  [[nodiscard]] const boost::mpi::communicator& comm() const noexcept { return comm_; }
+
+  [[nodiscard]] int rank() const override { return comm_.rank(); }
+  [[nodiscard]] int size() const override { return comm_.size(); }
+  void broadcast(std::span<std::byte> bytes, int root) const override;
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const override;
+  void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const override;
+  void all_reduce(std::span<std::int64_t> values, Extreme which) const override;
+  [[nodiscard]] Communicator duplicate() const override;
+  [[nodiscard]] Communicator split(int color, int key) const override;
+  [[nodiscard]] Communicator split_by_node() const override;
+  [[nodiscard]] bool allows_threads() const override;
+
+ private:
+  boost::mpi::communicator comm_;
+};
+
+/// Ranks that work together, or nobody: a value that stands for them, whatever connects them. MPI's
+/// communicators turn into one by themselves, and back; others bring a ForeignRanks. Copies stand for the
+/// same ranks; the last one frees what is Evenkeel's own. Making one of MPI's, and copying, takes no memory.
+class Communicator {
+ public:
+  /// Nobody.
+  Communicator() = default;
+  Communicator(const boost::mpi::communicator& comm) : mpi_(comm) {}
+  explicit Communicator(std::shared_ptr<const ForeignRanks> ranks) noexcept : foreign_(std::move(ranks)) {}
+
+  /// Whether there is anybody.
+  [[nodiscard]] explicit operator bool() const {
+    return foreign_ || (static_cast<bool>(mpi()) && static_cast<MPI_Comm>(mpi()) != MPI_COMM_NULL);
+  }
+  [[nodiscard]] int rank() const { return group().rank(); }
+  [[nodiscard]] int size() const { return group().size(); }
+
+  /// See RankGroup; so below.
+  void broadcast(std::span<std::byte> bytes, int root) const { group().broadcast(bytes, root); }
+  /// One value, byte by byte.
+  template <typename T>
+  requires std::is_trivially_copyable_v<T>
+  void broadcast(T& value, int root) const {
+    group().broadcast(std::as_writable_bytes(std::span(&value, 1)), root);
+  }
+  /// One value of each rank, byte by byte. Precondition: all.size() == size().
+  template <typename T>
+  requires std::is_trivially_copyable_v<T>
+  void all_gather(const T& mine, std::span<T> all) const {
+    group().all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(all));
+  }
+  void all_gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all) const {
+    group().all_gather(mine, all);
+  }
+  void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const {
+    group().all_gather_lists(mine, lists, all);
+  }
+  void all_reduce(std::span<std::int64_t> values, Extreme which) const { group().all_reduce(values, which); }
+  /// Of one value.
+  [[nodiscard]] std::int64_t all_reduce(std::int64_t mine, Extreme which) const {
+    group().all_reduce(std::span(&mine, 1), which);
+    return mine;
+  }
+  [[nodiscard]] Communicator duplicate() const { return group().duplicate(); }
+  [[nodiscard]] Communicator split(int color, int key) const { return group().split(color, key); }
+  [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
+  [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
+  /// Waits until all ranks have called it.
+  void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
+
+  /// What connects them where it is not MPI, else nullptr.
+  [[nodiscard]] const ForeignRanks* foreign() const noexcept { return foreign_.get(); }
+  /// As MPI knows them: nobody, where something else connects them.
+  [[nodiscard]] const boost::mpi::communicator& mpi() const noexcept { return mpi_.comm(); }
+  operator const boost::mpi::communicator&() const noexcept { return mpi(); }
+  operator MPI_Comm() const { return mpi(); }
+
+ private:
+  [[nodiscard]] const RankGroup& group() const noexcept {
+    return foreign_ ? static_cast<const RankGroup&>(*foreign_) : mpi_;
+  }
+
+  MpiRanks mpi_;  // in place, so that it takes no memory
+  std::shared_ptr<const ForeignRanks> foreign_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,93 @@
+#include <mpi.h>
+
+#include <boost/mpi/environment.hpp>
+#include <string_view>
+
+#include "base/narrow.hpp"
+#include "evenkeel/mesh/communicator.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
+#include "mesh/new_communicator.hpp"
+
+namespace evenkeel {
+namespace {
+
+int bytes_of_message(std::size_t bytes) {
+  return narrow<int>(bytes, "bytes of a message");
+}
+
+/// A datatype of some bytes.
+class ValueType {
+ public:
+  explicit ValueType(std::size_t bytes) {
+    check_mpi(MPI_Type_contiguous(narrow<int>(bytes, "bytes of a value"), MPI_BYTE, &type_),
+              "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  }
+  ValueType(const ValueType&) = delete;
+  ValueType& operator=(const ValueType&) = delete;
+  ~ValueType() { MPI_Type_free(&type_); }
+
+  [[nodiscard]] MPI_Datatype get() const noexcept { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+/// Collective over `comm`: memory for a communicator, which a rank may lack, and then the call that makes it.
+template <typename Call>
+Communicator make(const boost::mpi::communicator& comm, std::string_view name, Call&& call) {
+  NewCommunicator made = together(comm, [] { return NewCommunicator(); });
+  check_mpi(call(made.place()), name);
+  if (*made.place() != MPI_COMM_NULL) made.return_errors();
+  return Communicator(made);
+}
+
+}  // namespace
+
+void MpiRanks::broadcast(std::span<std::byte> bytes, int root) const {
+  check_mpi(MPI_Bcast(bytes.data(), bytes_of_message(bytes.size()), MPI_BYTE, root, comm_), "MPI_Bcast");
+}
+
+void MpiRanks::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const {
+  const int bytes = bytes_of_message(mine.size());
+  check_mpi(MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
+}
+
+void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const {
+  // In values, since lists of more than 2^31 bytes are in order.
+  const ValueType value(lists.bytes_each);
+  const int own = lists.sizes[static_cast<std::size_t>(rank())];
+  check_mpi(MPI_Allgatherv(mine, own, value.get(), all, lists.sizes.data(), lists.offsets.data(), value.get(),
+                           comm_),
+            "MPI_Allgatherv");
+}
+
+void MpiRanks::all_reduce(std::span<std::int64_t> values, Extreme which) const {
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size(), "values of a reduction"),
+                          MPI_INT64_T, which == Extreme::least ? MPI_MIN : MPI_MAX, comm_),
+            "MPI_Allreduce");
+}
+
+Communicator MpiRanks::duplicate() const {
+  return make(comm_, "MPI_Comm_dup", [&](MPI_Comm* place) { return MPI_Comm_dup(comm_, place); });
+}
+
+Communicator MpiRanks::split(int color, int key) const {
+  return make(comm_, "MPI_Comm_split", [&](MPI_Comm* place) {
+    return MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, place);
+  });
+}
+
+Communicator MpiRanks::split_by_node() const {
+  return make(comm_, "MPI_Comm_split_type", [&](MPI_Comm* place) {
+    return MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, place);
+  });
+}
+
+bool MpiRanks::allows_threads() const {
+  const bool mine = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
+  return Communicator(comm_).all_reduce(mine ? 1 : 0, Extreme::least) != 0;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/mpi/environment.hpp>
+#include <iostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+// What programs have in common in which every rank of a job runs every test.
+
+namespace evenkeel::test {
+
+/// What fails is printed with its rank, by that rank, so that nothing is lost when another rank hangs.
+class RankedFailures : public testing::EmptyTestEventListener {
+ public:
+  RankedFailures(int rank, int size)
+      : prefix_("[rank " + std::to_string(rank) + "/" + std::to_string(size) + "] ") {}
+
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::cerr << prefix_ + (result.file_name() ? result.file_name() : "?") + ":" +
+                     std::to_string(result.line_number()) + ": " + result.summary() + "\n"
+              << std::flush;
+    // This rank leaves the test here and would leave the others waiting in their next collective call.
+    if (result.fatally_failed()) boost::mpi::environment::abort(1);
+  }
+
+ private:
+  std::string prefix_;
+};
+
+/// Runs the tests on this rank, one of which prints how they go. Returns whether some ran and all passed.
+inline bool run_tests_on_rank(int rank, int size, int printing_rank) {
+  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (rank != printing_rank) delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(new RankedFailures(rank, size));  // gtest owns its listeners
+  const int status = RUN_ALL_TESTS();
+  return status == 0 && testing::UnitTest::GetInstance()->test_to_run_count() != 0;
+}
+
+/// MPI wants to know before anything else: `--threads=multiple` lets all threads call it.
+inline boost::mpi::threading::level wanted_threads(std::span<char*> arguments) {
+  const bool multiple = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
+  return multiple ? boost::mpi::threading::multiple : boost::mpi::threading::funneled;
+}
+
+/// The number after `option`, as `--data-ranks=2` has one.
+inline std::int64_t number_after(std::span<char*> arguments, const std::string& option,
+                                 std::int64_t otherwise) {
+  for (const std::string argument : arguments) {
+    if (argument.starts_with(option + "=")) return std::stoll(argument.substr(option.size() + 1));
+  }
+  return otherwise;
+}
+
+}  // namespace evenkeel::test
