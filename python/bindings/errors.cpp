@@ -45,15 +45,15 @@ void translate(std::exception_ptr thrown) {
   }
 }
 
-[[noreturn]] void raise_error(const std::string& kind, const std::string& where, const std::string& message,
-                              const std::string& hint) {
+}  // namespace
+
+void raise_error(const std::string& kind, const std::string& where, const std::string& message,
+                 const std::string& hint) {
   for (const ClassOfKind& known : classes) {
     if (kind == known.word) throw_error({known.kind, where, message, hint, -1});
   }
   throw py::value_error("no kind of error is called " + kind);
 }
-
-}  // namespace
 
 void bind_errors(py::module_& module) {
   py::register_local_exception_translator(&translate);

@@ -86,6 +86,7 @@ std::optional<int> Notices::next() {
 }
 
 void Notices::end() {
+  if (sending_.empty()) return;  // MPI may not even be there
   check_mpi(MPI_Waitall(static_cast<int>(sending_.size()), sending_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");
 }

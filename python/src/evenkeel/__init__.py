@@ -10,13 +10,14 @@ it. Nothing here needs MPI, and torch only where tensors are handed in. Errors a
 evenkeel.errors).
 """
 
-from evenkeel import _core, balance, config, errors, packing, padding, planning, prefix, tensors
+from evenkeel import _core, balance, config, errors, packing, padding, planning, prefix, service, tensors
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
 from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
 from evenkeel.planning import DpRankPlan, MicroBatchPlan, StepPlan, plan
 from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
+from evenkeel.service import DataService, MicroBatch, Samples, Step
 from evenkeel.tensors import micro_batch_tensors
 
 __version__ = _core.__version__
@@ -26,12 +27,14 @@ __all__ = [
     "ConfigError",
     "CostModel",
     "CpGroup",
+    "DataService",
     "DpRankPlan",
     "Error",
     "InputError",
     "IoError",
     "LimitError",
     "MeshError",
+    "MicroBatch",
     "MicroBatchPlan",
     "MpiError",
     "PackedLayout",
@@ -41,6 +44,8 @@ __all__ = [
     "PrefixGroups",
     "PrefixLayout",
     "PrefixTree",
+    "Samples",
+    "Step",
     "StepPlan",
     "TokenPlaces",
     "balance",
@@ -57,6 +62,7 @@ __all__ = [
     "planning",
     "prefix",
     "sequence_alignment",
+    "service",
     "tensors",
     "unpack",
 ]

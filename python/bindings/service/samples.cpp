@@ -1,0 +1,142 @@
+// Samples and their fields (include/evenkeel/batch).
+
+#include "bindings/service/samples.hpp"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/words.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::python {
+namespace py = pybind11;
+namespace {
+
+constexpr std::array kinds{Word<FieldKind>{FieldKind::token, "token"},
+                           Word<FieldKind>{FieldKind::response_token, "response_token"},
+                           Word<FieldKind>{FieldKind::sample, "sample"}};
+constexpr std::array dtypes{Word<DType>{DType::boolean, "bool"},    Word<DType>{DType::uint8, "uint8"},
+                            Word<DType>{DType::int32, "int32"},     Word<DType>{DType::int64, "int64"},
+                            Word<DType>{DType::float16, "float16"}, Word<DType>{DType::bfloat16, "bfloat16"},
+                            Word<DType>{DType::float32, "float32"}, Word<DType>{DType::float64, "float64"}};
+
+// NumPy's name of it: of as many bytes, where it has none.
+std::string numpy_name(DType dtype) {
+  return dtype == DType::bfloat16 ? "int16" : std::string(word_of(dtypes, dtype));
+}
+
+RaggedBatch make_samples(py::handle ids, py::handle groups, py::handle prompts, py::handle responses) {
+  const std::vector<std::int64_t> id = integers_of(ids, "ids");
+  const std::vector<std::int64_t> group = integers_of(groups, "groups");
+  const std::vector<std::int64_t> prompt = integers_of(prompts, "prompt_lengths");
+  const std::vector<std::int64_t> response = integers_of(responses, "response_lengths");
+  for (const auto& [name, list] :
+       {std::pair{"groups", &group}, {"prompt_lengths", &prompt}, {"response_lengths", &response}}) {
+    if (list->size() == id.size()) continue;
+    throw InputError(
+        name, "has " + std::to_string(list->size()) + " entries for " + std::to_string(id.size()) + " ids");
+  }
+  std::vector<SampleShape> shapes;
+  shapes.reserve(id.size());
+  for (std::size_t i = 0; i < id.size(); ++i)
+    shapes.push_back({SampleId{id[i]}, static_cast<std::uint64_t>(group[i]), prompt[i], response[i]});
+  return RaggedBatch(std::move(shapes));
+}
+
+void add_field(RaggedBatch& samples, const std::string& name, const std::string& dtype,
+               const std::string& kind, const py::array& rows) {
+  FieldSpec spec = spec_of(name, dtype, kind, rows);
+  const std::span<const std::byte> bytes = bytes_of(rows, name);
+  const std::int64_t wanted = samples.rows_of(spec.kind);
+  if (rows.shape(0) != wanted) {
+    throw InputError("field '" + name + "'", "has " + std::to_string(rows.shape(0)) + " rows; its kind, " +
+                                                 kind + ", has " + std::to_string(wanted) +
+                                                 " over all samples");
+  }
+  Column column = Column::unwritten(std::move(spec), wanted);
+  std::ranges::copy(bytes, column.bytes().begin());
+  samples.add_field(std::move(column));
+}
+
+template <typename Part>
+py::array_t<std::int64_t> each(const RaggedBatch& samples, Part&& part) {
+  std::vector<std::int64_t> values;
+  values.reserve(samples.samples().size());
+  for (const SampleShape& shape : samples.samples()) values.push_back(part(shape));
+  return array_of(std::move(values));
+}
+
+py::list fields_of(RaggedBatch& samples) {
+  py::list fields;
+  for (Column& column : samples.fields()) {
+    const FieldSpec& spec = column.spec();
+    fields.append(
+        py::make_tuple(spec.name, word_of(dtypes, spec.dtype), word_of(kinds, spec.kind), rows_of(column)));
+  }
+  return fields;
+}
+
+}  // namespace
+
+FieldSpec spec_of(const std::string& name, const std::string& dtype, const std::string& kind,
+                  const py::array& rows) {
+  FieldSpec spec{name,
+                 value_of(dtypes, dtype, "dtype of field '" + name + "'"),
+                 value_of(kinds, kind, "kind of field '" + name + "'"),
+                 {}};
+  for (py::ssize_t d = 1; d < rows.ndim(); ++d) spec.trailing.push_back(rows.shape(d));
+  if (rows.ndim() == 0) throw InputError("field '" + name + "'", "is a single number; rows are needed");
+  if (static_cast<std::size_t>(rows.itemsize()) != size_of(spec.dtype)) {
+    throw InputError("field '" + name + "'",
+                     "has elements of " + std::to_string(rows.itemsize()) + " bytes, which are no " + dtype);
+  }
+  return spec;
+}
+
+py::array rows_of(Column& column) {
+  const FieldSpec& spec = column.spec();
+  const bool is_own = !column.is_borrowed();
+  std::vector<py::ssize_t> shape{column.rows()};
+  shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+  auto keeper = std::make_unique<std::shared_ptr<const std::byte>>(column.lend());
+  const std::byte* const data = keeper->get();
+  const py::capsule release(keeper.release(),
+                            [](void* kept) { delete static_cast<std::shared_ptr<const std::byte>*>(kept); });
+  py::array rows(py::dtype(numpy_name(spec.dtype)), shape, data, release);
+  if (!is_own) rows.attr("flags").attr("writeable") = false;
+  return rows;
+}
+
+void bind_samples(py::module_& module) {
+  py::class_<RaggedBatch, std::shared_ptr<RaggedBatch>>(module, "Samples")
+      .def(py::init([](py::handle ids, py::handle groups, py::handle prompts, py::handle responses) {
+             return std::make_shared<RaggedBatch>(make_samples(ids, groups, prompts, responses));
+           }),
+           py::arg("ids"), py::arg("groups"), py::arg("prompt_lengths"), py::arg("response_lengths"))
+      .def("add", &add_field, py::arg("name"), py::arg("dtype"), py::arg("kind"), py::arg("rows"))
+      .def("fields", &fields_of)
+      .def("__len__", &RaggedBatch::size)
+      .def_property_readonly(
+          "ids",
+          [](const RaggedBatch& self) { return each(self, [](auto& shape) { return shape.id.value(); }); })
+      .def_property_readonly("groups",
+                             [](const RaggedBatch& self) {
+                               return each(
+                                   self, [](auto& shape) { return static_cast<std::int64_t>(shape.group); });
+                             })
+      .def_property_readonly(
+          "prompt_lengths",
+          [](const RaggedBatch& self) { return each(self, [](auto& shape) { return shape.prompt; }); })
+      .def_property_readonly("response_lengths", [](const RaggedBatch& self) {
+        return each(self, [](auto& shape) { return shape.response; });
+      });
+}
+
+}  // namespace evenkeel::python

@@ -1,0 +1,192 @@
+// The service (include/evenkeel/service, include/evenkeel/source).
+
+#include "bindings/service/service.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings/errors.hpp"
+#include "bindings/service/step.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+
+namespace evenkeel::python {
+namespace py = pybind11;
+namespace {
+
+using SharedSamples = std::shared_ptr<RaggedBatch>;
+using SharedStep = std::shared_ptr<HeldStep>;
+
+// What a reader raises becomes every rank's error: with its kind where it is one of Evenkeel's.
+[[noreturn]] void throw_as_ours(py::error_already_set& raised) {
+  const py::object value = raised.value();
+  if (py::isinstance(value, py::module_::import("evenkeel.errors").attr("Error"))) {
+    const auto text = [&](const char* name) { return value.attr(name).cast<std::string>(); };
+    raise_error(text("kind"), text("where"), text("message"), text("hint"));
+  }
+  throw InputError("reader", raised.what());
+}
+
+/// Calls Python from any thread.
+RaggedBatch read_by(const py::object& reader, std::optional<std::int64_t> step) {
+  const py::gil_scoped_acquire held;
+  try {
+    const py::object samples = step ? reader(*step) : reader();
+    return *samples.cast<SharedSamples>();
+  } catch (py::error_already_set& raised) {
+    throw_as_ours(raised);
+  } catch (const py::cast_error&) {
+    throw InputError("reader", "returned no Samples");
+  }
+}
+
+/// A Python object that any thread may let go of.
+std::shared_ptr<py::object> shared(py::object object) {
+  return {new py::object(std::move(object)), [](py::object* last) {
+            const py::gil_scoped_acquire held;
+            delete last;
+          }};
+}
+
+ChangedJob changed_job(bool accepts) {
+  return accepts ? ChangedJob::accepted : ChangedJob::refused;
+}
+
+std::unique_ptr<DataService> make_service(const Communicator& ranks, const Config& config,
+                                          const std::optional<ServiceState>& from, bool accepts_changes) {
+  const py::gil_scoped_release release;
+  if (!from) return std::make_unique<DataService>(ranks, config);
+  return std::make_unique<DataService>(ranks, config, *from, changed_job(accepts_changes));
+}
+
+SharedStep first_pass(DataService& self, const py::object& reader, const std::string& profile) {
+  const py::gil_scoped_release release;
+  return std::make_shared<HeldStep>(self.step([&] { return read_by(reader, std::nullopt); }, profile));
+}
+
+SharedStep later_pass(DataService& self, const SharedStep& before, const std::string& profile,
+                      const SharedSamples& added) {
+  const py::gil_scoped_release release;
+  const RaggedBatch nothing;
+  return std::make_shared<HeldStep>(self.step(std::move(before->step), profile, added ? *added : nothing));
+}
+
+SharedSamples collect(const DataService& self, const SharedStep& step) {
+  const py::gil_scoped_release release;
+  return std::make_shared<RaggedBatch>(self.collect(step->step, step->results));
+}
+
+SharedSamples collect_on(const DataService& self, const SharedStep& step, int root) {
+  const py::gil_scoped_release release;
+  return std::make_shared<RaggedBatch>(self.collect_on(step->step, step->results, root));
+}
+
+py::dict place_of(const DataService& self) {
+  const Mesh& mesh = self.mesh();
+  py::dict place;
+  for (const auto& [name, axis] :
+       {std::pair{"tp", Axis::tp}, {"cp", Axis::cp}, {"dp", Axis::dp}, {"pp", Axis::pp}})
+    place[name] = py::make_tuple(mesh.here()[axis], mesh.grid().sizes()[axis]);
+  return place;
+}
+
+std::unique_ptr<Prefetcher> make_ahead(const Communicator& ranks, const Config& config, std::int64_t steps,
+                                       py::object reader, const std::optional<ServiceState>& from,
+                                       bool accepts_changes, std::string profile) {
+  auto kept = shared(std::move(reader));
+  const auto read = [kept](std::int64_t step) { return read_by(*kept, step); };
+  kept.reset();
+  const py::gil_scoped_release release;
+  if (!from) return std::make_unique<Prefetcher>(ranks, config, steps, read, std::move(profile));
+  return std::make_unique<Prefetcher>(ranks, config, steps, read, *from, changed_job(accepts_changes),
+                                      std::move(profile));
+}
+
+SharedStep next_step(Prefetcher& self) {
+  const py::gil_scoped_release release;
+  std::optional<Step> step = self.next();
+  return step ? std::make_shared<HeldStep>(*std::move(step)) : nullptr;
+}
+
+/// Destroys it without the GIL, which its thread may want.
+struct WithoutGil {
+  template <typename T>
+  void operator()(T* last) const {
+    const py::gil_scoped_release release;
+    delete last;
+  }
+};
+
+}  // namespace
+
+void bind_service(py::module_& module) {
+  py::class_<DataService, std::unique_ptr<DataService, WithoutGil>>(module, "Service")
+      .def(py::init([](const Communicator& ranks, const Config& config,
+                       const std::optional<ServiceState>& from, bool accepts_changes) {
+             return std::unique_ptr<DataService, WithoutGil>(
+                 make_service(ranks, config, from, accepts_changes).release());
+           }),
+           py::arg("ranks"), py::arg("config"), py::arg("state"), py::arg("accept_changes"))
+      .def("first_pass", &first_pass, py::arg("reader"), py::arg("profile"))
+      .def("later_pass", &later_pass, py::arg("step"), py::arg("profile"), py::arg("added"))
+      .def("collect", &collect, py::arg("step"))
+      .def("collect_on", &collect_on, py::arg("step"), py::arg("root"))
+      .def("report_time", [](const DataService& self, const SharedStep& step, std::size_t micro_batch,
+                             double seconds) { self.report_time(step->step, micro_batch, seconds); })
+      .def("state", &DataService::state)
+      .def("place", &place_of);
+  py::class_<Prefetcher, std::unique_ptr<Prefetcher, WithoutGil>>(module, "Ahead")
+      .def(
+          py::init([](const Communicator& ranks, const Config& config, std::int64_t steps, py::object reader,
+                      const std::optional<ServiceState>& from, bool accepts_changes, std::string profile) {
+            return std::unique_ptr<Prefetcher, WithoutGil>(
+                make_ahead(ranks, config, steps, std::move(reader), from, accepts_changes, std::move(profile))
+                    .release());
+          }),
+          py::arg("ranks"), py::arg("config"), py::arg("steps"), py::arg("reader"), py::arg("state"),
+          py::arg("accept_changes"), py::arg("profile"))
+      .def("next", &next_step)
+      .def("report_time", [](const Prefetcher& self, const SharedStep& step, std::size_t micro_batch,
+                             double seconds) { self.report_time(step->step, micro_batch, seconds); })
+      .def("state", &Prefetcher::state)
+      .def_property_readonly("in_background", &Prefetcher::in_background);
+  py::class_<SampleStream>(module, "Stream")
+      .def(py::init(
+               [](const Communicator& ranks, const Config& config, const std::vector<std::string>& profiles) {
+                 const py::gil_scoped_release release;
+                 return SampleStream(ranks, config, profiles);
+               }),
+           py::arg("ranks"), py::arg("config"), py::arg("profiles"))
+      .def_property_readonly("num_steps", &SampleStream::num_steps)
+      .def_property_readonly("num_samples", &SampleStream::num_samples)
+      .def("read",
+           [](SampleStream& self, std::int64_t step) {
+             const py::gil_scoped_release release;
+             return std::make_shared<RaggedBatch>(self.read(step));
+           })
+      .def("describe", [](SampleStream& self, ServiceState& state) {
+        const py::gil_scoped_release release;
+        self.describe(state);
+      });
+}
+
+void bind_state(py::module_& module) {
+  py::class_<ServiceState>(module, "State")
+      .def_readonly("next_step", &ServiceState::next_step)
+      .def_property_readonly("has_sources", [](const ServiceState& self) { return !self.sources.empty(); })
+      .def("to_text", [](const ServiceState& self) { return to_text(self); })
+      .def("require_same_job", [](const ServiceState& saved, const ServiceState& now) {
+        require_same_job(saved, now, "the state");
+      });
+  module.def(
+      "parse_state", [](const std::string& text) { return parse_state(text, "the state"); }, py::arg("text"));
+}
+
+}  // namespace evenkeel::python

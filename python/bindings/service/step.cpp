@@ -1,0 +1,106 @@
+// Steps, their micro-batches and results (include/evenkeel/service/step.hpp).
+
+#include "bindings/service/step.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.hpp"
+#include "bindings/service/samples.hpp"
+#include "bindings/service/service.hpp"
+
+namespace evenkeel::python {
+namespace py = pybind11;
+namespace {
+
+std::vector<HeldMicroBatch> micro_batches_of(const std::shared_ptr<HeldStep>& self) {
+  std::vector<HeldMicroBatch> held;
+  for (std::size_t m = 0; m < self->step.micro_batches.size(); ++m) held.push_back({self, m});
+  return held;
+}
+
+py::dict seconds_of(const HeldStep& self) {
+  const PhaseSeconds& seconds = self.step.seconds;
+  using namespace py::literals;
+  return py::dict("read"_a = seconds.read, "gather"_a = seconds.gather, "plan"_a = seconds.plan,
+                  "agree"_a = seconds.agree, "exchange"_a = seconds.exchange, "pack"_a = seconds.pack);
+}
+
+void put(HeldStep& self, std::size_t m, const std::string& name, const std::string& dtype,
+         const std::string& kind, const py::array& rows) {
+  FieldSpec spec = spec_of(name, dtype, kind, rows);
+  self.results.put(m, std::move(spec), bytes_of(rows, name));
+}
+
+py::list fields_of(const HeldMicroBatch& self) {
+  py::list fields;
+  for (Column& column : self.get().tensors.fields)
+    fields.append(py::make_tuple(column.spec().name, name_of(column.spec().dtype), rows_of(column)));
+  return fields;
+}
+
+template <typename Part>
+py::array_t<std::int64_t> each_sample(const HeldMicroBatch& self, Part&& part) {
+  std::vector<std::int64_t> values;
+  for (const SampleShape& shape : self.get().tensors.samples) values.push_back(part(shape));
+  return array_of(std::move(values));
+}
+
+py::array_t<std::int32_t> small(std::span<const std::int32_t> values) {
+  return copy_of(values);
+}
+
+}  // namespace
+
+void bind_step(py::module_& module) {
+  py::class_<HeldMicroBatch>(module, "MicroBatch")
+      .def("fields", &fields_of)
+      .def_property_readonly("samples",
+                             [](const HeldMicroBatch& self) {
+                               return each_sample(self, [](auto& shape) { return shape.id.value(); });
+                             })
+      .def_property_readonly("prompt_lengths",
+                             [](const HeldMicroBatch& self) {
+                               return each_sample(self, [](auto& shape) { return shape.prompt; });
+                             })
+      .def_property_readonly("response_lengths",
+                             [](const HeldMicroBatch& self) {
+                               return each_sample(self, [](auto& shape) { return shape.response; });
+                             })
+      .def_property_readonly("empty", [](const HeldMicroBatch& self) { return self.get().tensors.empty(); })
+      .def_property_readonly("num_tokens",
+                             [](const HeldMicroBatch& self) { return self.get().tensors.num_tokens(); })
+      .def_property_readonly("mini_batch",
+                             [](const HeldMicroBatch& self) { return self.get().mini_batch.value(); })
+      .def_property_readonly("scale", [](const HeldMicroBatch& self) { return self.get().loss.scale; })
+      .def_property_readonly("mean_weight",
+                             [](const HeldMicroBatch& self) { return self.get().loss.mean_weight; })
+      .def_property_readonly("padded_length",
+                             [](const HeldMicroBatch& self) { return self.get().tensors.padded_length; })
+      .def_property_readonly(
+          "cu_seqlens",
+          [](const HeldMicroBatch& self) { return small(self.get().tensors.layout.cu_seqlens()); })
+      .def_property_readonly(
+          "cu_seqlens_padded",
+          [](const HeldMicroBatch& self) { return small(self.get().tensors.layout.cu_seqlens_padded()); })
+      .def_property_readonly(
+          "max_seqlen", [](const HeldMicroBatch& self) { return self.get().tensors.layout.max_seqlen(); });
+  py::class_<HeldStep, std::shared_ptr<HeldStep>>(module, "Step")
+      .def_property_readonly("index", [](const HeldStep& self) { return self.step.index; })
+      .def_property_readonly("profile", [](const HeldStep& self) { return self.step.profile; })
+      .def_property_readonly("num_samples", [](const HeldStep& self) { return self.step.num_samples; })
+      .def_property_readonly("num_tokens", [](const HeldStep& self) { return self.step.num_tokens; })
+      .def_property_readonly("waited", [](const HeldStep& self) { return self.step.waited; })
+      .def_property_readonly("seconds", &seconds_of)
+      .def_property_readonly("is_whole", [](const HeldStep& self) { return self.step.record != nullptr; })
+      .def("micro_batches", &micro_batches_of)
+      .def("put", &put, py::arg("micro_batch"), py::arg("name"), py::arg("dtype"), py::arg("kind"),
+           py::arg("rows"));
+}
+
+}  // namespace evenkeel::python

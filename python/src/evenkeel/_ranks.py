@@ -1,0 +1,166 @@
+"""Ranks of a job, whatever connects them, as the C++ side asks for them: communicators of mpi4py, and process groups of
+torch.distributed. Imports neither: who hands one in has imported it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import sys
+from typing import Any
+
+from evenkeel import _core
+
+try:
+    from evenkeel import _service
+except ImportError as error:  # a package that was built without MPI
+    _service = None
+    _missing = error
+
+
+def ranks_of(group: Any) -> Any:
+    """The ranks of a communicator or a process group. Raises InputError for anything else."""
+    if _service is None:
+        raise ImportError(f"this build of evenkeel has no service: {_missing}. Build it where MPI's headers are")
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and isinstance(group, mpi.Comm):
+        return _service.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and isinstance(group, distributed.ProcessGroup):
+        return _service.ranks_of_python(TorchRanks.of(group))
+    _core.raise_error(
+        "input",
+        "group",
+        f"is a {type(group).__name__}; a communicator of mpi4py or a process group of torch.distributed is needed",
+        "Pass MPI.COMM_WORLD, or torch.distributed.group.WORLD once it is initialized",
+    )
+
+
+class TorchRanks:
+    """A process group whose backend moves bytes of the CPU. What C++ calls takes memoryviews, reads or fills them, and
+    waits until that is done."""
+
+    allows_threads = True
+
+    def __init__(self, group: Any, members: list[int]) -> None:
+        import torch.distributed as distributed
+
+        if members != sorted(members):
+            _core.raise_error("input", "group", f"has its ranks in the order {members}; new groups have them in ascending order")
+        self._dist = distributed
+        self._group = group
+        self._members = members  # their numbers in the default group, which broadcast() wants
+        self.rank = members.index(distributed.get_rank())
+        self.size = len(members)
+
+    @classmethod
+    def of(cls, group: Any) -> TorchRanks:
+        """Collective over the group. One that moves no bytes of the CPU, such as NCCL's, gets a companion that does."""
+        import torch.distributed as distributed
+
+        # Not all versions of torch tell a group's members: they tell each other.
+        members = [None] * distributed.get_world_size(group)
+        distributed.all_gather_object(members, distributed.get_rank(), group=group)
+        if len(members) < distributed.get_world_size() and not _members_are_enough():
+            _core.raise_error(
+                "input",
+                "group",
+                f"has {len(members)} of the job's {distributed.get_world_size()} processes, and this version of torch makes "
+                "groups of all processes together only",
+                "Pass torch.distributed.group.WORLD, or use torch 2.1 or later",
+            )
+        if "gloo" in distributed.get_backend(group):
+            return cls(group, members)
+        return cls(_new_group(members), members)
+
+    def broadcast(self, data: memoryview, root: int) -> None:
+        if len(data):
+            self._dist.broadcast(_tensor(data), self._members[root], group=self._group)
+
+    def all_gather(self, mine: memoryview, everything: memoryview) -> None:
+        if len(mine) == 0:
+            return
+        rows = _tensor(everything).view(self.size, len(mine))
+        self._dist.all_gather(list(rows.unbind()), _tensor(mine), group=self._group)
+
+    def all_gather_lists(self, mine: memoryview, sizes: list[int], everything: memoryview) -> None:
+        import torch
+
+        longest = max(sizes)
+        if longest == 0:
+            return
+        # Process groups gather lists of one size.
+        own = torch.empty(longest, dtype=torch.uint8)
+        if len(mine):
+            own[: len(mine)] = _tensor(mine)
+        rows = torch.empty(self.size, longest, dtype=torch.uint8)
+        self._dist.all_gather(list(rows.unbind()), own, group=self._group)
+        torch.cat([row[:size] for row, size in zip(rows, sizes)], out=_tensor(everything))
+
+    def all_reduce(self, values: memoryview, largest: bool) -> None:
+        import torch
+
+        reduction = self._dist.ReduceOp.MAX if largest else self._dist.ReduceOp.MIN
+        self._dist.all_reduce(torch.frombuffer(values, dtype=torch.int64), reduction, group=self._group)
+
+    def all_to_all(self, out: memoryview, out_sizes: list[int], into: memoryview, in_sizes: list[int]) -> None:
+        self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group)
+
+    def duplicate(self) -> TorchRanks:
+        return TorchRanks(_new_group(self._members), self._members)
+
+    def split(self, color: int, key: int) -> TorchRanks | None:
+        places = [None] * self.size
+        self._dist.all_gather_object(places, (color, key), group=self._group)
+        mine = None
+        # All ranks make all groups, in one order, as torch wants it.
+        for each in sorted({place[0] for place in places if place[0] >= 0}):
+            chosen = sorted((place[1], rank) for rank, place in enumerate(places) if place[0] == each)
+            members = [self._members[rank] for _, rank in chosen]
+            # The same ranks, which make all their calls in one order: no other group is needed to keep calls apart.
+            group = self._group if members == self._members else _new_group(members)
+            if each == color:
+                mine = TorchRanks(group, members)
+        return mine
+
+    def split_by_node(self) -> TorchRanks:
+        nodes = [None] * self.size
+        self._dist.all_gather_object(nodes, _node(), group=self._group)
+        return self.split(nodes.index(nodes[self.rank]), self.rank)
+
+
+def _new_group(members: list[int]) -> Any:
+    """A group of its own for these members, in this order."""
+    import torch.distributed as distributed
+
+    options: dict[str, Any] = {"backend": "gloo"}
+    if _members_are_enough():
+        options["use_local_synchronization"] = True
+    return distributed.new_group(members, **options)
+
+
+def _members_are_enough() -> bool:
+    """Whether only the members of a new group make it. Before torch 2.1 all processes of the job do, in one order."""
+    import torch.distributed as distributed
+
+    return "use_local_synchronization" in inspect.signature(distributed.new_group).parameters
+
+
+def _tensor(data: memoryview) -> Any:
+    import torch
+
+    return torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+
+
+def _node() -> str:
+    """What only the processes of this machine say. Whether they share memory they find out by trying."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
+            machine = boot.read().strip()
+    except OSError:
+        machine = ""
+    try:
+        network = os.readlink("/proc/self/ns/net")  # as MPI does, simulated nodes are told apart by their names
+    except OSError:
+        network = ""
+    return f"{socket.gethostname()} {machine} {network}"

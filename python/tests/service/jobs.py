@@ -1,0 +1,65 @@
+"""Starts jobs of several processes for tests: the same script under mpirun, and as processes of torch.distributed that are
+started as torchrun starts them. Each rank prints one line of JSON; run() returns them by rank."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+SCRIPTS = pathlib.Path(__file__).parent
+TIMEOUT = 120
+
+
+def run(script, ranks, *, over, arguments=()):
+    """What the ranks printed. ``over`` is "mpi" or "torch"."""
+    command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
+    if over == "mpi":
+        launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
+        done = [subprocess.run(launcher + command, capture_output=True, text=True, timeout=TIMEOUT)]
+    else:
+        done = _run_processes(command, ranks)
+    for process in done:
+        assert process.returncode == 0, process.stdout + process.stderr
+    lines = [line for process in done for line in process.stdout.splitlines() if line.startswith("{")]
+    told = sorted((json.loads(line) for line in lines), key=lambda line: line["rank"])
+    assert [line["rank"] for line in told] == list(range(ranks))
+    return told
+
+
+def _run_processes(command, ranks):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(command, env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for rank in range(ranks)
+    ]
+    done = []
+    try:
+        for process in started:
+            out, err = process.communicate(timeout=TIMEOUT)
+            done.append(subprocess.CompletedProcess(command, process.returncode, out, err))
+    finally:
+        for process in started:
+            process.kill()
+    return done
+
+
+def group():
+    """In a script: the group it was started over, and how to end it."""
+    if "RANK" not in os.environ:
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD
+    import torch.distributed as distributed
+
+    distributed.init_process_group("gloo")
+    return distributed.group.WORLD
+
+
+def tell(rank, **what):
+    os.write(1, (json.dumps({"rank": rank, **what}) + "\n").encode())  # at once, so that ranks do not mix

@@ -1,0 +1,78 @@
+"""The service over mpi4py and over torch.distributed: the same plans and the same bytes."""
+
+import json
+
+import pytest
+
+import evenkeel
+from jobs import run
+
+MODES = {
+    "plain": {},
+    "context parallel": {"mesh": {"cp": 2}},
+    "tensor parallel, shared copies": {"mesh": {"tp": 2}, "exchange": {"tp_copies": "shared"}},
+    "messages only": {"exchange": {"path": "point-to-point"}},
+    "all to all": {"exchange": {"path": "alltoallv"}},
+    "prefixes": {"prefix": {"share": True}},
+}
+
+
+def config_of(mode, **sections):
+    base = {
+        "micro_batch": {"max_tokens": 400},
+        "profiles": {"log_prob": {"micro_batch": {"max_tokens": 800}}, "update": {"pack": {"align_lcm": 16}}},
+    }
+    return json.dumps({**base, **MODES.get(mode, {}), **sections})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_process_groups_are_handed_what_mpi_hands_out(mode, ranks):
+    pytest.importorskip("torch")
+    over_mpi = run("steps.py", ranks, over="mpi", arguments=[config_of(mode)])
+    over_torch = run("steps.py", ranks, over="torch", arguments=[config_of(mode)])
+    assert over_torch == over_mpi
+    assert all(rank["home"] for rank in over_mpi)
+    assert sum(rank["tokens"] for rank in over_mpi) > 0
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_one_rank_is_enough(over):
+    (rank,) = run("steps.py", 1, over=over, arguments=[config_of("plain")])
+    assert rank["home"]
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_iterating_hands_out_the_configured_sources_and_goes_on_from_a_state(over):
+    config = json.dumps(
+        {
+            "source": {"kind": "synthetic", "samples": 200, "seed": 3},
+            "batch": {"global_batch": 40, "shuffle": True},
+            "exchange": {"prefetch": 2},
+        }
+    )
+    ranks = run("sources.py", 2, over=over, arguments=[config])
+    assert [rank["steps"] for rank in ranks] == [5, 5]
+    assert all(rank["equal"] for rank in ranks)
+    assert ranks[0]["state"] == ranks[1]["state"]
+    assert ranks[0]["bytes"] <= 64 << 10
+    assert {rank["kind"] for rank in ranks} == {"numpy" if over == "mpi" else "torch"}
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_every_rank_gets_the_error_of_one_with_the_text_of_cpp(over):
+    ranks = run("errors.py", 2, over=over)
+    told = ranks[0]["told"]
+    assert all(rank["told"] == told and rank["works"] for rank in ranks)
+    assert told["python"][0] == "InputError" and "ValueError: no samples today" in told["python"][1]
+    assert told["python"][2] == 1
+    assert told["ours"][:2] == ["LimitError", told["ours"][1]] and "here: is too much" in told["ours"][1]
+    assert told["long"][0] == "LimitError" and "99 tokens" in told["long"][1]
+    assert told["twice"][0] == "InputError"
+    assert told["nothing put"][0] == "InputError" and "odd" in told["nothing put"][1]
+    assert told["configurations"][0] == "ConfigError" and "pack.pad_token: is 1 on rank 0" in told["configurations"][1]
+
+
+def test_what_is_no_group_is_refused():
+    with pytest.raises(evenkeel.InputError, match="group: is a str"):
+        evenkeel.DataService("world", {})
