@@ -31,7 +31,7 @@ tests=(
   iproute2                                    # simulated nodes
   chromium                                    # the page of a report, as a browser draws it
   python3 python3-numpy                       # the commands and recipes of README and docs
-  python3-pytest python3-torch                # the Python package, also with tensors
+  mypy python3-pytest python3-torch           # the Python package, also with tensors
   libtorch-dev                                # the optional library Evenkeel::torch
 )
 while (($#)); do

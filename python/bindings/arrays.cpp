@@ -11,7 +11,9 @@ namespace {
 
 /// Whatever Python code knows to be an array, as one that shares its memory.
 py::array array_from(py::handle object, const std::string& name) {
-  if (py::isinstance<py::array>(object)) return py::reinterpret_borrow<py::array>(object);
+  const bool is_array =
+      Py_IS_TYPE(object.ptr(), py::detail::npy_api::get().PyArray_Type_);  // and no subclass
+  if (is_array) return py::reinterpret_borrow<py::array>(object);
   return py::module_::import("evenkeel._arrays").attr("as_numpy")(object, name);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # install_with_pip.sh PYTHON SOURCE WORK_DIR: copies the sources that git knows, installs the package from there into a
-# folder with pip, without isolation and without a package index, and uses it from that folder. It is built to be debugged,
-# which takes half the time. Then tries the folder python/ alone, which lacks what is built.
+# folder with pip, without isolation and without a package index, and runs its tests from that folder. It is built to be
+# debugged: that takes half the time, and contracts of C++ are checked while the tests hand in whatever is wrong. Then tries
+# the folder python/ alone, which lacks what is built.
 set -euo pipefail
 python=$1 source=$2 work=$3
 
@@ -30,6 +31,8 @@ assert (folder / "evenkeel" / "py.typed").exists()
 assert list((folder / "evenkeel").glob("_core*.so")), "no extension"
 print("evenkeel", evenkeel.__version__, "is installed")
 PROGRAM
+
+PYTHONPATH="$work/site" PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider "$work/copy/python/tests"
 
 cp -r "$work/copy/python" "$work/alone"
 rm -rf "$work/alone/build"

@@ -143,7 +143,7 @@ def test_a_number_of_groups_that_is_no_int_is_a_wrong_type(k):
 
 def test_other_threads_run_meanwhile():
     """While C++ works, another thread gets many turns: fewer than a handful would mean that the lock is held."""
-    costs = np.random.default_rng(0).integers(1, 10**9, size=400_000)
+    costs = np.random.default_rng(0).integers(1, 10**9, size=200_000)
     turns, done = 0, threading.Event()
 
     def count():

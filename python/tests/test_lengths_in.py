@@ -68,6 +68,7 @@ def test_a_read_only_array_is_read():
         (np.zeros((2, 2), dtype=int), "2 dimensions"),
         (np.array(3), "0 dimensions"),
         (np.array([1, 2**63], dtype=np.uint64), r"lengths\[1\]"),
+        (np.ma.masked_array([1, 2], mask=[0, 1]), "masked array.*compressed"),
         ([1, 2.0], r"lengths\[1\]: is 2.0"),
         ([1, True], r"lengths\[1\]: is True"),
         ([1, None], r"lengths\[1\]: is None"),

@@ -60,6 +60,8 @@ def test_what_is_packed_stands_where_the_definition_says(kind, seed, dtype):
     for r, part in enumerate(parts):
         assert np.array_equal(np.asarray(part), packed_plainly(layout, np.asarray(values), r, pad))
     assert all(kind.equal(*both) for both in zip(parts, pack_all(layout, values, pad=pad, threads=2)))
+    apart = packing.split(layout, values)
+    assert all(kind.equal(pack(layout, apart, cp_rank=r, pad=pad), part) for r, part in enumerate(parts))
     assert kind.equal(merge(layout, parts), values)
     back = kind.make(tuple(values.shape), dtype, seed + 1)
     for r, part in enumerate(parts):
@@ -102,6 +104,13 @@ def test_filling_padding_leaves_tokens_alone(kind):
 def test_a_pad_row_may_have_one_number_an_element(kind):
     packed = pack(PackedLayout([1], alignment=2), kind.make((1, 3), "float32"), pad=[1, 2, 3])
     assert np.asarray(packed)[1].tolist() == [1, 2, 3]
+
+
+def test_a_pad_of_floats_is_rounded_and_may_be_no_number(kind):
+    layout, values = PackedLayout([1], alignment=2), kind.make((1,), "float32")
+    assert np.asarray(pack(layout, values, pad=0.1))[1] == np.float32(0.1)
+    assert np.isnan(np.asarray(pack(layout, values, pad=float("nan")))[1])
+    assert np.isinf(np.asarray(pack(layout, values, pad=float("inf")))[1])
 
 
 def test_results_go_where_the_caller_wants_them(kind):
@@ -170,7 +179,16 @@ def read_only():
         (lambda: pack(LAYOUT, ROWS, out=np.zeros(8, np.int64)[::2]), "out: is not contiguous"),
         (lambda: pack(LAYOUT, ROWS, out=read_only()), "out: is read-only"),
         (lambda: pack(LAYOUT, ROWS.astype(np.uint8), pad=-100), "-100 does not fit into the dtype uint8"),
+        (lambda: pack(LAYOUT, ROWS.astype(np.float16), pad=1e10), "does not fit into the dtype float16"),
         (lambda: pack(LAYOUT, ROWS, pad=1.5), "1.5 does not fit into the dtype int64"),
+        (lambda: pack(LAYOUT, ROWS, pad=[1, 2]), "pad: cannot stand in a row"),
+        (lambda: pack(LAYOUT, ROWS.astype("M8[s]"), pad="soon"), "pad: cannot stand in a row"),
+        (lambda: pack(LAYOUT, np.ma.masked_array(ROWS)), "values: is a masked array"),
+        (lambda: pack(LAYOUT, [ROWS[:2]]), "values: there are 1 sequences; the layout has 2"),
+        (lambda: pack(LAYOUT, [ROWS[:1], ROWS[:2]]), r"values\[0\]: has 1 rows; the layout has 2"),
+        (lambda: pack(LAYOUT, [ROWS[:2], ROWS[:1].astype(float)]), r"values\[1\]: has rows of \(\) float64"),
+        (lambda: pack(LAYOUT, [ROWS[::2], ROWS[:1]]), r"values\[0\]: is not contiguous"),
+        (lambda: pack(PackedLayout([]), []), "values: is an empty list"),
         (lambda: merge(LAYOUT, [LOCAL]), "there are 1; there are 2 context-parallel ranks"),
         (lambda: merge(LAYOUT, [LOCAL, LOCAL[:2]]), r"locals\[1\]: has 2 rows"),
         (lambda: merge(LAYOUT, [LOCAL, LOCAL.astype(float)]), r"locals\[1\]: has rows of \(\) float64"),

@@ -51,6 +51,7 @@ class PageCheck:
         self._lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
         self._shift = 0  # how much longer the renewed page is up to here
         self._changed = False
+        self._python_lines: list[str] = []  # of the page's blocks of Python so far
 
     def check(self, block: pages.Block) -> None:
         self.count += 1
@@ -61,6 +62,7 @@ class PageCheck:
             "status": self._console,
             "starts": self._starts,
             "yaml": self._configuration,
+            "pycon": self._python,
             "file": self._file,
             "given": self._given,
             "output": self._output,
@@ -94,6 +96,16 @@ class PageCheck:
     def _configuration(self, block: pages.Block) -> None:
         self._write(block, "shown.yaml")
         self._run(pages.Command("evenkeel config show shown.yaml", [], 0, 0), 0)
+
+    def _python(self, block: pages.Block) -> None:
+        """The block after the page's earlier ones, as one session."""
+        if not (self._shell.folder() / "build" / "release" / "python" / "evenkeel").is_dir():
+            self.not_run.append(f"{block.where}: the build has no Python package")
+            return
+        self._python_lines += [*block.lines, ""]
+        self._shell.folder().joinpath("shown.pycon").write_text("\n".join(self._python_lines), encoding="utf-8")
+        command = "python3 -m doctest --option=ELLIPSIS --option=NORMALIZE_WHITESPACE --fail-fast shown.pycon"
+        self._run(pages.Command(command, [], 0, 0), 0)
 
     def _file(self, block: pages.Block) -> None:
         self._write(block, block.detail)

@@ -5,6 +5,7 @@ A block's task follows from its language, or from a comment right above the bloc
     ```sh                            the commands are run, one by one; each must succeed
     ```console                       lines after `$ ` are run, and what follows is compared with what they print
     ```yaml                          is a configuration that `evenkeel config show` accepts
+    ```pycon                         lines after `>>> ` are run by one Python a page, and what follows is what they print
 
     <!-- check: setup -->            a sh block that every other page begins with, too
     <!-- check: status 2 -->         a console block whose commands end with that status
@@ -59,7 +60,7 @@ class Block:
 
 FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
 CHECK = re.compile(r"^\s*<!-- check: (setup|status|starts|file|given|output|compiles|not run)(?::? (.+?))? -->$")
-LANGUAGES = ("sh", "console", "yaml")
+LANGUAGES = ("sh", "console", "yaml", "pycon")
 
 
 def blocks_of(root: pathlib.Path, page: str) -> list[Block]:

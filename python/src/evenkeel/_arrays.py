@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from evenkeel import _core
+from evenkeel import _core, errors
 
 CPU = 1  # DLPack's number of the device type
 PINNED = 3  # CUDA's page-locked memory, which the CPU reads as its own
@@ -20,9 +21,11 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def as_numpy(value: Any, name: str) -> np.ndarray:
+def as_numpy(value: Any, name: str) -> npt.NDArray[Any]:
     """The array or tensor as a NumPy array over the same memory. Raises InputError that says what to do where there is
     none: memory of another device, sparse tensors, tensors whose gradients would be lost."""
+    if isinstance(value, np.ma.MaskedArray):
+        _core.raise_error("input", name, "is a masked array, whose mask would be lost", "Pass x.filled() or x.compressed()")
     if isinstance(value, np.ndarray):
         return value
     if is_tensor(value):
@@ -85,40 +88,47 @@ class Rows:
         """The dimensions of one row."""
         return tuple(self.array.shape[1:])
 
-    def row_of(self, pad: Any, name: str, leading: int = 1) -> np.ndarray:
+    def row_of(self, pad: Any, name: str, leading: int = 1) -> npt.NDArray[Any]:
         """One row full of a number, or of one number an element, in this dtype. Empty for zeros. A row is what stands
         behind the first ``leading`` dimensions. Raises InputError for a number that this dtype cannot hold."""
         if isinstance(pad, (int, float)) and pad == 0:
             return np.empty(0, np.uint8)
-        shape = tuple(self.array.shape[leading:])
-        if self._tensor is not None:
-            row = self._tensor.new_empty(shape)
-            wanted = sys.modules["torch"].as_tensor(pad)
-            row.copy_(wanted)
-            kept = bool(((row == wanted) | (row != row)).all())
-            bits = _bits_of_tensor(row, name)
-        else:
-            wanted = np.asarray(pad)
-            bits = np.empty(shape, self.array.dtype)
-            with np.errstate(all="ignore"):
-                np.copyto(bits, wanted, casting="unsafe")
-            kept = bool(((bits == wanted) | (bits != bits)).all())
-        if not kept and not _is_rounded(wanted, self.dtype):
+        try:
+            bits, kept = self._filled(tuple(self.array.shape[leading:]), pad, name)
+        except (ValueError, RuntimeError) as error:
+            if isinstance(error, errors.Error):
+                raise
+            _core.raise_error("input", name, f"cannot stand in a row: {error}")
+        if not kept:
             _core.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
 
+    def _filled(self, shape: tuple[int, ...], pad: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
+        """A row of this shape full of numbers, and whether it holds what was asked for. A float may be rounded to one of
+        fewer bits."""
+        if self._tensor is not None:
+            wanted = sys.modules["torch"].as_tensor(pad)
+            row = self._tensor.new_empty(shape)
+            row.copy_(wanted)
+            bits = _bits_of_tensor(row, name)
+        else:
+            wanted = np.asarray(pad)
+            row = bits = np.empty(shape, self.array.dtype)
+            with np.errstate(all="ignore"):
+                np.copyto(row, wanted, casting="unsafe")
+        if bool(((row == wanted) | (row != row)).all()):
+            return bits, True
+        is_float = "float" in str(self.dtype) and "float" in str(wanted.dtype)
+        with np.errstate(all="ignore"):
+            return bits, is_float and bool((row - row == 0).all())  # rounded, but not to infinity
 
-def handed_out(array: np.ndarray, like: Any) -> Any:
+
+def handed_out(array: npt.NDArray[Any], like: Any) -> Any:
     """An array as a tensor over the same memory where ``like`` is a tensor, else as it is."""
     return sys.modules["torch"].from_numpy(array) if is_tensor(like) else array
 
 
-def _is_rounded(wanted: Any, dtype: Any) -> bool:
-    """Whether a float went into a float of fewer bits, which rounds it."""
-    return "float" in str(dtype) and "float" in str(wanted.dtype)
-
-
-def _bits_of_tensor(tensor: Any, name: str) -> np.ndarray:
+def _bits_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     torch = sys.modules["torch"]
     if tensor.device.type != "cpu":
         _core.raise_error("input", name, f"is on the device {tensor.device}; memory of the CPU is needed", "Pass x.cpu()")
@@ -129,13 +139,15 @@ def _bits_of_tensor(tensor: Any, name: str) -> np.ndarray:
     if tensor.is_conj() or tensor.is_neg():
         _core.raise_error("input", name, "is a view with its sign flipped", "Pass x.resolve_conj().resolve_neg()")
     _require_memory(tensor, name)
+    array: npt.NDArray[Any]
     try:
-        return tensor.numpy()
+        array = tensor.numpy()
     except (TypeError, RuntimeError) as error:
         bits = {1: torch.uint8, 2: torch.int16}.get(tensor.element_size())
         if bits is None or tensor.is_quantized:
             _core.raise_error("input", name, f"has the dtype {tensor.dtype}, which cannot be moved: {error}")
-        return tensor.view(bits).numpy()
+        array = tensor.view(bits).numpy()
+    return array
 
 
 def _require_memory(tensor: Any, name: str) -> None:
@@ -148,7 +160,7 @@ def _require_memory(tensor: Any, name: str) -> None:
         _core.raise_error("input", name, "has lost its memory: its storage was resized")
 
 
-def _from_dlpack(value: Any, name: str) -> np.ndarray:
+def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
     device = value.__dlpack_device__()[0]
     if device not in (CPU, PINNED):
         _core.raise_error("input", name, f"is on a device that DLPack numbers {int(device)}; memory of the CPU is needed")

@@ -5,6 +5,8 @@ A wrong *type* of argument, such as a string for a number, is a TypeError, as ev
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Error(Exception):
     """Base of everything Evenkeel raises for bad input, bad configuration and failed communication.
@@ -28,9 +30,9 @@ class Error(Exception):
         self.rank = rank
 
     def __str__(self) -> str:
-        return self.args[0]
+        return str(self.args[0])
 
-    def __reduce__(self):  # so that it travels between processes with its parts
+    def __reduce__(self) -> tuple[Any, ...]:  # so that it travels between processes with its parts
         return type(self), (self.args[0], self.where, self.message, self.hint, self.rank)
 
 

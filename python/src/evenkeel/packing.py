@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenkeel import _arrays, _core
 from evenkeel._core import CpGroup, PackedLayout
@@ -131,7 +132,7 @@ def fill_padding(layout: PackedLayout, local: Any, *, cp_rank: int = 0, pad: Any
     return rows.value
 
 
-def position_ids(layout: PackedLayout, *, cp_rank: int = 0) -> np.ndarray:
+def position_ids(layout: PackedLayout, *, cp_rank: int = 0) -> npt.NDArray[np.int64]:
     """Position ids of a CP rank's rows, from 0 in every sequence; they run on through pad rows: [local_rows] int64."""
     return _core.position_ids(layout, cp_rank)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenkeel import _arrays, _core
 
@@ -56,13 +57,13 @@ def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = 
     return target.value
 
 
-def response_prediction_rows(lengths: Any, prompt_lengths: Any) -> tuple[np.ndarray, np.ndarray]:
+def response_prediction_rows(lengths: Any, prompt_lengths: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The rows [begin, end) at which a model predicts each sequence's response tokens, for pad_right: two of [b] int64.
     Nothing predicts the first token of a sequence without a prompt: its row is -1."""
     return _core.response_prediction_rows(lengths, prompt_lengths)
 
 
-def mask_bytes(mask: Any) -> np.ndarray:
+def mask_bytes(mask: Any) -> npt.NDArray[np.uint8]:
     """A mask as bytes: over the same memory where it is bool, else a copy in which 2 stands for what is no 0 and no 1."""
     array = _arrays.as_numpy(mask, "mask")
     if array.dtype == np.bool_ or array.dtype == np.uint8:

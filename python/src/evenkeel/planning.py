@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenkeel import _core
 from evenkeel._core import DpRankPlan, MicroBatchPlan, StepPlan
 from evenkeel.config import Config, ConfigLike
+
+Int64s = npt.NDArray[np.int64]
 
 __all__ = ["DpRankPlan", "MicroBatchPlan", "StepPlan", "plan"]
 
@@ -33,7 +36,8 @@ def plan(
     Samples are told by their lengths in tokens, one number a sample: a list, an integer array or a tensor. Give
     ``lengths`` where all tokens are response, else ``prompts`` and ``responses``, or ``lengths`` and ``prompts``.
 
-    groups       what samples of one prompt share, one a sample: uids, numbers, anything that can be a key of a dict
+    groups       the prompt of each sample, by a uid, a number or anything that can be a key of a dict: what prompt-mean
+                 averages over, and whose samples ``prefix`` lets share tokens
     loss_tokens  tokens that carry loss by a mask of yours; -1: the sample's response tokens
     tokens       each sample's tokens; needed with ``prefix={"share": "tree"}`` only
     config       a Config, a mapping, or the path of a YAML file; ``sections`` change it, such as
@@ -60,7 +64,7 @@ def plan(
     )
 
 
-def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[np.ndarray, np.ndarray]:
+def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[Int64s, Int64s]:
     """Each sample's prompt and response tokens, from any two of the three or from lengths alone."""
     given = {"lengths": lengths, "prompts": prompts, "responses": responses}
     numbers = {name: _core.integers(values, name) for name, values in given.items() if values is not None}
@@ -73,17 +77,17 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
     raise TypeError("plan() takes lengths, prompts and responses, or lengths and prompts")
 
 
-def _rest(lengths: np.ndarray, prompts: np.ndarray) -> np.ndarray:
+def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
         _core.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
-    responses = lengths - prompts
+    responses: Int64s = lengths - prompts
     if (responses < 0).any():
         at = int(np.argmax(responses < 0))
         _core.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}; the sample has {lengths[at]} tokens")
     return responses
 
 
-def _numbered(groups: Iterable[Any]) -> np.ndarray:
+def _numbered(groups: Iterable[Any]) -> Int64s:
     """Groups as numbers in the order in which they come first."""
     if hasattr(groups, "tolist"):
         groups = groups.tolist()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenkeel import _arrays, _core
 from evenkeel._core import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
@@ -90,7 +91,7 @@ def split_output(
     short_prefix: str = "error",
     pad: Any = 0,
     heads_first: bool = False,
-) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+) -> tuple[Any, npt.NDArray[Any], Any, npt.NDArray[Any]]:
     """What a model gave for the grouped tensor, as (prefixes, their bool mask, suffixes, their bool mask).
 
     With ``include_prefix_last=1`` row i of the suffixes holds what predicts each token of suffix i, then what follows it.
@@ -162,7 +163,7 @@ def _empty_at(like: _arrays.Rows, places: TokenPlaces, heads_first: bool) -> _ar
     return like.empty(batch, shape[1], width, *shape[3:]) if heads_first else like.empty(batch, width, *shape[2:])
 
 
-def _pad_row(rows: _arrays.Rows, leading: int, pad: Any) -> np.ndarray:
+def _pad_row(rows: _arrays.Rows, leading: int, pad: Any) -> npt.NDArray[Any]:
     return rows.row_of(pad, "pad", leading)
 
 

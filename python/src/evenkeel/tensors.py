@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenkeel import _arrays, _core, packing
 from evenkeel._core import MicroBatchPlan, PackedLayout
@@ -63,7 +64,7 @@ class _Maker:
     def make(self, pad_token: int, label_pad: int) -> dict[str, Any]:
         tensors = {name: self.packed(name, pad_token if name == "input_ids" else 0) for name in self.fields}
         tokens = tensors["input_ids"]
-        derived = {
+        derived: dict[str, Callable[[], Any]] = {
             "labels": lambda: packing.labels(self.layout, self.joined("input_ids"), cp_rank=self.cp_rank, label_pad=label_pad),
             "position_ids": lambda: packing.position_ids(self.layout, cp_rank=self.cp_rank),
             "loss_mask": lambda: packing.loss_mask(self.layout, self.prompts(), cp_rank=self.cp_rank),
@@ -102,7 +103,7 @@ class _Maker:
             return torch.cat(rows)
         return np.concatenate([np.empty(0, np.int64), *map(np.asarray, rows)])
 
-    def prompts(self) -> np.ndarray:
+    def prompts(self) -> npt.NDArray[np.int64]:
         return np.zeros(len(self.layout), np.int64) if self.filler else self.micro_batch.prompt_lengths
 
 

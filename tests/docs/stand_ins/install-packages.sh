@@ -4,7 +4,7 @@
 set -euo pipefail
 for argument; do
   case "$argument" in
-    --tests | --torch) ;;
+    --tests | --torch | --python) ;;
     *)
       echo "install-packages: unknown argument '$argument'" >&2
       exit 2
