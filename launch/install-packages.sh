@@ -32,6 +32,7 @@ tests=(
   chromium                                    # the page of a report, as a browser draws it
   python3 python3-numpy                       # the commands and recipes of README and docs
   mypy python3-pytest python3-torch           # the Python package, also with tensors
+  python3-mpi4py                              # its service over MPI
   libtorch-dev                                # the optional library Evenkeel::torch
 )
 while (($#)); do

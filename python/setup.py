@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -24,24 +25,25 @@ def repository() -> pathlib.Path:
 
 
 class CMakeExtension(Extension):
-    """An extension module that the CMake target `target` makes, with these settings of CMake."""
+    """An extension module that the CMake target `target` makes."""
 
-    def __init__(self, name: str, target: str, **settings: str) -> None:
+    def __init__(self, name: str, target: str) -> None:
         super().__init__(name, sources=[])
         self.target = target
-        self.settings = settings
 
 
 class BuildWithCMake(build_ext):
     def build_extension(self, ext: CMakeExtension) -> None:
         folder = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        build = pathlib.Path(self.build_temp).resolve() / ext.name
+        build = pathlib.Path(self.build_temp).resolve() / "cmake"  # one tree for all extensions
         settings = {
             "CMAKE_BUILD_TYPE": os.environ.get("CMAKE_BUILD_TYPE") or ("Debug" if self.debug else "Release"),
             "EVENKEEL_BUILD_PYTHON": "ON",
             "EVENKEEL_PYTHON_FOLDER": folder,
             "Python3_EXECUTABLE": sys.executable,
-            **ext.settings,
+            "EVENKEEL_MPI": "ON" if WITH_MPI else "OFF",
+            "EVENKEEL_TORCH": "OFF",
+            "EVENKEEL_INSTALL": "OFF",
         }
         for part in ("TESTS", "PROGRAM", "EXAMPLES", "BENCHMARKS"):
             settings[f"EVENKEEL_BUILD_{part}"] = "OFF"
@@ -72,11 +74,16 @@ class BuildWithCMake(build_ext):
             ) from error
 
 
+# The service needs MPI's headers and library, also where jobs run without MPI. EVENKEEL_MPI=OFF leaves it out.
+WITH_MPI = os.environ.get("EVENKEEL_MPI", "ON" if shutil.which("mpicxx") else "OFF").upper() != "OFF"
+extensions = [CMakeExtension("evenkeel._core", target="evenkeel_python_core")]
+if WITH_MPI:
+    extensions.append(CMakeExtension("evenkeel._service", target="evenkeel_python_service"))
+else:
+    print("evenkeel: without MPI (no mpicxx, or EVENKEEL_MPI=OFF) DataService is left out", file=sys.stderr)
+
 setup(
     version=(repository() / "VERSION").read_text(encoding="utf-8").strip(),
-    ext_modules=[
-        CMakeExtension("evenkeel._core", target="evenkeel_python_core", EVENKEEL_MPI="OFF", EVENKEEL_TORCH="OFF",
-                       EVENKEEL_INSTALL="OFF"),
-    ],
+    ext_modules=extensions,
     cmdclass={"build_ext": BuildWithCMake},
 )

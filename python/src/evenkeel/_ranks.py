@@ -11,17 +11,29 @@ from typing import Any
 
 from evenkeel import _core
 
+
+
+class _Missing:
+    """In place of the extension module in a package that was built without MPI."""
+
+    def __init__(self, reason: ImportError) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> Any:
+        raise ImportError(
+            f"this build of evenkeel has no service ({self._reason}): build it where mpicxx is, on Debian with libopenmpi-dev"
+        )
+
+
+_service: Any
 try:
     from evenkeel import _service
-except ImportError as error:  # a package that was built without MPI
-    _service = None
-    _missing = error
+except ImportError as error:
+    _service = _Missing(error)
 
 
 def ranks_of(group: Any) -> Any:
     """The ranks of a communicator or a process group. Raises InputError for anything else."""
-    if _service is None:
-        raise ImportError(f"this build of evenkeel has no service: {_missing}. Build it where MPI's headers are")
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(group, mpi.Comm):
         return _service.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))

@@ -9,13 +9,8 @@ from typing import Any
 import numpy as np
 
 from evenkeel import _arrays, _core
-from evenkeel._ranks import ranks_of
+from evenkeel._ranks import _service, ranks_of
 from evenkeel.config import Config, ConfigLike
-
-try:
-    from evenkeel import _service
-except ImportError:  # see _ranks.ranks_of
-    _service = None
 
 __all__ = ["DataService", "MicroBatch", "Samples", "Step"]
 
@@ -25,8 +20,8 @@ KINDS = ("token", "response_token", "sample")
 class Samples:
     """Samples of this rank: their lengths in tokens, and named fields.
 
-    ``ids`` are whole numbers from 0 on, and each is one sample of the step, over all ranks; ``groups`` say which samples
-    have one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
+    ``ids`` are whole numbers from 0 on, by which micro-batches and results name samples; ``groups`` say which samples have
+    one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
     fields a row a sample. Rows are copied. Raises InputError for fields whose rows do not fit, and dtypes other than bool,
     uint8, int32, int64, float16, bfloat16, float32 and float64.

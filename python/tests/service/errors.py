@@ -39,7 +39,6 @@ def fail_as_ours():
 error_of("python", lambda: service.step(fail))
 error_of("ours", lambda: service.step(fail_as_ours))
 error_of("long", lambda: service.step(sample(service.rank, 99 if service.rank == 0 else 3)))
-error_of("twice", lambda: service.step(sample(0)) if service.size > 1 else service.step(fail))
 step = service.step(sample(service.rank))
 error_of("nothing put", lambda: [part.put("odd", part["input_ids"][:-1], kind="token") for part in step.micro_batches]
          and service.collect(step))

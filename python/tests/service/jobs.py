@@ -13,22 +13,27 @@ TIMEOUT = 120
 
 
 def run(script, ranks, *, over, arguments=()):
-    """What the ranks printed. ``over`` is "mpi" or "torch"."""
-    command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
-    if over == "mpi":
-        launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
-        done = [subprocess.run(launcher + command, capture_output=True, text=True, timeout=TIMEOUT)]
-    else:
-        done = _run_processes(command, ranks)
-    for process in done:
-        assert process.returncode == 0, process.stdout + process.stderr
+    """What the ranks of a script in this folder printed."""
+    done = processes([sys.executable, str(SCRIPTS / script), *map(str, arguments)], ranks, over=over)
     lines = [line for process in done for line in process.stdout.splitlines() if line.startswith("{")]
     told = sorted((json.loads(line) for line in lines), key=lambda line: line["rank"])
     assert [line["rank"] for line in told] == list(range(ranks))
     return told
 
 
-def _run_processes(command, ranks):
+def processes(command, ranks, *, over):
+    """A command on so many ranks, ``over`` "mpi" or "torch", run to a good end."""
+    if over == "mpi":
+        launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
+        done = [subprocess.run(launcher + command, capture_output=True, text=True, timeout=TIMEOUT)]
+    else:
+        done = _run_by_torch(command, ranks)
+    for process in done:
+        assert process.returncode == 0, process.stdout + process.stderr
+    return done
+
+
+def _run_by_torch(command, ranks):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -68,9 +68,20 @@ def test_every_rank_gets_the_error_of_one_with_the_text_of_cpp(over):
     assert told["python"][2] == 1
     assert told["ours"][:2] == ["LimitError", told["ours"][1]] and "here: is too much" in told["ours"][1]
     assert told["long"][0] == "LimitError" and "99 tokens" in told["long"][1]
-    assert told["twice"][0] == "InputError"
     assert told["nothing put"][0] == "InputError" and "odd" in told["nothing put"][1]
     assert told["configurations"][0] == "ConfigError" and "pack.pad_token: is 1 on rank 0" in told["configurations"][1]
+
+
+def test_tensors_are_views_that_keep_their_memory():
+    pytest.importorskip("torch")
+    for rank in run("views.py", 2, over="torch"):
+        told = rank["told"]
+        assert told["same memory each time"] and told["the trainer may write"] and told["views live on"]
+        assert (told["dtype"], told["shape"]) == ("torch.bfloat16", [3])
+        assert told["passed over"] == 0
+        assert "cu_seqlens_q_padded" in told["megatron"] and told["flash"]
+        assert told["loader"] == [0, 1, 2]
+        assert "has handed out steps of configured sources" in told["mixed"]
 
 
 def test_what_is_no_group_is_refused():

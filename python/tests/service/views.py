@@ -1,0 +1,57 @@
+"""Tensors that are handed out: whose memory they are, and for how long."""
+
+import gc
+
+import numpy as np
+import torch
+from jobs import group, tell
+from torch.utils.data import DataLoader
+
+import evenkeel
+from evenkeel.dataset import StepDataset
+
+over = group()
+config = {"micro_batch": {"max_tokens": 4096}, "profiles": {"log_prob": {}, "update": {"pack": {"align_lcm": 16}}}}
+service = evenkeel.DataService(over, config)
+told = {}
+
+
+def samples(count=8, dtype=torch.bfloat16):
+    lengths = np.arange(count) + 5
+    return evenkeel.Samples(
+        ids=np.arange(count) + service.rank * count, prompt_lengths=lengths, response_lengths=lengths,
+        token={"input_ids": torch.arange(int(2 * lengths.sum())), "hidden": torch.ones(int(2 * lengths.sum()), 3, dtype=dtype)},
+    )
+
+
+step = service.step(samples(), "log_prob")
+first = step.micro_batches[0]
+tokens = first["input_ids"]
+told["same memory each time"] = first["input_ids"].data_ptr() == tokens.data_ptr()
+told["dtype"] = str(first["hidden"].dtype)
+told["shape"] = list(first["hidden"].shape[1:])
+copy = tokens.clone()
+tokens += 1
+told["the trainer may write"] = torch.equal(first["input_ids"], copy + 1)
+tokens -= 1
+later = service.step_again(step, "update")
+told["passed over"] = len(step.micro_batches)
+again = later.micro_batches[0]["input_ids"]
+del step, first, later
+gc.collect()
+ballast = [np.full(1 << 18, 7) for _ in range(8)]
+told["views live on"] = torch.equal(tokens, copy) and int(again.max()) < 10_000
+parameters = service.step(samples(), "log_prob").micro_batches[0]
+told["megatron"] = sorted(parameters.packed_seq_params())
+told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
+
+sources = {"source": {"kind": "synthetic", "samples": 60}, "batch": {"global_batch": 20}}
+loader = DataLoader(StepDataset(evenkeel.DataService(over, sources)), batch_size=None, num_workers=0)
+told["loader"] = [part.index for part in loader]
+mixed = evenkeel.DataService(over, {**sources, "micro_batch": {"max_tokens": 8192}})
+list(mixed)
+try:
+    mixed.step(samples())
+except evenkeel.InputError as error:
+    told["mixed"] = str(error)
+tell(service.rank, told=told)
