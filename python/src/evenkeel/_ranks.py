@@ -3,11 +3,13 @@ torch.distributed. Imports neither: who hands one in has imported it."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import socket
 import sys
-from typing import Any
+import weakref
+from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
 
@@ -25,21 +27,23 @@ class _Missing:
         )
 
 
-_service: Any
-try:
-    from evenkeel import _service
-except ImportError as error:
-    _service = _Missing(error)
+if TYPE_CHECKING:
+    from evenkeel import _service as extension
+else:
+    try:
+        from evenkeel import _service as extension
+    except ImportError as error:
+        extension = _Missing(error)
 
 
-def ranks_of(group: Any) -> Any:
+def ranks_of(group: Any) -> extension.Ranks:
     """The ranks of a communicator or a process group. Raises InputError for anything else."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(group, mpi.Comm):
-        return _service.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))
+        return extension.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and isinstance(group, distributed.ProcessGroup):
-        return _service.ranks_of_python(TorchRanks.of(group))
+        return extension.ranks_of_python(TorchRanks.of(group))
     _core.raise_error(
         "input",
         "group",
@@ -54,7 +58,7 @@ class TorchRanks:
 
     allows_threads = True
 
-    def __init__(self, group: Any, members: list[int]) -> None:
+    def __init__(self, group: _Group, members: list[int]) -> None:
         import torch.distributed as distributed
 
         if members != sorted(members):
@@ -71,7 +75,7 @@ class TorchRanks:
         import torch.distributed as distributed
 
         # Not all versions of torch tell a group's members: they tell each other.
-        members = [None] * distributed.get_world_size(group)
+        members: list[Any] = [None] * distributed.get_world_size(group)
         distributed.all_gather_object(members, distributed.get_rank(), group=group)
         if len(members) < distributed.get_world_size() and not _members_are_enough():
             _core.raise_error(
@@ -82,18 +86,18 @@ class TorchRanks:
                 "Pass torch.distributed.group.WORLD, or use torch 2.1 or later",
             )
         if "gloo" in distributed.get_backend(group):
-            return cls(group, members)
+            return cls(_Group(group), members)
         return cls(_new_group(members), members)
 
     def broadcast(self, data: memoryview, root: int) -> None:
         if len(data):
-            self._dist.broadcast(_tensor(data), self._members[root], group=self._group)
+            self._dist.broadcast(_tensor(data), self._members[root], group=self._group.now())
 
     def all_gather(self, mine: memoryview, everything: memoryview) -> None:
         if len(mine) == 0:
             return
         rows = _tensor(everything).view(self.size, len(mine))
-        self._dist.all_gather(list(rows.unbind()), _tensor(mine), group=self._group)
+        self._dist.all_gather(list(rows.unbind()), _tensor(mine), group=self._group.now())
 
     def all_gather_lists(self, mine: memoryview, sizes: list[int], everything: memoryview) -> None:
         import torch
@@ -106,24 +110,24 @@ class TorchRanks:
         if len(mine):
             own[: len(mine)] = _tensor(mine)
         rows = torch.empty(self.size, longest, dtype=torch.uint8)
-        self._dist.all_gather(list(rows.unbind()), own, group=self._group)
+        self._dist.all_gather(list(rows.unbind()), own, group=self._group.now())
         torch.cat([row[:size] for row, size in zip(rows, sizes)], out=_tensor(everything))
 
     def all_reduce(self, values: memoryview, largest: bool) -> None:
         import torch
 
         reduction = self._dist.ReduceOp.MAX if largest else self._dist.ReduceOp.MIN
-        self._dist.all_reduce(torch.frombuffer(values, dtype=torch.int64), reduction, group=self._group)
+        self._dist.all_reduce(torch.frombuffer(values, dtype=torch.int64), reduction, group=self._group.now())
 
     def all_to_all(self, out: memoryview, out_sizes: list[int], into: memoryview, in_sizes: list[int]) -> None:
-        self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group)
+        self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group.now())
 
     def duplicate(self) -> TorchRanks:
         return TorchRanks(_new_group(self._members), self._members)
 
     def split(self, color: int, key: int) -> TorchRanks | None:
-        places = [None] * self.size
-        self._dist.all_gather_object(places, (color, key), group=self._group)
+        places: list[Any] = [None] * self.size
+        self._dist.all_gather_object(places, (color, key), group=self._group.now())
         mine = None
         # All ranks make all groups, in one order, as torch wants it.
         for each in sorted({place[0] for place in places if place[0] >= 0}):
@@ -136,19 +140,43 @@ class TorchRanks:
         return mine
 
     def split_by_node(self) -> TorchRanks:
-        nodes = [None] * self.size
-        self._dist.all_gather_object(nodes, _node(), group=self._group)
-        return self.split(nodes.index(nodes[self.rank]), self.rank)
+        nodes: list[Any] = [None] * self.size
+        self._dist.all_gather_object(nodes, _node(), group=self._group.now())
+        mine = self.split(nodes.index(nodes[self.rank]), self.rank)
+        assert mine is not None
+        return mine
 
 
-def _new_group(members: list[int]) -> Any:
+class _Group:
+    """A process group, which the caller has or which was made here. What was made here ends with the last who uses it, and
+    before Python does: torch's threads must not let go of tensors after that."""
+
+    def __init__(self, group: Any, *, is_own: bool = False) -> None:
+        self._place = [group]
+        if is_own:
+            weakref.finalize(self, _end_group, self._place)
+
+    def now(self) -> Any:
+        if not self._place:
+            raise RuntimeError("the process is ending")
+        return self._place[0]
+
+
+def _end_group(place: list[Any]) -> None:
+    import torch.distributed as distributed
+
+    with contextlib.suppress(RuntimeError, ValueError, AssertionError):  # the whole job's groups have ended already
+        distributed.destroy_process_group(place.pop())
+
+
+def _new_group(members: list[int]) -> _Group:
     """A group of its own for these members, in this order."""
     import torch.distributed as distributed
 
     options: dict[str, Any] = {"backend": "gloo"}
     if _members_are_enough():
         options["use_local_synchronization"] = True
-    return distributed.new_group(members, **options)
+    return _Group(distributed.new_group(members, **options), is_own=True)
 
 
 def _members_are_enough() -> bool:

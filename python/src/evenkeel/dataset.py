@@ -13,7 +13,7 @@ from evenkeel.service import DataService, Step
 __all__ = ["StepDataset"]
 
 
-class StepDataset(IterableDataset):
+class StepDataset(IterableDataset):  # type: ignore[misc]
     """The steps of a DataService's configured sources. A step is what all ranks make together, so that a loader has no
     workers and makes no batches: ``DataLoader(StepDataset(service), batch_size=None, num_workers=0)``; steps are read and
     made ahead by the service itself (``exchange.prefetch``). Has state_dict and load_state_dict, which torchdata's

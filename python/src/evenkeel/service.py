@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenkeel import _arrays, _core
-from evenkeel._ranks import _service, ranks_of
+from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
+
+if TYPE_CHECKING:
+    from evenkeel import _service
+else:
+    from evenkeel._ranks import extension as _service
 
 __all__ = ["DataService", "MicroBatch", "Samples", "Step"]
 
@@ -48,7 +54,7 @@ class Samples:
                 _add(self._core, name, kind, rows)
 
     @classmethod
-    def _of(cls, core: Any, tensors: bool) -> Samples:
+    def _of(cls, core: _service.Samples, tensors: bool) -> Samples:
         samples = cls.__new__(cls)
         samples._core, samples._tensors, samples._views = core, tensors, None
         return samples
@@ -57,19 +63,19 @@ class Samples:
         return len(self._core)
 
     @property
-    def ids(self) -> np.ndarray:
+    def ids(self) -> npt.NDArray[np.int64]:
         return self._core.ids
 
     @property
-    def groups(self) -> np.ndarray:
+    def groups(self) -> npt.NDArray[np.int64]:
         return self._core.groups
 
     @property
-    def prompt_lengths(self) -> np.ndarray:
+    def prompt_lengths(self) -> npt.NDArray[np.int64]:
         return self._core.prompt_lengths
 
     @property
-    def response_lengths(self) -> np.ndarray:
+    def response_lengths(self) -> npt.NDArray[np.int64]:
         return self._core.response_lengths
 
     @property
@@ -102,7 +108,7 @@ class MicroBatch:
 
     __slots__ = ("_core", "_step", "_index", "_tensors", "_views")
 
-    def __init__(self, core: Any, step: Step, index: int, tensors: bool) -> None:
+    def __init__(self, core: _service.MicroBatch, step: Step, index: int, tensors: bool) -> None:
         self._core, self._step, self._index, self._tensors = core, step, index, tensors
         self._views: dict[str, Any] | None = None
 
@@ -118,16 +124,16 @@ class MicroBatch:
         return _field_of(self.tensors, name)
 
     @property
-    def samples(self) -> np.ndarray:
+    def samples(self) -> npt.NDArray[np.int64]:
         """Ids of its samples, in packed order; -1 is filler."""
         return self._core.samples
 
     @property
-    def prompt_lengths(self) -> np.ndarray:
+    def prompt_lengths(self) -> npt.NDArray[np.int64]:
         return self._core.prompt_lengths
 
     @property
-    def response_lengths(self) -> np.ndarray:
+    def response_lengths(self) -> npt.NDArray[np.int64]:
         return self._core.response_lengths
 
     @property
@@ -196,7 +202,7 @@ class MicroBatch:
         values = _arrays.Rows(rows, name)
         self._step._core.put(self._index, name, _dtype_word(values), kind, values.array)
 
-    def _offsets(self, values: np.ndarray) -> Any:
+    def _offsets(self, values: npt.NDArray[np.int32]) -> Any:
         return _handed_out(values, "int32", self._tensors)
 
 
@@ -205,7 +211,7 @@ class Step:
 
     __slots__ = ("_core", "_tensors", "_micro_batches")
 
-    def __init__(self, core: Any, tensors: bool) -> None:
+    def __init__(self, core: _service.Step, tensors: bool) -> None:
         self._core, self._tensors = core, tensors
         self._micro_batches = [
             MicroBatch(part, self, m, tensors) for m, part in enumerate(core.micro_batches())
@@ -271,9 +277,9 @@ class DataService:
             _core.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
         self._tensors = tensors == "torch" if tensors else "mpi4py.MPI" not in sys.modules or not _is_mpi(group)
         self._core = _service.Service(self._ranks, self._config._core, None, False)
-        self._stream: Any = None
-        self._ahead: Any = None
-        self._resumed: Any = None
+        self._stream: _service.Stream | None = None
+        self._ahead: _service.Ahead | None = None
+        self._resumed: _service.State | None = None
         self._accepts_changes = False
         self._steps_of = ""
 
@@ -298,8 +304,8 @@ class DataService:
         """One step over the samples that the ranks bring, each its own; a callable brings them when they are wanted, and what
         it raises all ranks raise."""
         self._hand_out_steps_of("own samples")
-        read = samples if callable(samples) else lambda: samples
-        return Step(self._core.first_pass(lambda: _core_of(read()), profile), self._tensors)
+        read = (lambda: _core_of(samples())) if callable(samples) else (lambda: _core_of(samples))
+        return Step(self._core.first_pass(read, profile), self._tensors)
 
     def step_again(self, step: Step, profile: str, added: Samples | None = None) -> Step:
         """Another pass over the samples of ``step`` under another profile; ``added`` are further fields of this rank's
@@ -317,8 +323,10 @@ class DataService:
 
     def report_time(self, step: Step, micro_batch: int, seconds: float) -> None:
         """How long this rank took for one micro-batch, for ``balance.cost: measured``. Local."""
-        to = self._core if self._ahead is None else self._ahead
-        to.report_time(step._core, micro_batch, seconds)
+        if self._ahead is None:
+            self._core.report_time(step._core, micro_batch, seconds)
+        else:
+            self._ahead.report_time(step._core, micro_batch, seconds)
 
     def __iter__(self) -> Iterator[Step]:
         """Steps of the configured sources, from where the service stands. One iteration at a time."""
@@ -367,7 +375,7 @@ class DataService:
                               "Make a service for each")
         self._steps_of = whose
 
-    def _state(self) -> Any:
+    def _state(self) -> _service.State:
         own = self._steps_of == "own samples"
         state = self._ahead.state() if self._ahead is not None else None if own else self._resumed
         state = state or self._core.state()
@@ -375,7 +383,7 @@ class DataService:
             self._stream.describe(state)
         return state
 
-    def _open_stream(self) -> Any:
+    def _open_stream(self) -> _service.Stream:
         if self._stream is None:
             profiles = [self._profile] if self._profile else []
             self._stream = _service.Stream(self._ranks, self._config._core, profiles)
@@ -386,7 +394,7 @@ def _is_mpi(group: Any) -> bool:
     return isinstance(group, sys.modules["mpi4py.MPI"].Comm)
 
 
-def _core_of(samples: Any) -> Any:
+def _core_of(samples: Any) -> _service.Samples:
     if isinstance(samples, Samples):
         return samples._core
     raise TypeError(f"samples are evenkeel.Samples, not a {type(samples).__name__}")
@@ -398,7 +406,7 @@ def _field_of(fields: Mapping[str, Any], name: str) -> Any:
     return fields[name]
 
 
-def _add(core: Any, name: str, kind: str, rows: Any) -> None:
+def _add(core: _service.Samples, name: str, kind: str, rows: Any) -> None:
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
         rows = _joined(rows, name)
     values = _arrays.Rows(rows, name)
@@ -421,7 +429,7 @@ def _dtype_word(rows: Any) -> str:
     return str(rows.dtype).removeprefix("torch.")
 
 
-def _handed_out(rows: np.ndarray, dtype: str, tensors: bool) -> Any:
+def _handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
     if not tensors:
         return rows
     import torch
