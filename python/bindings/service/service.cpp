@@ -34,12 +34,20 @@ using SharedStep = std::shared_ptr<HeldStep>;
   throw InputError("reader", raised.what());
 }
 
+// The same samples, over the same memory: Python may hold them, and hand them in again.
+RaggedBatch lent(RaggedBatch& samples) {
+  RaggedBatch same({samples.samples().begin(), samples.samples().end()});
+  for (Column& column : samples.fields())
+    same.add_field(Column::borrowing(column.spec(), column.rows(), column.lend()));
+  return same;
+}
+
 /// Calls Python from any thread.
 RaggedBatch read_by(const py::object& reader, std::optional<std::int64_t> step) {
   const py::gil_scoped_acquire held;
   try {
     const py::object samples = step ? reader(*step) : reader();
-    return *samples.cast<SharedSamples>();
+    return lent(*samples.cast<SharedSamples>());
   } catch (py::error_already_set& raised) {
     throw_as_ours(raised);
   } catch (const py::cast_error&) {
