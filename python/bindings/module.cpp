@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/bindings.hpp"
+#include "bindings/drop_in.hpp"
 #include "bindings/errors.hpp"
 
 PYBIND11_MODULE(_core, module) {
@@ -19,4 +20,5 @@ PYBIND11_MODULE(_core, module) {
   bind_prefix_groups(module);
   bind_prefix_tree(module);
   bind_plan(module);
+  bind_drop_in(module);
 }

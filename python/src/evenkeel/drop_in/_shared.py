@@ -1,0 +1,178 @@
+"""What the drop-in modules share: rows of batches of any kind, counts that ranks agree on, moved tokens."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from evenkeel import _core
+
+FAILED = 2**62  # above every count; what a rank says that cannot plan
+
+
+def refuse(where: str, message: str, hint: str = "") -> NoReturn:
+    """Raises InputError."""
+    _core.raise_error("input", where, message, hint)
+
+
+# Batches
+
+def tensors_of(data: Any) -> Any:
+    """What holds the tensors by name: a DataProto's batch, or the batch itself."""
+    return data.batch if hasattr(data, "batch") and hasattr(data, "meta_info") else data
+
+
+def lengths_of(mask: Any) -> list[int]:
+    """Tokens of each sample of an attention mask, [n, ...]."""
+    if mask.is_floating_point():
+        mask = mask != 0
+    return mask.flatten(1).sum(-1).tolist() if mask.dim() > 1 else mask.tolist()
+
+
+def size_of(batch: Any) -> int:
+    """The number of samples."""
+    return tensors_of(batch)["attention_mask"].shape[0]
+
+
+def rows_of(values: Any, indices: Sequence[int]) -> Any:
+    """The samples of these indices out of one column, or a batch that knows ``batch[indices]``."""
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        if getattr(values, "is_nested", False):
+            rows = values.unbind()
+            layout = {"layout": values.layout} if values.layout != torch.strided else {}
+            return torch.nested.as_nested_tensor([rows[i] for i in indices], **layout)
+        if values.dim() == 0:
+            return values
+        return values.index_select(0, torch.tensor(indices, dtype=torch.long, device=values.device))
+    if isinstance(values, (list, tuple)):
+        return type(values)(values[i] for i in indices)
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__getitem__") or getattr(values, "shape", None) == ():
+        return values  # one value for the whole batch
+    if type(values).__module__ == "numpy":
+        return values[list(indices)]
+    return values[torch.tensor(indices, dtype=torch.long)]
+
+
+def selected(data: Any, indices: Sequence[int]) -> Any:
+    """The samples of these indices: of a mapping of columns, of whatever knows ``batch[indices]``, or of an object with
+    ``.batch`` and ``.meta_info``, with a copy of its meta_info."""
+    if tensors_of(data) is not data:
+        chosen = copy.copy(data)
+        _set_rows(chosen, indices)
+        chosen.meta_info = copy.deepcopy(data.meta_info)
+        return chosen
+    if isinstance(data, Mapping) and not hasattr(data, "batch_size"):
+        return {key: rows_of(values, indices) for key, values in data.items()}
+    nested = [key for key in _keys_of(data) if getattr(data[key], "is_nested", False)]
+    if nested:  # a TensorDict's own indexing does not know nested tensors
+        return type(data)({key: rows_of(data[key], indices) for key in data.keys()}, batch_size=[len(indices)])
+    return rows_of(data, indices)
+
+
+def reorder(data: Any, indices: Sequence[int]) -> None:
+    """Puts a DataProto's samples into this order, in place."""
+    if hasattr(data, "reorder"):
+        import torch
+
+        data.reorder(torch.tensor(indices, dtype=torch.long))
+    else:
+        _set_rows(data, indices)
+
+
+def _set_rows(data: Any, indices: Sequence[int]) -> None:
+    others = getattr(data, "non_tensor_batch", None)
+    if data.batch is not None:
+        data.batch = selected(data.batch, indices)
+    if others:
+        data.non_tensor_batch = {key: rows_of(values, indices) for key, values in others.items()}
+
+
+def _keys_of(data: Any) -> Iterable[Any]:
+    return data.keys() if hasattr(data, "keys") else ()
+
+
+# Counts that ranks agree on
+
+def is_distributed() -> bool:
+    """Whether torch.distributed has been initialised. Does not import torch."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_available() and distributed.is_initialized()
+
+
+def planned_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
+    """This rank's micro-batches, as many as every rank of the group has. ``make`` makes a planner of this rank's samples
+    (count, agreed, kept_count and of; see _core.drop_in). What it raises is raised on every rank. ``strict``: the
+    largest of the ranks' counts; else the smallest from there on with which every rank keeps its cap."""
+    planner = None
+
+    def first() -> int:
+        nonlocal planner
+        planner = make()
+        return planner.count() if strict else planner.kept_count(planner.count())
+
+    largest = _largest if together else (lambda compute, _: compute())
+    count = largest(first, group)
+    count = planner.agreed(count)
+    while not strict:
+        needed = largest(lambda: planner.kept_count(count), group)
+        if needed == count:
+            break
+        count = needed
+    return planner.of(count)
+
+
+def _largest(compute: Callable[[], int], group: Any) -> int:
+    """The largest number that a rank of the group computes."""
+    failure = None
+    try:
+        mine = compute()
+    except Exception as error:  # the others wait in the all-reduce
+        mine, failure = FAILED, error
+    largest = _all_reduce_max(mine, group)
+    if failure is not None:
+        raise failure
+    if largest == FAILED:
+        refuse("dp_group", "another rank could not plan its samples; what it raised says why")
+    return largest
+
+
+def _all_reduce_max(value: int, group: Any) -> int:
+    import torch
+    import torch.distributed as distributed
+
+    backend = str(distributed.get_backend(group))
+    device = "cuda" if "nccl" in backend else "npu" if "hccl" in backend else "cpu"
+    tensor = torch.tensor([value], dtype=torch.long, device=device)
+    distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=group)
+    return int(tensor.item())
+
+
+# Tokens
+
+def moved(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any:
+    """A tensor of `size` rows in which row target[i] is rows[source[i]], and `pad` elsewhere. Gradients flow."""
+    import torch
+
+    device = rows.device
+    source, target = (torch.as_tensor(index, dtype=torch.long).to(device) for index in (source, target))
+    empty = rows.new_full((size, *rows.shape[1:]), pad)
+    return empty.index_copy(0, target, rows.index_select(0, source))
+
+
+def ranges(bounds: Sequence[tuple[int, int]]) -> Any:
+    """The numbers of all ranges [begin, end), one range after another, as an int64 tensor."""
+    import torch
+
+    begins, ends = torch.tensor(bounds, dtype=torch.long).reshape(-1, 2).unbind(1)
+    sizes = ends - begins
+    before = sizes.cumsum(0) - sizes
+    return torch.arange(int(sizes.sum())) + (begins - before).repeat_interleave(sizes)
+
+
+def whole_counts(metrics: dict[str, float], *fractions: str) -> dict[str, Any]:
+    """Counts of tokens as ints; the named figures stay floats."""
+    return {name: value if name.rsplit("/", 1)[-1] in fractions else int(value) for name, value in metrics.items()}

@@ -1,0 +1,367 @@
+"""prefix_grouper, with PrefixGrouper's names and results: shared-prefix training around the attention a model has.
+
+    from evenkeel.drop_in.prefix_grouper import PrefixGrouper
+
+Shapes name b groups, n suffixes, s columns of grouped tensors, sp and ss of prefix and suffix tensors, h heads, d elements.
+Every operation takes tensors of any dtype and device, and gradients flow. Bad input raises evenkeel.InputError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from evenkeel import _core
+from evenkeel.drop_in import _shared
+
+__all__ = ["GroupInfo", "Info", "PrefixGrouper"]
+
+_places = _core.drop_in.PrefixPlaces
+
+
+class Info(Sequence):
+    """One group's lengths in tokens: as a sequence, the prefix's and then each suffix's."""
+
+    def __init__(self, prefix_len: int, suffix_lens: Sequence[int]) -> None:
+        self.prefix_len = int(prefix_len)
+        self.suffix_lens = [int(length) for length in suffix_lens]
+
+    @property
+    def num_suffixes(self) -> int:
+        return len(self.suffix_lens)
+
+    @property
+    def total_len(self) -> int:
+        return self.prefix_len + sum(self.suffix_lens)
+
+    def __getitem__(self, index):
+        return [self.prefix_len, *self.suffix_lens][index]
+
+    def __len__(self) -> int:
+        return 1 + len(self.suffix_lens)
+
+    def __repr__(self) -> str:
+        return f"Info(prefix_len={self.prefix_len}, suffix_lens={self.suffix_lens})"
+
+
+class GroupInfo(tuple):
+    """The groups of a PrefixGrouper, an Info each."""
+
+    @property
+    def batch_size(self) -> int:
+        return len(self)
+
+
+class PrefixGrouper:
+    """b groups of one prefix and one or more suffixes each, which may have any lengths.
+
+    ``group_info``         one list a group: the prefix's length in tokens, then those of its suffixes; None to call init()
+                           later
+    ``device``             where masks and indices are kept; they go along to the device of the tensors handed in
+    ``padding_mode``       where padding stands in grouped tensors [b, s]: "right", "left", or a mask [b, s] that is not 0
+                           where tokens stand
+    ``strict_reference``   split_output() accepts more tokens than a prefix has
+
+    Grouped rows are ``[prefix | suffix 1 | suffix 2 | ...]``. Prefix tensors [b, sp, ...] are padded on the left, suffix
+    tensors [n, ss, ...] on the right. Raises InputError for no group, a group without a suffix, a negative length, or a
+    mask that does not fit.
+    """
+
+    def __init__(
+        self,
+        group_info: Sequence[Sequence[int]] | None = None,
+        device: Any = None,
+        padding_mode: str | torch.Tensor = "right",
+        *,
+        strict_reference: bool = False,
+    ) -> None:
+        self.strict_reference = strict_reference
+        if group_info is not None:
+            self.init(group_info, device, padding_mode)
+
+    def init(
+        self, group_info: Sequence[Sequence[int]], device: Any = None, padding_mode: str | torch.Tensor = "right"
+    ) -> None:
+        """Takes these groups, as the constructor does."""
+        places, device = _places_of(group_info, padding_mode), torch.device("cpu" if device is None else device)
+        self.group_info = GroupInfo(Info(group[0], group[1:]) for group in group_info)
+        self._places = places
+        self._prefix, self._suffix, self._keys = (_Move(map_, device) for map_ in (
+            places.prefix, places.suffix, places.suffix_keys))
+        self._shape = places.shape
+
+        def mask(values: Any) -> torch.Tensor:
+            return torch.from_numpy(values).to(device).bool()
+
+        self.padding_mask = mask(places.padding_mask)
+        self.grouped_prefix_mask = mask(places.grouped_prefix_mask)
+        self.grouped_suffix_mask = mask(places.grouped_suffix_mask)
+        self.ungrouped_prefix_mask = self.prefix_attn_mask = mask(places.prefix_mask)
+        self.ungrouped_suffix_mask = mask(places.suffix_mask)
+        self.suffix_attn_mask = mask(places.suffix_keys_mask)
+
+    @classmethod
+    def from_ungrouped_masks(
+        cls,
+        prefix_mask: torch.Tensor,
+        suffix_mask: torch.Tensor,
+        group_sizes: int | Sequence[int],
+        device: Any = None,
+        padding_mode: str | torch.Tensor = "right",
+        *,
+        strict_reference: bool = False,
+    ) -> PrefixGrouper:
+        """Groups with the lengths of padded prefixes [b, any] and suffixes [n, any], which the masks tell; `group_sizes`
+        suffixes each, or group_sizes[g] in group g."""
+        for name, mask in (("prefix_mask", prefix_mask), ("suffix_mask", suffix_mask)):
+            _require_mask(mask, name)
+        groups = prefix_mask.shape[0]
+        sizes = [group_sizes] * groups if isinstance(group_sizes, int) else [int(size) for size in group_sizes]
+        if len(sizes) != groups or sum(sizes) != suffix_mask.shape[0] or min(sizes, default=0) < 0:
+            _shared.refuse("group_sizes", f"is {group_sizes}, of {groups} prefixes and {suffix_mask.shape[0]} suffixes")
+        suffixes = iter(_lengths_of(suffix_mask).tolist())
+        group_info = [[prefix, *(next(suffixes) for _ in range(size))]
+                      for prefix, size in zip(_lengths_of(prefix_mask).tolist(), sizes)]
+        return cls(group_info, device, padding_mode, strict_reference=strict_reference)
+
+    @staticmethod
+    def convert_padding(
+        x: torch.Tensor, x_mask: torch.Tensor, padding_mode: str | torch.Tensor = "right"
+    ) -> torch.Tensor:
+        """Moves the tokens of a padded tensor [b, any, ...] to one side, in as many columns as the longest row has tokens,
+        or to where another mask [b, s] is not 0. Other places get 0."""
+        _require_mask(x_mask, "x_mask")
+        if x.shape[:2] != x_mask.shape:
+            _shared.refuse("x_mask", f"has the shape {tuple(x_mask.shape)} beside {tuple(x.shape)}")
+        lengths = _lengths_of(x_mask)
+        if isinstance(padding_mode, str):
+            width = int(lengths.max()) if lengths.numel() else 0
+            wanted = torch.arange(width, device=lengths.device) < lengths[:, None]
+            target = wanted.flip(1) if _side_of(padding_mode) == "left" else wanted
+        else:
+            _require_mask(padding_mode, "padding_mode")
+            target = padding_mode.to(lengths.device) != 0
+            if target.shape[0] != x_mask.shape[0] or not torch.equal(target.sum(1), lengths):
+                _shared.refuse("padding_mode", "has another number of tokens in a row than x_mask")
+        rows = _shared.moved(x.flatten(0, 1), _flat(x_mask), _flat(target), target.numel())
+        return rows.reshape(*target.shape, *x.shape[2:])
+
+    # Tensors
+
+    def concat_input(
+        self, prefix: torch.Tensor, prefix_mask: torch.Tensor, suffix: torch.Tensor, suffix_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Padded prefixes [b, any, ...] and suffixes [n, any, ...], whose masks tell their tokens, grouped: [b, s, ...], 0
+        where no token stands."""
+        self._require_lengths(prefix, prefix_mask, self.prefix_lens, "prefix")
+        self._require_lengths(suffix, suffix_mask, self.ungrouped_suffix_lens, "suffix")
+        rows = torch.cat([prefix.flatten(0, 1), suffix.flatten(0, 1)])
+        source = torch.cat([_flat(prefix_mask), _flat(suffix_mask) + prefix_mask.numel()])
+        return self._grouped(rows, source)
+
+    def split_output(
+        self, output: torch.Tensor, include_prefix_last: int = 0
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """A grouped tensor [b, s, ...] as prefixes, their mask, suffixes and their mask. The last `include_prefix_last`
+        tokens k of every prefix stand in front of each of its suffixes instead: prefixes [b, sp - k, ...], suffixes
+        [n, k + ss, ...]. With 1, row i of the suffixes has what predicts each token of suffix i, then what follows it.
+
+        Raises InputError for a prefix of fewer than k tokens; with ``strict_reference`` its suffixes begin with padding,
+        which the mask tells, and k is the longest prefix's length at most.
+        """
+        self._require_grouped(output, 2, "output")
+        k = int(include_prefix_last)
+        if self.strict_reference:
+            k = min(k, self.prefix_x_shape[1])
+        prefix, prefix_mask, suffix, suffix_mask = self._places.split(k, self.strict_reference)
+        masks = [torch.from_numpy(mask).to(output.device).bool() for mask in (prefix_mask, suffix_mask)]
+        return _Move(prefix)(output), masks[0], _Move(suffix)(output), masks[1]
+
+    def ungroup(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Grouped tensors [b, h, s, d] as the prefixes of all three, [b, h, sp, d], and then their suffixes,
+        [n, h, ss, d]."""
+        for name, x in (("q", q), ("k", k), ("v", v)):
+            self._require_heads(x, name)
+        return (*(self._prefix.with_heads(x) for x in (q, k, v)), *(self._suffix.with_heads(x) for x in (q, k, v)))
+
+    def group(self, o_prefix: torch.Tensor, o_suffix: torch.Tensor) -> torch.Tensor:
+        """Attention's outputs [b, sp, h, d] and [n, ss, h, d] as a grouped tensor [b, s, h, d]. Trailing dimensions may be
+        others."""
+        for name, x, shape in (("o_prefix", o_prefix, self.prefix_x_shape), ("o_suffix", o_suffix, self.suffix_x_shape)):
+            if tuple(x.shape[:2]) != tuple(shape):
+                _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must begin with {tuple(shape)}")
+        rows = torch.cat([o_prefix.flatten(0, 1), o_suffix.flatten(0, 1)])
+        return self._grouped(rows, torch.cat([self._prefix.target, self._suffix.target + self._prefix.size]))
+
+    def forward(
+        self, __attn_func: Callable[..., torch.Tensor], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+        *args: Any, **kwargs: Any,
+    ) -> torch.Tensor:
+        """Attention over the groups: [b, h, s, d] queries, keys and values (which may have fewer heads) to [b, s, h, d].
+
+        Calls ``__attn_func(q, k, v, attn_mask, *args, **kwargs)`` twice: for prefixes on themselves, and for suffixes on
+        their prefix and themselves. It takes tensors [x, h, length, d] and a mask [x, keys], True where a key stands, and
+        gives [x, queries, h, d]. It must be causal with the last query at the last key, as Flash Attention is.
+        """
+        for name, x in (("q", q), ("k", k), ("v", v)):
+            self._require_heads(x, name)
+
+        def attend(queries: _Move, keys: _Move, mask: torch.Tensor) -> torch.Tensor:
+            held = queries.with_heads(q)
+            if held.numel() == 0:
+                return v.new_zeros(held.shape[0], held.shape[2], held.shape[1], v.shape[3])
+            return __attn_func(held, keys.with_heads(k), keys.with_heads(v), mask.to(q.device), *args, **kwargs)
+
+        return self.group(
+            attend(self._prefix, self._prefix, self.prefix_attn_mask), attend(self._suffix, self._keys, self.suffix_attn_mask)
+        )
+
+    def position_ids(self, padding: int = 0) -> torch.Tensor:
+        """Position ids [b, s] int64: a prefix counts from 0, every suffix from its prefix's length; `padding` where no
+        token stands."""
+        return torch.from_numpy(self._places.position_ids(padding)).to(self.padding_mask.device)
+
+    def batch_repeat_cat(self, prefix: torch.Tensor, suffix: torch.Tensor, cat_dim: int) -> torch.Tensor:
+        """Each group's row of `prefix` once for each of its suffixes, joined with `suffix` along `cat_dim`."""
+        repeats = self.num_suffixes.to(prefix.device)
+        return torch.cat([prefix.repeat_interleave(repeats, dim=0), suffix], dim=cat_dim)
+
+    # Figures
+
+    @property
+    def prefix_lens(self) -> torch.Tensor:
+        """Tokens of each prefix: [b] int64."""
+        return self._counts(info.prefix_len for info in self.group_info)
+
+    @property
+    def grouped_suffix_lens(self) -> torch.Tensor:
+        """Tokens of each group's suffixes: [b] int64."""
+        return self._counts(sum(info.suffix_lens) for info in self.group_info)
+
+    @property
+    def ungrouped_suffix_lens(self) -> torch.Tensor:
+        """Tokens of each suffix: [n] int64."""
+        return self._counts(length for info in self.group_info for length in info.suffix_lens)
+
+    @property
+    def num_suffixes(self) -> torch.Tensor:
+        """Suffixes of each group: [b] int64."""
+        return self._counts(info.num_suffixes for info in self.group_info)
+
+    num_samples = num_suffixes
+
+    @property
+    def total_lens(self) -> torch.Tensor:
+        """Tokens of each group: [b] int64."""
+        return self._counts(info.total_len for info in self.group_info)
+
+    @property
+    def x_shape(self) -> torch.Size:
+        return self.padding_mask.shape
+
+    @property
+    def prefix_x_shape(self) -> torch.Size:
+        return self.ungrouped_prefix_mask.shape
+
+    @property
+    def suffix_x_shape(self) -> torch.Size:
+        return self.ungrouped_suffix_mask.shape
+
+    @property
+    def grouped_prefix_indices(self) -> torch.Tensor:
+        """Row and column of each prefix token in a grouped tensor: [tokens, 2] int64. The others likewise."""
+        return self.grouped_prefix_mask.nonzero()
+
+    @property
+    def grouped_suffix_indices(self) -> torch.Tensor:
+        return self.grouped_suffix_mask.nonzero()
+
+    @property
+    def ungrouped_prefix_indices(self) -> torch.Tensor:
+        return self.ungrouped_prefix_mask.nonzero()
+
+    @property
+    def ungrouped_suffix_indices(self) -> torch.Tensor:
+        return self.ungrouped_suffix_mask.nonzero()
+
+    def get_ungroup_args(self, device: Any = None) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Size, torch.Size]]:
+        """The four index tensors, ungrouped ones first, and the shapes of prefix and suffix tensors."""
+        indices = (self.ungrouped_prefix_indices, self.ungrouped_suffix_indices, self.grouped_prefix_indices,
+                   self.grouped_suffix_indices)
+        return tuple(index.to(device) for index in indices), (self.prefix_x_shape, self.suffix_x_shape)
+
+    def _counts(self, values: Any) -> torch.Tensor:
+        return torch.tensor(list(values), dtype=torch.long, device=self.padding_mask.device)
+
+    def _grouped(self, rows: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        """The rows of all prefixes' tokens and then of all suffixes' at their places in a grouped tensor."""
+        target = torch.cat([self._prefix.source, self._suffix.source])
+        grouped = _shared.moved(rows, source, target, self._shape[0] * self._shape[1])
+        return grouped.reshape(*self._shape, *rows.shape[1:])
+
+    def _require_grouped(self, x: torch.Tensor, dimensions: int, name: str) -> None:
+        if x.dim() < dimensions or tuple(x.shape[:2]) != tuple(self._shape):
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must begin with {tuple(self._shape)}")
+
+    def _require_heads(self, x: torch.Tensor, name: str) -> None:
+        if x.dim() != 4:
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; four dimensions are needed: batch, heads, width, elements")
+        self._require_grouped(x.transpose(1, 2), 4, f"{name}.transpose(1, 2)")
+
+    @staticmethod
+    def _require_lengths(x: torch.Tensor, mask: torch.Tensor, lengths: torch.Tensor, name: str) -> None:
+        _require_mask(mask, f"{name}_mask")
+        if x.shape[:2] != mask.shape:
+            _shared.refuse(f"{name}_mask", f"has the shape {tuple(mask.shape)} beside {tuple(x.shape)}")
+        found = _lengths_of(mask).tolist()
+        if found != lengths.tolist():
+            _shared.refuse(f"{name}_mask", f"has rows of {found} tokens; group_info says {lengths.tolist()}")
+
+
+class _Move:
+    """From the tokens' places in one padded tensor to those in another of shape [batch, width, ...]."""
+
+    def __init__(self, map_: tuple[Any, Any, tuple[int, int]], device: Any = None) -> None:
+        source, target, self.shape = map_
+        self.source, self.target = (torch.from_numpy(index).to(device or "cpu") for index in (source, target))
+        self.size = self.shape[0] * self.shape[1]
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return _shared.moved(x.flatten(0, 1), self.source, self.target, self.size).reshape(*self.shape, *x.shape[2:])
+
+    def with_heads(self, x: torch.Tensor) -> torch.Tensor:
+        """The same for [batch, heads, width, elements]."""
+        return self(x.transpose(1, 2)).transpose(1, 2)
+
+
+def _side_of(padding_mode: str) -> str:
+    if padding_mode not in ("left", "right"):
+        _shared.refuse("padding_mode", f"is {padding_mode!r}; it can be left, right or a mask")
+    return padding_mode
+
+
+def _places_of(group_info: Sequence[Sequence[int]], padding_mode: str | torch.Tensor) -> Any:
+    groups = [list(group) for group in group_info]
+    if isinstance(padding_mode, str):
+        return _places(groups, _side_of(padding_mode))
+    _require_mask(padding_mode, "padding_mode")
+    return _places(groups, (padding_mode.detach().cpu() != 0).to(torch.uint8).contiguous().numpy())
+
+
+def _require_mask(mask: Any, name: str) -> None:
+    if not isinstance(mask, torch.Tensor) or mask.dim() != 2:
+        shape = f"has the shape {tuple(mask.shape)}" if isinstance(mask, torch.Tensor) else f"is a {type(mask).__name__}"
+        _shared.refuse(name, f"{shape}; a tensor of two dimensions is needed")
+
+
+def _lengths_of(mask: torch.Tensor) -> torch.Tensor:
+    return (mask != 0).sum(1)
+
+
+def _flat(mask: torch.Tensor) -> torch.Tensor:
+    """Where tokens stand in a tensor whose first two dimensions are made one."""
+    return (mask != 0).flatten().nonzero()[:, 0]

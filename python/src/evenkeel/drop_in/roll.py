@@ -1,0 +1,403 @@
+"""ROLL's balancing, dynamic batching and sequence packing, with its names and results.
+
+    from evenkeel.drop_in.roll import dynamic_batching_shard, batch_balance, restore_results_order
+
+What ROLL calls a DataProto may be any object with ``.batch``, which holds tensors by name, and ``.meta_info``, a dict;
+``.non_tensor_batch`` is taken along where it is there. Lengths are in tokens, indices count samples from 0. Bad input
+raises evenkeel.InputError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel import _core
+from evenkeel.drop_in import _shared, verl
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "LoadBalancePacker",
+    "PackedSeqParams",
+    "SequencePacker",
+    "SequencePackingConfig",
+    "SequencePackingPacker",
+    "batch_balance",
+    "dynamic_batching_shard",
+    "get_seqlen_balanced_partitions",
+    "get_sequence_packing_packer",
+    "log_seqlen_unbalance",
+    "make_micro_batch_iter_for_sequence_packing",
+    "restore_results_order",
+]
+
+_native = _core.drop_in
+
+log_seqlen_unbalance = verl.log_seqlen_unbalance
+
+
+# Balancing over DP ranks
+
+def get_seqlen_balanced_partitions(
+    seqlen_list: Sequence[float], k_partitions: int, equal_size: bool = False
+) -> list[list[int]]:
+    """Indices in `k_partitions` groups of about equal sums, ascending, by the largest differencing method. Values are
+    whole numbers, of any type. None is empty: InputError for fewer values than groups."""
+    return verl.get_seqlen_balanced_partitions(seqlen_list, k_partitions, equal_size)
+
+
+def batch_balance(
+    batch: Any,
+    dp_size: int,
+    minibatch_size: int,
+    logging_prefix: str = "global_seqlen",
+    keep_minibatch: bool = False,
+    *,
+    strict_reference: bool = False,
+) -> dict[str, Any]:
+    """Reorders a DataProto in place so that each of `dp_size` equal runs has about the same work, and says how even it is
+    (see log_seqlen_unbalance). With ``keep_minibatch`` each run of `minibatch_size` samples over all ranks is dealt out on
+    its own; samples behind the last whole one are a smaller mini-batch. Where `dp_size` does not divide the samples, the
+    first ranks have one more.
+
+    ``strict_reference``: samples behind the last whole mini-batch are dropped, and `dp_size` must divide the samples.
+    """
+    lengths = _shared.lengths_of(batch.batch["attention_mask"])
+    planned = len(lengths)
+    if strict_reference:
+        run = minibatch_size if keep_minibatch else len(lengths)
+        if keep_minibatch and minibatch_size > 0:
+            planned -= planned % minibatch_size
+        if planned == 0 or run % dp_size != 0:
+            _shared.refuse("batch", f"{len(lengths)} samples cannot be dealt out to {dp_size} ranks, {run} at a time")
+    partitions = _native.roll_batch_balance(lengths[:planned], dp_size, minibatch_size if keep_minibatch else None)
+    _shared.reorder(batch, [sample for partition in partitions for sample in partition])
+    return log_seqlen_unbalance(lengths, partitions, logging_prefix, strict_reference=strict_reference)
+
+
+# Dynamic batching
+
+def dynamic_batching_shard(
+    origin_batch: Any,
+    dp_size: int,
+    max_tokens_per_microbatch: int,
+    sequence_length_round: int,
+    pipeline_model_parallel_size: int | None = 1,
+    virtual_pipeline_model_parallel_size: int | None = None,
+    log_prefix: str | None = None,
+    *,
+    strict_reference: bool = False,
+) -> tuple[Any, dict[str, Any]]:
+    """A DataProto of the same samples, shard after shard of the DP ranks, and what it saved.
+
+    Samples of about the same length stand together in micro-batches of at most `max_tokens_per_microbatch` tokens,
+    padding included, whose lengths are multiples of `sequence_length_round`. They are the same on every rank:
+    ``meta_info`` of the result has global_micro_batch_indices, [begin, end) in a shard for each,
+    global_micro_batch_lengths, the same two as micro_batch_indices and micro_batch_lengths, and num_micro_batchs. With
+    virtual pipeline stages their number is a multiple of `pipeline_model_parallel_size`; where a shard has fewer samples
+    than that, the last ones are empty. Where `dp_size` does not divide the samples, the first shards have one more, and
+    ``meta_info["shard_sizes"]`` has their sizes.
+
+    Raises LimitError for a sample that is above the cap once it is rounded up.
+
+    ``strict_reference``: `dp_size` must divide the samples, a micro-batch is split once at most, and an empty one may come
+    first where the cap is below `sequence_length_round`.
+    """
+    mask = origin_batch.batch["attention_mask"]
+    lengths = _shared.lengths_of(mask)
+    stages = pipeline_model_parallel_size or 1
+    multiple = stages if virtual_pipeline_model_parallel_size else 1
+    settings = (lengths, dp_size, max_tokens_per_microbatch, sequence_length_round)
+    if strict_reference:
+        _require_one_split(len(lengths), multiple, settings)
+    elif max_tokens_per_microbatch < sequence_length_round:
+        _core.raise_error("limit", "max_tokens_per_microbatch",
+                          f"{max_tokens_per_microbatch} is below one sample of {sequence_length_round} tokens")
+    shards, positions, padded_lengths, padded_tokens = _native.padded_batches(*settings, multiple)
+
+    batch = _shared.selected(origin_batch, [sample for shard in shards for sample in shard])
+    batch.meta_info["global_micro_batch_indices"] = positions
+    batch.meta_info["global_micro_batch_lengths"] = padded_lengths
+    batch.meta_info["micro_batch_indices"] = positions
+    batch.meta_info["micro_batch_lengths"] = padded_lengths
+    batch.meta_info["num_micro_batchs"] = len(positions)
+    if len(lengths) % dp_size != 0:
+        batch.meta_info["shard_sizes"] = [len(shard) for shard in shards]
+    metrics = _native.dynamic_batching_metrics(lengths, padded_tokens, mask.shape[-1], log_prefix or "")
+    return batch, _shared.whole_counts(metrics, "removed_padding_ratio")
+
+
+def _require_one_split(num_samples: int, multiple: int, settings: tuple[Any, ...]) -> None:
+    """Raises where ROLL stops: shards of different sizes, or a count that splitting each micro-batch once cannot reach."""
+    dp_size = settings[1]
+    if num_samples % dp_size != 0:
+        _shared.refuse("origin_batch", f"{num_samples} samples cannot be dealt out to {dp_size} ranks equally")
+    if multiple <= 1:
+        return
+    positions = _native.padded_batches(*settings, 1)[1]
+    count = verl.roundup_divisible(len(positions), multiple)
+    splittable = sum(end - begin > 1 for begin, end in positions)
+    if max(count, multiple) > num_samples // dp_size or count - len(positions) > splittable:
+        _shared.refuse("pipeline_model_parallel_size", f"{len(positions)} micro-batches cannot be made a multiple of {multiple}")
+
+
+# Sequence packing: which samples are packed together
+
+@dataclasses.dataclass
+class SequencePackingConfig:
+    """How ROLL packs: what its own class of this name says."""
+
+    algorithm: str = "none"  #: "none" or "load_balance"
+    max_packed_sequence_length_train: int | None = None  #: tokens of a micro-batch, aligned
+    max_packed_sequence_length_forward: int | None = None
+    min_num_micro_batches_train: int = 1
+    min_num_micro_batches_forward: int = 1
+
+
+class SequencePackingPacker:
+    """Algorithm "none": samples are packed as they come, `micro_batch_size` at a time."""
+
+    def __init__(self, config: Any = None, *, strict_reference: bool = False) -> None:
+        self.config = SequencePackingConfig() if config is None else config
+        self.strict_reference = strict_reference
+
+    def get_pad_factor(self, cp_size: int, tp_size: int) -> int:
+        """What lengths are rounded up to a multiple of: the least common multiple of 16 and 2 * cp * tp (tp where cp is
+        1)."""
+        return _native.sequence_alignment(tp_size, cp_size, 16)
+
+    @staticmethod
+    def calculate_workload(seqlen: int) -> int:
+        return verl.calculate_workload(seqlen)
+
+    def make_micro_batch_iter_for_sequence_packing(
+        self, mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
+        micro_batch_size: int | None = None,
+    ) -> Iterator[Any]:
+        """Runs of `micro_batch_size` samples, which must divide their number."""
+        size = _shared.size_of(mini_batch)
+        if not micro_batch_size or micro_batch_size < 1:
+            _shared.refuse("micro_batch_size", f"is {micro_batch_size}; at least 1 is needed")
+        if size % micro_batch_size != 0:
+            _shared.refuse("mini_batch", f"{size} samples are no micro-batches of {micro_batch_size}")
+        mini_batch.meta_info["partition_indices_list"] = []
+        mini_batch.meta_info["num_micro_batchs"] = size // micro_batch_size
+        runs = [list(range(i, i + micro_batch_size)) for i in range(0, size, micro_batch_size)]
+        return (_shared.selected(mini_batch, run) for run in runs)
+
+    @staticmethod
+    def restore_results_order(
+        results: Mapping[str, torch.Tensor], partition_indices_list: Sequence[Sequence[int]]
+    ) -> Mapping[str, torch.Tensor]:
+        """The results as they are, since nothing was reordered."""
+        return results
+
+
+class LoadBalancePacker(SequencePackingPacker):
+    """Algorithm "load_balance": micro-batches of about equal work."""
+
+    def make_micro_batch_iter_for_sequence_packing(
+        self, mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
+        micro_batch_size: int | None = None,
+    ) -> Iterator[Any]:
+        """Micro-batches of at most max_packed_sequence_length tokens, every sequence aligned to get_pad_factor, cheap ones
+        at both ends. All ranks of ``dp_group`` have equally many, a multiple of ``vp_size``; where that is more than
+        samples, some are empty. Planned, and agreed on, when this is called.
+
+        ``mini_batch.meta_info["partition_indices_list"]`` has the samples of each. A micro-batch's meta_info is a copy of
+        the mini-batch's, with micro_batch_idx, partition_indices, num_micro_batchs, mini_batch_size and is_padding_batch.
+
+        Raises LimitError, on every rank, for a sample whose aligned length is above the cap.
+
+        With ``strict_reference`` the cap decides how many there are, whatever each then holds; it must not be below the
+        width of the mask, and there must be a sample for every micro-batch.
+        """
+        phase = "train" if is_train else "forward"
+        cap = getattr(self.config, f"max_packed_sequence_length_{phase}")
+        least = getattr(self.config, f"min_num_micro_batches_{phase}") or 1
+        together = _shared.is_distributed()
+        if together and dp_group is None:
+            _shared.refuse("dp_group", "is None, though torch.distributed is initialised")
+
+        def planner() -> Any:
+            if cap is None:
+                _shared.refuse(f"max_packed_sequence_length_{phase}", "is not set")
+            mask = mini_batch.batch["attention_mask"]
+            if self.strict_reference and cap < mask.shape[-1]:
+                _shared.refuse(f"max_packed_sequence_length_{phase}", f"{cap} is below the {mask.shape[-1]} columns of the batch")
+            alignment = self.get_pad_factor(cp_size, tp_size)
+            return _native.RollMicroBatches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
+
+        partitions = _shared.planned_together(planner, dp_group, together=together, strict=self.strict_reference)
+        size = _shared.size_of(mini_batch)
+        if self.strict_reference and len(partitions) > size:
+            _shared.refuse("mini_batch", f"has {size} samples for {len(partitions)} micro-batches")
+        mini_batch.meta_info["partition_indices_list"] = list(partitions)
+        return (self._micro_batch(mini_batch, size, partitions, i) for i in range(len(partitions)))
+
+    @staticmethod
+    def _micro_batch(mini_batch: Any, size: int, partitions: list[list[int]], i: int) -> Any:
+        micro_batch = _shared.selected(mini_batch, partitions[i])
+        micro_batch.meta_info.update(
+            micro_batch_idx=i, is_padding_batch=False, partition_indices=partitions[i], num_micro_batchs=len(partitions),
+            mini_batch_size=size,
+        )
+        return micro_batch
+
+    @staticmethod
+    def restore_results_order(
+        results: Mapping[str, torch.Tensor], partition_indices_list: Sequence[Sequence[int]]
+    ) -> dict[str, torch.Tensor]:
+        """Tensors [n, ...] that came out micro-batch after micro-batch, back in the samples' order. Scalars and what is no
+        tensor stay. Raises InputError for another number of rows."""
+        if not results:
+            return {}
+        import torch
+
+        samples = [sample for indices in partition_indices_list for sample in indices]
+        order = _native.inverse_order(samples)
+        restored = {}
+        for key, values in results.items():
+            has_rows = isinstance(values, torch.Tensor) and values.dim() > 0
+            if has_rows and values.shape[0] != len(order):
+                _shared.refuse(f"results[{key!r}]", f"has {values.shape[0]} rows for {len(order)} samples")
+            restored[key] = _shared.rows_of(values, order) if has_rows else values
+        return restored
+
+
+def get_sequence_packing_packer(config: Any = None, *, strict_reference: bool = False) -> SequencePackingPacker:
+    """The packer of config.algorithm: "none" (also without a config) or "load_balance"."""
+    packers = {"none": SequencePackingPacker, "load_balance": LoadBalancePacker}
+    algorithm = "none" if config is None else config.algorithm
+    if algorithm not in packers:
+        _shared.refuse("algorithm", f"is {algorithm!r}; it can be none or load_balance")
+    return packers[algorithm](config, strict_reference=strict_reference)
+
+
+def make_micro_batch_iter_for_sequence_packing(
+    mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
+    micro_batch_size: int | None = None, config: Any = None, *, strict_reference: bool = False,
+) -> Iterator[Any]:
+    """The micro-batches of a mini-batch, by the packer of the configuration."""
+    packer = get_sequence_packing_packer(config, strict_reference=strict_reference)
+    return packer.make_micro_batch_iter_for_sequence_packing(
+        mini_batch, tp_size, cp_size, vp_size, is_train, dp_group, micro_batch_size)
+
+
+def restore_results_order(
+    results: Mapping[str, torch.Tensor], partition_indices_list: Sequence[Sequence[int]], config: Any = None
+) -> Mapping[str, torch.Tensor]:
+    """Results in the samples' order, by the packer of the configuration: without one they stay as they are."""
+    return get_sequence_packing_packer(config).restore_results_order(results, partition_indices_list)
+
+
+# Sequence packing: tensors
+
+@dataclasses.dataclass
+class PackedSeqParams:
+    """Megatron-Core's class of this name, where Megatron-Core is not installed."""
+
+    qkv_format: str | None = None
+    cu_seqlens_q: torch.Tensor | None = None
+    cu_seqlens_kv: torch.Tensor | None = None
+    cu_seqlens_q_padded: torch.Tensor | None = None
+    cu_seqlens_kv_padded: torch.Tensor | None = None
+    max_seqlen_q: int | None = None
+    max_seqlen_kv: int | None = None
+
+
+def _packed_seq_params_class() -> Any:
+    try:
+        from megatron.core.packed_seq_params import PackedSeqParams as ofMegatron
+    except ImportError:
+        return PackedSeqParams
+    return ofMegatron
+
+
+def _get_pad_factor(self: Any) -> int:
+    """What lengths are rounded up to a multiple of: the least common multiple of 16 and 2 * cp * tp (tp where cp is 1)."""
+    sizes = _sizes_of(self)
+    return _native.sequence_alignment(sizes.tp_size, sizes.cp_size, 16)
+
+
+def _pack_sequences(
+    self: Any,
+    input_tensor: torch.Tensor,
+    attention_mask: torch.Tensor,
+    pad_packed_seq_to: int | None = None,
+    pad_val: float = 0,
+    *,
+    strict_reference: bool = False,
+) -> tuple[torch.Tensor, Any, torch.Tensor, torch.Tensor]:
+    """Padded sequences back to back, each aligned to a multiple of self._get_pad_factor(), cut over the context-parallel
+    ranks: this rank's part.
+
+    ``self``                ROLL's strategy, whose worker.rank_info has tp_size, cp_size and cp_rank, or a SequencePacker
+    ``input_tensor``        [n, width, ...]
+    ``attention_mask``      [n, width], 1 where a token stands, on whatever side
+    ``pad_packed_seq_to``   the packed length over all ranks: the last sequence is made longer
+    ``pad_val``             what stands where no token stands
+
+    Returns the tensor [1, packed / cp, ...], Megatron's PackedSeqParams, and cu_seqlens and cu_seqlens_padded [n + 1]
+    int32, of true and of aligned lengths over all ranks. Gradients flow.
+
+    ``strict_reference``: of a row with m ones, the first m columns are taken, wherever the ones stand.
+    """
+    import torch
+
+    from evenkeel.drop_in.mindspeed_rl import _token_positions
+
+    if input_tensor.dim() < 2 or attention_mask.shape != input_tensor.shape[:2]:
+        _shared.refuse("attention_mask", f"has the shape {tuple(attention_mask.shape)} beside {tuple(input_tensor.shape)}")
+    sizes = _sizes_of(self)
+    lengths = _shared.lengths_of(attention_mask)
+    positions = _token_positions(attention_mask, lengths, strict_reference)
+    tokens, rows, size, cu_seqlens, cu_seqlens_padded, max_seqlen = _native.packed_rows(
+        lengths, self._get_pad_factor(), sizes.cp_size, sizes.cp_rank, pad_packed_seq_to)
+    source = positions[torch.from_numpy(tokens).to(positions.device)]
+    packed = _shared.moved(input_tensor.flatten(0, 1), source, rows, size, pad_val)[None]
+    cu_seqlens, cu_seqlens_padded = (torch.from_numpy(c).to(input_tensor.device) for c in (cu_seqlens, cu_seqlens_padded))
+    params = _packed_seq_params_class()(
+        qkv_format="thd", cu_seqlens_q=cu_seqlens_padded, cu_seqlens_kv=cu_seqlens_padded,
+        cu_seqlens_q_padded=cu_seqlens_padded, cu_seqlens_kv_padded=cu_seqlens_padded, max_seqlen_q=max_seqlen,
+        max_seqlen_kv=max_seqlen,
+    )
+    return packed, params, cu_seqlens, cu_seqlens_padded
+
+
+def _unpack_sequences(self: Any, output_tensor: torch.Tensor, cu_seqlens_padded: torch.Tensor) -> Iterator[torch.Tensor]:
+    """This rank's part of each sequence, [1, aligned length / cp, ...], as views of the packed tensor."""
+    ends = [end // _sizes_of(self).cp_size for end in cu_seqlens_padded.tolist()]
+    for begin, end in zip(ends, ends[1:]):
+        yield output_tensor[:, begin:end]
+
+
+def _sizes_of(strategy: Any) -> Any:
+    return strategy if hasattr(strategy, "cp_size") else strategy.worker.rank_info
+
+
+class SequencePacker:
+    """The packing of ROLL's Megatron strategy, for whoever has no strategy: of context-parallel rank `cp_rank` of
+    `cp_size`, with lengths rounded up for `tp_size`, or to a multiple of `pad_factor`."""
+
+    def __init__(self, tp_size: int = 1, cp_size: int = 1, cp_rank: int = 0, pad_factor: int | None = None, *,
+                 strict_reference: bool = False) -> None:
+        self.tp_size, self.cp_size, self.cp_rank = tp_size, cp_size, cp_rank
+        self.pad_factor = pad_factor
+        self.strict_reference = strict_reference
+
+    def _get_pad_factor(self) -> int:
+        return _get_pad_factor(self) if self.pad_factor is None else self.pad_factor
+
+    def _pack_sequences(
+        self, input_tensor: torch.Tensor, attention_mask: torch.Tensor, pad_packed_seq_to: int | None = None,
+        pad_val: float = 0,
+    ) -> tuple[torch.Tensor, Any, torch.Tensor, torch.Tensor]:
+        """As the function _pack_sequences of this module."""
+        return _pack_sequences(self, input_tensor, attention_mask, pad_packed_seq_to, pad_val,
+                               strict_reference=self.strict_reference)
+
+    _unpack_sequences = _unpack_sequences

@@ -1,0 +1,330 @@
+"""verl.utils.seqlen_balancing and verl.trainer.ppo.prefix_grouper_utils, with verl's names and results.
+
+    from evenkeel.drop_in.verl import rearrange_micro_batches, get_reverse_idx
+
+Lengths are in tokens, indices count samples from 0. Lists may be lists, tuples, arrays or tensors of whole numbers; what
+is returned are lists of lists of ints. Bad input raises evenkeel.InputError.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel import _core
+from evenkeel.drop_in import _shared
+
+if TYPE_CHECKING:
+    import torch
+
+    from evenkeel.drop_in.prefix_grouper import PrefixGrouper
+
+__all__ = [
+    "build_pg_from_micro_batch",
+    "build_position_ids_for_prefix_grouper",
+    "calculate_workload",
+    "ceildiv",
+    "get_group_balanced_partitions",
+    "get_reverse_idx",
+    "get_seqlen_balanced_partitions",
+    "greedy_partition",
+    "karmarkar_karp",
+    "log_seqlen_unbalance",
+    "prepare_dynamic_batch",
+    "rearrange_micro_batches",
+    "restore_dynamic_batch",
+    "roundup_divisible",
+]
+
+_native = _core.drop_in
+
+
+def ceildiv(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def roundup_divisible(a: int, b: int) -> int:
+    """The smallest multiple of b that is not below a."""
+    return ceildiv(a, b) * b
+
+
+def calculate_workload(seqlen_list: Any) -> Any:
+    """The work of samples of these lengths, up to a factor: 24576 s + s^2, of a 7B model. A tensor, an array or an int."""
+    return seqlen_list * (24576 + seqlen_list)
+
+
+def karmarkar_karp(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
+    """Indices of `seqlen_list` in `k_partitions` groups of about equal sums, by the largest differencing method.
+
+    The heaviest group comes first; indices stand as the method joined them. With ``equal_size`` groups have equally many,
+    which their number must divide. Fewer values than groups leave groups empty at the end; none at all are refused. About
+    n log n work.
+    """
+    if len(seqlen_list) == 0:
+        _shared.refuse("seqlen_list", "is empty")
+    return _native.karmarkar_karp(seqlen_list, k_partitions, equal_size, False)
+
+
+def get_seqlen_balanced_partitions(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
+    """karmarkar_karp with each group's indices ascending, and none empty: InputError for fewer values than groups."""
+    return _native.karmarkar_karp(seqlen_list, k_partitions, equal_size, True)
+
+
+def greedy_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
+    """Indices in `k_partitions` groups: each value, as they come, to the group with the least sum, the first on a tie.
+    With ``equal_size`` a group that has fewer counts as lighter."""
+    if k_partitions < 1:
+        _shared.refuse("k_partitions", f"{k_partitions} groups; at least 1 is needed")
+    if equal_size and len(seqlen_list) % k_partitions != 0:
+        _shared.refuse("equal_size", f"{len(seqlen_list)} values cannot be divided into {k_partitions} groups")
+    partitions: list[list[int]] = [[] for _ in range(k_partitions)]
+    lightest = [(0, 0, group) for group in range(k_partitions)]  # (values if they count, sum, group)
+    for item, length in enumerate(seqlen_list):
+        count, total, group = lightest[0]
+        partitions[group].append(item)
+        heapq.heapreplace(lightest, (count + bool(equal_size), total + length, group))
+    return partitions
+
+
+def get_group_balanced_partitions(
+    seqlen_list: Sequence[int], uid_list: Sequence[Hashable], k_partitions: int, *, strict_reference: bool = False
+) -> list[list[int]]:
+    """Indices in `k_partitions` groups of about equal work, samples with the same uid in the same one; each ascending.
+
+    The numbers of uids in the groups differ by one at most. At least `k_partitions` uids are needed.
+
+    ``strict_reference``: only neighbours with the same uid stay together, and `k_partitions` must divide the number of
+    such runs.
+    """
+    uids = uid_list.tolist() if hasattr(uid_list, "tolist") else [_plain(uid) for uid in uid_list]
+    if strict_reference:
+        runs = (run for run, (_, same) in enumerate(itertools.groupby(uids)) for _ in same)
+        return _native.balance_whole_groups(seqlen_list, list(runs), k_partitions, True)
+    numbers: dict[Hashable, int] = {}
+    keys = [numbers.setdefault(uid, len(numbers)) for uid in uids]
+    return _native.balance_whole_groups(seqlen_list, keys, k_partitions, False)
+
+
+def _plain(uid: Any) -> Any:
+    """A number out of a tensor of one, which is equal to another of the same value but has another hash."""
+    return uid.item() if hasattr(uid, "item") else uid
+
+
+def log_seqlen_unbalance(
+    seqlen_list: Sequence[int], partitions: Sequence[Sequence[int]], prefix: str, *, strict_reference: bool = False
+) -> dict[str, Any]:
+    """How even sums of tokens are, under names that begin with `prefix/`: `min`, `max` and `minmax_diff` of equal runs of
+    the list as it is, one a partition, `balanced_min` and `balanced_max` of the partitions, and `mean`.
+
+    Where there are not equally many values in the runs, they differ by one. ``strict_reference``: what is left over is a
+    run of its own.
+    """
+    metrics = _shared.whole_counts(_native.seqlen_balance_metrics(seqlen_list, partitions, prefix), "mean")
+    run = len(seqlen_list) // len(partitions)
+    if strict_reference and run > 0:
+        sums = [sum(seqlen_list[i : i + run]) for i in range(0, len(seqlen_list), run)]
+        least, most = min(sums), max(sums)
+        metrics |= {f"{prefix}/min": least, f"{prefix}/max": most, f"{prefix}/minmax_diff": most - least}
+    return metrics
+
+
+def rearrange_micro_batches(
+    batch: Any,
+    max_token_len: int,
+    dp_group: Any = None,
+    num_batches_divided_by: int | None = None,
+    same_micro_num_in_dp: bool = True,
+    min_num_micro_batch: int | None = None,
+    use_dynamic_bsz_balance: bool = True,
+    force_group_size: int = 1,
+    *,
+    strict_reference: bool = False,
+) -> tuple[list[Any], list[list[int]]]:
+    """Micro-batches of at most `max_token_len` tokens and about equal work, and the samples that each holds.
+
+    ``batch``                    columns by name, with "attention_mask" [n, width], or "input_ids" nested: a dict of
+                                 tensors, a TensorDict, whatever knows ``batch[key]`` and ``batch[indices]``, or a
+                                 DataProto; a micro-batch is of the same kind
+    ``dp_group``                 a group of torch.distributed whose ranks shall have equally many micro-batches, if
+                                 ``same_micro_num_in_dp`` and torch.distributed is initialised
+    ``num_batches_divided_by``   their number is a multiple of it
+    ``min_num_micro_batch``      and at least this
+    ``use_dynamic_bsz_balance``  cheap micro-batches at both ends; else they come heaviest first
+    ``force_group_size``         so many neighbouring samples stay together
+
+    Where there are more micro-batches than samples, some have no rows. Raises LimitError, on every rank of the group, for
+    a sample of more than `max_token_len` tokens.
+
+    ``strict_reference``: there are as many micro-batches as `max_token_len` tokens fill, whatever each then holds; it must
+    not be below the width of the mask, and there must be a sample for every micro-batch.
+    """
+    together = _shared.is_distributed() and same_micro_num_in_dp and dp_group is not None
+    num_samples = 0
+
+    def planner() -> Any:
+        nonlocal num_samples
+        lengths, width = _lengths_and_width(_shared.tensors_of(batch))
+        num_samples = len(lengths)
+        if strict_reference and max_token_len < width:
+            _shared.refuse("max_token_len", f"{max_token_len} is below the {width} columns of the batch")
+        settings = (max_token_len, min_num_micro_batch or 1, num_batches_divided_by or 1, use_dynamic_bsz_balance)
+        if force_group_size == 1:
+            return _native.VerlMicroBatches(lengths, *settings)
+        return _GroupedMicroBatches(lengths, force_group_size, *settings)
+
+    partitions = _shared.planned_together(planner, dp_group, together=together, strict=strict_reference)
+    if strict_reference and len(partitions) > num_samples // force_group_size:
+        _shared.refuse("batch", f"has {num_samples} samples for {len(partitions)} micro-batches")
+    return [_shared.selected(batch, partition) for partition in partitions], partitions
+
+
+def _lengths_and_width(tensors: Any) -> tuple[list[int], int]:
+    ids = tensors["input_ids"] if "input_ids" in tensors.keys() else None
+    if getattr(ids, "is_nested", False):
+        lengths = [row.shape[0] for row in ids.unbind()]
+        return lengths, max(lengths, default=0)
+    mask = tensors["attention_mask"]
+    return _shared.lengths_of(mask), mask.shape[-1]
+
+
+class _GroupedMicroBatches:
+    """What VerlMicroBatches does, for groups of neighbouring samples that stay together."""
+
+    def __init__(self, lengths, group_size, max_tokens, min_count, multiple_of, pipeline_order) -> None:
+        if group_size < 1 or len(lengths) % group_size != 0:
+            _shared.refuse("force_group_size", f"{len(lengths)} samples are no groups of {group_size}")
+        groups = [lengths[i : i + group_size] for i in range(0, len(lengths), group_size)]
+        self.group_size = group_size
+        self.pipeline_order = pipeline_order
+        self.tokens = [sum(group) for group in groups]
+        self.work = [sum(map(calculate_workload, group)) for group in groups]
+        self.max_tokens = max_tokens
+        self.multiple_of = multiple_of
+        by_tokens = min(len(groups), ceildiv(sum(lengths), max_tokens))
+        self.least = max(1, min_count, by_tokens)
+
+    def count(self) -> int:
+        return self.least
+
+    def agreed(self, largest: int) -> int:
+        return roundup_divisible(largest, self.multiple_of)
+
+    def kept_count(self, count: int) -> int:
+        for group, tokens in enumerate(self.tokens):
+            if tokens > self.max_tokens:
+                _core.raise_error("limit", f"group {group}", f"takes {tokens} tokens; a micro-batch holds {self.max_tokens}")
+        count = self.agreed(count)
+        while count < len(self.tokens) and not self._is_kept(count):
+            count = self.agreed(count + 1)
+        return count
+
+    def of(self, count: int) -> list[list[int]]:
+        size = self.group_size
+        return [[i for g in part for i in range(g * size, (g + 1) * size)] for part in self._groups(count)]
+
+    def _is_kept(self, count: int) -> bool:
+        return all(sum(self.tokens[g] for g in part) <= self.max_tokens for part in self._groups(count))
+
+    def _groups(self, count: int) -> list[list[int]]:
+        parts = [sorted(part) for part in karmarkar_karp(self.work, count, False)]
+        if not self.pipeline_order:
+            return parts
+        parts.sort(key=lambda part: (sum(self.work[g] for g in part), part[0] if part else 0), reverse=True)
+        return parts[::2][::-1] + parts[1::2]
+
+
+def get_reverse_idx(idx_map: Any) -> Any:
+    """The inverse of an order of 0..n-1: the result has i at idx_map[i]. A list gives a list, an array or a tensor its
+    like. Raises InputError unless every number is there once."""
+    inverse = _native.inverse_order(idx_map)
+    if isinstance(idx_map, (list, tuple)):
+        return inverse
+    if hasattr(idx_map, "new_tensor"):
+        return idx_map.new_tensor(inverse)
+    return type(idx_map)(inverse) if not hasattr(idx_map, "dtype") else _array_like(inverse, idx_map)
+
+
+def _array_like(values: list[int], like: Any) -> Any:
+    import numpy
+
+    return numpy.asarray(values, dtype=like.dtype)
+
+
+def prepare_dynamic_batch(
+    data: Any,
+    max_token_len: int,
+    dp_group: Any = None,
+    num_batches_divided_by: int | None = None,
+    same_micro_num_in_dp: bool = True,
+    min_num_micro_batch: int | None = None,
+    use_dynamic_bsz_balance: bool = True,
+    *,
+    strict_reference: bool = False,
+) -> tuple[list[Any], list[list[int]]]:
+    """rearrange_micro_batches of a DataProto: each micro-batch is one, with its rows of `batch` and `non_tensor_batch`
+    and a copy of `meta_info`."""
+    return rearrange_micro_batches(
+        data, max_token_len, dp_group, num_batches_divided_by, same_micro_num_in_dp, min_num_micro_batch,
+        use_dynamic_bsz_balance, strict_reference=strict_reference,
+    )
+
+
+def restore_dynamic_batch(data: torch.Tensor, batch_idx_list: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Rows [n, ...] that came out micro-batch after micro-batch, back in the samples' order. Gradients flow. Raises
+    InputError unless the lists name every row once."""
+    order = [index for indices in batch_idx_list for index in indices]
+    if len(order) != data.shape[0]:
+        _shared.refuse("data", f"has {data.shape[0]} rows for {len(order)} samples")
+    return _shared.rows_of(data, _native.inverse_order(order))
+
+
+def build_position_ids_for_prefix_grouper(
+    prefix_grouper: PrefixGrouper, *, strict_reference: bool = False
+) -> torch.Tensor:
+    """Position ids [groups, width], int64, on the device of its padding mask: a prefix counts from 0, every suffix from
+    its prefix's length; 0 where no token stands.
+
+    ``strict_reference``: they stand as if padding were on the right, wherever it is.
+    """
+    from evenkeel.drop_in.prefix_grouper import PrefixGrouper
+
+    if not strict_reference:
+        return prefix_grouper.position_ids(0)
+    group_info = [list(info) for info in prefix_grouper.group_info]
+    device = prefix_grouper.padding_mask.device
+    dense = PrefixGrouper(group_info, device=device).position_ids(0)
+    wide = dense.new_zeros(dense.shape[0], prefix_grouper.padding_mask.shape[1])
+    wide[:, : dense.shape[1]] = dense
+    return wide
+
+
+def build_pg_from_micro_batch(
+    micro_batch: Any, pad_token_id: int, padding_mode: str = "right"
+) -> tuple[PrefixGrouper, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A PrefixGrouper of the samples of a micro-batch, and what a model needs.
+
+    ``micro_batch``   "prompts" [n, sp] with `pad_token_id` where no token stands, "responses" [n, ss], "response_mask"
+                      [n, ss] and "uid" [n]; neighbours with the same uid share the first one's prompt
+
+    Returns the PrefixGrouper, input ids [groups, s] with 0 where no token stands, the attention mask and position ids of
+    the same shape, and the responses and their mask as they came.
+    """
+    import torch
+
+    from evenkeel.drop_in.prefix_grouper import PrefixGrouper
+
+    prompts, responses = micro_batch["prompts"], micro_batch["responses"]
+    response_mask = micro_batch["response_mask"]
+    uids = [_plain(uid) for uid in micro_batch["uid"]]
+    if not len(uids) == prompts.shape[0] == responses.shape[0]:
+        _shared.refuse("micro_batch", f"has {prompts.shape[0]} prompts, {responses.shape[0]} responses and {len(uids)} uids")
+    sizes = [len(list(same)) for _, same in itertools.groupby(uids)]
+    first = torch.tensor([0, *itertools.accumulate(sizes)][:-1], dtype=torch.long, device=prompts.device)
+    prefixes = prompts.index_select(0, first)
+    prefix_mask = prefixes != pad_token_id
+    grouper = PrefixGrouper.from_ungrouped_masks(prefix_mask, response_mask, sizes, prompts.device, padding_mode)
+    input_ids = grouper.concat_input(prefixes, prefix_mask, responses, response_mask)
+    return grouper, input_ids, grouper.padding_mask, grouper.position_ids(0), responses, response_mask

@@ -1,0 +1,60 @@
+"""Drop-in functions give what the other projects' own code gives. Cases of several ranks are in test_ranks.py."""
+
+import pytest
+
+from evenkeel import InputError
+
+from golden import cases_of, difference, families
+from golden_families import FAMILIES, keeps_promise, run
+
+#: Transformer Engine's and Megatron's functions, which no drop-in module has.
+ELSEWHERE = {"cp_thd_indices"}
+
+
+def single_rank_cases():
+    for family in FAMILIES:
+        for case in cases_of(family):
+            if not case["input"].get("other_ranks"):
+                yield pytest.param(family, case, id=f"{family}-{case['name']}")
+
+
+def test_every_family_of_the_vectors_is_run():
+    assert set(FAMILIES) | ELSEWHERE == set(families())
+
+
+@pytest.mark.parametrize("family, case", single_rank_cases())
+def test_strict_reference_gives_what_the_reference_does(family, case):
+    assert difference(case["expected"], run(family, case["input"], True), exact_errors=True) is None
+
+
+@pytest.mark.parametrize("family, case", single_rank_cases())
+def test_the_default_keeps_the_promise_and_is_the_same_where_the_reference_does(family, case):
+    actual = run(family, case["input"], False)
+    assert keeps_promise(family, case["input"], actual)
+    if "defect" not in case and keeps_promise(family, case["input"], case["expected"]):
+        assert difference(case["expected"], actual, exact_errors=False) is None
+
+
+#: Cases that show a reference at odds with its own document, and what the document says.
+PROMISED = {
+    ("group_balanced", "noncontiguous_uid"): InputError,  # three parts of two uids
+    ("roll_pack", "left_padded_quirk"): {"packed_per_cp_rank": [[5, 6]]},
+    ("remove_padding", "quirk_mask_not_right_padded"): {"input_ids_packed": [[11, 12, 13, 0, 21, 22, 23, 24]]},
+    ("roll_batch_balance", "keep_drops_tail"): {"order": [2, 3, 4, 1, 0]},
+    ("roll_batch_balance", "minibatch_gt_batch"): {"order": [1, 0]},
+    ("mindspeed_cp_batch", "hybrid_ring1"): {"ring_degree": 1},
+    ("mindspeed_cp_batch", "hybrid_bad_degree"): InputError,
+    ("mindspeed_cp_batch", "eod_not_divisible_drops_middle"): InputError,
+    ("remove_padding", "quirk_prompt_gt_len_not_truncated"): InputError,
+}
+
+
+@pytest.mark.parametrize("family, name", PROMISED)
+def test_what_is_promised_comes_where_the_reference_gives_something_else(family, name):
+    (case,) = (case for case in cases_of(family) if case["name"] == name)
+    promised, actual = PROMISED[family, name], run(family, case["input"], False)
+    assert "defect" in case
+    if promised is InputError:
+        assert "error" in actual
+    else:
+        assert difference(promised, actual, exact_errors=True) is None
