@@ -8,7 +8,9 @@
 #include <optional>
 #include <span>
 
+#include "bindings/arrays.hpp"
 #include "bindings/drop_in.hpp"
+#include "bindings/layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/pack/padded_input.hpp"
@@ -19,16 +21,6 @@ namespace py = pybind11;
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-
-template <typename T>
-py::array_t<T> array_of(std::span<const T> values) {
-  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
-}
-
-CpRank checked_rank(int size, int rank) {
-  if (0 <= rank && rank < size) return CpRank{rank};
-  throw InputError("cp_rank", std::to_string(rank) + " is outside 0.." + std::to_string(size - 1));
-}
 
 PackedLayout layout_of(const Numbers& lengths, std::int64_t alignment, int cp_size,
                        std::optional<std::int64_t> rows) {
@@ -43,15 +35,15 @@ py::tuple packed_rows(py::handle lengths, std::int64_t alignment, int cp_size, i
   const PackedLayout layout = layout_of(whole_numbers(lengths, "lengths"), alignment, cp_size, rows);
   Numbers tokens;
   Numbers packed;
-  for (const PackedRun& run : packed_runs(layout, checked_rank(cp_size, cp_rank))) {
+  for (const PackedRun& run : packed_runs(layout, checked_rank(layout.cp(), cp_rank))) {
     const std::int64_t first = layout.cu_seqlens()[static_cast<std::size_t>(run.index)] + run.sequence.begin;
     for (std::int64_t i = 0; i < run.sequence.size(); ++i) {
       tokens.push_back(first + i);
       packed.push_back(run.local + i);
     }
   }
-  return py::make_tuple(array_of<std::int64_t>(tokens), array_of<std::int64_t>(packed), layout.local_rows(),
-                        array_of(layout.cu_seqlens()), array_of(layout.cu_seqlens_padded()),
+  return py::make_tuple(array_of(std::move(tokens)), array_of(std::move(packed)), layout.local_rows(),
+                        copy_of(layout.cu_seqlens()), copy_of(layout.cu_seqlens_padded()),
                         layout.max_seqlen());
 }
 
@@ -85,8 +77,8 @@ void bind_context_parallel(py::module_& module) {
       .def(
           "columns",
           [](const MindSpeedCp& self, std::int64_t columns, py::handle ends, int rank) {
-            return array_of<std::int64_t>(mindspeed_columns(
-                self, columns, whole_numbers(ends, "actual_seq_len"), checked_rank(self.size, rank)));
+            return array_of(mindspeed_columns(self, columns, whole_numbers(ends, "actual_seq_len"),
+                                              checked_rank(CpGroup{self.size}, rank)));
           },
           py::arg("columns"), py::arg("sequence_ends"), py::arg("cp_rank"));
 }

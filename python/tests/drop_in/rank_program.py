@@ -1,0 +1,113 @@
+"""rank_program.py RESULTS: one of WORLD_SIZE processes of torch.distributed (gloo), with torchrun's variables. Runs the
+vectors' cases of that many ranks and some of its own, and writes what this rank gets to RESULTS/RANK.json."""
+
+import json
+import os
+import pathlib
+import sys
+
+import torch
+import torch.distributed as distributed
+
+import evenkeel
+from evenkeel.drop_in import mindspeed_rl, roll, verl
+from golden import cases_of, plain, result_of
+from golden_families import run
+from stand_ins import columns_of, config, data_proto
+
+LENGTHS = {  # the keys of a case's own lengths
+    "rearrange_micro_batches": "seqlen_list",
+    "verl_rearrange_micro_batches": "seqlens",
+    "roll_sequence_packing": "lengths",
+}
+
+
+def golden_results(rank, size, group):
+    """By family and case: what this rank gets in its place, by strict_reference and by default."""
+    results = {}
+    for family, key in LENGTHS.items():
+        for case in cases_of(family):
+            ranks = [case["input"][key], *case["input"]["other_ranks"]]
+            if len(ranks) == size:
+                own = {**case["input"], key: ranks[rank]}
+                results[f"{family}/{case['name']}"] = [run(family, own, strict, group=group) for strict in (True, False)]
+    return results
+
+
+def of_a_subgroup(rank, size):
+    """Only the ranks of dp_group agree; the others have the count that they need."""
+    group = distributed.new_group([0, 1])
+    lengths = [4] * (8 if rank == 0 else 2)
+    if rank > 1:
+        return len(verl.rearrange_micro_batches(columns_of(lengths), 4, None)[1])
+    return len(verl.rearrange_micro_batches(columns_of(lengths), 4, group)[1])
+
+
+def an_error_on_the_last_rank(rank, size):
+    """A sample above the cap on one rank stops all of them."""
+    lengths = [3, 9] if rank == size - 1 else [3, 3]
+    try:
+        verl.rearrange_micro_batches(columns_of(lengths), 8, distributed.group.WORLD)
+    except evenkeel.Error as error:
+        return type(error).__name__
+    return "no error"
+
+
+def a_wrong_type_on_the_first_rank(rank, size):
+    try:
+        mindspeed_rl.rearrange_micro_batches("lengths" if rank == 0 else [1, 2], 8)
+    except evenkeel.Error as error:
+        return type(error).__name__
+    return "no error"
+
+
+def caps_that_one_rank_breaks(rank, size):
+    """Rank 0 needs one more than its tokens say, which the others hear."""
+    lengths = [2, 2, 2] if rank == 0 else [1, 1, 1]
+    return verl.rearrange_micro_batches(columns_of(lengths), 3, distributed.group.WORLD)[1]
+
+
+def a_packing_without_a_group(rank, size):
+    settings = roll.SequencePackingConfig("load_balance", 64, 64)
+    return result_of(lambda: list(roll.make_micro_batch_iter_for_sequence_packing(
+        data_proto([3, 4]), 1, 1, 1, config=settings)))
+
+
+def context_parallel_round_trip(rank, size):
+    """A batch is cut, and comes back whole from all ranks, with this rank's gradient."""
+    whole = torch.arange(2 * 8 * size, dtype=torch.double).reshape(2, 8 * size)
+    equal = {}
+    for name, settings in {
+        "ring": config(context_parallel_size=size),
+        "ulysses": config(context_parallel_size=size, context_parallel_algo="ulysses_cp_algo"),
+    }.items():
+        batch, index = mindspeed_rl.get_batch_on_this_cp_rank(settings, {"x": whole.clone()}, [], cp_rank=rank)
+        own = batch["x"].requires_grad_()
+        back = mindspeed_rl.get_output_allgather_cp_without_pack(own, size, index, cp_group=distributed.group.WORLD)
+        (back * whole).sum().backward()
+        equal[name] = [torch.equal(back.detach(), whole), torch.equal(own.grad, own.detach())]
+    settings = config(context_parallel_size=size, reset_attention_mask=True, cp_attention_mask_type="causal")
+    row = whole.reshape(1, -1)
+    batch, index = mindspeed_rl.get_batch_on_this_cp_rank(
+        settings, {"x": row.clone()}, [4, row.shape[1] // size], cp_rank=rank)
+    back = mindspeed_rl.get_output_allgather_cp_with_pack(batch["x"], size, index, cp_group=distributed.group.WORLD)
+    equal["packed"] = [torch.equal(back, row)]
+    return equal
+
+
+SPECIFICATIONS = (of_a_subgroup, an_error_on_the_last_rank, a_wrong_type_on_the_first_rank, caps_that_one_rank_breaks,
+                  a_packing_without_a_group, context_parallel_round_trip)
+
+
+def main():
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    rank, size = distributed.get_rank(), distributed.get_world_size()
+    results = {"golden": golden_results(rank, size, distributed.group.WORLD)}
+    for specification in SPECIFICATIONS:
+        results[specification.__name__] = plain(specification(rank, size))
+    (pathlib.Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(results), encoding="utf-8")
+    distributed.destroy_process_group()
+
+
+main()
