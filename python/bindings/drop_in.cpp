@@ -101,6 +101,7 @@ void bind_drop_in(py::module_& module) {
   bind_drop_in_micro_batches(drop_in);
   bind_drop_in_packing(drop_in);
   bind_drop_in_prefixes(drop_in);
+  bind_drop_in_rows(drop_in);
 }
 
 }  // namespace evenkeel::python

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ void bind_drop_in_partitions(pybind11::module_& module);
 void bind_drop_in_micro_batches(pybind11::module_& module);
 void bind_drop_in_packing(pybind11::module_& module);
 void bind_drop_in_prefixes(pybind11::module_& module);
+void bind_drop_in_rows(pybind11::module_& module);
 
 /// Whole numbers out of what users of those projects hand in: lists, tuples, arrays, tensors on any device,
 /// with ints, floats without a fraction, and scalars of NumPy and torch in them. Throws InputError for

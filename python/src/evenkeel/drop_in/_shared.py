@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from evenkeel import _core
+
+if TYPE_CHECKING:
+    import torch
 
 FAILED = 2**62  # above every count; what a rank says that cannot plan
 
@@ -36,8 +39,8 @@ def size_of(batch: Any) -> int:
     return tensors_of(batch)["attention_mask"].shape[0]
 
 
-def rows_of(values: Any, indices: Sequence[int]) -> Any:
-    """The samples of these indices out of one column, or a batch that knows ``batch[indices]``."""
+def rows_of(values: Any, indices: Sequence[int] | torch.Tensor) -> Any:
+    """The samples of these indices out of one column, or out of a batch that knows ``batch[indices]``."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -47,14 +50,13 @@ def rows_of(values: Any, indices: Sequence[int]) -> Any:
             return torch.nested.as_nested_tensor([rows[i] for i in indices], **layout)
         if values.dim() == 0:
             return values
-        return values.index_select(0, torch.tensor(indices, dtype=torch.long, device=values.device))
+        return values.index_select(0, torch.as_tensor(indices, dtype=torch.long, device=values.device))
     if isinstance(values, (list, tuple)):
         return type(values)(values[i] for i in indices)
     if isinstance(values, (str, bytes)) or not hasattr(values, "__getitem__") or getattr(values, "shape", None) == ():
         return values  # one value for the whole batch
-    if type(values).__module__ == "numpy":
-        return values[list(indices)]
-    return values[torch.tensor(indices, dtype=torch.long)]
+    wanted = torch.as_tensor(indices, dtype=torch.long)
+    return values[wanted.numpy() if type(values).__module__ == "numpy" else wanted]
 
 
 def selected(data: Any, indices: Sequence[int]) -> Any:
@@ -65,12 +67,55 @@ def selected(data: Any, indices: Sequence[int]) -> Any:
         _set_rows(chosen, indices)
         chosen.meta_info = copy.deepcopy(data.meta_info)
         return chosen
-    if isinstance(data, Mapping) and not hasattr(data, "batch_size"):
+    if _is_mapping(data):
         return {key: rows_of(values, indices) for key, values in data.items()}
     nested = [key for key in _keys_of(data) if getattr(data[key], "is_nested", False)]
     if nested:  # a TensorDict's own indexing does not know nested tensors
         return type(data)({key: rows_of(data[key], indices) for key in data.keys()}, batch_size=[len(indices)])
     return rows_of(data, indices)
+
+
+def split(data: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
+    """selected() for each of the partitions, a mapping's tensors in one go."""
+    tensors = tensors_of(data)
+    if not _is_mapping(tensors):
+        return [selected(data, partition) for partition in partitions]
+    columns = {key: _split_column(values, partitions) for key, values in tensors.items()}
+    batches = [{key: parts[i] for key, parts in columns.items()} for i in range(len(partitions))]
+    if tensors is data:
+        return batches
+    rest = copy.copy(data)
+    rest.batch = None
+    chosen = [selected(rest, partition) for partition in partitions]
+    for each, batch in zip(chosen, batches):
+        each.batch = batch
+    return chosen
+
+
+def _split_column(values: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
+    import torch
+
+    if not (isinstance(values, torch.Tensor) and _is_plain_memory(values)):
+        return [rows_of(values, partition) for partition in partitions]
+    parts = [values.new_empty((len(partition), *values.shape[1:])) for partition in partitions]
+    row_bytes = values.element_size() * values[0].numel() if len(values) else 0
+    _core.drop_in.take_rows(values.data_ptr(), len(values), row_bytes, partitions, [part.data_ptr() for part in parts],
+                            torch.get_num_threads())
+    return parts
+
+
+def _is_plain_memory(tensor: torch.Tensor) -> bool:
+    """Whether its rows may be copied as bytes, by this process, with nothing lost."""
+    import torch
+
+    return (type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.layout is torch.strided
+            and not getattr(tensor, "is_nested", False) and tensor.dim() > 0 and tensor.is_contiguous()
+            and not tensor.requires_grad and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg())
+
+
+def _is_mapping(tensors: Any) -> bool:
+    """Columns by name, which know nothing of rows. A TensorDict is a mapping that does."""
+    return isinstance(tensors, Mapping) and not hasattr(tensors, "batch_size")
 
 
 def reorder(data: Any, indices: Sequence[int]) -> None:

@@ -178,7 +178,7 @@ def rearrange_micro_batches(
     partitions = _shared.planned_together(planner, dp_group, together=together, strict=strict_reference)
     if strict_reference and len(partitions) > num_samples // force_group_size:
         _shared.refuse("batch", f"has {num_samples} samples for {len(partitions)} micro-batches")
-    return [_shared.selected(batch, partition) for partition in partitions], partitions
+    return _shared.split(batch, partitions), partitions
 
 
 def _lengths_and_width(tensors: Any) -> tuple[list[int], int]:
