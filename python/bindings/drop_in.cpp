@@ -96,7 +96,7 @@ Partition partition_of(const py::iterable& groups) {
 }
 
 void bind_drop_in(py::module_& module) {
-  py::module_ drop_in = module.def_submodule("drop_in", "What evenkeel/drop_in/*.py call.");
+  py::module_ drop_in = module.def_submodule("_drop_in", "What evenkeel/drop_in/*.py call.");
   bind_drop_in_partitions(drop_in);
   bind_drop_in_micro_batches(drop_in);
   bind_drop_in_packing(drop_in);

@@ -12,6 +12,7 @@ Booleans = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
 __version__: str
+_drop_in: Any  # what the modules of evenkeel.drop_in call
 
 class Partition:
     def __init__(self, groups: Iterable[Any]) -> None: ...

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from evenkeel import _core
+from evenkeel.drop_in import _native
 
 if TYPE_CHECKING:
     import torch
@@ -31,12 +32,13 @@ def lengths_of(mask: Any) -> list[int]:
     """Tokens of each sample of an attention mask, [n, ...]."""
     if mask.is_floating_point():
         mask = mask != 0
-    return mask.flatten(1).sum(-1).tolist() if mask.dim() > 1 else mask.tolist()
+    lengths: list[int] = mask.flatten(1).sum(-1).tolist() if mask.dim() > 1 else mask.tolist()
+    return lengths
 
 
 def size_of(batch: Any) -> int:
     """The number of samples."""
-    return tensors_of(batch)["attention_mask"].shape[0]
+    return int(tensors_of(batch)["attention_mask"].shape[0])
 
 
 def rows_of(values: Any, indices: Sequence[int] | torch.Tensor) -> Any:
@@ -99,7 +101,7 @@ def _split_column(values: Any, partitions: Sequence[Sequence[int]]) -> list[Any]
         return [rows_of(values, partition) for partition in partitions]
     parts = [values.new_empty((len(partition), *values.shape[1:])) for partition in partitions]
     row_bytes = values.element_size() * values[0].numel() if len(values) else 0
-    _core.drop_in.take_rows(values.data_ptr(), len(values), row_bytes, partitions, [part.data_ptr() for part in parts],
+    _native.take_rows(values.data_ptr(), len(values), row_bytes, partitions, [part.data_ptr() for part in parts],
                             torch.get_num_threads())
     return parts
 
@@ -136,8 +138,8 @@ def _set_rows(data: Any, indices: Sequence[int]) -> None:
         data.non_tensor_batch = {key: rows_of(values, indices) for key, values in others.items()}
 
 
-def _keys_of(data: Any) -> Iterable[Any]:
-    return data.keys() if hasattr(data, "keys") else ()
+def _keys_of(data: Any) -> list[Any]:
+    return list(data.keys()) if hasattr(data, "keys") else []
 
 
 # Counts that ranks agree on
@@ -150,24 +152,29 @@ def is_distributed() -> bool:
 
 def planned_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
     """This rank's micro-batches, as many as every rank of the group has. ``make`` makes a planner of this rank's samples
-    (count, agreed, kept_count and of; see _core.drop_in). What it raises is raised on every rank. ``strict``: the
+    (count, agreed, kept_count and of; see _native.pyi). What it raises is raised on every rank. ``strict``: the
     largest of the ranks' counts; else the smallest from there on with which every rank keeps its cap."""
-    planner = None
+    planners: list[Any] = []
 
-    def first() -> int:
-        nonlocal planner
-        planner = make()
-        return planner.count() if strict else planner.kept_count(planner.count())
+    def first_count() -> int:
+        planners.append(make())
+        return int(planners[0].count() if strict else planners[0].kept_count(planners[0].count()))
 
-    largest = _largest if together else (lambda compute, _: compute())
-    count = largest(first, group)
+    largest = _largest if together else _own
+    count: int = largest(first_count, group)
+    (planner,) = planners
     count = planner.agreed(count)
     while not strict:
-        needed = largest(lambda: planner.kept_count(count), group)
+        needed = largest(lambda: int(planner.kept_count(count)), group)
         if needed == count:
             break
         count = needed
-    return planner.of(count)
+    partitions: list[list[int]] = planner.of(count)
+    return partitions
+
+
+def _own(compute: Callable[[], int], group: Any) -> int:
+    return compute()
 
 
 def _largest(compute: Callable[[], int], group: Any) -> int:

@@ -14,7 +14,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
-from evenkeel.drop_in import _shared
+from evenkeel.drop_in import _native, _shared
 from evenkeel.drop_in.verl import get_reverse_idx, karmarkar_karp
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ __all__ = [
     "preprocess_packed_seqs",
     "rearrange_micro_batches",
 ]
-
-_native = _core.drop_in
 
 
 # Balancing
@@ -127,7 +125,8 @@ def preprocess_packed_seqs(
     position_ids = torch.arange(size, dtype=torch.int32, device=device)
     position_ids -= cu_seqlens_padded[:-1].repeat_interleave(aligned)
     packed = [_shared.moved(tensor.flatten(), source, rows, size)[None] for tensor in (input_ids, labels)]
-    return packed[0], position_ids[None], packed[1], torch.tensor(lengths, dtype=torch.int32, device=device), cu_seqlens_padded
+    seqlens_in_batch = torch.tensor(lengths, dtype=torch.int32, device=device)
+    return packed[0], position_ids[None], packed[1], seqlens_in_batch, cu_seqlens_padded
 
 
 def _token_positions(mask: torch.Tensor, lengths: list[int], strict_reference: bool) -> torch.Tensor:
@@ -203,10 +202,10 @@ def get_ring_degree(megatron_config: Any, *, strict_reference: bool = False) -> 
 
     ``strict_reference``: a ring of one rank is refused for hybrid_cp_algo.
     """
-    degree = _cp_of(megatron_config).ring_degree()
-    if strict_reference and _algorithm_of(megatron_config) == "hybrid_cp_algo" and 1 < megatron_config.context_parallel_size:
-        if degree == 1:
-            _shared.refuse("ulysses_degree_in_cp", "leaves rings of one rank")
+    degree = int(_cp_of(megatron_config).ring_degree())
+    is_hybrid = _algorithm_of(megatron_config) == "hybrid_cp_algo" and megatron_config.context_parallel_size > 1
+    if strict_reference and is_hybrid and degree == 1:
+        _shared.refuse("ulysses_degree_in_cp", "leaves rings of one rank")
     return degree
 
 
@@ -287,7 +286,7 @@ def _cuts_each_sequence(config: Any) -> bool:
             and kind == "causal")
 
 
-def _cp_of(config: Any) -> Any:
+def _cp_of(config: Any) -> _native.MindSpeedCp:
     return _native.MindSpeedCp(config.context_parallel_size, _algorithm_of(config),
                                getattr(config, "ulysses_degree_in_cp", None) or 1, _cuts_each_sequence(config))
 
@@ -300,7 +299,7 @@ def _parallel_state() -> Any:
 
 
 def _cp_rank() -> int:
-    return _parallel_state().get_context_parallel_rank()
+    return int(_parallel_state().get_context_parallel_rank())
 
 
 def get_output_allgather_cp_with_pack(

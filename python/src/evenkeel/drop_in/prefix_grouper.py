@@ -13,15 +13,12 @@ from typing import Any
 
 import torch
 
-from evenkeel import _core
-from evenkeel.drop_in import _shared
+from evenkeel.drop_in import _native, _shared
 
 __all__ = ["GroupInfo", "Info", "PrefixGrouper"]
 
-_places = _core.drop_in.PrefixPlaces
 
-
-class Info(Sequence):
+class Info(Sequence[int]):
     """One group's lengths in tokens: as a sequence, the prefix's and then each suffix's."""
 
     def __init__(self, prefix_len: int, suffix_lens: Sequence[int]) -> None:
@@ -36,7 +33,7 @@ class Info(Sequence):
     def total_len(self) -> int:
         return self.prefix_len + sum(self.suffix_lens)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return [self.prefix_len, *self.suffix_lens][index]
 
     def __len__(self) -> int:
@@ -46,7 +43,7 @@ class Info(Sequence):
         return f"Info(prefix_len={self.prefix_len}, suffix_lens={self.suffix_lens})"
 
 
-class GroupInfo(tuple):
+class GroupInfo(tuple[Info, ...]):
     """The groups of a PrefixGrouper, an Info each."""
 
     @property
@@ -186,12 +183,14 @@ class PrefixGrouper:
         [n, h, ss, d]."""
         for name, x in (("q", q), ("k", k), ("v", v)):
             self._require_heads(x, name)
-        return (*(self._prefix.with_heads(x) for x in (q, k, v)), *(self._suffix.with_heads(x) for x in (q, k, v)))
+        prefix, suffix = self._prefix.with_heads, self._suffix.with_heads
+        return prefix(q), prefix(k), prefix(v), suffix(q), suffix(k), suffix(v)
 
     def group(self, o_prefix: torch.Tensor, o_suffix: torch.Tensor) -> torch.Tensor:
         """Attention's outputs [b, sp, h, d] and [n, ss, h, d] as a grouped tensor [b, s, h, d]. Trailing dimensions may be
         others."""
-        for name, x, shape in (("o_prefix", o_prefix, self.prefix_x_shape), ("o_suffix", o_suffix, self.suffix_x_shape)):
+        shapes = (self.prefix_x_shape, self.suffix_x_shape)
+        for name, x, shape in zip(("o_prefix", "o_suffix"), (o_prefix, o_suffix), shapes):
             if tuple(x.shape[:2]) != tuple(shape):
                 _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must begin with {tuple(shape)}")
         rows = torch.cat([o_prefix.flatten(0, 1), o_suffix.flatten(0, 1)])
@@ -309,7 +308,7 @@ class PrefixGrouper:
 
     def _require_heads(self, x: torch.Tensor, name: str) -> None:
         if x.dim() != 4:
-            _shared.refuse(name, f"has the shape {tuple(x.shape)}; four dimensions are needed: batch, heads, width, elements")
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; [batch, heads, width, elements] is needed")
         self._require_grouped(x.transpose(1, 2), 4, f"{name}.transpose(1, 2)")
 
     @staticmethod
@@ -347,9 +346,9 @@ def _side_of(padding_mode: str) -> str:
 def _places_of(group_info: Sequence[Sequence[int]], padding_mode: str | torch.Tensor) -> Any:
     groups = [list(group) for group in group_info]
     if isinstance(padding_mode, str):
-        return _places(groups, _side_of(padding_mode))
+        return _native.PrefixPlaces(groups, _side_of(padding_mode))
     _require_mask(padding_mode, "padding_mode")
-    return _places(groups, (padding_mode.detach().cpu() != 0).to(torch.uint8).contiguous().numpy())
+    return _native.PrefixPlaces(groups, (padding_mode.detach().cpu() != 0).to(torch.uint8).contiguous().numpy())
 
 
 def _require_mask(mask: Any, name: str) -> None:

@@ -10,11 +10,12 @@ raises evenkeel.InputError.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
-from evenkeel.drop_in import _shared, verl
+from evenkeel.drop_in import _native, _shared, verl
 
 if TYPE_CHECKING:
     import torch
@@ -34,15 +35,13 @@ __all__ = [
     "restore_results_order",
 ]
 
-_native = _core.drop_in
-
 log_seqlen_unbalance = verl.log_seqlen_unbalance
 
 
 # Balancing over DP ranks
 
 def get_seqlen_balanced_partitions(
-    seqlen_list: Sequence[float], k_partitions: int, equal_size: bool = False
+    seqlen_list: Sequence[Any], k_partitions: int, equal_size: bool = False
 ) -> list[list[int]]:
     """Indices in `k_partitions` groups of about equal sums, ascending, by the largest differencing method. Values are
     whole numbers, of any type. None is empty: InputError for fewer values than groups."""
@@ -110,13 +109,13 @@ def dynamic_batching_shard(
     lengths = _shared.lengths_of(mask)
     stages = pipeline_model_parallel_size or 1
     multiple = stages if virtual_pipeline_model_parallel_size else 1
-    settings = (lengths, dp_size, max_tokens_per_microbatch, sequence_length_round)
+    settings = (dp_size, max_tokens_per_microbatch, sequence_length_round)
     if strict_reference:
-        _require_one_split(len(lengths), multiple, settings)
+        _require_one_split(lengths, multiple, settings)
     elif max_tokens_per_microbatch < sequence_length_round:
         _core.raise_error("limit", "max_tokens_per_microbatch",
                           f"{max_tokens_per_microbatch} is below one sample of {sequence_length_round} tokens")
-    shards, positions, padded_lengths, padded_tokens = _native.padded_batches(*settings, multiple)
+    shards, positions, padded_lengths, padded_tokens = _native.padded_batches(lengths, *settings, multiple)
 
     batch = _shared.selected(origin_batch, [sample for shard in shards for sample in shard])
     batch.meta_info["global_micro_batch_indices"] = positions
@@ -130,18 +129,19 @@ def dynamic_batching_shard(
     return batch, _shared.whole_counts(metrics, "removed_padding_ratio")
 
 
-def _require_one_split(num_samples: int, multiple: int, settings: tuple[Any, ...]) -> None:
+def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, int, int]) -> None:
     """Raises where ROLL stops: shards of different sizes, or a count that splitting each micro-batch once cannot reach."""
-    dp_size = settings[1]
-    if num_samples % dp_size != 0:
+    dp_size, num_samples = settings[0], len(lengths)
+    if dp_size > 0 and num_samples % dp_size != 0:
         _shared.refuse("origin_batch", f"{num_samples} samples cannot be dealt out to {dp_size} ranks equally")
     if multiple <= 1:
         return
-    positions = _native.padded_batches(*settings, 1)[1]
+    positions = _native.padded_batches(lengths, *settings, 1)[1]
     count = verl.roundup_divisible(len(positions), multiple)
     splittable = sum(end - begin > 1 for begin, end in positions)
     if max(count, multiple) > num_samples // dp_size or count - len(positions) > splittable:
-        _shared.refuse("pipeline_model_parallel_size", f"{len(positions)} micro-batches cannot be made a multiple of {multiple}")
+        _shared.refuse("pipeline_model_parallel_size",
+                       f"{len(positions)} micro-batches cannot be made a multiple of {multiple}")
 
 
 # Sequence packing: which samples are packed together
@@ -170,7 +170,8 @@ class SequencePackingPacker:
         return _native.sequence_alignment(tp_size, cp_size, 16)
 
     @staticmethod
-    def calculate_workload(seqlen: int) -> int:
+    def calculate_workload(seqlen: int) -> Any:
+        """24576 s + s^2 of a sample of s tokens."""
         return verl.calculate_workload(seqlen)
 
     def make_micro_batch_iter_for_sequence_packing(
@@ -227,7 +228,8 @@ class LoadBalancePacker(SequencePackingPacker):
                 _shared.refuse(f"max_packed_sequence_length_{phase}", "is not set")
             mask = mini_batch.batch["attention_mask"]
             if self.strict_reference and cap < mask.shape[-1]:
-                _shared.refuse(f"max_packed_sequence_length_{phase}", f"{cap} is below the {mask.shape[-1]} columns of the batch")
+                _shared.refuse(f"max_packed_sequence_length_{phase}",
+                               f"{cap} is below the {mask.shape[-1]} columns of the batch")
             alignment = self.get_pad_factor(cp_size, tp_size)
             return _native.RollMicroBatches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
 
@@ -311,10 +313,9 @@ class PackedSeqParams:
 
 def _packed_seq_params_class() -> Any:
     try:
-        from megatron.core.packed_seq_params import PackedSeqParams as ofMegatron
+        return importlib.import_module("megatron.core.packed_seq_params").PackedSeqParams
     except ImportError:
         return PackedSeqParams
-    return ofMegatron
 
 
 def _get_pad_factor(self: Any) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
-from evenkeel.drop_in import _shared
+from evenkeel.drop_in import _native, _shared
 
 if TYPE_CHECKING:
     import torch
@@ -37,8 +37,6 @@ __all__ = [
     "restore_dynamic_batch",
     "roundup_divisible",
 ]
-
-_native = _core.drop_in
 
 
 def ceildiv(a: int, b: int) -> int:
@@ -193,7 +191,9 @@ def _lengths_and_width(tensors: Any) -> tuple[list[int], int]:
 class _GroupedMicroBatches:
     """What VerlMicroBatches does, for groups of neighbouring samples that stay together."""
 
-    def __init__(self, lengths, group_size, max_tokens, min_count, multiple_of, pipeline_order) -> None:
+    def __init__(
+        self, lengths: list[int], group_size: int, max_tokens: int, min_count: int, multiple_of: int, pipeline_order: bool
+    ) -> None:
         if group_size < 1 or len(lengths) % group_size != 0:
             _shared.refuse("force_group_size", f"{len(lengths)} samples are no groups of {group_size}")
         groups = [lengths[i : i + group_size] for i in range(0, len(lengths), group_size)]
@@ -204,7 +204,7 @@ class _GroupedMicroBatches:
         self.max_tokens = max_tokens
         self.multiple_of = multiple_of
         by_tokens = min(len(groups), ceildiv(sum(lengths), max_tokens))
-        self.least = max(1, min_count, by_tokens)
+        self.least: int = max(1, min_count, by_tokens)
 
     def count(self) -> int:
         return self.least

@@ -1,0 +1,88 @@
+"""The drop-in modules have the names that the projects' users import, documented, with their arguments in their order."""
+
+import ast
+import importlib
+import inspect
+import pathlib
+
+import pytest
+
+from evenkeel.drop_in import _native
+
+MODULES = ("verl", "roll", "mindspeed_rl", "prefix_grouper")
+SIGNATURES = {
+    "verl.karmarkar_karp": "seqlen_list k_partitions equal_size",
+    "verl.get_seqlen_balanced_partitions": "seqlen_list k_partitions equal_size",
+    "verl.get_group_balanced_partitions": "seqlen_list uid_list k_partitions",
+    "verl.log_seqlen_unbalance": "seqlen_list partitions prefix",
+    "verl.rearrange_micro_batches": "batch max_token_len dp_group num_batches_divided_by same_micro_num_in_dp "
+                                    "min_num_micro_batch use_dynamic_bsz_balance force_group_size",
+    "verl.get_reverse_idx": "idx_map",
+    "verl.prepare_dynamic_batch": "data max_token_len dp_group num_batches_divided_by same_micro_num_in_dp "
+                                  "min_num_micro_batch use_dynamic_bsz_balance",
+    "verl.restore_dynamic_batch": "data batch_idx_list",
+    "verl.build_pg_from_micro_batch": "micro_batch pad_token_id padding_mode",
+    "roll.get_seqlen_balanced_partitions": "seqlen_list k_partitions equal_size",
+    "roll.batch_balance": "batch dp_size minibatch_size logging_prefix keep_minibatch",
+    "roll.dynamic_batching_shard": "origin_batch dp_size max_tokens_per_microbatch sequence_length_round "
+                                   "pipeline_model_parallel_size virtual_pipeline_model_parallel_size log_prefix",
+    "roll.make_micro_batch_iter_for_sequence_packing": "mini_batch tp_size cp_size vp_size is_train dp_group "
+                                                       "micro_batch_size config",
+    "roll.restore_results_order": "results partition_indices_list config",
+    "roll._pack_sequences": "self input_tensor attention_mask pad_packed_seq_to pad_val",
+    "roll._unpack_sequences": "self output_tensor cu_seqlens_padded",
+    "mindspeed_rl.heapq_partition": "seqlen_list k_partitions equal_size",
+    "mindspeed_rl.heapq_partition_with_max": "seqlen_list k_partitions max_token_len",
+    "mindspeed_rl.balanced_bin_packing": "seqlen_list max_capacity",
+    "mindspeed_rl.rearrange_micro_batches": "seqlen_list max_token_len dynamic_max_batch_size dp_group",
+    "mindspeed_rl.preprocess_packed_seqs": "input_ids labels attention_mask_1d tp_size",
+    "mindspeed_rl.postprocess_packed_seqs": "output seqlens_in_batch cu_seqlens_padded seq_len prompt_length",
+    "mindspeed_rl.get_batch_on_this_cp_rank": "megatron_config batch actual_seq_len",
+    "mindspeed_rl.get_ring_degree": "megatron_config",
+    "prefix_grouper.PrefixGrouper": "group_info device padding_mode",
+    "prefix_grouper.PrefixGrouper.from_ungrouped_masks": "prefix_mask suffix_mask group_sizes device padding_mode",
+    "prefix_grouper.PrefixGrouper.convert_padding": "x x_mask padding_mode",
+    "prefix_grouper.PrefixGrouper.concat_input": "self prefix prefix_mask suffix suffix_mask",
+    "prefix_grouper.PrefixGrouper.split_output": "self output include_prefix_last",
+    "prefix_grouper.PrefixGrouper.ungroup": "self q k v",
+    "prefix_grouper.PrefixGrouper.group": "self o_prefix o_suffix",
+}
+
+
+def thing_of(path):
+    module, *names = path.split(".")
+    thing = importlib.import_module(f"evenkeel.drop_in.{module}")
+    for name in names:
+        thing = getattr(thing, name)
+    return thing
+
+
+@pytest.mark.parametrize("path", SIGNATURES)
+def test_arguments_have_the_projects_names_and_order(path):
+    parameters = inspect.signature(thing_of(path)).parameters.values()
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional == SIGNATURES[path].split()
+    assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} <= {"strict_reference", "cp_rank"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_everything_named_is_there_and_documented(name):
+    module = importlib.import_module(f"evenkeel.drop_in.{name}")
+    assert module.__doc__ and module.__all__ == sorted(module.__all__)
+    for each in module.__all__:
+        assert getattr(module, each).__doc__, each
+
+
+def test_the_stub_has_every_name_of_the_extension_with_its_parameters():
+    text = pathlib.Path(_native.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    body = ast.parse(text).body
+    functions = {node.name: [a.arg for a in node.args.args] for node in body if isinstance(node, ast.FunctionDef)}
+    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+    there = {name for name in vars(_native) if not name.startswith("_")}
+    assert there == {*functions, *classes}
+    for name, parameters in functions.items():
+        signature = getattr(_native, name).__doc__.splitlines()[0]
+        assert [word.split(":")[0].strip(" (*") for word in signature[len(name):].split(",") if ":" in word] == parameters
+    for name, node in classes.items():
+        members = {member.name for member in node.body if isinstance(member, ast.FunctionDef)} - {"__init__"}
+        assert members == {member for member in vars(getattr(_native, name)) if not member.startswith("_")}, name
