@@ -44,7 +44,7 @@ def measured(calls, own, plain):
 
 
 def report(what, own, plain):
-    print(f"{what}: plain {plain * 1e3:.1f} ms, Evenkeel {own * 1e3:.2f} ms, {plain / own:.1f}x", flush=True)
+    print(f"| {what} | {plain * 1e3:.0f} ms | {own * 1e3:.2f} ms | {plain / own:.1f} x |", flush=True)
 
 
 def karmarkar_karp(arguments):
@@ -52,7 +52,7 @@ def karmarkar_karp(arguments):
     own, plain, partitions, expected = measured(
         arguments.calls, lambda: verl.karmarkar_karp(lengths, 256, False), lambda: plain_karmarkar_karp(lengths, 256))
     assert partitions == expected
-    report("karmarkar_karp, 8192 lengths into 256, lists in and out", own, plain)
+    report("`karmarkar_karp`, 8192 lengths into 256 groups, lists in and out", own, plain)
 
 
 def rearrange_micro_batches(arguments, columns, mask_dtype, strict=False, max_token_len=16384):
@@ -66,8 +66,8 @@ def rearrange_micro_batches(arguments, columns, mask_dtype, strict=False, max_to
         assert partitions == parts
         assert all(torch.equal(mine[key], other[key]) for mine, other in zip(micro_batches, expected) for key in batch)
     kind = "strict" if strict else "the cap kept"
-    report(f"rearrange_micro_batches, 512 x 8192, {columns} columns, mask of {str(mask_dtype)[6:]}, {len(partitions)} "
-           f"micro-batches, {kind}", own, plain)
+    report(f"`rearrange_micro_batches`, {columns} columns, mask {str(mask_dtype)[6:]}, {len(partitions)} micro-batches, {kind}",
+           own, plain)
 
 
 def main():
@@ -76,7 +76,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="of torch and of Evenkeel")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; batches of 512 samples, 8192 columns\n")
+    print("| | plain | Evenkeel | |\n|---|---:|---:|---:|")
     for strict in (True, False):
         rearrange_micro_batches(arguments, 2, torch.long, strict)
     rearrange_micro_batches(arguments, 2, torch.bool)
