@@ -1,65 +1,17 @@
 #!/usr/bin/env python3
-"""drop_in.py [--calls N]: the drop-in functions against the same written plainly in Python and torch.
+"""drop_in.py [--calls N] [--threads N]: the drop-in functions against the same written plainly in Python and torch.
 
 Prints medians over calls of both in turns, and checks that both give the same."""
 
 import argparse
-import heapq
 import random
 import statistics
 import time
 
 import torch
+from plain_karmarkar_karp import karmarkar_karp as plain_karmarkar_karp
 
 from evenkeel.drop_in import verl
-
-
-class Group:
-    """A set of the differencing method; groups compare by (sum, number of items, items)."""
-
-    __slots__ = ("items", "sum")
-
-    def __init__(self):
-        self.items, self.sum = [], 0
-
-    def add(self, others, value):
-        self.items += others
-        self.sum += value
-
-    def __lt__(self, other):
-        return (self.sum, len(self.items), self.items) < (other.sum, len(other.items), other.items)
-
-
-class State:
-    """k groups in falling order. In a heap the one with the larger spread comes first."""
-
-    __slots__ = ("groups",)
-
-    def __init__(self, item, value, k):
-        self.groups = [Group() for _ in range(k)]
-        self.groups[0].add([(item, value)], value)
-
-    def join(self, other):
-        for group, added in zip(self.groups, reversed(other.groups)):
-            group.add(added.items, added.sum)
-        self.groups.sort(reverse=True)
-
-    def spread(self):
-        return self.groups[0].sum - self.groups[-1].sum
-
-    def __lt__(self, other):
-        mine, others = self.spread(), other.spread()
-        return mine > others if mine != others else other.groups[0] < self.groups[0]
-
-
-def plain_karmarkar_karp(values, k):
-    states = [State(item, value, k) for item, value in enumerate(values)]
-    heapq.heapify(states)
-    while len(states) > 1:
-        first = heapq.heappop(states)
-        first.join(heapq.heappop(states))
-        heapq.heappush(states, first)
-    return [[item for item, _ in group.items] for group in states[0].groups]
 
 
 def plain_rearrange_micro_batches(batch, max_token_len):
@@ -92,7 +44,7 @@ def measured(calls, own, plain):
 
 
 def report(what, own, plain):
-    print(f"{what}: plain {plain * 1e3:.1f} ms, Evenkeel {own * 1e3:.2f} ms, {plain / own:.1f}x", flush=True)
+    print(f"| {what} | {plain * 1e3:.0f} ms | {own * 1e3:.2f} ms | {plain / own:.1f} x |", flush=True)
 
 
 def karmarkar_karp(arguments):
@@ -100,7 +52,7 @@ def karmarkar_karp(arguments):
     own, plain, partitions, expected = measured(
         arguments.calls, lambda: verl.karmarkar_karp(lengths, 256, False), lambda: plain_karmarkar_karp(lengths, 256))
     assert partitions == expected
-    report("karmarkar_karp, 8192 lengths into 256, lists in and out", own, plain)
+    report("`karmarkar_karp`, 8192 lengths into 256 groups, lists in and out", own, plain)
 
 
 def rearrange_micro_batches(arguments, columns, mask_dtype, strict=False, max_token_len=16384):
@@ -114,15 +66,18 @@ def rearrange_micro_batches(arguments, columns, mask_dtype, strict=False, max_to
         assert partitions == parts
         assert all(torch.equal(mine[key], other[key]) for mine, other in zip(micro_batches, expected) for key in batch)
     kind = "strict" if strict else "the cap kept"
-    report(f"rearrange_micro_batches, 512 x 8192, {columns} columns, mask of {str(mask_dtype)[6:]}, {len(partitions)} "
-           f"micro-batches, {kind}", own, plain)
+    report(f"`rearrange_micro_batches`, {columns} columns, mask {str(mask_dtype)[6:]}, {len(partitions)} micro-batches, {kind}",
+           own, plain)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=11)
+    parser.add_argument("--threads", type=int, default=1, help="of torch and of Evenkeel")
     arguments = parser.parse_args()
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    torch.set_num_threads(arguments.threads)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; batches of 512 samples, 8192 columns\n")
+    print("| | plain | Evenkeel | |\n|---|---:|---:|---:|")
     for strict in (True, False):
         rearrange_micro_batches(arguments, 2, torch.long, strict)
     rearrange_micro_batches(arguments, 2, torch.bool)

@@ -32,7 +32,7 @@ def results_of(size, folder):
     ranks = [subprocess.Popen([sys.executable, PROGRAM, folder], env={**variables, "RANK": str(rank)},
                               stderr=subprocess.PIPE, text=True) for rank in range(size)]
     try:
-        errors = [rank.communicate(timeout=150)[1] for rank in ranks]
+        errors = [rank.communicate(timeout=200)[1] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

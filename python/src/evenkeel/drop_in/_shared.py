@@ -30,9 +30,12 @@ def tensors_of(data: Any) -> Any:
 
 def lengths_of(mask: Any) -> list[int]:
     """Tokens of each sample of an attention mask, [n, ...]."""
+    import torch
+
     if mask.is_floating_point():
         mask = mask != 0
-    lengths: list[int] = mask.flatten(1).sum(-1).tolist() if mask.dim() > 1 else mask.tolist()
+    dtype = torch.long if mask.dtype == torch.long else torch.int32  # what torch adds up fast
+    lengths: list[int] = (mask.flatten(1).sum(-1, dtype=dtype) if mask.dim() > 1 else mask).tolist()
     return lengths
 
 
