@@ -18,5 +18,6 @@ PYBIND11_MODULE(_core, module) {
   bind_padding(module);
   bind_prefix_groups(module);
   bind_prefix_tree(module);
+  bind_losses(module);
   bind_plan(module);
 }
