@@ -9,6 +9,7 @@ void bind_balance(pybind11::module_& module);
 void bind_cost_model(pybind11::module_& module);
 void bind_config(pybind11::module_& module);
 void bind_layout(pybind11::module_& module);
+void bind_losses(pybind11::module_& module);
 void bind_packing(pybind11::module_& module);
 void bind_padding(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);

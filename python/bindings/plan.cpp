@@ -9,6 +9,7 @@
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/planned_step.hpp"
+#include "bindings/samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "plan/dp_assignment.hpp"
@@ -26,40 +27,6 @@ PackedMicroBatch PlannedStep::layout_of(const MicroBatchPlan& micro_batch) const
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-
-/// What Python tells about the samples of a step: one entry a sample in every list that is given.
-struct Samples {
-  Numbers prompts;
-  Numbers responses;
-  Numbers groups;
-  Numbers loss_tokens;
-  std::vector<Numbers> tokens;
-};
-
-void require_one_a_sample(std::size_t given, const LengthTable& table, const std::string& name) {
-  if (std::cmp_equal(given, table.size())) return;
-  throw InputError(
-      name, "there are " + std::to_string(given) + " for " + std::to_string(table.size()) + " samples");
-}
-
-LengthTable table_of(const Samples& samples) {
-  const LengthTable lengths = LengthTable::of(samples.prompts, samples.responses);
-  std::vector<LengthEntry> entries(lengths.entries().begin(), lengths.entries().end());
-  if (!samples.groups.empty()) require_one_a_sample(samples.groups.size(), lengths, "groups");
-  for (std::size_t i = 0; i < samples.groups.size(); ++i)
-    entries[i].shape.group = static_cast<std::uint64_t>(samples.groups[i]);
-  if (!samples.loss_tokens.empty()) require_one_a_sample(samples.loss_tokens.size(), lengths, "loss_tokens");
-  for (std::size_t i = 0; i < samples.loss_tokens.size(); ++i) {
-    const std::int64_t count = samples.loss_tokens[i];
-    if (count < -1 || count > entries[i].shape.length())
-      throw InputError("loss_tokens[" + std::to_string(i) + "]",
-                       "is " + std::to_string(count) + "; the sample has " +
-                           std::to_string(entries[i].shape.length()) + " tokens",
-                       "Say -1 where all response tokens carry loss");
-    entries[i].loss_tokens = count;
-  }
-  return LengthTable(std::move(entries));
-}
 
 std::vector<SharedGroup> trees_of(const LengthTable& table, const std::vector<Numbers>& tokens) {
   require_one_a_sample(tokens.size(), table, "tokens");
@@ -105,9 +72,7 @@ std::shared_ptr<PlannedStep> planned(py::handle prompts, py::handle responses, c
                                      const py::object& loss_tokens, const py::object& tokens,
                                      const Config& config, const std::string& profile, std::int64_t step,
                                      std::optional<int> ranks) {
-  Samples samples{integers_of(prompts, "prompts"), integers_of(responses, "responses"), {}, {}, {}};
-  if (!groups.is_none()) samples.groups = integers_of(groups, "groups");
-  if (!loss_tokens.is_none()) samples.loss_tokens = integers_of(loss_tokens, "loss_tokens");
+  Samples samples = samples_from(prompts, responses, groups, loss_tokens);
   if (!tokens.is_none()) {
     for (const py::handle of_sample : tokens)
       samples.tokens.push_back(

@@ -79,6 +79,38 @@ def test_weights_make_the_loss_of_the_whole_mini_batch(aggregation, mini_batches
         assert all(m.scale == 3 for m in mine)
 
 
+@pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean", "prompt-mean"])
+def test_micro_batches_of_somebody_else_are_weighed_as_planned_ones_are(aggregation):
+    random = np.random.default_rng(4)
+    prompts, responses = random.integers(1, 20, size=24), random.integers(0, 60, size=24)
+    samples = dict(prompts=prompts, responses=responses, groups=[i // 3 for i in range(24)])
+    settings = dict(mesh={"dp": 3}, micro_batch={"max_tokens": 128}, loss={"aggregation": aggregation})
+    step = plan(**samples, **settings)
+    mine = [[m.samples for m in rank.micro_batches] for rank in step]
+    losses = evenkeel.planning.losses_of(mine, **samples, config=settings)
+    for rank, of_rank in zip(step, losses):
+        for m, loss in zip(rank.micro_batches, of_rank):
+            assert loss.token_weights.tolist() == m.token_weights.tolist()
+            assert (loss.scale, loss.mean_weight) == (m.scale, m.mean_weight)
+
+
+@pytest.mark.parametrize(
+    "micro_batches, what",
+    [
+        ([[[0], [1]], [[2]]], "DP rank 1 has 1; DP rank 0 has 2"),
+        ([[[0]], [[1]]], "sample 2 is in none of them"),
+        ([[[0, 1]], [[1, 2]]], "sample 1 is there twice"),
+        ([[[0, 1]], [[2, 3]]], "sample 3 is there twice, or is none of 3"),
+        ([[[0, 1]], [[2, -1]]], "sample -1"),
+        ([[[0, 1]], [[2.5]]], r"micro_batches\[1\]\[0\]\[0\]: is 2.5"),
+        ([], "sample 0 is in none of them"),
+    ],
+)
+def test_micro_batches_that_are_no_partition_are_not_weighed(micro_batches, what):
+    with pytest.raises(evenkeel.InputError, match=what):
+        evenkeel.planning.losses_of(micro_batches, [5, 6, 7])
+
+
 def test_a_masks_own_tokens_count_where_they_are_told():
     step = plan([4, 4], loss_tokens=[1, 3], mesh={"dp": 1}, micro_batch={"max_tokens": 64})
     m = step[0][0]
@@ -170,7 +202,7 @@ def test_bad_input_is_an_error_that_says_what_is_wrong(call, error, what):
 
 @pytest.mark.parametrize("arguments", [{}, {"prompts": [1]}, {"lengths": [1], "prompts": [1], "responses": [0]}])
 def test_lengths_must_be_told_in_one_way(arguments):
-    with pytest.raises(TypeError, match="lengths, prompts and responses, or"):
+    with pytest.raises(TypeError, match="are told by lengths"):
         plan(**arguments, ranks=1)
 
 

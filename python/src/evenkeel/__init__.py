@@ -15,7 +15,7 @@ from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
 from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
-from evenkeel.planning import DpRankPlan, MicroBatchPlan, StepPlan, plan
+from evenkeel.planning import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan, plan
 from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
 from evenkeel.service import DataService, MicroBatch, Samples, Step
 from evenkeel.tensors import micro_batch_tensors
@@ -35,6 +35,7 @@ __all__ = [
     "LimitError",
     "MeshError",
     "MicroBatch",
+    "MicroBatchLoss",
     "MicroBatchPlan",
     "MpiError",
     "PackedLayout",

@@ -111,6 +111,14 @@ class PackedLayout:
     def padded_to(self, rows: int) -> PackedLayout: ...
     def runs(self, cp_rank: int = 0) -> list[tuple[int, int, int, int]]: ...
 
+class MicroBatchLoss:
+    @property
+    def token_weights(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def mean_weight(self) -> float: ...
+
 class MicroBatchPlan:
     @property
     def samples(self) -> Int64s: ...
@@ -336,6 +344,15 @@ def plan(
     step: int,
     ranks: int | None,
 ) -> StepPlan: ...
+def losses_of(
+    micro_batches: Iterable[Iterable[Any]],
+    prompts: Any,
+    responses: Any,
+    groups: Any,
+    loss_tokens: Any,
+    config: Config,
+    profile: str,
+) -> list[list[MicroBatchLoss]]: ...
 def move_places(
     source: TokenPlaces,
     target: TokenPlaces,

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _core
-from evenkeel._core import DpRankPlan, MicroBatchPlan, StepPlan
+from evenkeel._core import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan
 from evenkeel.config import Config, ConfigLike
 
 Int64s = npt.NDArray[np.int64]
 
-__all__ = ["DpRankPlan", "MicroBatchPlan", "StepPlan", "plan"]
+__all__ = ["DpRankPlan", "MicroBatchLoss", "MicroBatchPlan", "StepPlan", "losses_of", "plan"]
 
 
 def plan(
@@ -64,6 +64,30 @@ def plan(
     )
 
 
+def losses_of(
+    micro_batches: Iterable[Iterable[Any]],
+    lengths: Any = None,
+    *,
+    prompts: Any = None,
+    responses: Any = None,
+    groups: Iterable[Any] | None = None,
+    loss_tokens: Any = None,
+    config: ConfigLike = None,
+    profile: str = "",
+    **sections: Any,
+) -> list[list[MicroBatchLoss]]:
+    """The weights of micro-batches that somebody else made, so that their loss is that of the whole mini-batch.
+
+    ``micro_batches`` has one list a DP rank, of one list of samples a micro-batch; all together are one mini-batch. Samples
+    are told as for plan(), and ``loss={"aggregation": ...}`` or ``config`` says what the loss is. Returns a list a DP rank.
+    Raises InputError unless every sample is in one micro-batch and all DP ranks have the same number of them.
+    """
+    prompts, responses = _prompts_and_responses(lengths, prompts, responses)
+    numbers = None if groups is None else _numbered(groups)
+    settings = Config.of(config, **sections)._core
+    return _core.losses_of(micro_batches, prompts, responses, numbers, loss_tokens, settings, profile)
+
+
 def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[Int64s, Int64s]:
     """Each sample's prompt and response tokens, from any two of the three or from lengths alone."""
     given = {"lengths": lengths, "prompts": prompts, "responses": responses}
@@ -74,7 +98,7 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
         return np.zeros_like(numbers["lengths"]), numbers["lengths"]
     if set(numbers) == {"lengths", "prompts"}:
         return numbers["prompts"], _rest(numbers["lengths"], numbers["prompts"])
-    raise TypeError("plan() takes lengths, prompts and responses, or lengths and prompts")
+    raise TypeError("samples are told by lengths, by prompts and responses, or by lengths and prompts")
 
 
 def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:

@@ -169,6 +169,14 @@ def test_micro_batches_have_memory_of_their_own():
     assert torch.equal(batch["input_ids"], columns_of(LENGTHS)["input_ids"])
 
 
+def test_columns_that_have_lost_their_memory_or_their_rows_are_refused():
+    freed = torch.arange(8)
+    freed.storage().resize_(0)
+    for column in (freed, torch.arange(7)):
+        with pytest.raises((evenkeel.InputError, IndexError)):
+            verl.rearrange_micro_batches({**columns_of(LENGTHS), "column": column}, 12)
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.float32, torch.float16, torch.bfloat16])
 def test_a_mask_may_be_of_any_dtype_and_padded_on_any_side(dtype):
     long = [600, 300, 200, 512]  # sums that float16 and bfloat16 do not count

@@ -85,7 +85,7 @@ def split(data: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
     tensors = tensors_of(data)
     if not _is_mapping(tensors):
         return [selected(data, partition) for partition in partitions]
-    columns = {key: _split_column(values, partitions) for key, values in tensors.items()}
+    columns = {key: _split_column(str(key), values, partitions) for key, values in tensors.items()}
     batches = [{key: parts[i] for key, parts in columns.items()} for i in range(len(partitions))]
     if tensors is data:
         return batches
@@ -97,15 +97,18 @@ def split(data: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
     return chosen
 
 
-def _split_column(values: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
+def _split_column(name: str, values: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
     import torch
 
     if not (isinstance(values, torch.Tensor) and _is_plain_memory(values)):
         return [rows_of(values, partition) for partition in partitions]
+    storage = values.untyped_storage() if hasattr(values, "untyped_storage") else values.storage()
+    if (values.storage_offset() + values.numel()) * values.element_size() > storage.nbytes():
+        refuse(name, "has lost its memory: its storage was resized")
     parts = [values.new_empty((len(partition), *values.shape[1:])) for partition in partitions]
     row_bytes = values.element_size() * values[0].numel() if len(values) else 0
-    _native.take_rows(values.data_ptr(), len(values), row_bytes, partitions, [part.data_ptr() for part in parts],
-                            torch.get_num_threads())
+    targets = [part.data_ptr() for part in parts]
+    _native.take_rows(values.data_ptr(), len(values), row_bytes, partitions, targets, torch.get_num_threads())
     return parts
 
 
