@@ -1,5 +1,6 @@
-"""rank_program.py RESULTS: one of WORLD_SIZE processes of torch.distributed (gloo), with torchrun's variables. Runs the
-vectors' cases of that many ranks and some of its own, and writes what this rank gets to RESULTS/RANK.json."""
+"""rank_program.py RESULTS: process RANK of WORLD_SIZE, variables as torchrun sets them, of torch.distributed (gloo), which
+meet in the folder RESULTS. Runs the vectors' cases of that many ranks and some of its own, and writes what this rank gets to
+RESULTS/RANK.json."""
 
 import json
 import os
@@ -101,12 +102,12 @@ SPECIFICATIONS = (of_a_subgroup, an_error_on_the_last_rank, a_wrong_type_on_the_
 
 def main():
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo")
-    rank, size = distributed.get_rank(), distributed.get_world_size()
+    rank, size, folder = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), pathlib.Path(sys.argv[1]).resolve()
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=size)
     results = {"golden": golden_results(rank, size, distributed.group.WORLD)}
     for specification in SPECIFICATIONS:
         results[specification.__name__] = plain(specification(rank, size))
-    (pathlib.Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(results), encoding="utf-8")
+    (folder / f"{rank}.json").write_text(json.dumps(results), encoding="utf-8")
     distributed.destroy_process_group()
 
 
