@@ -4,6 +4,7 @@ started as torchrun starts them. Each rank prints one line of JSON; run() return
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -33,10 +34,20 @@ def processes(command, ranks, *, over):
     return done
 
 
+def _free_port():
+    """One that the system gives to nobody who asks for any, so that it stays free until the job listens."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as trial:
+            try:
+                trial.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
 def _run_by_torch(command, ranks):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen(command, env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
