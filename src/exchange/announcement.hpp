@@ -5,9 +5,9 @@
 #include <optional>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "exchange/call_key.hpp"
 #include "exchange/field_digest.hpp"
 

@@ -2,10 +2,10 @@
 
 #include <optional>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "exchange/call_key.hpp"
 
 namespace evenkeel {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/field.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {
 

@@ -3,10 +3,10 @@
 #include <optional>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "exchange/call_key.hpp"
 #include "plan/sample_summary.hpp"

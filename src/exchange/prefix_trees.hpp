@@ -1,9 +1,9 @@
 #pragma once
 
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "transport/message_exchange.hpp"

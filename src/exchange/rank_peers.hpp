@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <span>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/dp_rank_plans.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <functional>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/node_memory.hpp"

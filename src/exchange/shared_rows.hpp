@@ -1,9 +1,9 @@
 #pragma once
 
 #include <span>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "plan/step_assignment.hpp"
 

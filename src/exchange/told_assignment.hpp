@@ -1,7 +1,6 @@
 #pragma once
 
 #include "evenkeel/mesh/communicator.hpp"
-
 #include "mesh/fail_together.hpp"
 #include "plan/step_assignment.hpp"
 

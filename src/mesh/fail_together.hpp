@@ -3,9 +3,9 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <vector>
+
 #include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {

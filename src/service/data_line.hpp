@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/held_passes.hpp"

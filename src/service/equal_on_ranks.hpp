@@ -2,9 +2,9 @@
 
 #include <string_view>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/file.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {
 

@@ -5,10 +5,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/data_line.hpp"

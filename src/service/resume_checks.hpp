@@ -1,8 +1,7 @@
 #pragma once
 
-#include "evenkeel/mesh/communicator.hpp"
-
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 
 namespace evenkeel {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"

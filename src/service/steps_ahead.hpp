@@ -13,9 +13,9 @@
 #include <utility>
 #include <variant>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "service/hosted_passes.hpp"

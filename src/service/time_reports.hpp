@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "plan/measured_cost.hpp"
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "source/dumped_micro_batch.hpp"
 

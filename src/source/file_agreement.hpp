@@ -1,8 +1,8 @@
 #pragma once
 
 #include <span>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "io/input_file.hpp"
 
 namespace evenkeel {

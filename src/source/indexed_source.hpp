@@ -4,8 +4,8 @@
 #include <memory>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/indexed_dataset.hpp"
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/input_file.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <string>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "io/jsonl_schema.hpp"
 
 namespace evenkeel {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/sample_tensors.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <string>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel {

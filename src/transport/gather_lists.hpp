@@ -7,9 +7,9 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "transport/block_list.hpp"
 #include "transport/node_aggregation.hpp"
 #include "transport/node_memory.hpp"

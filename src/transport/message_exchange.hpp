@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/exchange_words.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "transport/block_list.hpp"
 
 namespace evenkeel {
@@ -33,7 +33,8 @@ struct MessageTraffic {
 /// first exchange over `comm` does otherwise. Columns made after this lie in the process's shared heap, on
 /// every path: neighbours can read them there, and their pages are used again step after step, where the
 /// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
-/// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it.
+/// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it, or
+/// for leaders of ranks that MPI does not connect.
 void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()

@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "transport/shared_heap.hpp"
 
 namespace evenkeel {

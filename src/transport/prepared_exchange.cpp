@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 #include "mesh/mpi_call.hpp"
 
@@ -218,6 +219,10 @@ const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
 }
 
 void prepare_exchange(const Communicator& comm, const TransportSettings& options) {
+  if (comm.foreign() != nullptr && options.aggregate == NodeAggregation::always) {
+    throw ConfigError("exchange.aggregate", "is always, and only MPI's messages go through leaders",
+                      "Set it to auto or never where something else than MPI connects the ranks");
+  }
   static_cast<void>(shared_memory(comm, options.path));
   if (comm.size() > 1) static_cast<void>(group_for(comm, options));
   together(comm, [] { set_column_memory(SharedHeap::of_process()); });

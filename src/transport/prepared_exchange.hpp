@@ -2,8 +2,8 @@
 
 #include <optional>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/leader_rounds.hpp"
 #include "transport/message_exchange.hpp"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/archive_bytes.hpp"
 #include "transport/broadcast_bytes.hpp"

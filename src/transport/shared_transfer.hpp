@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
+#include "evenkeel/mesh/communicator.hpp"
 #include "transport/block_list.hpp"
 #include "transport/notices.hpp"
 #include "transport/shared_offer.hpp"

@@ -3,9 +3,9 @@
 #include <array>
 #include <span>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/base/grid.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 #include <string_view>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "evenkeel/service/service_state.hpp"

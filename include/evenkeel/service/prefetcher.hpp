@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 

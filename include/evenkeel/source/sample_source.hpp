@@ -5,10 +5,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 
 namespace evenkeel {

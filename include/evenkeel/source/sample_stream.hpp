@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 #include <vector>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/filter.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/source/sample_source.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include "evenkeel/mesh/communicator.hpp"
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 
 namespace evenkeel {
