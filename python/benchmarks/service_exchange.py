@@ -4,7 +4,8 @@ starts processes:
     torchrun --nproc-per-node 4 python/benchmarks/service_exchange.py [MiB a rank] [rounds]
 
 Prints medians over the rounds, which take turns, of the slowest rank; in shared memory, as ranks of one node have it, and in
-messages alone. A step also gathers lengths, plans, packs and derives fields.
+messages alone. A step also gathers lengths, plans, packs and derives fields. `placement: none` makes most samples change
+ranks; the bare call sends each pair of ranks exactly the bytes that the step sends it, those that stay included.
 """
 
 import statistics
@@ -33,28 +34,45 @@ def slowest(act):
     return seconds.item()
 
 
+def samples_of(rank, size):
+    """Lengths around LENGTH, a long tail of them, until MIB are there."""
+    lengths = np.random.default_rng(rank).lognormal(np.log(LENGTH) - 0.5, 1, 1 << 16).clip(64, 8 * LENGTH).astype(np.int64)
+    count = int(np.searchsorted(lengths.cumsum(), (MIB << 20) // ROW_BYTES))
+    lengths = lengths[:count]
+    tokens = int(lengths.sum())
+    return evenkeel.Samples(
+        ids=np.arange(count) * size + rank, prompt_lengths=np.zeros(count, np.int64), response_lengths=lengths,
+        token={"input_ids": np.arange(tokens), "hidden": np.ones((tokens, 64), np.float32)},
+    )
+
+
+def bytes_from(step, size):
+    """Bytes that this rank gets from each."""
+    sizes = np.zeros(size, np.int64)
+    for micro_batch in step.micro_batches:
+        ids, lengths = micro_batch.samples, micro_batch.response_lengths
+        np.add.at(sizes, ids[ids >= 0] % size, lengths[ids >= 0] * ROW_BYTES)
+    return sizes.tolist()
+
+
 def main():
     distributed.init_process_group("gloo")
     rank, size = distributed.get_rank(), distributed.get_world_size()
-    count = max(size, (MIB << 20) // (LENGTH * ROW_BYTES))
-    out = torch.zeros(count * LENGTH * ROW_BYTES, dtype=torch.uint8)
-    into = torch.empty_like(out)
-    if out.numel() % size:
-        out, into = out[: -(out.numel() % size)], into[: -(into.numel() % size)]
-    config = {"micro_batch": {"max_tokens": 4 * LENGTH}}
+    config = {"micro_batch": {"max_tokens": 8 * LENGTH}, "balance": {"placement": "none"}}
     services = {
         "shared memory": evenkeel.DataService(distributed.group.WORLD, config),
         "messages": evenkeel.DataService(distributed.group.WORLD, {**config, "exchange": {"path": "point-to-point"}}),
     }
     # Made once the service has set up the memory that ranks of a node share.
-    samples = evenkeel.Samples(
-        ids=np.arange(count) * size + rank, prompt_lengths=np.zeros(count, np.int64),
-        response_lengths=np.full(count, LENGTH),
-        token={"input_ids": np.arange(count * LENGTH), "hidden": np.ones((count * LENGTH, 64), np.float32)},
-    )
+    samples = samples_of(rank, size)
+    gets = bytes_from(services["messages"].step(samples), size)
+    table = [None] * size
+    distributed.all_gather_object(table, gets)
+    gives = [row[rank] for row in table]
+    out, into = torch.ones(sum(gives), dtype=torch.uint8), torch.ones(sum(gets), dtype=torch.uint8)
     times = {name: [] for name in ("all_to_all_single", *services)}
     for turn in range(ROUNDS + 1):
-        taken = {"all_to_all_single": slowest(lambda: distributed.all_to_all_single(into, out))}
+        taken = {"all_to_all_single": slowest(lambda: distributed.all_to_all_single(into, out, gets, gives))}
         for name, service in services.items():
             taken[name] = slowest(lambda: service.step(samples))
         if turn:  # the first round makes memory and connections
@@ -62,7 +80,8 @@ def main():
                 times[name].append(seconds)
     if rank:
         return
-    print(f"{size} ranks, {out.numel() / 2**20:.0f} MiB each, {ROUNDS} rounds")
+    stay = sum(row[r] for r, row in enumerate(table)) / sum(map(sum, table))
+    print(f"{size} ranks, {sum(gives) / 2**20:.0f} MiB each, {stay:.0%} of the bytes stay where they are, {ROUNDS} rounds")
     for name, seconds in times.items():
         middle = statistics.median(seconds)
         ratio = statistics.median(a / b for a, b in zip(seconds, times["all_to_all_single"]))

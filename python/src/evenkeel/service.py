@@ -108,7 +108,8 @@ class MicroBatch:
 
     __slots__ = ("_core", "_step", "_index", "_tensors", "_views")
 
-    def __init__(self, core: _service.MicroBatch, step: Step, index: int, tensors: bool) -> None:
+    def __init__(self, core: _service.MicroBatch, step: _service.Step, index: int, tensors: bool) -> None:
+        # Not the Step, which has this one: memory of such a circle waits for Python's collector.
         self._core, self._step, self._index, self._tensors = core, step, index, tensors
         self._views: dict[str, Any] | None = None
 
@@ -200,7 +201,7 @@ class MicroBatch:
         """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample). Copied.
         What is wrong with it is told when results are collected, on all ranks."""
         values = _arrays.Rows(rows, name)
-        self._step._core.put(self._index, name, _dtype_word(values), kind, values.array)
+        self._step.put(self._index, name, _dtype_word(values), kind, values.array)
 
     def _offsets(self, values: npt.NDArray[np.int32]) -> Any:
         return _handed_out(values, "int32", self._tensors)
@@ -214,7 +215,7 @@ class Step:
     def __init__(self, core: _service.Step, tensors: bool) -> None:
         self._core, self._tensors = core, tensors
         self._micro_batches = [
-            MicroBatch(part, self, m, tensors) for m, part in enumerate(core.micro_batches())
+            MicroBatch(part, core, m, tensors) for m, part in enumerate(core.micro_batches())
         ]
 
     @property
@@ -341,8 +342,10 @@ class DataService:
             while (core := ahead.next()) is not None:
                 self._resumed = None
                 yield Step(core, self._tensors)
+                del core  # its memory serves the next step
         finally:
-            self._resumed = self._state()
+            # No collective call in here: one rank alone may have left its loop.
+            self._resumed = ahead.state()
             self._ahead = None
 
     def __len__(self) -> int:

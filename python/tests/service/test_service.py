@@ -79,6 +79,7 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["same memory each time"] and told["the trainer may write"] and told["views live on"]
         assert (told["dtype"], told["shape"]) == ("torch.bfloat16", [3])
         assert told["passed over"] == 0
+        assert told["left for the collector"] == 0  # steps of gigabytes must not wait for it
         assert "cu_seqlens_q_padded" in told["megatron"] and told["flash"]
         assert told["loader"] == [0, 1, 2]
         assert "has handed out steps of configured sources" in told["mixed"]

@@ -45,6 +45,10 @@ parameters = service.step(samples(), "log_prob").micro_batches[0]
 told["megatron"] = sorted(parameters.packed_seq_params())
 told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
 
+gc.collect()
+service.step(samples(), "log_prob")
+told["left for the collector"] = gc.collect()
+
 sources = {"source": {"kind": "synthetic", "samples": 60}, "batch": {"global_batch": 20}}
 loader = DataLoader(StepDataset(evenkeel.DataService(over, sources)), batch_size=None, num_workers=0)
 told["loader"] = [part.index for part in loader]
