@@ -353,7 +353,7 @@ void SampleStream::describe(ServiceState& state) {
   Parts& parts = *parts_;
   GuardedWork work;
   if (parts.num_data_ranks > 0) {
-    if (!parts.reads() && !DataLine::is_newest_stream(parts.number)) {
+    if (!parts.reads() && DataLine::is_laid() && !DataLine::is_newest_stream(parts.number)) {
       throw InputError("stream", "cannot be described: its data ranks were asked for another one since",
                        "Describe a stream before the next one is made");
     }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -339,6 +340,25 @@ bool serve_in_bounds(const boost::mpi::communicator& world) {
   return false;
 }
 
+/// Dismisses the data ranks under a service and a stream. Returns whether both then say so, where they would
+/// wait for ever.
+bool calls_after_dismissal_are_refused(const boost::mpi::communicator& world) {
+  DataService service(world, config_of(data_ranks));
+  SampleStream stream(world, config_of(data_ranks));
+  dismiss_data_ranks();
+  const auto is_refused = [](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const InputError& error) {
+      return std::string_view(error.what()).find("data ranks: have been dismissed") != std::string_view::npos;
+    }
+    return false;
+  };
+  ServiceState state;
+  return is_refused([&] { static_cast<void>(service.step([&] { return stream.read(0); })); }) &&
+         is_refused([&] { stream.describe(state); });
+}
+
 }  // namespace
 }  // namespace evenkeel
 
@@ -351,7 +371,9 @@ int main(int argc, char** argv) {
   const boost::mpi::environment environment(argc, argv, test::wanted_threads(arguments));
   testing::InitGoogleTest(&argc, argv);
   const boost::mpi::communicator world;
-  if (world.rank() >= data_ranks)
-    return test::run_tests_on_rank(world.rank(), world.size(), data_ranks) ? 0 : 1;
-  return serve_in_bounds(world) ? 0 : 1;
+  if (world.rank() < data_ranks) return serve_in_bounds(world) ? 0 : 1;
+  const bool passed = test::run_tests_on_rank(world.rank(), world.size(), data_ranks);
+  if (calls_after_dismissal_are_refused(world)) return passed ? 0 : 1;
+  std::cerr << "rank " << world.rank() << ": a call after the data ranks were dismissed is not refused\n";
+  return 1;
 }

@@ -165,6 +165,17 @@ TEST_F(ForeignSteps, have_no_data_ranks) {
   }
 }
 
+TEST_F(ForeignSteps, have_no_leaders) {
+  Config config = configs_for(mpi_.size()).front();
+  config.exchange.aggregate = NodeAggregation::always;
+  try {
+    const DataService service(foreign_, config);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("exchange.aggregate: is always"));
+  }
+}
+
 TEST_F(ForeignSteps, have_meshes_whose_lines_are_foreign_too) {
   Config config;
   if (mpi_.size() % 2 == 0) config.mesh.cp = 2;

@@ -4,7 +4,6 @@ torch.distributed. Imports neither: who hands one in has imported it."""
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import socket
 import sys
@@ -74,17 +73,16 @@ class TorchRanks:
         """Collective over the group. One that moves no bytes of the CPU, such as NCCL's, gets a companion that does."""
         import torch.distributed as distributed
 
-        # Not all versions of torch tell a group's members: they tell each other.
-        members: list[Any] = [None] * distributed.get_world_size(group)
-        distributed.all_gather_object(members, distributed.get_rank(), group=group)
-        if len(members) < distributed.get_world_size() and not _members_are_enough():
+        size, job = distributed.get_world_size(group), distributed.get_world_size()
+        if size != job:
             _core.raise_error(
                 "input",
                 "group",
-                f"has {len(members)} of the job's {distributed.get_world_size()} processes, and this version of torch makes "
-                "groups of all processes together only",
-                "Pass torch.distributed.group.WORLD, or use torch 2.1 or later",
+                f"has {size} of the job's {job} processes, and new groups are made by all processes of the job together",
+                "Pass torch.distributed.group.WORLD",
             )
+        members: list[Any] = [None] * size
+        distributed.all_gather_object(members, distributed.get_rank(), group=group)
         if "gloo" in distributed.get_backend(group):
             return cls(_Group(group), members)
         return cls(_new_group(members), members)
@@ -123,18 +121,18 @@ class TorchRanks:
         self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group.now())
 
     def duplicate(self) -> TorchRanks:
-        return TorchRanks(_new_group(self._members), self._members)
+        return TorchRanks(self._new_part(self._members), self._members)
 
     def split(self, color: int, key: int) -> TorchRanks | None:
         places: list[Any] = [None] * self.size
         self._dist.all_gather_object(places, (color, key), group=self._group.now())
         mine = None
-        # All ranks make all groups, in one order, as torch wants it.
+        # All processes of the job make all groups, in one order, as torch wants it.
         for each in sorted({place[0] for place in places if place[0] >= 0}):
             chosen = sorted((place[1], rank) for rank, place in enumerate(places) if place[0] == each)
             members = [self._members[rank] for _, rank in chosen]
             # The same ranks, which make all their calls in one order: no other group is needed to keep calls apart.
-            group = self._group if members == self._members else _new_group(members)
+            group = self._group if members == self._members else self._new_part(members)
             if each == color:
                 mine = TorchRanks(group, members)
         return mine
@@ -145,6 +143,12 @@ class TorchRanks:
         mine = self.split(nodes.index(nodes[self.rank]), self.rank)
         assert mine is not None
         return mine
+
+    def _new_part(self, members: list[int]) -> _Group:
+        """A group of its own, which all processes of the job make together: none but a group of them all can ask for it."""
+        if self.size < self._dist.get_world_size():
+            raise RuntimeError(f"ranks {self._members} are a part of the job, which makes no groups of its own")
+        return _new_group(members)
 
 
 class _Group:
@@ -173,17 +177,7 @@ def _new_group(members: list[int]) -> _Group:
     """A group of its own for these members, in this order."""
     import torch.distributed as distributed
 
-    options: dict[str, Any] = {"backend": "gloo"}
-    if _members_are_enough():
-        options["use_local_synchronization"] = True
-    return _Group(distributed.new_group(members, **options), is_own=True)
-
-
-def _members_are_enough() -> bool:
-    """Whether only the members of a new group make it. Before torch 2.1 all processes of the job do, in one order."""
-    import torch.distributed as distributed
-
-    return "use_local_synchronization" in inspect.signature(distributed.new_group).parameters
+    return _Group(distributed.new_group(members, backend="gloo"), is_own=True)
 
 
 def _tensor(data: memoryview) -> Any:
