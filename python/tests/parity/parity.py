@@ -1,0 +1,136 @@
+"""parity.py PROCESSES: two tables, printed by a CTest at 1, 2, 4 and 8 processes.
+
+The first counts the vectors of tests/golden, which other projects' own code wrote: the drop-in functions are called in that
+many processes of torch.distributed (gloo), which share the cases out; those of several data-parallel ranks are run by as many
+of the processes together. The second compares the service over mpi4py and over torch.distributed: every byte of two steps,
+a later pass and the results. Ends with 1 when anything differs where it must not.
+"""
+
+import json
+import os
+import pathlib
+import sys
+from collections import Counter
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE.parent / "drop_in"), str(HERE.parent / "service")]
+
+from golden import cases_of, difference  # noqa: E402
+from golden_families import FAMILIES, keeps_promise, run  # noqa: E402
+from jobs import processes  # noqa: E402
+from jobs import run as run_job  # noqa: E402
+from test_ranks import KEYS, in_place_of  # noqa: E402
+from test_service import MODES, config_of  # noqa: E402
+
+
+def reference_keeps_promise(family, case):
+    """Whether the reference's results of all ranks are known, no errors and what its documents say."""
+    ranks = [in_place_of(family, case, rank) for rank in range(len(case["input"].get("other_ranks", [])) + 1)]
+    factor = {"pad_factor": case["expected"].get("pad_factor")}
+    known = all(expected is not None and "error" not in expected for _, expected in ranks)
+    return known and all(keeps_promise(family, given, {**factor, **expected}) for given, expected in ranks)
+
+
+def judge(counts, family, case, rank, results):
+    """Counts that rank's results of a case: [strict_reference=True, default]."""
+    given, expected = in_place_of(family, case, rank) if family in KEYS else (case["input"], case["expected"])
+    if expected is None:
+        return  # the vectors do not say what that rank gets
+    strict, default = results
+    expected = {key: value for key, value in expected.items() if not key.startswith(("local_num", "other_ranks"))}
+    counts["results"] += 1
+    counts["strict"] += difference(expected, strict, exact_errors=True) is None
+    kept = keeps_promise(family, given, {"pad_factor": case["expected"].get("pad_factor"), **default})
+    if kept and difference(expected, default, exact_errors=False) is None:
+        counts["same"] += 1
+    elif kept and ("defect" in case or (family in KEYS and not reference_keeps_promise(family, case))
+                   or not keeps_promise(family, given, expected)):
+        counts["kept"] += 1
+    else:
+        counts["wrong"] += 1
+
+
+def own_cases(rank, size, alone):
+    """This process's part of the cases of one rank, by family; `alone` is a group of this process."""
+    tables = {family: Counter() for family in FAMILIES}
+    number = 0
+    for family in FAMILIES:
+        for case in cases_of(family):
+            if case["input"].get("other_ranks"):
+                continue
+            number += 1
+            if number % size == rank:
+                group = {"group": alone} if family in KEYS else {}
+                results = [run(family, case["input"], strict, **group) for strict in (True, False)]
+                judge(tables[family], family, case, 0, results)
+    return tables
+
+
+def common_cases(tables, rank, size, groups):
+    """Cases of several ranks, by the first processes of the job."""
+    for family in KEYS:
+        for case in cases_of(family):
+            ranks = len(case["input"].get("other_ranks", [])) + 1
+            if not 1 < ranks <= size or rank >= ranks:
+                continue
+            given, _ = in_place_of(family, case, rank)
+            results = [run(family, given, strict, group=groups[ranks]) for strict in (True, False)]
+            judge(tables[family], family, case, rank, results)
+
+
+def in_a_job():
+    """A process of the job: prints its counts."""
+    import torch
+    import torch.distributed as distributed
+
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    rank, size = distributed.get_rank(), distributed.get_world_size()
+    groups = {ranks: distributed.new_group(list(range(ranks))) for ranks in range(2, size + 1)}
+    alone = [distributed.new_group([each]) for each in range(size)][rank]
+    tables = own_cases(rank, size, alone)
+    common_cases(tables, rank, size, groups)
+    os.write(1, (json.dumps(tables) + "\n").encode())
+    distributed.destroy_process_group()
+
+
+def drop_ins(size):
+    """Prints the first table. Returns whether all is as it must be."""
+    total = {family: Counter() for family in FAMILIES}
+    for process in processes([sys.executable, str(HERE / "parity.py")], size, over="torch"):
+        for family, counts in json.loads(process.stdout.splitlines()[-1]).items():
+            total[family].update(counts)
+    print(f"Drop-in functions in {size} processes, against what the other projects' code gives")
+    print(f"{'family':29} {'results':>8} {'strict: same':>13} {'default: same':>14} {'promise kept instead':>21} {'wrong':>6}")
+    for family, counts in total.items():
+        print(f"{family:29} {counts['results']:8} {counts['strict']:13} {counts['same']:14} {counts['kept']:21} {counts['wrong']:6}")
+    return all(counts["strict"] == counts["results"] > 0 and not counts["wrong"] for counts in total.values())
+
+
+def service(size):
+    """Prints the second table. Returns whether all bytes are the same."""
+    print(f"\nThe service in {size} processes, over mpi4py and over torch.distributed")
+    print(f"{'mode':29} {'tokens':>8} {'bytes':>13} {'results':>14}")
+    fine = True
+    for mode, sections in MODES.items():
+        if size == 1 and "mesh" in sections:
+            continue  # takes two ranks
+        mpi, torch = (run_job("steps.py", size, over=over, arguments=[config_of(mode)]) for over in ("mpi", "torch"))
+        same = [rank["digest"] for rank in mpi] == [rank["digest"] for rank in torch]
+        home = all(rank["home"] for rank in mpi + torch)
+        fine = fine and same and home
+        print(f"{mode:29} {sum(rank['tokens'] for rank in mpi):8} {'the same' if same else 'differ':>13} "
+              f"{'home' if home else 'wrong':>14}")
+    return fine
+
+
+def main():
+    size = int(sys.argv[1])
+    fine = drop_ins(size)
+    sys.exit(0 if service(size) and fine else 1)
+
+
+if "RANK" in os.environ:
+    in_a_job()
+else:
+    main()
