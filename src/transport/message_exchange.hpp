@@ -31,10 +31,11 @@ struct MessageTraffic {
 
 /// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
 /// first exchange over `comm` does otherwise. Columns made after this lie in the process's shared heap, on
-/// every path: neighbours can read them there, and their pages are used again step after step, where the
-/// system would map and clear new ones. Older columns cost the path through shared memory one more copy.
-/// Throws the same error on every rank when `options` asks for shared memory and some rank cannot use it, or
-/// for leaders of ranks that MPI does not connect.
+/// every path, unless the program has supplied memory of its own (set_column_memory): neighbours can read
+/// them there, and their pages are used again step after step, where the system would map and clear new ones.
+/// Older columns cost the path through shared memory one more copy. Throws the same error on every rank when
+/// `options` asks for shared memory and some rank cannot use it, or for leaders of ranks that MPI does not
+/// connect.
 void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()

@@ -225,7 +225,9 @@ void prepare_exchange(const Communicator& comm, const TransportSettings& options
   }
   static_cast<void>(shared_memory(comm, options.path));
   if (comm.size() > 1) static_cast<void>(group_for(comm, options));
-  together(comm, [] { set_column_memory(SharedHeap::of_process()); });
+  together(comm, [] {
+    if (column_memory() == &standard_heap()) set_column_memory(SharedHeap::of_process());
+  });
 }
 
 }  // namespace evenkeel

@@ -143,7 +143,7 @@ TEST(SharedMemory, memory_stays_the_same_over_many_steps) {
 TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
   const boost::mpi::communicator world;
   for (const ExchangePath path : {ExchangePath::point_to_point, ExchangePath::alltoallv}) {
-    std::pmr::memory_resource* const before = set_column_memory(*std::pmr::new_delete_resource());
+    std::pmr::memory_resource* const before = set_column_memory(standard_heap());
     prepare_exchange(duplicate(world), {path});
     EXPECT_TRUE(is_shared(Column(words, 10'000)));
     const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
