@@ -55,6 +55,15 @@ void raise_error(const std::string& kind, const std::string& where, const std::s
   throw py::value_error("no kind of error is called " + kind);
 }
 
+void throw_as_ours(py::error_already_set& raised, const std::string& where) {
+  const py::object value = raised.value();
+  if (py::isinstance(value, py::module_::import("evenkeel.errors").attr("Error"))) {
+    const auto text = [&](const char* name) { return value.attr(name).cast<std::string>(); };
+    raise_error(text("kind"), text("where"), text("message"), text("hint"));
+  }
+  throw InputError(where, raised.what());
+}
+
 void bind_errors(py::module_& module) {
   py::register_local_exception_translator(&translate);
   module.def("raise_error", &raise_error, py::arg("kind"), py::arg("where"), py::arg("message"),

@@ -14,4 +14,7 @@ void bind_errors(pybind11::module_& module);
 [[noreturn]] void raise_error(const std::string& kind, const std::string& where, const std::string& message,
                               const std::string& hint);
 
+/// Throws what Python raised: with its kind where it is one of Evenkeel's, else an InputError about `where`.
+[[noreturn]] void throw_as_ours(pybind11::error_already_set& raised, const std::string& where);
+
 }  // namespace evenkeel::python

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/errors.hpp"
+#include "bindings/service/memory.hpp"
 #include "bindings/service/ranks.hpp"
 #include "bindings/service/samples.hpp"
 #include "bindings/service/service.hpp"
@@ -13,6 +14,7 @@ PYBIND11_MODULE(_service, module) {
   pybind11::module_::import("evenkeel._core");  // which knows the configuration
   bind_errors(module);
   bind_ranks(module);
+  bind_memory(module);
   bind_samples(module);
   bind_state(module);
   bind_step(module);

@@ -24,16 +24,6 @@ namespace {
 using SharedSamples = std::shared_ptr<RaggedBatch>;
 using SharedStep = std::shared_ptr<HeldStep>;
 
-// What a reader raises becomes every rank's error: with its kind where it is one of Evenkeel's.
-[[noreturn]] void throw_as_ours(py::error_already_set& raised) {
-  const py::object value = raised.value();
-  if (py::isinstance(value, py::module_::import("evenkeel.errors").attr("Error"))) {
-    const auto text = [&](const char* name) { return value.attr(name).cast<std::string>(); };
-    raise_error(text("kind"), text("where"), text("message"), text("hint"));
-  }
-  throw InputError("reader", raised.what());
-}
-
 // The same samples, over the same memory: Python may hold them, and hand them in again.
 RaggedBatch lent(RaggedBatch& samples) {
   RaggedBatch same({samples.samples().begin(), samples.samples().end()});
@@ -49,7 +39,7 @@ RaggedBatch read_by(const py::object& reader, std::optional<std::int64_t> step) 
     const py::object samples = step ? reader(*step) : reader();
     return lent(*samples.cast<SharedSamples>());
   } catch (py::error_already_set& raised) {
-    throw_as_ours(raised);
+    throw_as_ours(raised, "reader");
   } catch (const py::cast_error&) {
     throw InputError("reader", "returned no Samples");
   }

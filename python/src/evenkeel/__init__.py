@@ -10,7 +10,7 @@ it. Nothing here needs MPI, and torch only where tensors are handed in. Errors a
 evenkeel.errors).
 """
 
-from evenkeel import _core, balance, config, errors, packing, padding, planning, prefix, service, tensors
+from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, service, tensors
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
@@ -53,6 +53,7 @@ __all__ = [
     "config",
     "errors",
     "karmarkar_karp",
+    "memory",
     "merge",
     "micro_batch_tensors",
     "pack",

@@ -175,6 +175,31 @@ class MicroBatch:
     def max_seqlen(self) -> int:
         return self._core.max_seqlen
 
+    def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
+        """All tensors on a device. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
+        program does: the step must live until they are done, as it does inside ``for step in service``."""
+        import torch
+
+        return {
+            name: torch.as_tensor(rows).to(device, non_blocking=non_blocking) for name, rows in self.tensors.items()
+        }
+
+    def nested(self, name: str) -> Any:
+        """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where context
+        parallelism leaves this rank a part of each sequence only."""
+        import torch
+
+        rows = torch.as_tensor(self[name])
+        starts, lengths = self._core.cu_seqlens_padded[:-1].tolist(), np.diff(self._core.cu_seqlens).tolist()
+        if len(rows) != int(self._core.cu_seqlens_padded[-1]):
+            _core.raise_error(
+                "input",
+                f"field {name!r}",
+                f"has {len(rows)} rows here, and the sequences have {int(self._core.cu_seqlens_padded[-1])}",
+                "Take a token field, and mesh.cp 1",
+            )
+        return torch.nested.nested_tensor([rows[start : start + length] for start, length in zip(starts, lengths)])
+
     def packed_seq_params(self) -> dict[str, Any]:
         """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params())``."""
         return {

@@ -85,6 +85,20 @@ def test_tensors_are_views_that_keep_their_memory():
         assert "has handed out steps of configured sources" in told["mixed"]
 
 
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
+    pytest.importorskip("torch")
+    for rank in run("own_memory.py", 2, over=over):
+        told = rank["told"]
+        assert told["too small"][0] == "InputError" and "was asked for" in told["too small"][1]
+        assert told["no buffer"][0] == "InputError" and "on the device meta" in told["no buffer"][1]
+        assert told["handed out"] and told["brought home"] and told["kept"]
+        assert told["fails"][0] == "InputError" and "ValueError: no memory of that kind is left" in told["fails"][1]
+        assert told["fails"][2] == 1
+        assert told["works again"] and told["nested"] and told["moved"] and told["given up"]
+        assert told["left"] == 0
+
+
 def test_what_is_no_group_is_refused():
     with pytest.raises(evenkeel.InputError, match="group: is a str"):
         evenkeel.DataService("world", {})

@@ -1,0 +1,79 @@
+// Memory that Python supplies (include/evenkeel/batch/column_memory.hpp).
+
+#include "bindings/service/memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <string>
+#include <utility>
+
+#include "bindings/errors.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/column_memory.hpp"
+
+namespace evenkeel::python {
+namespace py = pybind11;
+namespace {
+
+/// Blocks that a Python callable gives, each a writable buffer of at least as many bytes as it was asked for.
+/// They are kept until they come back. Called by any thread; what it keeps is guarded by Python's lock.
+class PythonMemory final : public std::pmr::memory_resource {
+ public:
+  explicit PythonMemory(py::object allocate) : allocate_(std::move(allocate)) {}
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    const py::gil_scoped_acquire held;
+    try {
+      py::buffer block = allocate_(bytes + alignment - 1);
+      const py::buffer_info info = block.request(true);
+      void* first = info.ptr;
+      std::size_t size = static_cast<std::size_t>(info.size * info.itemsize);
+      if (info.ndim != 1 || std::align(alignment, bytes, first, size) == nullptr) {
+        throw InputError("memory", "was asked for " + std::to_string(bytes + alignment - 1) +
+                                       " bytes and gave " + std::to_string(info.size * info.itemsize));
+      }
+      blocks_.emplace(first, std::move(block));
+      return first;
+    } catch (py::error_already_set& raised) {
+      throw_as_ours(raised, "memory");
+    } catch (const py::cast_error&) {
+      throw InputError("memory", "gave no buffer");
+    }
+  }
+
+  void do_deallocate(void* block, std::size_t /*bytes*/, std::size_t /*alignment*/) override {
+    if (Py_IsInitialized() == 0) return;  // all of its memory has gone
+    const py::gil_scoped_acquire held;
+    blocks_.erase(block);
+  }
+
+  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  py::object allocate_;
+  std::map<void*, py::buffer> blocks_;
+};
+
+// Columns may outlive everything else, and so does what they came from.
+void set_memory(const py::object& allocate) {
+  static std::pmr::memory_resource* before = nullptr;  // what there was when none of Python's was set
+  if (allocate.is_none()) {
+    if (before != nullptr) set_column_memory(*std::exchange(before, nullptr));
+    return;
+  }
+  std::pmr::memory_resource* const last = set_column_memory(*new PythonMemory(allocate));
+  if (before == nullptr) before = last;
+}
+
+}  // namespace
+
+void bind_memory(py::module_& module) {
+  module.def("set_memory", &set_memory, py::arg("allocate"));
+}
+
+}  // namespace evenkeel::python

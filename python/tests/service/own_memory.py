@@ -1,0 +1,76 @@
+"""What is handed out lies in memory that the program supplied, and an allocator that fails on one rank fails on all."""
+
+import gc
+import weakref
+
+import numpy as np
+import torch
+from jobs import group, tell
+
+import evenkeel
+
+blocks = {}
+fails = False
+
+
+def allocate(nbytes):
+    if fails:
+        raise ValueError("no memory of that kind is left")
+    block = np.empty(nbytes, np.uint8)
+    blocks[block.ctypes.data] = nbytes
+    weakref.finalize(block, blocks.pop, block.ctypes.data)
+    return torch.from_numpy(block)
+
+
+def is_ours(rows):
+    address = torch.as_tensor(rows).data_ptr()
+    return any(first <= address < first + nbytes for first, nbytes in blocks.items())
+
+
+def error_of(act):
+    try:
+        act()
+    except evenkeel.Error as error:
+        return [type(error).__name__, str(error), error.rank]
+    return "nothing was raised"
+
+
+told = {"too small": error_of(lambda: evenkeel.memory.supply(lambda nbytes: np.empty(nbytes // 2, np.uint8)) or
+                              evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)})),
+        "no buffer": error_of(lambda: evenkeel.memory.supply(lambda nbytes: torch.empty(nbytes, device="meta")))}
+evenkeel.memory.supply(allocate)
+over = group()
+service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}, "pack": {"align_lcm": 4}})
+
+
+def samples():
+    lengths = np.array([5, 7, 9])
+    return evenkeel.Samples(
+        ids=np.arange(3) + 3 * service.rank, prompt_lengths=[2, 2, 2], response_lengths=lengths - 2,
+        token={"input_ids": torch.arange(21) + 100 * service.rank})
+
+
+step = service.step(samples())
+tensors = [rows for part in step.micro_batches for rows in part.tensors.values()]
+told["handed out"] = len(tensors) > 0 and all(is_ours(rows) for rows in tensors)
+for part in step.micro_batches:
+    part.put("back", part["input_ids"], kind="token")
+told["brought home"] = is_ours(service.collect(step)["back"])
+told["kept"] = len(blocks) > 0
+more = samples()
+fails = service.rank == service.size - 1
+told["fails"] = error_of(lambda: service.step(more))
+fails = False
+again = service.step(more)
+first = next(part for part in again.micro_batches if not part.empty)
+told["works again"] = again.num_samples == 3 * service.size
+nested = first.nested("input_ids")
+told["nested"] = [len(rows) for rows in nested.unbind()] == (first.prompt_lengths + first.response_lengths).tolist()
+told["moved"] = torch.equal(torch.as_tensor(first.to("cpu")["input_ids"]), torch.as_tensor(first["input_ids"]))
+evenkeel.memory.supply(None)
+theirs = [part.tensors for part in service.step(more).micro_batches]
+told["given up"] = not any(is_ours(rows) for part in theirs for rows in part.values())
+del step, tensors, part, more, again, first, nested, theirs
+gc.collect()
+told["left"] = len(blocks)
+tell(service.rank, told=told)
