@@ -1,5 +1,5 @@
 # The Python package of python/: EVENKEEL_BUILD_PYTHON says whether it is built. AUTO builds it where tests are built,
-# but with sanitizers, which Python itself would have to be started with. Sets EVENKEEL_PYTHON_FOUND, and
+# but with the thread sanitizer, which Python would have to be compiled with. Sets EVENKEEL_PYTHON_FOUND, and
 # Python3_EXECUTABLE to the interpreter that it is built and tested with.
 set(EVENKEEL_BUILD_PYTHON AUTO CACHE STRING "Build the Python package: AUTO (with the tests), ON or OFF")
 set_property(CACHE EVENKEEL_BUILD_PYTHON PROPERTY STRINGS AUTO ON OFF)
@@ -25,8 +25,8 @@ function(evenkeel_find_python)
   if(EVENKEEL_BUILD_PYTHON STREQUAL "AUTO")
     if(NOT EVENKEEL_BUILD_TESTS)
       return()
-    elseif(EVENKEEL_SANITIZE)
-      message(STATUS "The Python package is not built with sanitizers")
+    elseif(EVENKEEL_SANITIZE STREQUAL "thread")
+      message(STATUS "The Python package is not built with the thread sanitizer")
       return()
     endif()
   elseif(NOT EVENKEEL_BUILD_PYTHON)
