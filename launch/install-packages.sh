@@ -27,6 +27,7 @@ tests=(
   "${python[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
+  pkg-config                                  # the .pc files
   clang-format                                # the check of the format
   iproute2                                    # simulated nodes
   chromium                                    # the page of a report, as a browser draws it
