@@ -1,6 +1,6 @@
 # find_package(Evenkeel [COMPONENTS plan service torch]): looks only for what these components need. Without COMPONENTS
 # it is all that was built but torch, which is large. A room's name is understood as the component that has the room.
-include("${CMAKE_CURRENT_LIST_DIR}/EvenkeelComponents.cmake")
+# All of it happens in functions, so that projects keep their variables.
 
 # Why a component is not there, or nothing. Makes its targets; those of the components below must be there already.
 function(evenkeel_load component result)
@@ -30,6 +30,7 @@ endfunction()
 
 # Sets Evenkeel_<word>_FOUND of every word that was asked for, and Evenkeel_FOUND, with the reason where one is missing.
 function(evenkeel_find_components)
+  include("${CMAKE_CURRENT_LIST_DIR}/EvenkeelComponents.cmake")
   set(installed)
   foreach(component IN LISTS EVENKEEL_COMPONENTS)
     if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/EvenkeelTargets-${component}.cmake")

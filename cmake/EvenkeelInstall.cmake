@@ -44,7 +44,8 @@ evenkeel_add_pkgconfig(evenkeel-plan COMPONENTS plan REQUIRES yaml-cpp FLAGS -pt
                        DESCRIPTION "plans balanced, packed micro-batches; needs no MPI")
 if(EVENKEEL_MPI)
   evenkeel_mpi_for_pkgconfig(mpi_module mpi_flags)
-  evenkeel_add_pkgconfig(evenkeel COMPONENTS io service FLAGS -lboost_mpi -lboost_serialization ${mpi_flags}
+  evenkeel_boost_for_pkgconfig(boost_flags)
+  evenkeel_add_pkgconfig(evenkeel COMPONENTS io service FLAGS ${boost_flags} ${mpi_flags}
                          REQUIRES evenkeel-plan ${mpi_module} fmt simdjson libzip zlib libzstd
                          DESCRIPTION "balances, packs and exchanges samples over MPI")
 endif()

@@ -34,6 +34,9 @@ endfunction()
 function(evenkeel_mpi_for_pkgconfig module flags)
   set(${module} "" PARENT_SCOPE)
   set(${flags} "" PARENT_SCOPE)
+  if(NOT MPI_CXX_INCLUDE_DIRS)
+    return()  # the compiler is MPI's own
+  endif()
   list(GET MPI_CXX_INCLUDE_DIRS 0 used)
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
@@ -47,6 +50,17 @@ function(evenkeel_mpi_for_pkgconfig module flags)
   endif()
   list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE folders)
   set(${flags} ${folders} ${MPI_CXX_LIBRARIES} PARENT_SCOPE)
+endfunction()
+
+# Boost has no .pc file: where the one that this build uses is, and its libraries.
+function(evenkeel_boost_for_pkgconfig flags)
+  set(headers ${Boost_INCLUDE_DIRS})
+  set(libraries ${Boost_LIBRARY_DIRS})
+  list(REMOVE_ITEM headers ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+  list(REMOVE_ITEM libraries ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
+  list(TRANSFORM headers PREPEND -I)
+  list(TRANSFORM libraries PREPEND -L)
+  set(${flags} ${headers} ${libraries} -lboost_mpi -lboost_serialization PARENT_SCOPE)
 endfunction()
 
 # libtorch has no .pc file: what the compiler and the linker need for the one that this build uses.

@@ -55,7 +55,8 @@ function(evenkeel_export target name component)
   if(EVENKEEL_INSTALL)
     evenkeel_package_of(${component} package)
     install(TARGETS ${target} EXPORT EvenkeelTargets-${component}
-            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package})
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package}
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package})
   endif()
 endfunction()
 

@@ -46,6 +46,7 @@ if ! compgen -G "$folder/evenkeel_*.deb" >/dev/null; then
   echo "test-debs: there are no packages in $folder: launch/build-debs.sh builds them" >&2
   exit 1
 fi
+# shellcheck source=/dev/null
 release="$(. /etc/os-release && echo "$ID $VERSION_CODENAME")"
 [[ "$release" == debian\ * ]] || skip "this machine runs $release, and packages fit the Debian that built them"
 command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed; launch/install-packages.sh --debs installs it"
