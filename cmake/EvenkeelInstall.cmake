@@ -1,22 +1,56 @@
+# What is installed, in three parts, each a package of Debian (EvenkeelDebs.cmake): `program`, `development`, and
+# `development_torch` where the room torch is built.
 include(CMakePackageConfigHelpers)
+include(EvenkeelPkgConfig)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
 
 if(EVENKEEL_BUILD_PROGRAM)
   # What it links from outside the system's folders (an MPI or a Boost of one's own) is found after the installation too.
   set_target_properties(evenkeel PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS evenkeel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS evenkeel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  install(DIRECTORY configs docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+  install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 endif()
-set(headers_left_out)
+
+# Headers of what was built. evenkeel.hpp is for those who have MPI.
+set(headers_left_out PATTERN evenkeel/torch EXCLUDE)
 if(NOT EVENKEEL_MPI)
-  foreach(room ${EVENKEEL_MPI_ROOMS})
+  foreach(room ${EVENKEEL_MPI_ROOMS} evenkeel.hpp)
     list(APPEND headers_left_out PATTERN evenkeel/${room} EXCLUDE)
   endforeach()
 endif()
-install(DIRECTORY include/evenkeel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers_left_out})
-install(EXPORT EvenkeelTargets NAMESPACE Evenkeel:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
-configure_package_config_file(cmake/EvenkeelConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfig.cmake
-                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
+install(DIRECTORY include/evenkeel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${headers_left_out})
+if(TARGET evenkeel_torch)
+  install(DIRECTORY include/evenkeel/torch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/evenkeel
+          COMPONENT development_torch)
+endif()
+
+# Each component has a file of targets; EvenkeelConfig.cmake looks which of them are there.
+foreach(component IN LISTS EVENKEEL_COMPONENTS)
+  list(GET EVENKEEL_${component}_ROOMS -1 last_room)
+  if(TARGET evenkeel_${last_room})
+    evenkeel_package_of(${component} package)
+    install(EXPORT EvenkeelTargets-${component} NAMESPACE Evenkeel:: DESTINATION ${package_folder}
+            COMPONENT ${package})
+  endif()
+endforeach()
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfig.cmake
-              ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake cmake/FindLibzip.cmake cmake/FindZstd.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
+install(FILES cmake/EvenkeelConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
+              cmake/EvenkeelComponents.cmake cmake/FindLibzip.cmake cmake/FindZstd.cmake
+        DESTINATION ${package_folder} COMPONENT development)
+
+evenkeel_add_pkgconfig(evenkeel-plan COMPONENTS plan REQUIRES yaml-cpp FLAGS -pthread
+                       DESCRIPTION "plans balanced, packed micro-batches; needs no MPI")
+if(EVENKEEL_MPI)
+  evenkeel_mpi_for_pkgconfig(mpi_module mpi_flags)
+  evenkeel_boost_for_pkgconfig(boost_flags)
+  evenkeel_add_pkgconfig(evenkeel COMPONENTS io service FLAGS ${boost_flags} ${mpi_flags}
+                         REQUIRES evenkeel-plan ${mpi_module} fmt simdjson libzip zlib libzstd
+                         DESCRIPTION "balances, packs and exchanges samples over MPI")
+endif()
+if(TARGET evenkeel_torch)
+  evenkeel_torch_for_pkgconfig(torch_flags)
+  evenkeel_add_pkgconfig(evenkeel-torch COMPONENTS torch REQUIRES evenkeel-plan FLAGS ${torch_flags}
+                         DESCRIPTION "shared prefixes on libtorch")
+endif()

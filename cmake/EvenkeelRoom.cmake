@@ -4,8 +4,26 @@
 # headers need; that list is the dependency rule, since a room cannot link what it does not name. Its headers are of
 # three kinds: those of include/evenkeel/NAME are for users and installed; those of src/NAME that OPENS names are for
 # the rooms above; all others in src/NAME are its own. tests/rooms/check_links.py compares includes with these lists.
+#
+# A component of the package may have the name of a room and more rooms above it (EvenkeelComponents.cmake). Then
+# Evenkeel::NAME is the component, which is what users link, and Evenkeel::NAME_alone the room. In LINKS it is the room.
 function(evenkeel_add_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;OPENS;LINKS;PRIVATE_LINKS" ${ARGN})
+  foreach(links ROOM_LINKS ROOM_PRIVATE_LINKS)
+    list(TRANSFORM ${links} REPLACE "^Evenkeel::" evenkeel_)
+  endforeach()
+  set(component ${EVENKEEL_COMPONENT_OF_${name}})
+  if(NOT component)
+    message(FATAL_ERROR "No component of cmake/EvenkeelComponents.cmake has the room ${name}")
+  endif()
+  set(exported ${name})
+  list(GET EVENKEEL_${component}_ROOMS -1 last_room)
+  if(name STREQUAL component AND NOT name STREQUAL last_room)
+    set(exported ${name}_alone)
+    add_library(evenkeel_component_${name} INTERFACE)
+    target_link_libraries(evenkeel_component_${name} INTERFACE evenkeel_${last_room})
+    evenkeel_export(evenkeel_component_${name} ${name} ${component})
+  endif()
   set(target evenkeel_${name})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
@@ -22,13 +40,32 @@ function(evenkeel_add_room name)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
-  add_library(Evenkeel::${name} ALIAS ${target})
   target_compile_features(${target} ${scope} cxx_std_20)
   target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} ${scope} ${ROOM_LINKS})
+  evenkeel_export(${target} ${exported} ${component})
+endfunction()
+
+# evenkeel_export(TARGET NAME COMPONENT): other projects know the target as Evenkeel::NAME, whether they add this
+# folder or find the installed package.
+function(evenkeel_export target name component)
+  add_library(Evenkeel::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   if(EVENKEEL_INSTALL)
-    install(TARGETS ${target} EXPORT EvenkeelTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    evenkeel_package_of(${component} package)
+    install(TARGETS ${target} EXPORT EvenkeelTargets-${component}
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package}
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package})
+  endif()
+endfunction()
+
+# evenkeel_package_of(COMPONENT RESULT): what to install the component with (`cmake --install --component`, packages of
+# Debian). torch has its own, since it needs libtorch.
+function(evenkeel_package_of component result)
+  if(component STREQUAL "torch")
+    set(${result} development_torch PARENT_SCOPE)
+  else()
+    set(${result} development PARENT_SCOPE)
   endif()
 endfunction()

@@ -7,6 +7,7 @@
 #   --lint    also what launch/lint.sh needs
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 #   --python  also what the Python package is built with
+#   --debs    also what packages of Debian are built and tested with
 set -euo pipefail
 
 packages=(
@@ -23,8 +24,12 @@ python=(
   python3-dev python3-numpy pybind11-dev python3-pybind11      # the extension module
   python3-pip python3-setuptools python3-venv python3-wheel    # pip install ./python
 )
+debs=(
+  dpkg-dev pkg-config # which libraries a program needs; what MPI's .pc file is called
+  mmdebstrap          # a bare Debian to install them in
+)
 tests=(
-  "${python[@]}"
+  "${python[@]}" "${debs[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
   clang-format                                # the check of the format
@@ -41,8 +46,9 @@ while (($#)); do
     --lint) packages+=(clang-format clang-tidy-16) ;;
     --torch) packages+=(libtorch-dev) ;;
     --python) packages+=("${python[@]}") ;;
+    --debs) packages+=("${debs[@]}") ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch and --python" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch, --python and --debs" >&2
       exit 2
       ;;
   esac

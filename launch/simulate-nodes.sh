@@ -118,6 +118,7 @@ if [[ "$ranks" != *,* ]]; then
 fi
 IFS=, read -r -a each <<<"$ranks"
 ((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers for $nodes nodes"
+[[ "$(uname -s)" == Linux ]] || skip "they are made of Linux's namespaces, and this is $(uname -s)"
 PATH+=:/usr/sbin:/sbin # where users who are not root do not look
 for tool in ip tc unshare nsenter setpriv mpirun; do
   command -v "$tool" >/dev/null || skip "$tool is not installed; launch/install-packages.sh --tests installs it"

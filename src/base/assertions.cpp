@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/hash.hpp"
+
 namespace evenkeel::assertions {
 
 struct ValueText {
@@ -47,11 +49,16 @@ std::string_view take_name(std::string_view& names) {
   return name;
 }
 
-/// A source's path below the root of the source tree, which this file's own path tells.
+/// The root of the source tree, as this file's own path tells it. Only its length and its hash, since the
+/// text would be in every program that links the library.
+constexpr std::size_t root_size =
+    std::string_view(__FILE__).size() - std::string_view("src/base/assertions.cpp").size();
+constexpr std::uint64_t root_hash = fnv1a_64(std::string_view(__FILE__).substr(0, root_size));
+
+/// A source's path below that root.
 std::string_view below_root(std::string_view file) {
-  std::string_view root = __FILE__;
-  root.remove_suffix(std::string_view("src/base/assertions.cpp").size());
-  return file.starts_with(root) ? file.substr(root.size()) : file;
+  const bool below = file.size() > root_size && fnv1a_64(file.substr(0, root_size)) == root_hash;
+  return below ? file.substr(root_size) : file;
 }
 
 std::string values_text(std::string_view names, std::initializer_list<Value> values) {

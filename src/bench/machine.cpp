@@ -65,8 +65,12 @@ Machine this_machine() {
 }
 
 int usable_cores() {
+#ifdef CPU_COUNT
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+#else
+  return static_cast<int>(std::thread::hardware_concurrency());
+#endif
 }
 
 std::int64_t largest_cache(const Machine& machine) {

@@ -10,6 +10,10 @@
 #include <filesystem>
 #include <fstream>
 
+#ifndef __linux__
+extern char** environ;  // POSIX leaves it to programs to declare it
+#endif
+
 namespace evenkeel::bench {
 namespace {
 

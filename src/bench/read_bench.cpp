@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/serialization/string.hpp>
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -94,8 +95,12 @@ class Descriptor {
   /// Takes the file out of the system's cache. What is not on the disk yet would stay there.
   void drop_from_cache() const {
     if (::fsync(number_) != 0) throw system_error(path_, "cannot be written to the disk", errno);
-    if (const int error = ::posix_fadvise(number_, 0, 0, POSIX_FADV_DONTNEED); error != 0)
-      throw system_error(path_, "cannot be dropped from the cache", error);
+#ifdef POSIX_FADV_DONTNEED
+    const int error = ::posix_fadvise(number_, 0, 0, POSIX_FADV_DONTNEED);
+#else
+    const int error = ENOSYS;
+#endif
+    if (error != 0) throw system_error(path_, "cannot be dropped from the cache", error);
   }
 
  private:

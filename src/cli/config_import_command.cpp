@@ -12,6 +12,10 @@
 #include "evenkeel/config/file.hpp"
 #include "io/atomic_file.hpp"
 
+#ifndef __linux__
+extern char** environ;  // POSIX leaves it to programs to declare it
+#endif
+
 namespace evenkeel::cli {
 namespace {
 

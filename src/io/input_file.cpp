@@ -25,7 +25,12 @@ constexpr const char* while_in_use = "Let nobody write to a file in use: write a
 
 FileVersion version_of(const struct stat& status) {
   constexpr std::int64_t nanoseconds = 1'000'000'000;
-  return {status.st_size, status.st_mtim.tv_sec * nanoseconds + status.st_mtim.tv_nsec, status.st_ino};
+#ifdef __APPLE__
+  const timespec& written = status.st_mtimespec;
+#else
+  const timespec& written = status.st_mtim;
+#endif
+  return {status.st_size, written.tv_sec * nanoseconds + written.tv_nsec, status.st_ino};
 }
 
 struct stat examine(int descriptor, const std::string& path) {
@@ -108,8 +113,12 @@ void InputFile::fill(const Piece& piece) const {
 }
 
 void InputFile::fetch(ByteRange range) const noexcept {
+#ifdef POSIX_FADV_WILLNEED  // a system without it reads when it is asked to
   for (; range.begin < range.end; range.begin += fetched_bytes)
     ::posix_fadvise(descriptor_, range.begin, std::min(fetched_bytes, range.size()), POSIX_FADV_WILLNEED);
+#else
+  static_cast<void>(range);
+#endif
 }
 
 std::uint64_t InputFile::digest(ByteRange range) const {

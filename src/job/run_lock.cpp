@@ -32,6 +32,18 @@ struct flock whole_file() {
   return range;
 }
 
+/// Takes a lock of the open file, or asks who has one. A system without such locks answers as file systems do
+/// that know of none.
+int ask_for_lock(int descriptor, bool take, struct flock& range) {
+#ifdef F_OFD_SETLK
+  return ::fcntl(descriptor, take ? F_OFD_SETLK : F_OFD_GETLK, &range);
+#else
+  static_cast<void>(descriptor), static_cast<void>(take), static_cast<void>(range);
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
 bool is_unknown_to_file_system(int code) {
   return code == ENOLCK || code == ENOSYS || code == EOPNOTSUPP || code == EINVAL;
 }
@@ -73,7 +85,7 @@ RunLock::~RunLock() {
 
 bool RunLock::lock() {
   struct flock range = whole_file();
-  if (::fcntl(descriptor_, F_OFD_SETLK, &range) == 0) {
+  if (ask_for_lock(descriptor_, true, range) == 0) {
     locked_ = true;
   } else if (!is_unknown_to_file_system(errno)) {
     if (errno == EAGAIN || errno == EACCES) return false;
@@ -118,7 +130,7 @@ bool is_locked(const fs::path& folder) {
       ::open((folder / RunLock::file_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return false;
   struct flock range = whole_file();
-  const bool asked = ::fcntl(descriptor, F_OFD_GETLK, &range) == 0;
+  const bool asked = ask_for_lock(descriptor, false, range) == 0;
   ::close(descriptor);
   return asked && range.l_type != F_UNLCK;
 }

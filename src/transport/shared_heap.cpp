@@ -27,6 +27,20 @@ constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
+// What only Linux has stands here, and what is done without it.
+#ifdef __linux__
+/// A file in memory, or -1.
+int memory_file() {
+  return memfd_create("evenkeel", MFD_CLOEXEC);
+}
+
+void* map_whole(int file, std::size_t bytes) {
+  void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  // Refused where the system has none for shared memory.
+  if (begin != MAP_FAILED) madvise(begin, bytes, MADV_HUGEPAGE);
+  return begin;
+}
+
 /// Makes the system find the pages now, where it can still say no. One that cannot do that finds them when
 /// they are written.
 void allocate_pages(int file, std::size_t offset, std::size_t bytes) {
@@ -40,6 +54,18 @@ void give_pages_back(int file, std::size_t offset, std::size_t bytes) noexcept {
   fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
 }
+#else
+// No other process could open such a file: there is no /proc/PID/fd. So there is none, all blocks come from
+// the standard heap, and ranks of a node send messages.
+int memory_file() {
+  return -1;
+}
+void* map_whole(int, std::size_t) {
+  return MAP_FAILED;
+}
+void allocate_pages(int, std::size_t, std::size_t) {}
+void give_pages_back(int, std::size_t, std::size_t) noexcept {}
+#endif
 
 }  // namespace
 
@@ -146,17 +172,15 @@ bool SharedHeap::add_segment(std::size_t bytes) {
   Free spare;
   spare.emplace(nullptr, 0);
   Free::node_type block = spare.extract(spare.begin());
-  Segment segment{nullptr, std::max(bytes, growth), 0, memfd_create("evenkeel", MFD_CLOEXEC)};
+  Segment segment{nullptr, std::max(bytes, growth), 0, memory_file()};
   if (segment.file < 0) return false;
   void* begin = MAP_FAILED;
-  if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0) {
-    begin = mmap(nullptr, segment.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment.file, 0);
-  }
+  if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0)
+    begin = map_whole(segment.file, segment.bytes);
   if (begin == MAP_FAILED) {
     close(segment.file);
     return false;
   }
-  madvise(begin, segment.bytes, MADV_HUGEPAGE);  // refused where the system has none for shared memory
   segment.begin = static_cast<std::byte*>(begin);
   segments_.push_back(segment);  // reserved
   usage_.reserved += static_cast<std::int64_t>(segment.bytes);

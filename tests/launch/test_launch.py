@@ -27,7 +27,7 @@ class Scripts(unittest.TestCase):
         for part in ("launch", ".ci"):
             shutil.copytree(ROOT / part, self.root / part)
         self.stand_ins.mkdir()
-        for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo"):
+        for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo", "cpack"):
             # dpkg-query, without a word, says that nothing is installed; sudo runs what follows its -n.
             script = 'shift; exec "$@"' if name == "sudo" else f'echo "{name} $*" >>"{self.called}"'
             self.stand_in(name, script)
@@ -75,6 +75,30 @@ class Scripts(unittest.TestCase):
         self.assertIn(["cmake", "--build", f"{self.root}/build/release", "--target", "evenkeel"], calls)
         self.assertEqual(calls[-1][:3], ["mpirun", "-n", "8"])
         self.assertEqual(calls[-1][-2:], ["--set", "source.seed=2"])
+
+    def test_packages_of_debian_are_built_for_themselves(self) -> None:
+        (self.root / "build" / "debs").mkdir(parents=True)
+        calls = self.run_script("launch/build-debs.sh")
+        self.assertIn("dpkg-dev", self.installed(calls))
+        self.assertEqual(self.installed(calls) & FOR_TESTS, set())
+        self.assertIn("debs", self.configured(calls))
+        self.assertEqual(calls[-1], ["cpack", "-G", "DEB"])
+
+    def test_packages_are_tried_where_there_are_some(self) -> None:
+        run = subprocess.run([self.root / "launch/test-debs.sh"], env=self.environment, capture_output=True,
+                             text=True, check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("launch/build-debs.sh", run.stderr)
+
+    def test_the_image_is_made_by_the_scripts(self) -> None:
+        lines = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+        called = re.findall(r"/evenkeel/(launch/\S+)", lines)
+        self.assertEqual(called, ["launch/build-debs.sh"])
+        script = (ROOT / called[0]).read_text(encoding="utf-8")
+        packages = re.search(r"COPY --from=build /evenkeel/(\S+)/evenkeel_\*\.deb ", lines).group(1)
+        self.assertIn(f"They are left in {packages}.", script)
+        for name in ("build", ".git"):  # what an image must not be built from
+            self.assertIn(name, (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
 
     def test_the_tests_are_built_with_their_packages_and_run(self) -> None:
         calls = self.run_script("launch/test.sh", "-L", "serial")
@@ -124,7 +148,7 @@ class Scripts(unittest.TestCase):
 
         visible = [preset for preset in named.values() if not preset.get("hidden")]
         self.assertEqual({p["name"] for p in visible if strict(p)}, {"ci", "debug", "asan", "tsan"})
-        self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release"})
+        self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release", "debs"})
 
 
 if __name__ == "__main__":

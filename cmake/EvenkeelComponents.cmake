@@ -1,0 +1,27 @@
+# The components of the package, lowest first. The build reads this file, and it is installed for EvenkeelConfig.cmake.
+#
+#   evenkeel_component(NAME ROOMS room... [NEEDS component...] [PACKAGES package...] [BUILT_BY option])
+#
+# ROOMS are its libraries, lowest first: Evenkeel::NAME is the last of them, with all that it needs. PACKAGES are looked
+# for when a project asks for the component; BUILT_BY is said where it is missing. plan, service, torch are for users;
+# the rooms of io, page and job have no public headers.
+set(EVENKEEL_COMPONENTS)
+macro(evenkeel_component name)
+  cmake_parse_arguments(EVENKEEL_${name} "" "BUILT_BY" "ROOMS;NEEDS;PACKAGES" ${ARGN})
+  list(APPEND EVENKEEL_COMPONENTS ${name})
+  foreach(room IN LISTS EVENKEEL_${name}_ROOMS)
+    set(EVENKEEL_COMPONENT_OF_${room} ${name})
+  endforeach()
+endmacro()
+
+evenkeel_component(plan ROOMS base balance batch pack plan config PACKAGES Threads yaml-cpp)
+evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
+evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
+evenkeel_component(service ROOMS mesh transport exchange service source NEEDS plan io PACKAGES MPI Boost fmt
+                   BUILT_BY EVENKEEL_MPI)
+evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)
+evenkeel_component(torch ROOMS torch NEEDS plan PACKAGES Torch BUILT_BY EVENKEEL_TORCH)
+
+# What find_package is asked besides the name.
+set(EVENKEEL_FIND_MPI COMPONENTS CXX)
+set(EVENKEEL_FIND_Boost 1.74 COMPONENTS mpi serialization)

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# ask.sh MPI_BUILT TORCH_BUILT: asks for the installed package in many ways, most of them wrong.
+set -euo pipefail
+# shellcheck source=tests/package/environment.sh
+source "$(dirname "$0")/environment.sh"
+
+partial="$WORK/partial"
+rm -rf "$partial" "$WORK/asking" "$WORK/refused"
+cp -r "$PREFIX" "$partial"
+find "$partial" -name 'EvenkeelTargets-*' | grep -E -- '-(service|job|torch)' | xargs -r rm
+"$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/asking" -B "$WORK/asking" -DCMAKE_PREFIX_PATH="$PREFIX" \
+  -DPARTIAL="$partial" -DMPI_BUILT="$1" -DTORCH_BUILT="$2"
+
+# What CMake makes of it where nobody asks for the reason.
+if said="$("$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/consumer" -B "$WORK/refused" \
+  -DCMAKE_PREFIX_PATH="$PREFIX" -DCOMPONENT=nonsense 2>&1)"; then
+  echo "A component that nobody knows was found" >&2
+  exit 1
+fi
+[[ "$said" == *"Evenkeel has no component nonsense."* ]]

@@ -1,0 +1,21 @@
+# shellcheck shell=bash
+# Sourced by the scripts of this folder, which CTest calls with what they need in the environment: CMAKE, GENERATOR and
+# CXX; SOURCE, Evenkeel's tree; BUILD, where it was built; WORK, a folder for these tests; BUILD_TYPE; SANITIZE; MPIRUN.
+# Evenkeel stands installed in PREFIX, which is not where it was installed to.
+: "${CMAKE:?}" "${GENERATOR:?}" "${CXX:?}" "${SOURCE:?}" "${BUILD:?}" "${WORK:?}" "${BUILD_TYPE?}" "${SANITIZE?}"
+PREFIX="$WORK/elsewhere/prefix"
+flags=()
+case "$SANITIZE" in
+  address) flags=(-fsanitize=address,undefined) ;;
+  thread) flags=(-fsanitize=thread) ;;
+esac
+
+# Runs what was built from consumer/COMPONENT.cpp.
+run_consumer() { # COMPONENT PROGRAM
+  if [[ $1 == service ]]; then
+    IFS=';' read -r -a mpirun <<<"$MPIRUN"
+    "${mpirun[@]}" -np 2 "$2"
+  else
+    "$2"
+  fi
+}

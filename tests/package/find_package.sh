@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# find_package.sh COMPONENT: builds the consumer by find_package and runs it. The planner's is built as where nothing is
+# that it does not need.
+set -euo pipefail
+# shellcheck source=tests/package/environment.sh
+source "$(dirname "$0")/environment.sh"
+component=$1 build="$WORK/find_package_$1"
+
+hidden=()
+if [[ $component == plan ]]; then
+  for package in MPI Boost spdlog Torch fmt simdjson; do hidden+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
+fi
+rm -rf "$build"
+"$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/consumer" -B "$build" -DCMAKE_BUILD_TYPE="$BUILD_TYPE" \
+  -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_CXX_FLAGS="${flags[*]}" -DCMAKE_PREFIX_PATH="$PREFIX" -DCOMPONENT="$component" \
+  "${hidden[@]}"
+"$CMAKE" --build "$build"
+run_consumer "$component" "$build/consumer"

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Installs the build, moves what was installed elsewhere, and looks whether any of it still knows where it was.
+set -euo pipefail
+# shellcheck source=tests/package/environment.sh
+source "$(dirname "$0")/environment.sh"
+
+rm -rf "$WORK/first" "$WORK/elsewhere"
+mkdir -p "$WORK/elsewhere"
+"$CMAKE" --install "$BUILD" --prefix "$WORK/first" >/dev/null
+mv "$WORK/first" "$PREFIX"
+
+text_only=-I
+[[ "$BUILD_TYPE$SANITIZE" == Release ]] && text_only=-a # others have the paths of sources, for debuggers
+if grep -rl "$text_only" -e "$SOURCE/" -e "$BUILD/" -e "$WORK/" "$PREFIX"; then
+  echo "These files were installed with paths of the build in them" >&2
+  exit 1
+fi

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# pkg_config.sh COMPONENT MODULE: builds the consumer with what pkg-config says of MODULE, and nothing else, and runs it.
+set -euo pipefail
+# shellcheck source=tests/package/environment.sh
+source "$(dirname "$0")/environment.sh"
+component=$1 module=$2
+
+folder="$(dirname "$(find "$PREFIX" -name "$module.pc")")"
+export PKG_CONFIG_PATH="$folder${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+pkg-config --validate "$module"
+read -r -a words <<<"$(pkg-config --cflags --libs "$module")"
+echo "${words[*]}"
+if [[ $component == plan && "$(pkg-config --libs-only-l "$module")" =~ mpi|spdlog|torch ]]; then
+  echo "The planner needs none of that" >&2
+  exit 1
+fi
+"$CXX" -std=c++20 "${flags[@]}" "$SOURCE/tests/package/consumer/$component.cpp" "${words[@]}" \
+  -o "$WORK/pkg_config_$component"
+run_consumer "$component" "$WORK/pkg_config_$component"
