@@ -12,12 +12,10 @@ function(evenkeel_add_room name)
     set(scope PUBLIC)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:evenkeel_compile_options> ${ROOM_PRIVATE_LINKS})
-    if(EVENKEEL_PYTHON_FOUND)
-      # An extension module is a shared library. Nothing replaces a function of ours in there, so that they may be
-      # inlined as in a program.
-      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-      target_compile_options(${target} PRIVATE -fno-semantic-interposition)
-    endif()
+    # Rooms go into shared libraries: the C API, the Python package, others' own. Nothing replaces a function of ours in
+    # there, so that they may be inlined as in a program.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
