@@ -1,7 +1,5 @@
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "c/failures.hpp"
@@ -11,8 +9,7 @@
 namespace evenkeel::c {
 
 void hand_out(const std::string& text, char** buffer, std::int64_t* bytes) {
-  auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy == nullptr) throw std::bad_alloc();
+  auto* const copy = new char[text.size() + 1];
   std::memcpy(copy, text.c_str(), text.size() + 1);
   *buffer = copy;
   if (bytes != nullptr) *bytes = static_cast<std::int64_t>(text.size());
@@ -44,7 +41,7 @@ void evenkeel_version_numbers(int32_t* major, int32_t* minor, int32_t* patch) {
 }
 
 void evenkeel_buffer_free(char* buffer) {
-  std::free(buffer);
+  delete[] buffer;
 }
 
 evenkeel_status evenkeel_config_parse(const char* yaml, const char* name, const char* const* overrides,

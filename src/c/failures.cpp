@@ -10,29 +10,6 @@
 namespace evenkeel::c {
 namespace {
 
-/// The last error of a thread, in texts that calls of C can point to.
-struct LastError {
-  std::string line;
-  std::string where;
-  std::string what;
-  std::string hint;
-  std::int32_t rank = -1;
-  bool has_texts = true;  // else there was no memory for them
-
-  void keep(const ErrorReport& report) {
-    line = to_string(report);
-    where = report.where;
-    what = report.message;
-    hint = report.hint;
-    rank = report.rank;
-    has_texts = true;
-  }
-};
-
-thread_local LastError last_error;
-
-constexpr const char* without_texts = "out of memory, also for the text of an error";
-
 evenkeel_status status_of(ErrorKind kind) noexcept {
   switch (kind) {
     case ErrorKind::config:
@@ -77,11 +54,12 @@ ErrorReport report_of_current_exception(evenkeel_status status) {
   return report;
 }
 
-const char* text_of(const std::string& text, const char* otherwise) noexcept {
-  return last_error.has_texts ? text.c_str() : otherwise;
-}
-
 }  // namespace
+
+LastError& last_error() noexcept {
+  thread_local LastError kept;
+  return kept;
+}
 
 void require(const void* pointer, const char* name) {
   if (pointer != nullptr) return;
@@ -104,59 +82,14 @@ void require_list(const void* first, std::int64_t count, const char* name) {
 evenkeel_status note_current_exception() noexcept {
   const evenkeel_status status = status_of_current_exception();
   try {
-    last_error.keep(report_of_current_exception(status));
+    LastError kept = {report_of_current_exception(status), {}, true};
+    kept.line = to_string(kept.report);
+    last_error() = std::move(kept);
   } catch (...) {
-    last_error.has_texts = false;
-    last_error.rank = -1;
+    last_error().report.rank = -1;
+    last_error().has_texts = false;
   }
   return status;
 }
 
 }  // namespace evenkeel::c
-
-using evenkeel::c::last_error;
-using evenkeel::c::text_of;
-using evenkeel::c::without_texts;
-
-const char* evenkeel_status_name(evenkeel_status status) {
-  switch (status) {
-    case EVENKEEL_OK:
-      return "ok";
-    case EVENKEEL_ERROR_CONFIG:
-      return "config";
-    case EVENKEEL_ERROR_INPUT:
-      return "input";
-    case EVENKEEL_ERROR_LIMIT:
-      return "limit";
-    case EVENKEEL_ERROR_MESH:
-      return "mesh";
-    case EVENKEEL_ERROR_IO:
-      return "io";
-    case EVENKEEL_ERROR_MPI:
-      return "mpi";
-    case EVENKEEL_ERROR_OUT_OF_MEMORY:
-      return "out of memory";
-    case EVENKEEL_ERROR_ARGUMENT:
-      return "argument";
-    case EVENKEEL_ERROR_INTERNAL:
-      return "internal";
-    default:
-      return "unknown";
-  }
-}
-
-const char* evenkeel_last_error_message(void) {
-  return text_of(last_error.line, without_texts);
-}
-const char* evenkeel_last_error_where(void) {
-  return text_of(last_error.where, "");
-}
-const char* evenkeel_last_error_what(void) {
-  return text_of(last_error.what, without_texts);
-}
-const char* evenkeel_last_error_hint(void) {
-  return text_of(last_error.hint, "");
-}
-int32_t evenkeel_last_error_rank(void) {
-  return last_error.rank;
-}

@@ -23,6 +23,14 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 /// Throws WrongArgument for a negative count, one that no array can have, and for NULL unless the count is 0.
 void require_list(const void* first, std::int64_t count, const char* name);
 
+/// The last error of the calling thread.
+struct LastError {
+  ErrorReport report;
+  std::string line;
+  bool has_texts = true;  ///< else there was no memory for them
+};
+[[nodiscard]] LastError& last_error() noexcept;
+
 /// Notes the exception being handled as the thread's last error. Never throws, also where memory has run out.
 evenkeel_status note_current_exception() noexcept;
 

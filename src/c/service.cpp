@@ -18,16 +18,20 @@ struct SavedState {
   bool accepts_changes;
 };
 
-Communicator attached(MPI_Comm comm) {
-  return {boost::mpi::communicator(comm, boost::mpi::comm_attach)};
-}
+/// The caller's ranks as long as `comm` lives, for errors: takes no memory, of which there may be none.
+class BorrowedRanks : public boost::mpi::communicator {
+ public:
+  explicit BorrowedRanks(MPI_Comm& comm) : communicator(MPI_COMM_NULL, boost::mpi::comm_attach) {
+    if (comm != MPI_COMM_NULL) comm_ptr = boost::shared_ptr<MPI_Comm>(boost::shared_ptr<void>(), &comm);
+  }
+};
 
 // What may fail on this rank alone, before ranks communicate.
 std::unique_ptr<evenkeel_service> prepare(MPI_Comm comm, const evenkeel_config* config,
                                           const SavedState* saved) {
   require(config, "config");
   auto service = std::make_unique<evenkeel_service>();
-  service->ranks = attached(comm);
+  service->ranks = boost::mpi::communicator(comm, boost::mpi::comm_attach);
   service->config = config->config;
   if (saved == nullptr) return service;
   require_list(saved->text, saved->bytes, "state");
@@ -46,7 +50,7 @@ evenkeel_status make_service(MPI_Comm comm, const evenkeel_config* config, const
       require(service, "service");
       made = prepare(comm, config, saved);
     });
-    if (error) fail_to_meet(attached(comm), *error);
+    if (error) fail_to_meet(Communicator(BorrowedRanks(comm)), *error);
     if (made->from) {
       made->service.emplace(made->ranks, made->config, *made->from, made->changed);
     } else {
