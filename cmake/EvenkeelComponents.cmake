@@ -3,7 +3,7 @@
 #   evenkeel_component(NAME ROOMS room... [NEEDS component...] [PACKAGES package...] [BUILT_BY option])
 #
 # ROOMS are its libraries, lowest first: Evenkeel::NAME is the last of them, with all that it needs. PACKAGES are looked
-# for when a project asks for the component; BUILT_BY is said where it is missing. plan, service, torch are for users;
+# for when a project asks for the component; BUILT_BY is said where it is missing. plan, service, torch and c are for users;
 # the rooms of io, page and job have no public headers.
 set(EVENKEEL_COMPONENTS)
 macro(evenkeel_component name)
@@ -21,7 +21,12 @@ evenkeel_component(service ROOMS mesh transport exchange service source NEEDS pl
                    BUILT_BY EVENKEEL_MPI)
 evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)
 evenkeel_component(torch ROOMS torch NEEDS plan PACKAGES Torch BUILT_BY EVENKEEL_TORCH)
+evenkeel_component(c ROOMS c PACKAGES MPI BUILT_BY EVENKEEL_MPI)
 
-# What find_package is asked besides the name.
-set(EVENKEEL_FIND_MPI COMPONENTS CXX)
+# What find_package is asked besides the name. A program of C alone finds MPI for C.
+get_property(EVENKEEL_LANGUAGES GLOBAL PROPERTY ENABLED_LANGUAGES)
+set(EVENKEEL_FIND_MPI COMPONENTS C)
+if(CXX IN_LIST EVENKEEL_LANGUAGES)
+  set(EVENKEEL_FIND_MPI COMPONENTS CXX)
+endif()
 set(EVENKEEL_FIND_Boost 1.74 COMPONENTS mpi serialization)

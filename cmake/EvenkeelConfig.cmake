@@ -21,7 +21,7 @@ function(evenkeel_load component result)
       return()
     endif()
   endforeach()
-  if(NOT TARGET yaml-cpp::yaml-cpp)  # its version 0.7 exports the bare name
+  if(TARGET yaml-cpp AND NOT TARGET yaml-cpp::yaml-cpp)  # its version 0.7 exports the bare name
     add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
   endif()
   include("${CMAKE_CURRENT_LIST_DIR}/EvenkeelTargets-${component}.cmake")

@@ -1,6 +1,6 @@
 # `cpack -G DEB` makes packages of Debian from what EvenkeelInstall.cmake installs: evenkeel has the program, its pages
-# and configurations; libevenkeel-dev has libraries, headers, the CMake package and .pc files; libevenkeel-torch-dev has
-# those of the room torch, where it is built. launch/build-debs.sh builds for them.
+# and configurations; libevenkeel-dev has libraries, headers, the CMake package and .pc files; libevenkeel0 the shared
+# library of the C API; libevenkeel-torch-dev what is of the room torch, where it is built. launch/build-debs.sh builds for them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME evenkeel)
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
@@ -65,7 +65,14 @@ if(EVENKEEL_BUILD_PROGRAM)
   evenkeel_add_deb(program evenkeel SECTION science DEPENDS ${launcher}
                    HAS "This package has the program, which plans and runs jobs.")
 endif()
-evenkeel_add_deb(development libevenkeel-dev SECTION libdevel
+set(shared)
+if(TARGET evenkeel_c)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
+  set(library libevenkeel${PROJECT_VERSION_MAJOR})
+  set(shared "${library} (= ${PROJECT_VERSION})")
+  evenkeel_add_deb(library ${library} SECTION libs HAS "This package has the shared library of the C API.")
+endif()
+evenkeel_add_deb(development libevenkeel-dev SECTION libdevel DEPENDS ${shared}
                  HAS "This package has headers and static libraries, for CMake and pkg-config.")
 if(TARGET evenkeel_torch)
   evenkeel_add_deb(development_torch libevenkeel-torch-dev SECTION libdevel

@@ -1,5 +1,5 @@
-# What is installed, in three parts, each a package of Debian (EvenkeelDebs.cmake): `program`, `development`, and
-# `development_torch` where the room torch is built.
+# What is installed, in parts, each a package of Debian (EvenkeelDebs.cmake): `program`, `development`, `library` with the
+# shared library of the C API, and `development_torch` where the room torch is built.
 include(CMakePackageConfigHelpers)
 include(EvenkeelPkgConfig)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)

@@ -30,12 +30,10 @@ function(evenkeel_add_room name)
     set(scope PUBLIC)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:evenkeel_compile_options> ${ROOM_PRIVATE_LINKS})
-    if(EVENKEEL_PYTHON_FOUND)
-      # An extension module is a shared library. Nothing replaces a function of ours in there, so that they may be
-      # inlined as in a program.
-      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-      target_compile_options(${target} PRIVATE -fno-semantic-interposition)
-    endif()
+    # Rooms go into shared libraries: the C API, the Python package, others' own. Nothing replaces a function of ours in
+    # there, so that they may be inlined as in a program.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
@@ -56,12 +54,12 @@ function(evenkeel_export target name component)
     evenkeel_package_of(${component} package)
     install(TARGETS ${target} EXPORT EvenkeelTargets-${component}
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package}
-            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${package})
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT ${package})
   endif()
 endfunction()
 
 # evenkeel_package_of(COMPONENT RESULT): what to install the component with (`cmake --install --component`, packages of
-# Debian). torch has its own, since it needs libtorch.
+# Debian). torch has its own, since it needs libtorch. A shared library itself is the part `library`.
 function(evenkeel_package_of component result)
   if(component STREQUAL "torch")
     set(${result} development_torch PARENT_SCOPE)

@@ -208,6 +208,14 @@ Meeting meet(const Communicator& world, Part part, std::optional<int> mine) {
   return meeting;
 }
 
+void fail_to_meet(const Communicator& world, const ErrorReport& error) {
+  require_ranks_of_one_group(world);
+  // Where data ranks were met before, nobody meets.
+  if (const Line* known = line().get(); known == nullptr || !is_same(known->world, world))
+    fail_together(world, error);  // as meet() begins
+  throw_in_any_case(error);
+}
+
 Communicator DataLine::ranks(const Communicator& world, const Config& config) {
   return lay_line(world, config, Part::trains);
 }

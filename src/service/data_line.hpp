@@ -36,6 +36,10 @@ struct Meeting {
 /// exactly the first so many serve.
 Meeting meet(const Communicator& world, Part part, std::optional<int> mine);
 
+/// In the place of meet(), for a rank that has an error instead of a configuration: throws it here, and on
+/// all ranks that meet.
+[[noreturn]] void fail_to_meet(const Communicator& world, const ErrorReport& error);
+
 /// What trainers call data ranks to.
 enum class DataCallKind : std::int32_t {
   open_stream,

@@ -256,6 +256,7 @@ RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, con
   PlanSettings settings;
   CallKey call;
   GuardedWork work(error);
+  work.add(results.failure());
   work([&] { require_made(step); });
   work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   work([&] { call = key_of("collects", step, {}); });

@@ -22,6 +22,10 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> 
   if (!error_) error_ = error;
 }
 
+void StepResults::fail(const ErrorReport& report) noexcept {
+  if (!failure_) failure_ = try_locally([&] { throw_error(report); });
+}
+
 void StepResults::add(std::size_t m, FieldSpec spec, std::span<const std::byte> values) {
   const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(m);
   if (m >= micro_batches_.size()) {

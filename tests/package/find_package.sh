@@ -6,13 +6,16 @@ set -euo pipefail
 source "$(dirname "$0")/environment.sh"
 component=$1 build="$WORK/find_package_$1"
 
-hidden=()
+consumer=consumer hidden=()
+if [[ $component == c ]]; then
+  consumer=c_consumer # which has no C++ in it
+fi
 if [[ $component == plan ]]; then
   for package in MPI Boost spdlog Torch fmt simdjson; do hidden+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
 fi
 rm -rf "$build"
-"$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/consumer" -B "$build" -DCMAKE_BUILD_TYPE="$BUILD_TYPE" \
-  -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_CXX_FLAGS="${flags[*]}" -DCMAKE_PREFIX_PATH="$PREFIX" -DCOMPONENT="$component" \
+"$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/$consumer" -B "$build" -DCMAKE_BUILD_TYPE="$BUILD_TYPE" \
+  -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_CXX_FLAGS="${flags[*]}" -DCMAKE_C_FLAGS="${flags[*]}" -DCMAKE_PREFIX_PATH="$PREFIX" -DCOMPONENT="$component" \
   "${hidden[@]}"
 "$CMAKE" --build "$build"
 run_consumer "$component" "$build/consumer"

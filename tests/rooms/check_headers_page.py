@@ -8,10 +8,10 @@ import sys
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    there = {str(file.relative_to(source / 'include')) for file in (source / 'include').rglob('*.hpp')}
+    there = {str(file.relative_to(source / 'include')) for file in (source / 'include').rglob('*.h*')}
     if not there:
         sys.exit('no public headers found')
-    named = set(re.findall(r'`(evenkeel/[\w/]+\.hpp)`', (source / 'docs/headers.md').read_text()))
+    named = set(re.findall(r'`(evenkeel/[\w/]+\.h(?:pp)?)`', (source / 'docs/headers.md').read_text()))
     errors = [f'docs/headers.md does not name {header}' for header in sorted(there - named)]
     errors += [f'docs/headers.md names {header}, which is not there' for header in sorted(named - there)]
     print('\n'.join(errors) or f'{len(there)} public headers, all on the page')

@@ -29,14 +29,21 @@ class StepResults {
     put(m, FieldSpec{std::move(name), dtype_of<T>, kind, {}}, std::as_bytes(values));
   }
 
+  /// Says that this rank cannot take part in collecting: it throws this, on all ranks together, also where
+  /// results of this rank do not count. Local, and never throws. The first one stays.
+  void fail(const ErrorReport& report) noexcept;
+
   [[nodiscard]] std::span<const MicroBatchResults> micro_batches() const noexcept { return micro_batches_; }
   /// What was wrong with the first result that could not be put.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
+  /// What fail() said.
+  [[nodiscard]] const std::optional<ErrorReport>& failure() const noexcept { return failure_; }
 
  private:
   void add(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
 
   std::optional<ErrorReport> error_;
+  std::optional<ErrorReport> failure_;
   std::vector<MicroBatchResults> micro_batches_;
 };
 

@@ -1,0 +1,60 @@
+#include "c/failures.hpp"
+
+using evenkeel::c::last_error;
+
+namespace {
+
+constexpr const char* without_texts = "out of memory, also for the text of an error";
+
+const char* text_of(const std::string& text, const char* otherwise) noexcept {
+  return last_error().has_texts ? text.c_str() : otherwise;
+}
+
+}  // namespace
+
+const char* evenkeel_status_name(evenkeel_status status) {
+  switch (status) {
+    case EVENKEEL_OK:
+      return "ok";
+    case EVENKEEL_ERROR_CONFIG:
+      return "config";
+    case EVENKEEL_ERROR_INPUT:
+      return "input";
+    case EVENKEEL_ERROR_LIMIT:
+      return "limit";
+    case EVENKEEL_ERROR_MESH:
+      return "mesh";
+    case EVENKEEL_ERROR_IO:
+      return "io";
+    case EVENKEEL_ERROR_MPI:
+      return "mpi";
+    case EVENKEEL_ERROR_OUT_OF_MEMORY:
+      return "out of memory";
+    case EVENKEEL_ERROR_ARGUMENT:
+      return "argument";
+    case EVENKEEL_ERROR_INTERNAL:
+      return "internal";
+    default:
+      return "unknown";
+  }
+}
+
+const char* evenkeel_last_error_message(void) {
+  return text_of(last_error().line, without_texts);
+}
+
+const char* evenkeel_last_error_where(void) {
+  return text_of(last_error().report.where, "");
+}
+
+const char* evenkeel_last_error_what(void) {
+  return text_of(last_error().report.message, without_texts);
+}
+
+const char* evenkeel_last_error_hint(void) {
+  return text_of(last_error().report.hint, "");
+}
+
+int32_t evenkeel_last_error_rank(void) {
+  return last_error().report.rank;
+}

@@ -1,0 +1,99 @@
+#include "c/fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+#include "c/failures.hpp"
+
+namespace evenkeel::c {
+namespace {
+
+// Their numbers of C are one more, so that a structure of zeros says nothing.
+constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
+                            DType::float16, DType::bfloat16, DType::float32, DType::float64};
+constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample};
+
+static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == dtypes.size());
+static_assert(EVENKEEL_TOKEN == 1 && EVENKEEL_SAMPLE == kinds.size());
+
+template <typename Value, std::size_t Count>
+Value value_of(const std::array<Value, Count>& values, std::int32_t number, const std::string& where) {
+  if (number >= 1 && number <= static_cast<std::int32_t>(Count))
+    return values[static_cast<std::size_t>(number) - 1];
+  throw WrongArgument(where, std::to_string(number) + " is none of 1 to " + std::to_string(Count));
+}
+
+template <typename Value, std::size_t Count>
+std::int32_t number_of(const std::array<Value, Count>& values, Value value) noexcept {
+  return static_cast<std::int32_t>(std::ranges::find(values, value) - values.begin()) + 1;
+}
+
+std::string names_of(std::span<const Column> fields) {
+  std::string names;
+  for (const Column& column : fields) names += (names.empty() ? "" : ", ") + column.spec().name;
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+GivenField given(const evenkeel_field* field) {
+  require(field, "field");
+  require(field->name, "field->name");
+  const std::string where = "field '" + std::string(field->name) + "'";
+  GivenField result;
+  FieldSpec& spec = result.spec;
+  spec.name = field->name;
+  spec.dtype = value_of(dtypes, field->dtype, where + ", dtype");
+  spec.kind = value_of(kinds, field->kind, where + ", kind");
+  require_list(field->trailing, field->num_trailing, "field->trailing");
+  spec.trailing.assign(field->trailing, field->trailing + field->num_trailing);
+  const std::size_t row_bytes = spec.row_bytes();
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  if (field->rows < 0 || (row_bytes > 0 && static_cast<std::size_t>(field->rows) > most / row_bytes))
+    throw WrongArgument(where, std::to_string(field->rows) + " rows cannot be");
+  const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
+  if (bytes > 0) require(field->data, (where + ", data").c_str());
+  result.bytes = {static_cast<const std::byte*>(field->data), bytes};
+  return result;
+}
+
+evenkeel_field view_of(const Column& column) {
+  const FieldSpec& spec = column.spec();
+  evenkeel_field view{};
+  view.name = spec.name.c_str();
+  view.dtype = number_of(dtypes, spec.dtype);
+  view.kind = number_of(kinds, spec.kind);
+  view.rows = column.rows();
+  view.num_trailing = std::ssize(spec.trailing);
+  view.trailing = spec.trailing.data();
+  view.data = column.bytes().data();
+  view.bytes = static_cast<std::int64_t>(column.bytes().size());
+  return view;
+}
+
+evenkeel_field field_at(std::span<const Column> fields, std::int64_t index) {
+  require_index(index, std::ssize(fields), "index", "fields");
+  return view_of(fields[static_cast<std::size_t>(index)]);
+}
+
+evenkeel_field field_named(std::span<const Column> fields, const char* name, const std::string& where) {
+  require(name, "name");
+  const auto has_name = [&](const Column& column) { return column.spec().name == name; };
+  const auto found = std::ranges::find_if(fields, has_name);
+  if (found != fields.end()) return view_of(*found);
+  throw InputError(where, "has no field '" + std::string(name) + "'", "There are: " + names_of(fields));
+}
+
+evenkeel_sample view_of(const SampleShape& shape) noexcept {
+  return {shape.id.value(), shape.group, shape.prompt, shape.response};
+}
+
+}  // namespace evenkeel::c
+
+int64_t evenkeel_dtype_bytes(evenkeel_dtype dtype) {
+  using evenkeel::c::dtypes;
+  if (dtype < 1 || dtype > static_cast<evenkeel_dtype>(dtypes.size())) return 0;
+  return static_cast<int64_t>(evenkeel::size_of(dtypes[static_cast<std::size_t>(dtype) - 1]));
+}

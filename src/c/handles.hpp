@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/c/evenkeel.h"
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "evenkeel/service/step.hpp"
+#include "evenkeel/service/step_results.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+
+// What the opaque types of evenkeel.h are.
+
+struct evenkeel_config {
+  evenkeel::Config config;
+};
+
+struct evenkeel_samples {
+  mutable evenkeel::RaggedBatch batch;  // lending its memory to a step changes nothing that callers see
+};
+
+struct evenkeel_step {
+  evenkeel::Step step;
+  /// By micro-batch, as C sees them; made when they are first asked for.
+  mutable std::vector<std::vector<evenkeel_sample>> samples;
+};
+
+struct evenkeel_results {
+  evenkeel::StepResults results;
+  std::optional<evenkeel::ErrorReport> wrong;  // with the first that could not be put; collecting tells it
+};
+
+struct evenkeel_service {
+  evenkeel::Communicator ranks;  // the caller's
+  evenkeel::Config config;
+  std::optional<evenkeel::ServiceState> from;  // where it goes on
+  evenkeel::ChangedJob changed = evenkeel::ChangedJob::refused;
+  std::optional<evenkeel::DataService> service;
+
+  [[nodiscard]] const evenkeel::Communicator& trainers() const noexcept { return service->mesh().world(); }
+};
+
+struct evenkeel_stream {
+  evenkeel::Communicator trainers;
+  std::optional<evenkeel::SampleStream> samples;
+  /// Handles for the steps that are being made, by step. Their memory is taken where samples are read, which
+  /// is where a rank that lacks it can tell the others.
+  std::map<std::int64_t, std::unique_ptr<evenkeel_step>> handles;
+  std::mutex of_handles;
+  std::optional<evenkeel::Prefetcher> steps;  // the last, and first to go: its thread uses what is above
+};
+
+namespace evenkeel::c {
+
+/// The same samples over the same memory, which step and caller then share.
+[[nodiscard]] RaggedBatch lent(const evenkeel_samples& samples);
+
+/// The text in memory of its own with a zero behind it, for evenkeel_buffer_free.
+void hand_out(const std::string& text, char** buffer, std::int64_t* bytes);
+
+/// Texts of an array of C, each of which must be there.
+[[nodiscard]] std::vector<std::string> texts_of(const char* const* texts, std::int64_t count,
+                                                const char* name);
+
+/// NULL is the empty text.
+[[nodiscard]] inline const char* text_or_empty(const char* text) noexcept {
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace evenkeel::c

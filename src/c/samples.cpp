@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "c/failures.hpp"
+#include "c/fields.hpp"
+#include "c/handles.hpp"
+
+namespace evenkeel::c {
+
+RaggedBatch lent(const evenkeel_samples& samples) {
+  RaggedBatch& batch = samples.batch;
+  RaggedBatch same({batch.samples().begin(), batch.samples().end()});
+  for (Column& column : batch.fields())
+    same.add_field(Column::borrowing(column.spec(), column.rows(), column.lend()));
+  return same;
+}
+
+}  // namespace evenkeel::c
+
+using namespace evenkeel;
+using namespace evenkeel::c;
+
+evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids, const uint64_t* groups,
+                                        const int64_t* prompt_lengths, const int64_t* response_lengths,
+                                        evenkeel_samples** samples) {
+  return guarded([&] {
+    require(samples, "samples");
+    *samples = nullptr;
+    require_list(ids, count, "ids");
+    require_list(prompt_lengths, count, "prompt_lengths");
+    require_list(response_lengths, count, "response_lengths");
+    std::vector<SampleShape> shapes;
+    shapes.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint64_t group = groups == nullptr ? static_cast<std::uint64_t>(ids[i]) : groups[i];
+      shapes.push_back({SampleId{ids[i]}, group, prompt_lengths[i], response_lengths[i]});
+    }
+    *samples = new evenkeel_samples{RaggedBatch(std::move(shapes))};
+  });
+}
+
+evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_field* field) {
+  return guarded([&] {
+    require(samples, "samples");
+    GivenField made = given(field);
+    const std::int64_t rows = samples->batch.rows_of(made.spec.kind);
+    if (field->rows != rows) {
+      throw InputError("field '" + made.spec.name + "'", "has " + std::to_string(field->rows) +
+                                                             " rows; its kind, " +
+                                                             std::string(name_of(made.spec.kind)) + ", has " +
+                                                             std::to_string(rows) + " over all samples");
+    }
+    Column column = Column::unwritten(std::move(made.spec), rows);
+    std::ranges::copy(made.bytes, column.bytes().begin());
+    samples->batch.add_field(std::move(column));
+  });
+}
+
+int64_t evenkeel_samples_count(const evenkeel_samples* samples) {
+  return samples == nullptr ? 0 : samples->batch.size();
+}
+
+int64_t evenkeel_samples_num_fields(const evenkeel_samples* samples) {
+  return samples == nullptr ? 0 : std::ssize(std::as_const(samples->batch).fields());
+}
+
+evenkeel_status evenkeel_samples_at(const evenkeel_samples* samples, int64_t index, evenkeel_sample* sample) {
+  return guarded([&] {
+    require(sample, "sample");
+    require(samples, "samples");
+    require_index(index, samples->batch.size(), "index", "samples");
+    *sample = view_of(samples->batch.samples()[static_cast<std::size_t>(index)]);
+  });
+}
+
+evenkeel_status evenkeel_samples_field(const evenkeel_samples* samples, int64_t index,
+                                       evenkeel_field* field) {
+  return guarded([&] {
+    require(field, "field");
+    require(samples, "samples");
+    *field = field_at(std::as_const(samples->batch).fields(), index);
+  });
+}
+
+evenkeel_status evenkeel_samples_find_field(const evenkeel_samples* samples, const char* name,
+                                            evenkeel_field* field) {
+  return guarded([&] {
+    require(field, "field");
+    require(samples, "samples");
+    *field = field_named(std::as_const(samples->batch).fields(), name, "samples");
+  });
+}
+
+void evenkeel_samples_destroy(evenkeel_samples* samples) {
+  delete samples;
+}

@@ -1,0 +1,125 @@
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "c/failures.hpp"
+#include "c/handles.hpp"
+#include "mesh/fail_together.hpp"
+
+namespace evenkeel::c {
+namespace {
+
+// Collective.
+void require_same_sources(const evenkeel_service& service, SampleStream& samples) {
+  if (!service.from || service.from->sources.empty() || service.changed == ChangedJob::accepted) return;
+  ServiceState now = together(service.trainers(), [&] { return service.service->state(); });
+  samples.describe(now);
+  fail_together(service.trainers(), try_on_replicated_data([&] {
+                  require_same_job(*service.from, now, "the state to go on from");
+                }));
+}
+
+// Any thread.
+RaggedBatch read(evenkeel_stream& stream, std::int64_t step) {
+  {
+    auto handle = std::make_unique<evenkeel_step>();
+    const std::lock_guard lock(stream.of_handles);
+    stream.handles.insert_or_assign(step, std::move(handle));
+  }
+  return stream.samples->read(step);
+}
+
+// The handle of a step that was made; those of steps before, which failed, go.
+std::unique_ptr<evenkeel_step> take_handle(evenkeel_stream& stream, std::int64_t step) {
+  const std::lock_guard lock(stream.of_handles);
+  auto taken = stream.handles.extract(step);
+  stream.handles.erase(stream.handles.begin(), stream.handles.lower_bound(step));
+  return std::move(taken.mapped());
+}
+
+// Collective.
+void make_steps(const evenkeel_service& service, std::string profile, evenkeel_stream& stream) {
+  const auto reader = [&stream](std::int64_t step) { return read(stream, step); };
+  const std::int64_t steps = stream.samples->num_steps();
+  if (service.from) {
+    stream.steps.emplace(service.ranks, service.config, steps, reader, *service.from, service.changed,
+                         std::move(profile));
+  } else {
+    stream.steps.emplace(service.ranks, service.config, steps, reader, std::move(profile));
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel::c
+
+using namespace evenkeel;
+using namespace evenkeel::c;
+
+evenkeel_status evenkeel_stream_create(const evenkeel_service* service, const char* const* profiles,
+                                       int64_t num_profiles, evenkeel_stream** stream) {
+  return guarded([&] {
+    if (stream != nullptr) *stream = nullptr;
+    require(service, "service");
+    std::unique_ptr<evenkeel_stream> made;
+    std::vector<std::string> passes;
+    std::string first;
+    together(service->trainers(), [&] {
+      require(stream, "stream");
+      passes = texts_of(profiles, num_profiles, "profiles");
+      if (!passes.empty()) first = passes.front();
+      made = std::make_unique<evenkeel_stream>();
+    });
+    made->trainers = service->trainers();
+    made->samples.emplace(service->ranks, service->config, passes);
+    require_same_sources(*service, *made->samples);
+    make_steps(*service, std::move(first), *made);
+    *stream = made.release();
+  });
+}
+
+int64_t evenkeel_stream_num_steps(const evenkeel_stream* stream) {
+  return stream == nullptr ? 0 : stream->samples->num_steps();
+}
+
+evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** step) {
+  return guarded([&] {
+    if (step != nullptr) *step = nullptr;
+    require(stream, "stream");
+    std::optional<Step> next = stream->steps->next();
+    if (!next) return require(step, "step");
+    std::unique_ptr<evenkeel_step> made = take_handle(*stream, next->index);
+    require(step, "step");
+    made->step = *std::move(next);
+    *step = made.release();
+  });
+}
+
+evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* stream, const evenkeel_step* step,
+                                            int64_t micro_batch, double seconds) {
+  return guarded([&] {
+    require(stream, "stream");
+    require(step, "step");
+    require_index(micro_batch, std::ssize(step->step.micro_batches), "micro_batch", "micro-batches");
+    stream->steps->report_time(step->step, static_cast<std::size_t>(micro_batch), seconds);
+  });
+}
+
+evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes) {
+  return guarded([&] {
+    if (state != nullptr) *state = nullptr;
+    require(stream, "stream");
+    ServiceState now = together(stream->trainers, [&] {
+      require(state, "state");
+      return stream->steps->state();
+    });
+    stream->samples->describe(now);
+    hand_out(to_text(now), state, bytes);
+  });
+}
+
+void evenkeel_stream_destroy(evenkeel_stream* stream) {
+  delete stream;
+}

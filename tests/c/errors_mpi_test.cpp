@@ -1,0 +1,243 @@
+// What goes wrong on one rank of a collective call of C, every rank returns.
+
+#include <gtest/gtest.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "c/held.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel::test {
+namespace {
+
+using testing_support::made_up_batch;
+
+const std::string job = "micro_batch: {max_tokens: 100}\nprofiles: {update: {}}";
+
+std::set<int> bad_ranks() {
+  const boost::mpi::communicator world;
+  return {0, world.size() / 2, world.size() - 1};
+}
+
+bool is_here(int rank) {
+  return boost::mpi::communicator().rank() == rank;
+}
+
+Held<evenkeel_samples> own_samples(std::int64_t response = 5) {
+  const std::int64_t rank = boost::mpi::communicator().rank();
+  return c_samples(
+      made_up_batch({{SampleId{rank * 2}, 0, 3, response}, {SampleId{rank * 2 + 1}, 0, 4, 6}}, {}));
+}
+
+evenkeel_status step_of(const Held<evenkeel_service>& service, const evenkeel_samples* samples,
+                        const char* profile = nullptr) {
+  evenkeel_step* step = nullptr;
+  const evenkeel_status status = evenkeel_service_step(service.get(), samples, profile, &step);
+  EXPECT_EQ(step == nullptr, status != EVENKEEL_OK);
+  evenkeel_step_destroy(step);
+  return status;
+}
+
+Held<evenkeel_step> good_step(const Held<evenkeel_service>& service) {
+  const Held<evenkeel_samples> samples = own_samples();
+  return made<evenkeel_step>(
+      [&](auto** step) { return evenkeel_service_step(service.get(), samples.get(), nullptr, step); });
+}
+
+Held<evenkeel_results> results_for(const Held<evenkeel_step>& step) {
+  auto results = made<evenkeel_results>([&](auto** r) { return evenkeel_results_create(step.get(), r); });
+  for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
+    evenkeel_field tokens{};
+    EXPECT_EQ(evenkeel_step_find_field(step.get(), m, "input_ids", &tokens), EVENKEEL_OK);
+    tokens.name = "echo";
+    EXPECT_EQ(evenkeel_results_put(results.get(), m, &tokens), EVENKEEL_OK);
+  }
+  return results;
+}
+
+TEST(CErrors, of_making_a_service_reach_all_ranks) {
+  const Held<evenkeel_config> good = c_config(job);
+  const Held<evenkeel_config> other = c_config("micro_batch: {max_tokens: 101}");
+  const auto status_of = [](const evenkeel_config* config, bool has_place = true) {
+    evenkeel_service* service = nullptr;
+    const evenkeel_status status =
+        evenkeel_service_create(MPI_COMM_WORLD, config, has_place ? &service : nullptr);
+    EXPECT_EQ(service == nullptr, status != EVENKEEL_OK);
+    evenkeel_service_destroy(service);
+    return status;
+  };
+  expect_everywhere(status_of(c_config("mesh: {tp: 64}").get()), EVENKEEL_ERROR_MESH);
+  for (const int bad : bad_ranks()) {
+    expect_everywhere(status_of(is_here(bad) ? nullptr : good.get()), EVENKEEL_ERROR_INPUT);
+    EXPECT_TRUE(last_error_has("argument config: is NULL (rank " + std::to_string(bad) + ")"));
+    EXPECT_EQ(evenkeel_last_error_rank(), bad);
+    EXPECT_STREQ(evenkeel_last_error_where(), "argument config");
+    EXPECT_STREQ(evenkeel_last_error_what(), "is NULL");
+    expect_everywhere(status_of(good.get(), !is_here(bad)), EVENKEEL_ERROR_INPUT);
+    if (boost::mpi::communicator().size() > 1) {
+      expect_everywhere(status_of(is_here(bad) ? other.get() : good.get()), EVENKEEL_ERROR_CONFIG);
+    }
+  }
+  expect_everywhere(status_of(good.get()), EVENKEEL_OK);
+}
+
+TEST(CErrors, of_going_on_from_a_state_reach_all_ranks) {
+  const Held<evenkeel_config> config = c_config(job);
+  const Held<evenkeel_service> service = c_service(job);
+  std::int64_t bytes = 0;
+  const auto state =
+      made<char>([&](char** text) { return evenkeel_service_state(service.get(), text, &bytes); });
+  const auto status_of = [&](const char* text, std::int64_t length) {
+    evenkeel_service* resumed = nullptr;
+    const evenkeel_status status =
+        evenkeel_service_resume(MPI_COMM_WORLD, config.get(), text, length, 0, &resumed);
+    evenkeel_service_destroy(resumed);
+    return status;
+  };
+  for (const int bad : bad_ranks()) {
+    expect_everywhere(status_of(is_here(bad) ? nullptr : state.get(), bytes), EVENKEEL_ERROR_INPUT);
+    expect_everywhere(status_of(state.get(), is_here(bad) ? -1 : bytes), EVENKEEL_ERROR_INPUT);
+    expect_everywhere(status_of(state.get(), is_here(bad) ? bytes - 1 : bytes), EVENKEEL_ERROR_INPUT);
+    expect_everywhere(status_of(is_here(bad) ? "nonsense" : state.get(), is_here(bad) ? 8 : bytes),
+                      EVENKEEL_ERROR_INPUT);
+  }
+  expect_everywhere(status_of(state.get(), bytes), EVENKEEL_OK);
+}
+
+TEST(CErrors, of_communicators_without_ranks_or_of_two_groups_are_told) {
+  const Held<evenkeel_config> config = c_config(job);
+  evenkeel_service* service = nullptr;
+  EXPECT_EQ(evenkeel_service_create(MPI_COMM_NULL, config.get(), &service), EVENKEEL_ERROR_MESH);
+  EXPECT_EQ(evenkeel_service_create(MPI_COMM_NULL, nullptr, &service), EVENKEEL_ERROR_MESH);
+  const boost::mpi::communicator world;
+  if (world.size() > 1) {
+    const int side = world.rank() == 0 ? 0 : 1;
+    const boost::mpi::communicator own = world.split(side);
+    MPI_Comm both = MPI_COMM_NULL;
+    MPI_Intercomm_create(own, 0, world, side == 0 ? 1 : 0, 7, &both);
+    EXPECT_EQ(evenkeel_service_create(both, config.get(), &service), EVENKEEL_ERROR_MESH);
+    MPI_Comm_free(&both);
+  }
+  EXPECT_EQ(service, nullptr);
+}
+
+TEST(CErrors, of_a_step_reach_all_ranks_and_the_service_goes_on) {
+  const Held<evenkeel_service> service = c_service(job);
+  const Held<evenkeel_samples> good = own_samples();
+  for (const int bad : bad_ranks()) {
+    expect_everywhere(step_of(service, is_here(bad) ? nullptr : good.get()), EVENKEEL_ERROR_INPUT);
+    EXPECT_TRUE(last_error_has("argument samples: is NULL"));
+    evenkeel_step* step = nullptr;
+    expect_everywhere(
+        evenkeel_service_step(service.get(), good.get(), nullptr, is_here(bad) ? nullptr : &step),
+        EVENKEEL_ERROR_INPUT);
+    EXPECT_EQ(step, nullptr);
+    const Held<evenkeel_samples> long_ones = own_samples(is_here(bad) ? 200 : 5);
+    expect_everywhere(step_of(service, long_ones.get()), EVENKEEL_ERROR_LIMIT);
+    const std::int64_t id = 7;
+    const std::int64_t length = 1;
+    const auto without_tokens = made<evenkeel_samples>(
+        [&](auto** s) { return evenkeel_samples_create(1, &id, nullptr, &length, &length, s); });
+    expect_everywhere(step_of(service, is_here(bad) ? without_tokens.get() : good.get()),
+                      EVENKEEL_ERROR_INPUT);
+    expect_everywhere(step_of(service, good.get(), "nobody"), EVENKEEL_ERROR_CONFIG);
+    if (boost::mpi::communicator().size() > 1)
+      expect_everywhere(step_of(service, good.get(), is_here(bad) ? "update" : nullptr),
+                        EVENKEEL_ERROR_INPUT);
+    expect_everywhere(step_of(service, good.get()), EVENKEEL_OK);
+  }
+}
+
+TEST(CErrors, of_a_later_pass_reach_all_ranks_and_use_the_step_up) {
+  const Held<evenkeel_service> service = c_service(job);
+  for (const int bad : bad_ranks()) {
+    const Held<evenkeel_step> step = good_step(service);
+    expect_everywhere(
+        evenkeel_service_step_again(service.get(), is_here(bad) ? nullptr : step.get(), "update", nullptr),
+        EVENKEEL_ERROR_INPUT);
+    const Held<evenkeel_step> other = good_step(service);
+    const Held<evenkeel_samples> unfit = c_samples(made_up_batch(std::vector<SampleShape>(5), {}));
+    expect_everywhere(evenkeel_service_step_again(service.get(), other.get(), "update",
+                                                  is_here(bad) ? unfit.get() : nullptr),
+                      EVENKEEL_ERROR_INPUT);
+    EXPECT_EQ(evenkeel_step_num_micro_batches(other.get()), 0);
+    expect_everywhere(evenkeel_service_step_again(service.get(), other.get(), "update", nullptr),
+                      EVENKEEL_ERROR_INPUT);
+    evenkeel_samples* home = nullptr;
+    expect_everywhere(evenkeel_service_collect(service.get(), other.get(), nullptr, &home),
+                      EVENKEEL_ERROR_INPUT);
+    evenkeel_field field{};
+    EXPECT_EQ(evenkeel_step_field(other.get(), 0, 0, &field), EVENKEEL_ERROR_ARGUMENT);
+    EXPECT_EQ(evenkeel_service_report_time(service.get(), other.get(), 0, 1.0), EVENKEEL_ERROR_ARGUMENT);
+  }
+}
+
+TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
+  const Held<evenkeel_service> service = c_service(job);
+  const Held<evenkeel_step> step = good_step(service);
+  const auto status_of = [&](const evenkeel_results* results, bool has_place = true) {
+    evenkeel_samples* home = nullptr;
+    const evenkeel_status status =
+        evenkeel_service_collect(service.get(), step.get(), results, has_place ? &home : nullptr);
+    EXPECT_EQ(home == nullptr, status != EVENKEEL_OK);
+    evenkeel_samples_destroy(home);
+    return status;
+  };
+  const std::int64_t value = 1;
+  for (const int bad : bad_ranks()) {
+    const Held<evenkeel_results> good = results_for(step);
+    expect_everywhere(status_of(good.get(), !is_here(bad)), EVENKEEL_ERROR_INPUT);
+    expect_everywhere(status_of(is_here(bad) ? nullptr : good.get()), EVENKEEL_ERROR_INPUT);
+    for (const evenkeel_field& wrong :
+         {evenkeel_field{nullptr, EVENKEEL_INT64, EVENKEEL_TOKEN, 1, 0, nullptr, &value, 0},
+          {"x", 0, EVENKEEL_TOKEN, 1, 0, nullptr, &value, 0},
+          {"x", EVENKEEL_INT64, 9, 1, 0, nullptr, &value, 0},
+          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, -1, 0, nullptr, &value, 0},
+          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 1, 0, nullptr, nullptr, 0},
+          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 1, -1, nullptr, &value, 0},
+          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, std::numeric_limits<std::int64_t>::max(), 0, nullptr, &value,
+           0}}) {
+      const Held<evenkeel_results> results = results_for(step);
+      if (is_here(bad)) {
+        EXPECT_EQ(evenkeel_results_put(results.get(), 0, &wrong), EVENKEEL_ERROR_ARGUMENT);
+      }
+      expect_everywhere(status_of(results.get()), EVENKEEL_ERROR_INPUT);
+      EXPECT_EQ(evenkeel_last_error_rank(), bad);
+    }
+    const Held<evenkeel_results> twice = results_for(step);
+    if (is_here(bad)) {
+      const evenkeel_field again{"echo", EVENKEEL_INT64, EVENKEEL_TOKEN, 1, 0, nullptr, &value, 0};
+      EXPECT_EQ(evenkeel_results_put(twice.get(), 0, &again), EVENKEEL_ERROR_INPUT);
+      EXPECT_EQ(evenkeel_results_put(twice.get(), 99, &again), EVENKEEL_ERROR_INPUT);  // the first one stays
+    }
+    expect_everywhere(status_of(twice.get()), EVENKEEL_ERROR_INPUT);
+    evenkeel_samples* home = nullptr;
+    expect_everywhere(
+        evenkeel_service_collect(service.get(), is_here(bad) ? nullptr : step.get(), good.get(), &home),
+        EVENKEEL_ERROR_INPUT);
+    expect_everywhere(evenkeel_service_collect_on(service.get(), step.get(), good.get(), -1, &home),
+                      EVENKEEL_ERROR_INPUT);
+    expect_everywhere(status_of(good.get()), EVENKEEL_OK);
+  }
+}
+
+TEST(CErrors, of_times_are_told_to_who_reports_them) {
+  const Held<evenkeel_service> service = c_service(job);
+  const Held<evenkeel_step> step = good_step(service);
+  const auto status_of = [&](std::int64_t micro_batch, double seconds) {
+    return evenkeel_service_report_time(service.get(), step.get(), micro_batch, seconds);
+  };
+  EXPECT_EQ(status_of(0, 1), EVENKEEL_OK);
+  EXPECT_EQ(status_of(0, 0), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(status_of(0, std::nan("")), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(status_of(-1, 1), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of(1000, 1), EVENKEEL_ERROR_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace evenkeel::test

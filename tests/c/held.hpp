@@ -1,0 +1,138 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/c/evenkeel.h"
+
+// The opaque types of C, let go of by themselves, and what tests ask of them.
+
+namespace evenkeel::test {
+
+struct Destroy {
+  void operator()(evenkeel_config* config) const { evenkeel_config_destroy(config); }
+  void operator()(evenkeel_samples* samples) const { evenkeel_samples_destroy(samples); }
+  void operator()(evenkeel_service* service) const { evenkeel_service_destroy(service); }
+  void operator()(evenkeel_step* step) const { evenkeel_step_destroy(step); }
+  void operator()(evenkeel_results* results) const { evenkeel_results_destroy(results); }
+  void operator()(evenkeel_stream* stream) const { evenkeel_stream_destroy(stream); }
+  void operator()(char* buffer) const { evenkeel_buffer_free(buffer); }
+};
+
+template <typename Handle>
+using Held = std::unique_ptr<Handle, Destroy>;
+
+/// What `make` hands out through a pointer, which must go well.
+template <typename Handle, typename Make>
+Held<Handle> made(Make&& make) {
+  Handle* handle = nullptr;
+  EXPECT_EQ(make(&handle), EVENKEEL_OK) << evenkeel_last_error_message();
+  return Held<Handle>(handle);
+}
+
+inline Held<evenkeel_config> c_config(const std::string& yaml) {
+  return made<evenkeel_config>(
+      [&](auto** config) { return evenkeel_config_parse(yaml.c_str(), nullptr, nullptr, 0, config); });
+}
+
+inline Held<evenkeel_service> c_service(const std::string& yaml, MPI_Comm comm = MPI_COMM_WORLD) {
+  const Held<evenkeel_config> config = c_config(yaml);
+  return made<evenkeel_service>(
+      [&](auto** service) { return evenkeel_service_create(comm, config.get(), service); });
+}
+
+/// The column as a C caller would hand it in.
+inline evenkeel_field c_field(const Column& column) {
+  const FieldSpec& spec = column.spec();
+  return {spec.name.c_str(),
+          static_cast<evenkeel_dtype>(spec.dtype) + 1,
+          static_cast<evenkeel_kind>(spec.kind) + 1,
+          column.rows(),
+          std::ssize(spec.trailing),
+          spec.trailing.data(),
+          column.bytes().data(),
+          0};
+}
+
+/// The same samples, through the calls of C.
+inline Held<evenkeel_samples> c_samples(const RaggedBatch& batch) {
+  std::vector<std::int64_t> ids;
+  std::vector<std::uint64_t> groups;
+  std::vector<std::int64_t> prompts;
+  std::vector<std::int64_t> responses;
+  for (const SampleShape& shape : batch.samples()) {
+    ids.push_back(shape.id.value());
+    groups.push_back(shape.group);
+    prompts.push_back(shape.prompt);
+    responses.push_back(shape.response);
+  }
+  Held<evenkeel_samples> samples = made<evenkeel_samples>([&](auto** handle) {
+    return evenkeel_samples_create(batch.size(), ids.data(), groups.data(), prompts.data(), responses.data(),
+                                   handle);
+  });
+  for (const Column& column : batch.fields()) {
+    const evenkeel_field field = c_field(column);
+    EXPECT_EQ(evenkeel_samples_add(samples.get(), &field), EVENKEEL_OK) << evenkeel_last_error_message();
+  }
+  return samples;
+}
+
+inline void expect_equal(const evenkeel_field& field, const Column& expected) {
+  const FieldSpec& spec = expected.spec();
+  EXPECT_EQ(field.name, spec.name);
+  EXPECT_EQ(field.dtype, static_cast<evenkeel_dtype>(spec.dtype) + 1);
+  EXPECT_EQ(field.kind, static_cast<evenkeel_kind>(spec.kind) + 1);
+  EXPECT_EQ(field.rows, expected.rows());
+  EXPECT_EQ(std::vector(field.trailing, field.trailing + field.num_trailing), spec.trailing);
+  ASSERT_EQ(field.bytes, std::ssize(expected.bytes()));
+  if (field.bytes == 0) return;
+  EXPECT_EQ(std::memcmp(field.data, expected.bytes().data(), expected.bytes().size()), 0) << spec.name;
+}
+
+inline void expect_equal(const evenkeel_sample& sample, const SampleShape& expected) {
+  EXPECT_EQ(SampleId{sample.id}, expected.id);
+  EXPECT_EQ(sample.group, expected.group);
+  EXPECT_EQ(sample.prompt, expected.prompt);
+  EXPECT_EQ(sample.response, expected.response);
+}
+
+inline void expect_equal(const evenkeel_samples* samples, const RaggedBatch& expected) {
+  ASSERT_EQ(evenkeel_samples_count(samples), expected.size());
+  for (std::int64_t i = 0; i < expected.size(); ++i) {
+    evenkeel_sample sample{};
+    ASSERT_EQ(evenkeel_samples_at(samples, i, &sample), EVENKEEL_OK);
+    expect_equal(sample, expected.samples()[static_cast<std::size_t>(i)]);
+  }
+  ASSERT_EQ(evenkeel_samples_num_fields(samples), std::ssize(expected.fields()));
+  for (const Column& column : expected.fields()) {
+    evenkeel_field field{};
+    ASSERT_EQ(evenkeel_samples_find_field(samples, column.spec().name.c_str(), &field), EVENKEEL_OK);
+    expect_equal(field, column);
+  }
+}
+
+/// Collective: fails unless the call ended like this on every rank, with one text.
+inline void expect_everywhere(evenkeel_status status, evenkeel_status expected) {
+  EXPECT_EQ(std::string(evenkeel_status_name(status)), evenkeel_status_name(expected))
+      << evenkeel_last_error_message();
+  if (expected == EVENKEEL_OK) return;
+  std::array<char, 512> text{};
+  std::strncpy(text.data(), evenkeel_last_error_message(), text.size() - 1);
+  const std::string mine(text.data());
+  MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+  EXPECT_EQ(mine, text.data());
+}
+
+inline bool last_error_has(const std::string& text) {
+  return std::string(evenkeel_last_error_message()).find(text) != std::string::npos;
+}
+
+}  // namespace evenkeel::test

@@ -1,0 +1,278 @@
+// What C does on one rank, without MPI running.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "c/failures.hpp"
+#include "c/held.hpp"
+#include "support/failing_new.hpp"
+#include "support/made_up_batch.hpp"
+#include "support/scratch_folder.hpp"
+
+extern "C" int evenkeel_header_in_c(void);
+
+namespace evenkeel::test {
+namespace {
+
+using testing_support::FailingNew;
+using testing_support::made_up_batch;
+using testing_support::made_up_fields;
+using testing_support::made_up_shape;
+
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
+TEST(CLocal, header_is_the_same_in_c_and_cpp) {
+  EXPECT_EQ(evenkeel_header_in_c(), static_cast<int>(sizeof(evenkeel_field) + sizeof(evenkeel_sample) +
+                                                     sizeof(evenkeel_step_info) + sizeof(evenkeel_seconds) +
+                                                     sizeof(evenkeel_micro_batch) + sizeof(evenkeel_place)));
+}
+
+TEST(CLocal, version_is_that_of_the_library) {
+  std::int32_t major = -1;
+  std::int32_t minor = -1;
+  std::int32_t patch = -1;
+  evenkeel_version_numbers(&major, &minor, &patch);
+  evenkeel_version_numbers(nullptr, nullptr, nullptr);
+  EXPECT_EQ(std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch),
+            evenkeel_version());
+}
+
+TEST(CLocal, every_status_has_a_name) {
+  for (evenkeel_status status = EVENKEEL_OK; status <= EVENKEEL_ERROR_INTERNAL; ++status)
+    EXPECT_STRNE(evenkeel_status_name(status), "unknown");
+  EXPECT_STREQ(evenkeel_status_name(EVENKEEL_ERROR_INTERNAL + 1), "unknown");
+  EXPECT_STREQ(evenkeel_status_name(-1), "unknown");
+}
+
+TEST(CLocal, every_exception_becomes_a_status) {
+  using c::guarded;
+  EXPECT_EQ(guarded([] {}), EVENKEEL_OK);
+  EXPECT_EQ(guarded([] { throw ConfigError("a", "b"); }), EVENKEEL_ERROR_CONFIG);
+  EXPECT_EQ(guarded([] { throw InputError("a", "b"); }), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(guarded([] { throw LimitError("a", "b"); }), EVENKEEL_ERROR_LIMIT);
+  EXPECT_EQ(guarded([] { throw MeshError("a", "b"); }), EVENKEEL_ERROR_MESH);
+  EXPECT_EQ(guarded([] { throw IoError("a", "b"); }), EVENKEEL_ERROR_IO);
+  EXPECT_EQ(guarded([] { throw MpiError("a", "b"); }), EVENKEEL_ERROR_MPI);
+  EXPECT_EQ(guarded([] { throw std::bad_alloc(); }), EVENKEEL_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(guarded([] { throw c::WrongArgument("a", "b"); }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(guarded([] { throw std::logic_error("a bug"); }), EVENKEEL_ERROR_INTERNAL);
+  EXPECT_EQ(guarded([] { throw 7; }), EVENKEEL_ERROR_INTERNAL);
+}
+
+TEST(CLocal, errors_have_place_and_advice_and_stay_with_their_thread) {
+  evenkeel_config* config = nullptr;
+  EXPECT_EQ(evenkeel_config_parse("micro_batch: {max_token: 5}", "job.yaml", nullptr, 0, &config),
+            EVENKEEL_ERROR_CONFIG);
+  EXPECT_EQ(config, nullptr);
+  const std::string line = evenkeel_last_error_message();
+  EXPECT_NE(line.find("job.yaml:1: micro_batch.max_token"), std::string::npos) << line;
+  EXPECT_NE(std::string(evenkeel_last_error_where()).find("job.yaml:1"), std::string::npos);
+  EXPECT_STRNE(evenkeel_last_error_what(), "");
+  EXPECT_STRNE(evenkeel_last_error_hint(), "");
+  EXPECT_EQ(evenkeel_last_error_rank(), -1);
+  std::thread([] { EXPECT_STREQ(evenkeel_last_error_message(), ""); }).join();
+  c_config("{}");
+  EXPECT_EQ(evenkeel_last_error_message(), line);  // what goes well leaves it
+}
+
+TEST(CLocal, configurations_come_from_text_and_from_files_with_overrides) {
+  const testing_support::ScratchFolder folder;
+  const std::string path = (folder / "job.yaml").string();
+  testing_support::write_text(path, "micro_batch: {max_tokens: 64}\n");
+  const std::array overrides{"micro_batch.max_tokens=128", "mesh.cp=2"};
+  const auto loaded = made<evenkeel_config>(
+      [&](auto** config) { return evenkeel_config_load(path.c_str(), overrides.data(), 2, config); });
+  const auto yaml_of = [](const Held<evenkeel_config>& config) {
+    std::int64_t bytes = 0;
+    const auto yaml =
+        made<char>([&](char** text) { return evenkeel_config_to_yaml(config.get(), text, &bytes); });
+    EXPECT_EQ(std::string(yaml.get()).size(), static_cast<std::size_t>(bytes));
+    return std::string(yaml.get());
+  };
+  EXPECT_EQ(yaml_of(loaded), yaml_of(c_config("{micro_batch: {max_tokens: 128}, mesh: {cp: 2}}")));
+  evenkeel_config* config = nullptr;
+  EXPECT_EQ(evenkeel_config_load("/nowhere/job.yaml", nullptr, 0, &config), EVENKEEL_ERROR_IO);
+  const std::array<const char*, 1> wrong{nullptr};
+  EXPECT_EQ(evenkeel_config_parse("{}", nullptr, wrong.data(), 1, &config), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_config_parse("{}", nullptr, nullptr, 1, &config), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_config_parse("{}", nullptr, overrides.data(), -1, &config), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_config_parse(nullptr, nullptr, nullptr, 0, &config), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_config_parse("{}", nullptr, nullptr, 0, nullptr), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_config_load(nullptr, nullptr, 0, &config), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(config, nullptr);
+}
+
+TEST(CLocal, samples_hold_copies_of_fields_of_every_kind) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < 12; ++id) shapes.push_back(made_up_shape(id));
+  const RaggedBatch batch = made_up_batch(std::move(shapes), made_up_fields());
+  expect_equal(c_samples(batch).get(), batch);
+  const auto none = made<evenkeel_samples>(
+      [](auto** s) { return evenkeel_samples_create(0, nullptr, nullptr, nullptr, nullptr, s); });
+  EXPECT_EQ(evenkeel_samples_count(none.get()), 0);
+}
+
+TEST(CLocal, samples_without_groups_are_groups_of_their_own) {
+  const std::array<std::int64_t, 2> ids{5, 9};
+  const std::array<std::int64_t, 2> lengths{1, 2};
+  const auto samples = made<evenkeel_samples>([&](auto** s) {
+    return evenkeel_samples_create(2, ids.data(), nullptr, lengths.data(), lengths.data(), s);
+  });
+  evenkeel_sample sample{};
+  ASSERT_EQ(evenkeel_samples_at(samples.get(), 1, &sample), EVENKEEL_OK);
+  EXPECT_EQ(sample.group, 9U);
+}
+
+TEST(CLocal, samples_that_cannot_be_are_errors) {
+  const std::int64_t one = 1;
+  const std::int64_t below = -1;
+  evenkeel_samples* samples = nullptr;
+  EXPECT_EQ(evenkeel_samples_create(-1, &one, nullptr, &one, &one, &samples), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_create(most, &one, nullptr, &one, &one, &samples), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_create(1, nullptr, nullptr, &one, &one, &samples), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_create(1, &one, nullptr, nullptr, &one, &samples), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_create(1, &one, nullptr, &one, nullptr, &samples), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_create(1, &one, nullptr, &one, &one, nullptr), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_create(1, &one, nullptr, &one, &below, &samples), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(evenkeel_samples_create(1, &one, nullptr, &most, &most, &samples), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(samples, nullptr);
+}
+
+TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
+  const std::int64_t one = 1;
+  const auto held = made<evenkeel_samples>(
+      [&](auto** s) { return evenkeel_samples_create(1, &one, nullptr, &one, &one, s); });
+  evenkeel_samples* const samples = held.get();
+  const std::array<std::int64_t, 2> values{1, 2};
+  const std::array<std::int64_t, 2> huge{most, most};
+  const evenkeel_field good{"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 2, 0, nullptr, values.data(), 0};
+  const auto with = [&](auto&& change) {
+    evenkeel_field field = good;
+    change(field);
+    return evenkeel_samples_add(samples, &field);
+  };
+  EXPECT_EQ(evenkeel_samples_add(samples, nullptr), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_add(nullptr, &good), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.name = nullptr; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.data = nullptr; }), EVENKEEL_ERROR_ARGUMENT);
+  for (const std::int32_t number : {-1, 0, 9, 1 << 30}) {
+    EXPECT_EQ(with([&](auto& f) { f.dtype = number; }), EVENKEEL_ERROR_ARGUMENT);
+    EXPECT_EQ(with([&](auto& f) { f.kind = number; }), EVENKEEL_ERROR_ARGUMENT);
+    EXPECT_EQ(evenkeel_dtype_bytes(number), 0);
+  }
+  EXPECT_EQ(with([](auto& f) { f.num_trailing = -1; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.num_trailing = 1; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([&](auto& f) {
+              f.num_trailing = 2;
+              f.trailing = huge.data();
+            }),
+            EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(with([](auto& f) { f.rows = -1; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.rows = most; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.rows = 1; }), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(evenkeel_samples_num_fields(samples), 0);
+  EXPECT_EQ(with([](auto&) {}), EVENKEEL_OK);
+  EXPECT_EQ(with([](auto&) {}), EVENKEEL_ERROR_INPUT);  // the name is taken
+  EXPECT_EQ(evenkeel_samples_num_fields(samples), 1);
+  evenkeel_field field{};
+  EXPECT_EQ(evenkeel_samples_field(samples, 1, &field), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_field(samples, -1, &field), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_find_field(samples, "y", &field), EVENKEEL_ERROR_INPUT);
+  EXPECT_TRUE(last_error_has("There are: x"));
+  EXPECT_EQ(evenkeel_samples_find_field(samples, nullptr, &field), EVENKEEL_ERROR_ARGUMENT);
+}
+
+TEST(CLocal, null_is_an_error_everywhere_and_may_be_destroyed) {
+  evenkeel_step_info info{};
+  evenkeel_seconds seconds{};
+  evenkeel_micro_batch view{};
+  evenkeel_field field{};
+  evenkeel_sample sample{};
+  evenkeel_place place{};
+  char* text = nullptr;
+  evenkeel_step* step = nullptr;
+  evenkeel_stream* stream = nullptr;
+  evenkeel_samples* samples = nullptr;
+  evenkeel_results* results = nullptr;
+  for (const evenkeel_status status : {evenkeel_config_to_yaml(nullptr, &text, nullptr),
+                                       evenkeel_samples_at(nullptr, 0, &sample),
+                                       evenkeel_samples_field(nullptr, 0, &field),
+                                       evenkeel_samples_find_field(nullptr, "x", &field),
+                                       evenkeel_step_get_info(nullptr, &info),
+                                       evenkeel_step_get_seconds(nullptr, &seconds),
+                                       evenkeel_step_micro_batch(nullptr, 0, &view),
+                                       evenkeel_step_field(nullptr, 0, 0, &field),
+                                       evenkeel_step_find_field(nullptr, 0, "x", &field),
+                                       evenkeel_results_create(nullptr, &results),
+                                       evenkeel_results_put(nullptr, 0, &field),
+                                       evenkeel_service_get_place(nullptr, &place),
+                                       evenkeel_service_step(nullptr, nullptr, nullptr, &step),
+                                       evenkeel_service_step_again(nullptr, nullptr, nullptr, nullptr),
+                                       evenkeel_service_collect(nullptr, nullptr, nullptr, &samples),
+                                       evenkeel_service_collect_on(nullptr, nullptr, nullptr, 0, &samples),
+                                       evenkeel_service_report_time(nullptr, nullptr, 0, 1),
+                                       evenkeel_service_state(nullptr, &text, nullptr),
+                                       evenkeel_stream_create(nullptr, nullptr, 0, &stream),
+                                       evenkeel_stream_next(nullptr, &step),
+                                       evenkeel_stream_report_time(nullptr, nullptr, 0, 1),
+                                       evenkeel_stream_state(nullptr, &text, nullptr)})
+    EXPECT_EQ(status, EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_samples_count(nullptr), 0);
+  EXPECT_EQ(evenkeel_samples_num_fields(nullptr), 0);
+  EXPECT_EQ(evenkeel_step_num_micro_batches(nullptr), 0);
+  EXPECT_EQ(evenkeel_stream_num_steps(nullptr), 0);
+  evenkeel_config_destroy(nullptr);
+  evenkeel_samples_destroy(nullptr);
+  evenkeel_step_destroy(nullptr);
+  evenkeel_results_destroy(nullptr);
+  evenkeel_service_destroy(nullptr);
+  evenkeel_stream_destroy(nullptr);
+  evenkeel_buffer_free(nullptr);
+}
+
+TEST(CLocal, a_service_needs_mpi_to_run) {
+  const Held<evenkeel_config> config = c_config("{}");
+  evenkeel_service* service = nullptr;
+  EXPECT_EQ(evenkeel_service_create(MPI_COMM_WORLD, config.get(), &service), EVENKEEL_ERROR_MPI);
+  EXPECT_EQ(evenkeel_service_create(MPI_COMM_WORLD, nullptr, &service), EVENKEEL_ERROR_MPI);
+  EXPECT_EQ(service, nullptr);
+}
+
+TEST(CLocal, memory_that_lacks_is_a_status_with_a_text_whichever_allocation_fails) {
+  const std::int64_t one = 1;
+  const std::array<std::int64_t, 2> values{1, 2};
+  const evenkeel_field field{
+      "a_name_that_takes_memory", EVENKEEL_INT64, EVENKEEL_TOKEN, 2, 0, nullptr, values.data(), 0};
+  evenkeel_samples* samples = nullptr;
+  const auto make = [&] {
+    const evenkeel_status created = evenkeel_samples_create(1, &one, nullptr, &one, &one, &samples);
+    return created == EVENKEEL_OK ? evenkeel_samples_add(samples, &field) : created;
+  };
+  FailingNew::arm(-1);
+  EXPECT_EQ(make(), EVENKEEL_OK);
+  const std::int64_t count = FailingNew::disarm();
+  evenkeel_samples_destroy(samples);
+  ASSERT_GT(count, 3);
+  for (std::int64_t number = 0; number < count; ++number) {
+    for (const auto reach : {FailingNew::Reach::one, FailingNew::Reach::rest}) {
+      FailingNew::arm(number, reach);
+      const evenkeel_status status = make();
+      FailingNew::disarm();
+      EXPECT_EQ(status, EVENKEEL_ERROR_OUT_OF_MEMORY) << number;
+      EXPECT_TRUE(last_error_has("out of memory"));
+      evenkeel_samples_destroy(samples);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel::test
