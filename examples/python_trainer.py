@@ -13,7 +13,7 @@ import evenkeel
 
 
 def job():
-    """The ranks of the job, and what sums a tensor over them: torch.distributed's where its launcher has set them, else MPI's."""
+    """The job's ranks, and what sums a tensor over them: torch.distributed's where its launcher has set them, else MPI's."""
     if "RANK" in os.environ:
         torch.distributed.init_process_group("gloo")
         return torch.distributed.group.WORLD, torch.distributed.all_reduce

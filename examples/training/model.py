@@ -52,7 +52,8 @@ def sinusoids(positions, like):
 
 
 def attention(q, k, v, sees):
-    """Softmax attention of q [..., rows, heads, dim] over k and v [..., keys, heads, dim], where ``sees`` [..., rows, keys]."""
+    """Softmax attention of q [..., rows, heads, dim] over those of k and v [..., keys, heads, dim] that ``sees`` [..., rows,
+    keys] names."""
     scores = torch.einsum("...qhd,...khd->...hqk", q, k) / math.sqrt(q.shape[-1])
     scores = scores.masked_fill(~sees.unsqueeze(-3), -1e30)  # finite: a pad row that sees nothing gets no NaN
     return torch.einsum("...hqk,...khd->...qhd", scores.softmax(dim=-1), v)

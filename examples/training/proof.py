@@ -6,6 +6,7 @@
 Under the variables of torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) it works over torch.distributed instead."""
 
 import argparse
+import functools
 import json
 
 import torch
@@ -26,7 +27,7 @@ def config_of(*, cp=1, share=False, aggregation="token-mean", max_tokens=512, mi
         "mesh": {"cp": cp},
         "micro_batch": {"max_tokens": max_tokens, "mode": mode, "size": 4},
         "prefix": {"share": share},
-        "balance": {"cost": {"linear": 256, "quadratic": 1}},
+        "balance": {"cost": {"linear": 160, "quadratic": 1}},
         "loss": {"aggregation": aggregation, "micro_batches": micro_batches, "dp_ranks": dp_ranks,
                  "fully_masked": fully_masked, "norm_length": 64},
     }
@@ -61,28 +62,37 @@ def prove(ranks, steps, dtype="float64", samples=samples_of, **settings):
     return lines if ranks.rank == 0 else None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--cp", type=int, default=1)
-    parser.add_argument("--share", choices=["false", "true", "tree"], default="false")
-    parser.add_argument("--aggregation", choices=AGGREGATIONS, default="token-mean")
-    parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")
-    parser.add_argument("--out", help="a file for the curves, as JSON")
-    options = vars(parser.parse_args())
-    out = options.pop("out")
-    lines = prove(Ranks.of_job(), **options)
-    if lines is None:
-        return
+def tell(lines):
     for number, line in enumerate(lines):
         if number % 10 == 0 or number + 1 == len(lines):
             print(f"step {number:2}  plain {line['plain']:.12f}  evenkeel {line['evenkeel']:.12f}  "
                   f"micro-batches {line['micro_batches']}")
     print(f"largest distance of {len(lines)} steps: loss {max(line['loss'] for line in lines):.1e}, "
-          f"gradient {max(line['gradient'] for line in lines):.1e}")
-    if out:
+          f"gradient {max(line['gradient'] for line in lines):.1e}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--cp", type=int, default=1)
+    parser.add_argument("--share", choices=["false", "true", "tree"], default="false")
+    parser.add_argument("--aggregation", choices=[*AGGREGATIONS, "all"], default="token-mean")
+    parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")
+    parser.add_argument("--groups", type=int, default=6, help="prompts of a step, each with 2 to 4 responses")
+    parser.add_argument("--out", help="a file for the curves, as JSON")
+    options = vars(parser.parse_args())
+    out, chosen = options.pop("out"), options.pop("aggregation")
+    options["samples"] = functools.partial(samples_of, groups=options.pop("groups"))
+    ranks = Ranks.of_job()
+    curves = {}
+    for aggregation in AGGREGATIONS if chosen == "all" else [chosen]:
+        curves[aggregation] = prove(ranks, aggregation=aggregation, **options)
+        if ranks.rank == 0:
+            print(aggregation)
+            tell(curves[aggregation])
+    if out and ranks.rank == 0:
         with open(out, "w", encoding="utf-8") as file:
-            json.dump({**options, "steps": lines}, file)
+            json.dump({"dtype": options["dtype"], "ranks": ranks.size, "curves": curves}, file)
 
 
 if __name__ == "__main__":

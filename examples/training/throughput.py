@@ -23,7 +23,7 @@ SIZE = 4  # samples of a padded or fixed micro-batch
 
 def config_of(**micro_batch):
     return {"mesh": {"cp": 1}, "micro_batch": {"max_tokens": CAP, **micro_batch},
-            "balance": {"cost": {"linear": 256, "quadratic": 1}}}
+            "balance": {"cost": {"linear": 160, "quadratic": 1}}}
 
 
 class PaddedTrainer:
@@ -89,7 +89,7 @@ def measure(ranks, steps, groups):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--groups", type=int, default=16)
     parser.add_argument("--out", help="a file for the numbers, as JSON")
     options = parser.parse_args()
@@ -98,7 +98,8 @@ def main():
     told = measure(ranks, options.steps, options.groups)
     if ranks.rank != 0:
         return
-    print(f"{told['tokens']:,} tokens in {told['steps']} steps on {told['ranks']} ranks, {told['padded_rows']:,} rows when padded")
+    print(f"{told['tokens']:,} tokens in {told['steps']} steps on {told['ranks']} ranks, "
+          f"{told['padded_rows']:,} rows when padded")
     for name, seconds in told["seconds"].items():
         print(f"{name:20} {told['tokens'] / sum(seconds):9,.0f} tokens/s")
     if options.out:

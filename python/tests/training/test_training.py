@@ -30,7 +30,8 @@ def trained(over, ranks):
     """The lines of all cases of this file, by kind and name: one job trains them all, since starting one takes longer."""
     pytest.importorskip("torch")
     grpo = GRPO if ranks == 4 else {}
-    sft = {**every_aggregation(most_cp=ranks), **(MODES if ranks == 4 else {}), **(LONG if (over, ranks) == ("mpi", 2) else {})}
+    long = LONG if (over, ranks) == ("mpi", 2) else {}
+    sft = {**every_aggregation(most_cp=ranks), **(MODES if ranks == 4 else {}), **long}
     command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps({"sft": sft, "grpo": grpo})]
     done = processes(command, ranks, over=over, timeout=500)
     (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
