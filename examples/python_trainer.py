@@ -1,4 +1,4 @@
-"""A trainer in Python over the samples that a configuration names: a log-prob pass, results home, an update pass.
+"""Trains a model on the samples that a configuration names: balanced, packed micro-batches, exact losses, results home.
 
     mpirun -n 4 python3 examples/python_trainer.py CONFIG.yaml
     torchrun --nproc-per-node 4 examples/python_trainer.py CONFIG.yaml
@@ -12,34 +12,41 @@ import torch
 import evenkeel
 
 
-def group():
-    """The ranks of the job: torch.distributed's where its launcher has set them, else MPI's."""
+def job():
+    """The job's ranks, and what sums a tensor over them: torch.distributed's where its launcher has set them, else MPI's."""
     if "RANK" in os.environ:
         torch.distributed.init_process_group("gloo")
-        return torch.distributed.group.WORLD
+        return torch.distributed.group.WORLD, torch.distributed.all_reduce
     from mpi4py import MPI
 
-    return MPI.COMM_WORLD
+    return MPI.COMM_WORLD, lambda tensor: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, tensor.numpy())
 
 
 def loss_of(model, micro_batch):
     """The micro-batch's part of the loss of the whole batch: whatever it was balanced and packed like."""
     logits = model(micro_batch["input_ids"] % 256)
     losses = torch.nn.functional.cross_entropy(logits, micro_batch["labels"].clamp(min=0) % 256, reduction="none")
+    micro_batch.put("losses", losses.detach(), kind="response_token")
     return (micro_batch["loss_weights"] * losses).sum() * micro_batch.scale
 
 
 def main():
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # the same model on all ranks
     model = torch.nn.Sequential(torch.nn.Embedding(256, 16), torch.nn.Linear(16, 256))
-    service = evenkeel.DataService(group(), sys.argv[1], tensors="torch")
+    optimizer = torch.optim.Adam(model.parameters(), 0.03)
+    group, sum_over_ranks = job()
+    service = evenkeel.DataService(group, sys.argv[1], tensors="torch")
+    copies = service.mesh["tp"][1] * service.mesh["dp"][1]  # a mean over DP ranks, as loss.dp_ranks says, of equal TP ranks
     for step in service:
-        total = 0.0
+        optimizer.zero_grad()
+        total = torch.zeros(())
         for micro_batch in step.micro_batches:
             loss = loss_of(model, micro_batch)
             loss.backward()
-            total += loss.item()
-            micro_batch.put("seen", micro_batch["position_ids"], kind="token")
+            total += loss.detach()
+        for tensor in (total, *(parameter.grad for parameter in model.parameters())):
+            sum_over_ranks(tensor.div_(copies))
+        optimizer.step()
         home = service.collect(step)
         print(f"rank {service.rank}: step {step.index}, {len(step.micro_batches)} micro-batches, "
               f"loss {total:.4f}, {len(home)} samples back\n", end="", flush=True)

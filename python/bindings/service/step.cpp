@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,18 @@ py::array_t<std::int64_t> each_sample(const HeldMicroBatch& self, Part&& part) {
   return array_of(std::move(values));
 }
 
+// A class of evenkeel._core; a copy, since its micro-batch may be gone before it is.
+std::optional<PackedTreeLayout> tree_of(const HeldMicroBatch& self) {
+  const std::optional<SharedSequences>& shared = self.get().tensors.shared;
+  return shared ? std::optional(shared->tree) : std::nullopt;
+}
+
+std::optional<py::array_t<std::int64_t>> prediction_offsets_of(const HeldMicroBatch& self) {
+  const std::optional<SharedSequences>& shared = self.get().tensors.shared;
+  if (!shared) return std::nullopt;
+  return copy_of(std::span<const std::int64_t>(shared->prediction_offsets));
+}
+
 py::array_t<std::int32_t> small(std::span<const std::int32_t> values) {
   return copy_of(values);
 }
@@ -80,6 +93,12 @@ void bind_step(py::module_& module) {
       .def_property_readonly("scale", [](const HeldMicroBatch& self) { return self.get().loss.scale; })
       .def_property_readonly("mean_weight",
                              [](const HeldMicroBatch& self) { return self.get().loss.mean_weight; })
+      .def_property_readonly("token_weights",
+                             [](const HeldMicroBatch& self) {
+                               return copy_of(std::span<const double>(self.get().loss.token_weights));
+                             })
+      .def_property_readonly("tree", &tree_of)
+      .def_property_readonly("prediction_offsets", &prediction_offsets_of)
       .def_property_readonly("padded_length",
                              [](const HeldMicroBatch& self) { return self.get().tensors.padded_length; })
       .def_property_readonly(

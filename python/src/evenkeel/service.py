@@ -162,6 +162,36 @@ class MicroBatch:
         return self._core.mean_weight
 
     @property
+    def exact_loss_weights(self) -> Any:
+        """``loss_weights`` without their rounding to float32, as float64: for trainers that compute in float64. None where
+        there is no loss mask (stages of a pipeline). Made anew each time."""
+        rounded = next((rows for name, _, rows in self._core.fields() if name == "loss_weights"), None)
+        if rounded is None:
+            return None
+        by_sample = self._core.token_weights
+        offsets = self._core.prediction_offsets
+        padded = self._core.cu_seqlens_padded.astype(np.int64)  # over the CP group, whose ranks have as many rows each
+        ends = padded * len(rounded) // padded[-1] if offsets is None else offsets
+        weights = np.zeros(len(rounded))  # filler, behind the samples, weighs nothing
+        known = np.repeat(by_sample, np.diff(ends)[: len(by_sample)])
+        weights[: len(known)] = known
+        weights[rounded == 0] = 0
+        return _handed_out(weights, "float64", self._tensors)
+
+    @property
+    def tree(self) -> _core.PackedTreeLayout | None:
+        """With shared prefixes, whose sequences are segments: how these hang together, and its sample i is ``samples[i]``.
+        ``tree.ancestor_intervals(cp_rank=...)`` is the attention mask. None where nothing is shared."""
+        return self._core.tree
+
+    @property
+    def prediction_offsets(self) -> Any:
+        """With shared prefixes: sample i has the predictions from ``prediction_offsets[i]`` to ``[i + 1]`` on this rank,
+        [samples + 1] int64. None where nothing is shared."""
+        offsets = self._core.prediction_offsets
+        return None if offsets is None else _handed_out(offsets, "int64", self._tensors)
+
+    @property
     def cu_seqlens(self) -> Any:
         """[sequences + 1] int32, true tokens over the whole CP group."""
         return self._offsets(self._core.cu_seqlens)

@@ -22,13 +22,13 @@ def run(script, ranks, *, over, arguments=()):
     return told
 
 
-def processes(command, ranks, *, over):
+def processes(command, ranks, *, over, timeout=TIMEOUT):
     """A command on so many ranks, ``over`` "mpi" or "torch", run to a good end."""
     if over == "mpi":
         launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
-        done = [subprocess.run(launcher + command, capture_output=True, text=True, timeout=TIMEOUT)]
+        done = [subprocess.run(launcher + command, capture_output=True, text=True, timeout=timeout)]
     else:
-        done = _run_by_torch(command, ranks)
+        done = _run_by_torch(command, ranks, timeout)
     for process in done:
         assert process.returncode == 0, process.stdout + process.stderr
     return done
@@ -46,7 +46,7 @@ def _free_port():
                 continue
 
 
-def _run_by_torch(command, ranks):
+def _run_by_torch(command, ranks, timeout):
     port = _free_port()
     job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     started = [
@@ -57,7 +57,7 @@ def _run_by_torch(command, ranks):
     done = []
     try:
         for process in started:
-            out, err = process.communicate(timeout=TIMEOUT)
+            out, err = process.communicate(timeout=timeout)
             done.append(subprocess.CompletedProcess(command, process.returncode, out, err))
     finally:
         for process in started:

@@ -27,3 +27,6 @@ def test_it_trains_alike_over_mpi_and_over_torch(tmp_path):
     assert len(over_mpi) == 6
     assert all(re.fullmatch(r"rank [01]: step [012], [1-9]\d* micro-batches, loss \d\.\d{4}, 8 samples back", line)
                for line in over_mpi)
+    losses = [re.search(r"loss (\S+),", line).group(1) for line in over_mpi]
+    assert losses[:3] == losses[3:]  # one model on both ranks
+    assert float(losses[0]) > float(losses[1]) > float(losses[2])  # which learns

@@ -32,7 +32,7 @@ def test_process_groups_are_handed_what_mpi_hands_out(mode, ranks):
     over_mpi = run("steps.py", ranks, over="mpi", arguments=[config_of(mode)])
     over_torch = run("steps.py", ranks, over="torch", arguments=[config_of(mode)])
     assert over_torch == over_mpi
-    assert all(rank["home"] for rank in over_mpi)
+    assert all(rank["home"] and rank["exact"] for rank in over_mpi)
     assert sum(rank["tokens"] for rank in over_mpi) > 0
 
 
@@ -97,6 +97,14 @@ def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
         assert told["fails"][2] == 1
         assert told["works again"] and told["nested"] and told["moved"] and told["given up"]
         assert told["left"] == 0
+
+
+@pytest.mark.parametrize("share", [True, "tree"])
+def test_shared_prefixes_come_with_their_tree(share):
+    config = {"prefix": {"share": share}, "mesh": {"cp": 2}, "micro_batch": {"max_tokens": 64}}
+    for rank in run("trees.py", 2, over="mpi", arguments=[json.dumps(config)]):
+        assert rank["segments"] == [2, 1, 1]
+        assert rank["positions"] and rank["offsets"]
 
 
 def test_what_is_no_group_is_refused():

@@ -1,0 +1,82 @@
+"""The trainer over Evenkeel: data-parallel and context-parallel ranks, packed micro-batches under a cap, exact losses."""
+
+import copy
+
+import numpy as np
+import torch
+
+import evenkeel
+from packed import log_probs
+from plain import gradient_of
+
+
+def samples_for(samples, rank, size):
+    """The samples that this rank brings, unevenly many: what rollouts leave behind."""
+    mine = [s for s in samples if (s.id * s.id + s.id // 3) % size == rank]
+    return evenkeel.Samples(
+        ids=[s.id for s in mine],
+        groups=[s.group for s in mine],
+        prompt_lengths=[len(s.prompt) for s in mine],
+        response_lengths=[len(s.response) for s in mine],
+        token={"input_ids": [s.tokens for s in mine] or np.empty(0, np.int64)},
+    )
+
+
+class Trainer:
+    """Every rank makes one, with the same model and configuration, and calls step() with the same samples, of which it brings
+    its own share."""
+
+    def __init__(self, ranks, model, config, learning_rate=3e-3):
+        self.ranks = ranks
+        self.service = evenkeel.DataService(ranks.group, config, tensors="torch")
+        self.cp = ranks.split(self.service.mesh["dp"][0])
+        self.model = copy.deepcopy(model)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), learning_rate)
+        settings = self.service.config.settings()
+        self.mean_of_micro_batches = settings["loss.micro_batches"] == "mean"
+        self.mean_of_dp_ranks = settings["loss.dp_ranks"] == "mean"
+
+    def share_of(self, samples):
+        return samples_for(samples, self.ranks.rank, self.ranks.size)
+
+    def step(self, samples):
+        """One update: (step, loss, gradient)."""
+        step = self.service.step(self.share_of(samples))
+        return step, *self.update(step, lambda micro_batch: -log_probs(self.model, micro_batch, self.cp))
+
+    def split_of(self, step):
+        """Which samples were in which micro-batch of which DP rank: [ranks][micro-batches][samples]."""
+        mine = [micro_batch.samples[micro_batch.samples >= 0].tolist() for micro_batch in step.micro_batches]
+        mesh = self.service.mesh
+        every = self.ranks.gather_objects((mesh["dp"][0], mesh["cp"][0], mine))
+        return [each for _, cp, each in sorted(every) if cp == 0]
+
+    def update(self, step, token_losses):
+        """Sums ``token_losses(micro_batch)`` by their weights, and updates the model."""
+        self.optimizer.zero_grad(set_to_none=False)
+        total = torch.zeros(1, dtype=torch.float64)
+        for micro_batch in step.micro_batches:
+            losses = token_losses(micro_batch)
+            weights = micro_batch.exact_loss_weights if losses.dtype == torch.float64 else micro_batch["loss_weights"]
+            loss = (weights * losses).sum() * micro_batch.scale
+            loss.backward()
+            total += loss.item()
+        self._reduce(total, len(step.micro_batches))
+        gradient = self._reduce(gradient_of(self.model), len(step.micro_batches))
+        self._set_gradients(gradient)
+        self.optimizer.step()
+        return total.item(), gradient
+
+    def _reduce(self, values, micro_batches):
+        """As the configuration says that this trainer reduces: sums over CP ranks, sums or means over the rest."""
+        self.ranks.sum_(values)
+        if self.mean_of_micro_batches:
+            values /= micro_batches
+        if self.mean_of_dp_ranks:
+            values /= self.service.mesh["dp"][1]
+        return values
+
+    def _set_gradients(self, gradient):
+        parameters = list(self.model.parameters())
+        for p, part in zip(parameters, gradient.split([p.numel() for p in parameters])):
+            p.grad.copy_(part.view_as(p))

@@ -1,0 +1,25 @@
+"""Two samples that share a prompt, on one rank: how their micro-batch says what is shared."""
+
+import sys
+
+import numpy as np
+from jobs import group, tell
+
+import evenkeel
+
+config, = sys.argv[1:]
+service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
+samples = [[1, 2, 3], [1, 2, 4]] if service.rank == 0 else []
+step = service.step(evenkeel.Samples(
+    ids=list(range(len(samples))), groups=[0] * len(samples), prompt_lengths=[2] * len(samples),
+    response_lengths=[1] * len(samples), token={"input_ids": np.array(samples, np.int64).reshape(-1)},
+))
+(micro_batch,) = step.micro_batches
+cp_rank = service.mesh["cp"][0]
+offsets = micro_batch.prediction_offsets
+tell(
+    service.rank,
+    segments=micro_batch.tree.tree.lengths.tolist(),
+    positions=np.array_equal(micro_batch.tree.position_ids(cp_rank=cp_rank), micro_batch["position_ids"]),
+    offsets=len(offsets) == 3 and int(offsets[0]) == 0 and int(offsets[-1]) == len(micro_batch["prediction_rows"]),
+)

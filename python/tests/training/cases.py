@@ -1,0 +1,24 @@
+"""Trains every case that it is told on these ranks, over Evenkeel and plainly; rank 0 prints how far they are apart.
+
+    cases.py EXAMPLES '{"sft": {NAME: SETTINGS}, "grpo": {NAME: SETTINGS}}'"""
+
+import functools
+import json
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+import grpo
+import proof
+from made_up import samples_of
+from ranks import Ranks
+
+few = functools.partial(samples_of, responses=4, typical=18, longest=60)
+ranks = Ranks.of_job()
+told = {}
+for kind, prove in (("sft", proof.prove), ("grpo", grpo.prove)):
+    for name, settings in json.loads(sys.argv[2]).get(kind, {}).items():
+        samples = functools.partial(few, groups=settings.pop("groups", 4))
+        told[f"{kind} {name}"] = prove(ranks, settings.pop("steps"), samples=samples, **settings)
+if ranks.rank == 0:
+    print(json.dumps(told), flush=True)

@@ -1,0 +1,120 @@
+"""Training over Evenkeel is plain training: examples/training beside itself, on few short samples."""
+
+import functools
+import itertools
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "service"))
+
+from jobs import processes
+
+HERE = pathlib.Path(__file__).parent
+EXAMPLES = HERE.parents[2] / "examples" / "training"
+AGGREGATIONS = ("token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm",
+                "prompt-mean", "mindspeed-rl")
+LAYOUTS = {"cp 1": {}, "cp 2": {"cp": 2}, "share": {"share": True}, "tree, cp 2": {"share": "tree", "cp": 2}}
+REDUCTIONS = list(itertools.product(("sum", "mean"), ("mean", "sum"), ("count", "skip")))
+
+pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the package is tested without the repository")
+
+
+JOBS = [("mpi", 1), ("mpi", 2), ("torch", 2), ("mpi", 4), ("torch", 4)]
+
+
+@functools.cache
+def trained(over, ranks):
+    """The lines of all cases of this file, by kind and name: one job trains them all, since starting one takes longer."""
+    pytest.importorskip("torch")
+    grpo = GRPO if ranks == 4 else {}
+    long = LONG if (over, ranks) == ("mpi", 2) else {}
+    sft = {**every_aggregation(most_cp=ranks), **(MODES if ranks == 4 else {}), **long}
+    command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps({"sft": sft, "grpo": grpo})]
+    done = processes(command, ranks, over=over, timeout=500)
+    (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
+    return told
+
+
+def every_aggregation(most_cp):
+    """Each over each layout; what the trainer's own reductions are, and what counts, changes from one to the next."""
+    cases = {}
+    for number, (aggregation, (layout, settings)) in enumerate(itertools.product(AGGREGATIONS, LAYOUTS.items())):
+        micro_batches, dp_ranks, fully_masked = REDUCTIONS[number % len(REDUCTIONS)]
+        if settings.get("cp", 1) <= most_cp:
+            cases[f"{aggregation}, {layout}"] = {
+                **settings, "aggregation": aggregation, "micro_batches": micro_batches, "dp_ranks": dp_ranks,
+                "fully_masked": fully_masked, "max_tokens": 96, "steps": 3,
+            }
+    return cases
+
+
+MODES = {mode: {"mode": mode, "cp": 2, "max_tokens": 256, "steps": 2} for mode in ("padded", "fixed")} | {
+    "cp 4": {"cp": 4, "max_tokens": 128, "steps": 2},
+    "most ranks empty": {"groups": 1, "share": True, "max_tokens": 192, "steps": 2},
+    "some ranks empty, cp 2": {"groups": 1, "share": "tree", "cp": 2, "max_tokens": 192, "steps": 2},
+}
+LONG = {
+    "50 steps, float64": {"cp": 2, "steps": 50, "max_tokens": 128, "groups": 2},
+    "50 steps, float32": {"steps": 50, "max_tokens": 128, "groups": 2, "dtype": "float32"},
+}
+GRPO = {
+    name: {"steps": 2, "max_tokens": 512, **case}
+    for name, case in {
+        "two packings": {}, "one packing": {"log_prob_tokens": 512}, "cp 2": {"cp": 2}, "share": {"share": True},
+        "share, one packing": {"share": True, "cp": 2, "log_prob_tokens": 512}, "tree": {"share": "tree", "cp": 2},
+    }.items()
+}
+
+
+def require_equal(told, names, limit=1e-9):
+    for name in names:
+        assert told[name], name
+        assert max(line["loss"] for line in told[name]) <= limit, name
+        assert max(line["gradient"] for line in told[name]) <= limit, name
+
+
+@pytest.mark.parametrize("over, ranks", JOBS)
+def test_losses_and_gradients_of_every_aggregation_are_those_of_a_padded_batch(over, ranks):
+    told = trained(over, ranks)
+    names = [f"sft {name}" for name in every_aggregation(most_cp=ranks)]
+    assert len(names) == len(AGGREGATIONS) * (len(LAYOUTS) if ranks > 1 else 2)
+    require_equal(told, names)
+    assert any(max(line["micro_batches"]) > 1 for name in names for line in told[name])
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_every_way_of_making_micro_batches_trains_alike(over):
+    told = trained(over, 4)
+    require_equal(told, [f"sft {name}" for name in MODES])
+    assert all(0 in line["samples"] for line in told["sft most ranks empty"])
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_ratios_are_one_at_first_and_grpo_trains_as_it_does_plainly(over):
+    told = trained(over, 4)
+    require_equal(told, [f"grpo {name}" for name in GRPO])
+    for name in GRPO:
+        lines = told[f"grpo {name}"]
+        first = max(line["ratio"] for line in lines if line["update"] == 0)
+        assert first == 0 if "one packing" in name else first <= 1e-12, name
+        assert min(line["ratio"] for line in lines if line["update"] == 1) > 1e-3, name
+
+
+def test_grpo_with_shared_prefixes_has_the_loss_and_gradients_of_separate_samples():
+    told = trained("mpi", 4)
+    for name in ("cp 2", "share", "tree"):
+        for line, other in zip(told["grpo two packings"], told[f"grpo {name}"]):
+            assert line["evenkeel"] == pytest.approx(other["evenkeel"], rel=1e-9)
+            assert line["gradient"] + other["gradient"] <= 1e-9  # from the same plain one
+
+
+def test_fifty_steps_stay_together():
+    told = trained("mpi", 2)
+    require_equal(told, ["sft 50 steps, float64"])
+    require_equal(told, ["sft 50 steps, float32"], 1e-3)
+    for name in LONG:
+        lines = told[f"sft {name}"]
+        assert len(lines) == 50 and lines[-1]["plain"] < 0.7 * lines[0]["plain"]  # it learns
