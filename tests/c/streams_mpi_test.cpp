@@ -61,7 +61,7 @@ evenkeel_status resume(const std::string& yaml, const std::string& state, bool a
 }
 
 TEST(CStream, hands_out_all_steps_and_goes_on_after_any) {
-  for (const int prefetch : {0, 1, 2}) {
+  for (const int prefetch : {0, 2}) {
     const std::string yaml = made_up_job(prefetch);
     std::vector<std::vector<std::int64_t>> steps;
     std::vector<std::string> states;
@@ -74,7 +74,7 @@ TEST(CStream, hands_out_all_steps_and_goes_on_after_any) {
     }
     ASSERT_EQ(steps.size(), 7U);
     EXPECT_EQ(next_of(stream), nullptr);
-    for (const std::size_t at : {0, 3, 6}) {
+    for (const std::size_t at : {0, 6}) {
       const auto resumed =
           made<evenkeel_service>([&](auto** handle) { return resume(yaml, states[at], false, handle); });
       const Held<evenkeel_stream> rest = stream_of(resumed);

@@ -190,7 +190,7 @@ typedef struct evenkeel_step evenkeel_step;
 typedef struct evenkeel_step_info {
   int64_t index;             /* the step's number */
   const char* profile;       /* whose settings it was planned with; "": the job's own */
-  int64_t num_micro_batches; /* the same on all ranks of a data-parallel group */
+  int64_t num_micro_batches; /* the same on all ranks */
   int64_t num_samples;       /* over all ranks */
   int64_t num_tokens;        /* over all ranks */
   double waited;             /* seconds that the trainer waited for the step */
@@ -247,10 +247,10 @@ typedef struct evenkeel_results evenkeel_results;
 /* Room for results of a step as it is now, before it is passed over again. Local. */
 EVENKEEL_API evenkeel_status evenkeel_results_create(const evenkeel_step* step, evenkeel_results** results);
 /* Adds a result of a micro-batch: one row a local packed row (EVENKEEL_TOKEN and EVENKEEL_RESPONSE_TOKEN,
- * where the row that predicts a token has its result) or one row a sample (EVENKEEL_SAMPLE). Local. An error
- * is kept with the results, and collecting them returns it on all ranks: a trainer need not look at what this
- * returns. Errors are ARGUMENT, and INPUT for a name that was put before. Whether rows are as many as the
- * micro-batch has is found when results are collected. */
+ * where the row that predicts a token has its result) or one row a sample (EVENKEEL_SAMPLE). Local. The first
+ * error is kept with the results: every later put returns it, and collecting them returns it on all ranks, so
+ * that a trainer need not look at what this returns. ARGUMENT, INPUT for a name that was put before,
+ * OUT_OF_MEMORY. Whether rows are as many as the micro-batch has is found when results are collected. */
 EVENKEEL_API evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_batch,
                                                   const evenkeel_field* field);
 EVENKEEL_API void evenkeel_results_destroy(evenkeel_results* results);
