@@ -68,7 +68,7 @@ def curves(files):
                 lambda power: f"1e{power}")
     for row, (dtype, color) in enumerate((("float32", ORANGE), ("float64", BLUE))):
         far.add([math.log10(max(each["gradient"], 1e-16)) for each in runs[dtype]], color, 2)
-        far.explain(row, dtype, color, 2)
+        far.explain(row + 4, dtype, color, 2)  # between the two curves
     return page(2 * WIDTH + 180, TOP + HEIGHT + 50, losses.parts + far.parts)
 
 

@@ -61,10 +61,10 @@ LONG = {
     "50 steps, float32": {"steps": 50, "max_tokens": 128, "groups": 2, "dtype": "float32"},
 }
 GRPO = {
-    name: {"steps": 2, "max_tokens": 512, **case}
+    name: {"steps": 2, "max_tokens": 96, **case}
     for name, case in {
-        "two packings": {}, "one packing": {"log_prob_tokens": 512}, "cp 2": {"cp": 2}, "share": {"share": True},
-        "share, one packing": {"share": True, "cp": 2, "log_prob_tokens": 512}, "tree": {"share": "tree", "cp": 2},
+        "two packings": {}, "one packing": {"log_prob_tokens": 96}, "cp 2": {"cp": 2}, "share": {"share": True},
+        "share, one packing": {"share": True, "cp": 2, "log_prob_tokens": 96}, "tree": {"share": "tree", "cp": 2},
     }.items()
 }
 
