@@ -2,11 +2,12 @@
 # Installs the Debian 12 packages that Evenkeel needs to build and run, and only those that are missing. Says nothing
 # when none is. Runs as root, or as a user who may use sudo without a password.
 #
-#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch and the Python package
-#             among them
+#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch, the Python package and
+#             the documentation site among them
 #   --lint    also what launch/lint.sh needs
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 #   --python  also what the Python package is built with
+#   --docs    also what the documentation site is built with
 set -euo pipefail
 
 packages=(
@@ -23,8 +24,13 @@ python=(
   python3-dev python3-numpy pybind11-dev python3-pybind11      # the extension module
   python3-pip python3-setuptools python3-venv python3-wheel    # pip install ./python
 )
+docs=(
+  mkdocs mkdocs-material # the site
+  doxygen                # its C++ API
+)
 tests=(
   "${python[@]}"
+  "${docs[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
   clang-format                                # the check of the format
@@ -41,8 +47,9 @@ while (($#)); do
     --lint) packages+=(clang-format clang-tidy-16) ;;
     --torch) packages+=(libtorch-dev) ;;
     --python) packages+=("${python[@]}") ;;
+    --docs) packages+=("${docs[@]}") ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch and --python" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch, --python and --docs" >&2
       exit 2
       ;;
   esac
