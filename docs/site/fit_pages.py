@@ -31,12 +31,13 @@ class Pages:
     root: pathlib.Path
     files: set[str] = dataclasses.field(default_factory=set)  # of the repository, that a page is to be made of
     pictures: set[str] = dataclasses.field(default_factory=set)
+    shown: dict[str, str] = dataclasses.field(default_factory=dict)  # file -> the page that shows it anyway
     code_links: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)  # site page -> code -> site target
 
     def place_of(self, path: str) -> str:
         """The site's page for a file or folder of the repository; notes what is to be made for it."""
-        if path in START_PAGES:
-            return START_PAGES[path]
+        if path in START_PAGES or path in self.shown:
+            return START_PAGES.get(path) or self.shown[path]
         folder, name = posixpath.split(path)
         if folder == "docs" and name.endswith(".md"):
             return name
@@ -152,4 +153,5 @@ def _first_words(path: pathlib.Path) -> str:
     comment = re.match(r"(?:# [^\n]*\n)+", path.read_text(encoding="utf-8"))
     if path.suffix != ".yaml" or comment is None:
         return ""
-    return ": " + " ".join(line.lstrip("# ") for line in comment.group(0).splitlines())
+    words = " ".join(line.lstrip("# ") for line in comment.group(0).splitlines())
+    return ": " + re.sub(r"docs/([\w-]+\.md)", r"[\g<0>](../../\1)", words)

@@ -89,6 +89,7 @@ def assemble(work: pathlib.Path, build: pathlib.Path) -> pathlib.Path:
     content.mkdir(parents=True)
     pages = fit_pages.Pages(ROOT)
     pages.code_links["headers.md"] = make_cpp(work, content / "cpp")
+    pages.shown = {f"include/{name}": place for name, place in pages.code_links["headers.md"].items() if "/" in name}
     reference = make_python(ROOT / "python/src/evenkeel", build / "python", content / PYTHON_PAGES)
     pages.code_links["python.md"] = {module.name: f"{PYTHON_PAGES}/{module.page}" for module in reference.modules}
     sources = [*fit_pages.START_PAGES, *pages_of_docs(ROOT)]
@@ -100,7 +101,7 @@ def assemble(work: pathlib.Path, build: pathlib.Path) -> pathlib.Path:
         (content / place).write_text(text, encoding="utf-8")
     add_files(pages, content)
     planned = yaml.safe_load((HERE / "navigation.yml").read_text(encoding="utf-8"))
-    shown = [{module.name: f"{PYTHON_PAGES}/{module.page}"} for module in reference.modules]
+    shown = [{module.name.removeprefix("evenkeel."): f"{PYTHON_PAGES}/{module.page}"} for module in reference.modules]
     known = {pages.place_of(source) for source in sources}
     settings = {
         "INHERIT": str(HERE / "mkdocs.yml"),

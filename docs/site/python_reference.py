@@ -200,7 +200,7 @@ def _signature(node: ast.FunctionDef, name: str = "") -> str:
         parameters = parameters[1:] if parameters[:1] == ["/"] else parameters
     returns = f" -> {ast.unparse(node.returns)}" if node.returns and not name else ""
     line = f"{name or node.name}({', '.join(parameters)}){returns}"
-    if len(line) <= 100:
+    if len(line) <= 84:
         return line
     inside = "".join(f"    {parameter},\n" for parameter in parameters)
     return f"{name or node.name}(\n{inside}){returns}"
@@ -264,15 +264,16 @@ def _terms(lines: list[str]) -> str:
 
 
 def _words(text: str) -> str:
-    """Words of a docstring, which knows no Markdown but code."""
-    parts = re.split(r"(`+[^`]+`+)", text)
-    for number, part in enumerate(parts):
-        parts[number] = f"`{part.strip('`')}`" if number % 2 else re.sub(r"([*_\[\]<\\])", _escaped, part)
-    return "".join(parts)
+    """Words of a docstring, which knows no Markdown but code, and names pages."""
+    return "".join(_word(part) for part in re.split(r"(`+[^`]+`+|docs/[\w-]+\.md)", text))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "&lt;" if found.group(1) == "<" else "\\" + found.group(1)
+def _word(text: str) -> str:
+    if text.startswith("`"):
+        return f"`{text.strip('`')}`"
+    if text.startswith("docs/"):
+        return f"[{text}](../{text.removeprefix('docs/')})"
+    return re.sub(r"[*_\[\]\\]", r"\\\g<0>", text).replace("<", "&lt;")
 
 
 def _first_sentence(doc: str) -> str:

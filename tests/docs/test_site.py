@@ -38,8 +38,8 @@ class Check(InFolder):
         self.assertEqual(self.problems('<a href="two.html#x">a</a><img src="a.svg#only-light">', two=page), [])
 
     def test_dead_links_anchors_and_pictures_are_found(self) -> None:
-        found = self.problems('<a href="no.html">a</a><a href="#no">b</a><img src="no.png"><a href="two.html#no">c</a>', two="")
-        self.assertEqual(len(found), 4, found)
+        page = '<a href="no.html">a</a><a href="#no">b</a><img src="no.png"><a href="two.html#no">c</a>'
+        self.assertEqual(len(self.problems(page, two="")), 4)
 
     def test_what_is_loaded_from_a_network_is_found(self) -> None:
         page = '<script src="https://example.org/a.js"></script><link rel="stylesheet" href="//example.org/a.css">'
@@ -67,7 +67,7 @@ class Fit(InFolder):
     def setUp(self) -> None:
         super().setUp()
         for name in ("README.md", "docs/a.md", "docs/b-light.png", "docs/b-dark.png", "configs/c.yaml", "src/d.cpp"):
-            self.file(name, "# What it is.\n#\n# More.\n")
+            self.file(name, "# What it is; see docs/a.md.\n#\n# More.\n")
         self.pages = fit_pages.Pages(self.root)
 
     def fit(self, text: str, source: str = "docs/a.md") -> str:
@@ -82,8 +82,10 @@ class Fit(InFolder):
         self.assertEqual(self.fit("[`d`](../src/d.cpp) [c](../configs)"),
                          "[`d`](files/src/d.cpp.md) [c](files/configs/index.md)")
         self.assertEqual(self.pages.files, {"src/d.cpp", "configs"})
+        self.pages.shown = {"src/d.cpp": "cpp/d.html"}
+        self.assertEqual(self.fit("[d](../src/d.cpp)"), "[d](cpp/d.html)")
         self.assertIn("~~~~cpp\n# What", fit_pages.page_with_file(self.root, "src/d.cpp"))
-        self.assertIn("- [`c.yaml`](c.yaml.md): What it is.\n", fit_pages.page_with_file(self.root, "configs"))
+        self.assertIn("- [`c.yaml`](c.yaml.md): What it is; see [docs/a.md](../../a.md).\n", fit_pages.page_with_file(self.root, "configs"))
 
     def test_code_that_names_a_configuration_links_to_it_but_not_in_links_and_headings(self) -> None:
         self.assertEqual(self.fit("See `configs/c.yaml`."), "See [`configs/c.yaml`](files/configs/c.yaml.md).")
@@ -123,6 +125,7 @@ class Navigation(unittest.TestCase):
 
 class PythonReference(InFolder):
     def test_docstrings_become_markdown(self) -> None:
+        self.assertEqual(python_reference.prose("a_b < c (docs/a-b.md)"), "a\\_b &lt; c ([docs/a-b.md](../a-b.md))")
         self.assertEqual(python_reference.prose("Takes ``a_b`` and a*b.\n\n    >>> f(1)\n    2"),
                          "Takes `a_b` and a\\*b.\n\n```pycon\n>>> f(1)\n2\n```")
         self.assertEqual(python_reference.prose("groups   the prompt of\n         each sample\nstep     its number"),
