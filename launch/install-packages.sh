@@ -2,12 +2,13 @@
 # Installs the Debian 12 packages that Evenkeel needs to build and run, and only those that are missing. Says nothing
 # when none is. Runs as root, or as a user who may use sudo without a password.
 #
-#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch and the Python package
-#             among them
+#   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch, the Python package and
+#             the documentation site among them
 #   --lint    also what launch/lint.sh needs
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 #   --python  also what the Python package is built with
 #   --debs    also what packages of Debian are built and tested with
+#   --docs    also what the documentation site is built with
 set -euo pipefail
 
 packages=(
@@ -28,8 +29,12 @@ debs=(
   dpkg-dev pkg-config # which libraries a program needs; what MPI's .pc file is called
   mmdebstrap          # a bare Debian to install them in
 )
+docs=(
+  mkdocs mkdocs-material # the site
+  doxygen                # its C++ API
+)
 tests=(
-  "${python[@]}" "${debs[@]}"
+  "${python[@]}" "${debs[@]}" "${docs[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
   clang-format                                # the check of the format
@@ -47,8 +52,9 @@ while (($#)); do
     --torch) packages+=(libtorch-dev) ;;
     --python) packages+=("${python[@]}") ;;
     --debs) packages+=("${debs[@]}") ;;
+    --docs) packages+=("${docs[@]}") ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch, --python and --debs" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch, --python, --debs and --docs" >&2
       exit 2
       ;;
   esac

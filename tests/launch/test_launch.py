@@ -13,8 +13,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOR_PYTHON = {"python3-dev", "pybind11-dev", "python3-pybind11", "python3-setuptools", "python3-wheel", "python3-pip"}
+FOR_DOCS = {"mkdocs", "mkdocs-material", "doxygen"}
 FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "python3-numpy",
-             "python3-pytest", "python3-torch", "libtorch-dev"} | FOR_PYTHON
+             "python3-pytest", "python3-torch", "libtorch-dev"} | FOR_PYTHON | FOR_DOCS
 
 
 class Scripts(unittest.TestCase):
@@ -60,6 +61,7 @@ class Scripts(unittest.TestCase):
         self.assertLessEqual(FOR_TESTS, self.installed(self.run_script("launch/install-packages.sh", "--tests")))
         self.assertIn("libtorch-dev", self.installed(self.run_script("launch/install-packages.sh", "--torch")))
         self.assertLessEqual(FOR_PYTHON, self.installed(self.run_script("launch/install-packages.sh", "--python")))
+        self.assertLessEqual(FOR_DOCS, self.installed(self.run_script("launch/install-packages.sh", "--docs")))
 
     def test_an_unknown_argument_installs_nothing(self) -> None:
         run = subprocess.run([self.root / "launch/install-packages.sh", "--test"], env=self.environment,

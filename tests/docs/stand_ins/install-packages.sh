@@ -4,7 +4,7 @@
 set -euo pipefail
 for argument; do
   case "$argument" in
-    --tests | --torch | --python) ;;
+    --tests | --torch | --python | --docs) ;;
     *)
       echo "install-packages: unknown argument '$argument'" >&2
       exit 2
