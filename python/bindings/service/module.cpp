@@ -1,5 +1,5 @@
 // The extension module evenkeel._service: what works over several processes. What users see is in
-// python/src/evenkeel/service.py.
+// python/src/evenkeel/{service,samples,steps}.py.
 
 #include <pybind11/pybind11.h>
 

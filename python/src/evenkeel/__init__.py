@@ -10,14 +10,16 @@ it. Nothing here needs MPI, and torch only where tensors are handed in. Errors a
 evenkeel.errors).
 """
 
-from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, service, tensors
+from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, samples, service, steps, tensors
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
 from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
 from evenkeel.planning import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan, plan
 from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
-from evenkeel.service import DataService, MicroBatch, Samples, Step
+from evenkeel.samples import Samples
+from evenkeel.service import DataService
+from evenkeel.steps import MicroBatch, Step
 from evenkeel.tensors import micro_batch_tensors
 
 __version__ = _core.__version__
@@ -63,8 +65,10 @@ __all__ = [
     "plan",
     "planning",
     "prefix",
+    "samples",
     "sequence_alignment",
     "service",
+    "steps",
     "tensors",
     "unpack",
 ]

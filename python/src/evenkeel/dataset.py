@@ -8,7 +8,8 @@ from typing import Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 from evenkeel import _core
-from evenkeel.service import DataService, Step
+from evenkeel.service import DataService
+from evenkeel.steps import Step
 
 __all__ = ["StepDataset"]
 

@@ -1,0 +1,223 @@
+"""What a step hands one rank: its micro-batches (docs/micro-batches.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel import _arrays, _core
+from evenkeel._fields import dtype_word, field_of, handed_out
+
+if TYPE_CHECKING:
+    from evenkeel import _service
+else:
+    from evenkeel._ranks import extension as _service
+
+__all__ = ["MicroBatch", "Step"]
+
+
+class MicroBatch:
+    """What one rank runs one forward and backward pass over. Tensors are views of its packed memory, which they keep; they
+    are the trainer's own and may be changed, but for those that ranks of a node share, which are read-only."""
+
+    __slots__ = ("_core", "_step", "_index", "_tensors", "_views")
+
+    def __init__(self, core: _service.MicroBatch, step: _service.Step, index: int, tensors: bool) -> None:
+        # Not the Step, which has this one: memory of such a circle waits for Python's collector.
+        self._core, self._step, self._index, self._tensors = core, step, index, tensors
+        self._views: dict[str, Any] | None = None
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """By name: token fields [local_rows, ...], sample fields [samples, ...] (docs/micro-batches.md)."""
+        if self._views is None:
+            fields = self._core.fields()
+            self._views = {name: handed_out(rows, dtype, self._tensors) for name, dtype, rows in fields}
+        return self._views
+
+    def __getitem__(self, name: str) -> Any:
+        return field_of(self.tensors, name)
+
+    @property
+    def samples(self) -> npt.NDArray[np.int64]:
+        """Ids of its samples, in packed order; -1 is filler."""
+        return self._core.samples
+
+    @property
+    def prompt_lengths(self) -> npt.NDArray[np.int64]:
+        return self._core.prompt_lengths
+
+    @property
+    def response_lengths(self) -> npt.NDArray[np.int64]:
+        return self._core.response_lengths
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no sample in it: it weighs nothing, and is there so that all ranks have as many."""
+        return self._core.empty
+
+    @property
+    def num_tokens(self) -> int:
+        return self._core.num_tokens
+
+    @property
+    def mini_batch(self) -> int:
+        """The optimizer update it belongs to, 0-based."""
+        return self._core.mini_batch
+
+    @property
+    def scale(self) -> float:
+        """Multiply the sum of ``loss_weights * loss`` by this, and the trainer's reductions give the un-split loss."""
+        return self._core.scale
+
+    @property
+    def mean_weight(self) -> float:
+        """For trainers that insist on local means: multiply the micro-batch's own mean by this instead."""
+        return self._core.mean_weight
+
+    @property
+    def exact_loss_weights(self) -> Any:
+        """``loss_weights`` without their rounding to float32, as float64: for trainers that compute in float64. None where
+        there is no loss mask (stages of a pipeline). Made anew each time."""
+        rounded = next((rows for name, _, rows in self._core.fields() if name == "loss_weights"), None)
+        if rounded is None:
+            return None
+        by_sample = self._core.token_weights
+        offsets = self._core.prediction_offsets
+        padded = self._core.cu_seqlens_padded.astype(np.int64)  # over the CP group, whose ranks have as many rows each
+        ends = padded * len(rounded) // padded[-1] if offsets is None else offsets
+        weights = np.zeros(len(rounded))  # filler, behind the samples, weighs nothing
+        known = np.repeat(by_sample, np.diff(ends)[: len(by_sample)])
+        weights[: len(known)] = known
+        weights[rounded == 0] = 0
+        return handed_out(weights, "float64", self._tensors)
+
+    @property
+    def tree(self) -> _core.PackedTreeLayout | None:
+        """With shared prefixes, whose sequences are segments: how these hang together, and its sample i is ``samples[i]``.
+        ``tree.ancestor_intervals(cp_rank=...)`` is the attention mask. None where nothing is shared."""
+        return self._core.tree
+
+    @property
+    def prediction_offsets(self) -> Any:
+        """With shared prefixes: sample i has the predictions from ``prediction_offsets[i]`` to ``[i + 1]`` on this rank,
+        [samples + 1] int64. None where nothing is shared."""
+        offsets = self._core.prediction_offsets
+        return None if offsets is None else handed_out(offsets, "int64", self._tensors)
+
+    @property
+    def cu_seqlens(self) -> Any:
+        """[sequences + 1] int32, true tokens over the whole CP group."""
+        return self._offsets(self._core.cu_seqlens)
+
+    @property
+    def cu_seqlens_padded(self) -> Any:
+        """[sequences + 1] int32, aligned tokens over the whole CP group."""
+        return self._offsets(self._core.cu_seqlens_padded)
+
+    @property
+    def max_seqlen(self) -> int:
+        return self._core.max_seqlen
+
+    def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
+        """All tensors on a device. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
+        program does: the step must live until they are done, as it does inside ``for step in service``."""
+        import torch
+
+        return {
+            name: torch.as_tensor(rows).to(device, non_blocking=non_blocking) for name, rows in self.tensors.items()
+        }
+
+    def nested(self, name: str) -> Any:
+        """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where context
+        parallelism leaves this rank a part of each sequence only."""
+        import torch
+
+        rows = torch.as_tensor(self[name])
+        starts, lengths = self._core.cu_seqlens_padded[:-1].tolist(), np.diff(self._core.cu_seqlens).tolist()
+        if len(rows) != int(self._core.cu_seqlens_padded[-1]):
+            _core.raise_error(
+                "input",
+                f"field {name!r}",
+                f"has {len(rows)} rows here, and the sequences have {int(self._core.cu_seqlens_padded[-1])}",
+                "Take a token field, and mesh.cp 1",
+            )
+        return torch.nested.nested_tensor([rows[start : start + length] for start, length in zip(starts, lengths)])
+
+    def packed_seq_params(self) -> dict[str, Any]:
+        """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params())``."""
+        return {
+            "qkv_format": "thd",
+            "cu_seqlens_q": self.cu_seqlens,
+            "cu_seqlens_kv": self.cu_seqlens,
+            "cu_seqlens_q_padded": self.cu_seqlens_padded,
+            "cu_seqlens_kv_padded": self.cu_seqlens_padded,
+            "max_seqlen_q": self.max_seqlen,
+            "max_seqlen_kv": self.max_seqlen,
+        }
+
+    def flash_attn_varlen_kwargs(self) -> dict[str, Any]:
+        """Keywords of flash_attn_varlen_func, for a whole sequence on each rank (cp 1): rows of pad are sequences' ends."""
+        offsets = self.cu_seqlens_padded
+        return {
+            "cu_seqlens_q": offsets,
+            "cu_seqlens_k": offsets,
+            "max_seqlen_q": self.max_seqlen,
+            "max_seqlen_k": self.max_seqlen,
+        }
+
+    def put(self, name: str, rows: Any, *, kind: str) -> None:
+        """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample). Copied.
+        What is wrong with it is told when results are collected, on all ranks."""
+        values = _arrays.Rows(rows, name)
+        self._step.put(self._index, name, dtype_word(values), kind, values.array)
+
+    def _offsets(self, values: npt.NDArray[np.int32]) -> Any:
+        return handed_out(values, "int32", self._tensors)
+
+
+class Step:
+    """What a step hands one rank."""
+
+    __slots__ = ("_core", "_tensors", "_micro_batches")
+
+    def __init__(self, core: _service.Step, tensors: bool) -> None:
+        self._core, self._tensors = core, tensors
+        self._micro_batches = [
+            MicroBatch(part, core, m, tensors) for m, part in enumerate(core.micro_batches())
+        ]
+
+    @property
+    def micro_batches(self) -> list[MicroBatch]:
+        """In the order to run them in. Empty once the step was passed over again."""
+        return self._micro_batches if self._core.is_whole else []
+
+    @property
+    def index(self) -> int:
+        return self._core.index
+
+    @property
+    def profile(self) -> str:
+        return self._core.profile
+
+    @property
+    def num_samples(self) -> int:
+        """Over all ranks."""
+        return self._core.num_samples
+
+    @property
+    def num_tokens(self) -> int:
+        """Over all ranks."""
+        return self._core.num_tokens
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Of each phase, on this rank."""
+        return self._core.seconds
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the trainer waited for it."""
+        return self._core.waited
