@@ -1,7 +1,7 @@
 """Trains a model on the samples that a configuration names: balanced, packed micro-batches, exact losses, results home.
 
     mpirun -n 4 python3 examples/python_trainer.py CONFIG.yaml
-    torchrun --nproc-per-node 4 examples/python_trainer.py CONFIG.yaml
+    torchrun --nproc_per_node 4 examples/python_trainer.py CONFIG.yaml
 """
 
 import os

@@ -1,7 +1,7 @@
 """A step of the service over torch.distributed against one bare all_to_all_single of the same bytes. Start it as torchrun
 starts processes:
 
-    torchrun --nproc-per-node 4 python/benchmarks/service_exchange.py [MiB a rank] [rounds]
+    torchrun --nproc_per_node 4 python/benchmarks/service_exchange.py [MiB a rank] [rounds]
 
 Prints medians over the rounds, which take turns, of the slowest rank; in shared memory, as ranks of one node have it, and in
 messages alone. A step also gathers lengths, plans, packs and derives fields. `placement: none` makes most samples change
