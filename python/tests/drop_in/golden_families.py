@@ -5,6 +5,7 @@ from unittest import mock
 
 import torch
 
+from evenkeel import packing
 from evenkeel.drop_in import mindspeed_rl, roll, verl
 from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 from golden import plain, result_of
@@ -266,10 +267,53 @@ def prefix_grouper(case, strict):
     return globals()[case["op"]](case, strict)
 
 
+# Transformer Engine's and Megatron's cuts, which evenkeel.packing has.
+
+def partitioned_indices(case):
+    indices = [packing.partitioned_indices(case["cu_seqlens_padded"], case["cp_size"], rank).tolist()
+               for rank in range(case["cp_size"])]
+    return {"te_kernel_indices": indices, "te_python_indices": indices}
+
+
+def cu_seqlens_on_cp_rank(case):
+    ranks = []
+    for rank in range(case["cp_size"]):
+        found = packing.cu_seqlens_on_cp_rank(case["cu_seqlens"], case["cu_seqlens_padded"], case["cp_size"], rank)
+        ranks.append({name: offsets.tolist() for name, offsets in zip(("first", "second", "both"), found)})
+    return {"cu_seqlens_on_cp_rank": ranks}
+
+
+def pad_thd(case):
+    lengths = [end - begin for begin, end in zip(case["cu_seqlens"], case["cu_seqlens"][1:])]
+    layout = packing.PackedLayout(lengths, alignment=case["divisibility_factor"])
+    return {
+        "input_ids_padded": packing.pack(layout, torch.tensor(case["input_ids"]), pad=case["padding_token_id"]),
+        "labels_padded": packing.pack(layout, torch.tensor(case["labels"]), pad=case["padding_label_id"]),
+        "cu_seqlens_padded": layout.cu_seqlens_padded.tolist(),
+        "position_ids_padded": packing.position_ids(layout).tolist(),
+    }
+
+
+def megatron_per_sequence_zigzag(case):
+    tokens, size = torch.tensor(case["tokens"]), case["cp_size"]
+    cp = packing.CpGroup(size)
+    layout = packing.PackedLayout([tokens.shape[1]] * len(tokens), alignment=cp.chunks, cp=cp)
+    parts = packing.pack_all(layout, tokens.flatten())
+    return {"tokens_per_cp_rank": [part.reshape(len(tokens), -1) for part in parts]}
+
+
+def cp_thd_indices(case, strict):
+    return globals()[case["op"]](case)
+
+
 FAMILIES = {function.__name__: function for function in (
     karmarkar_karp, lpt, lpt_with_max, balanced_bin_packing, group_balanced, rearrange_micro_batches,
     verl_rearrange_micro_batches, roll_dynamic_batching, roll_sequence_packing, roll_batch_balance,
-    roll_restore_results_order, roll_pack, remove_padding, mindspeed_cp_batch, prefix_grouper)}
+    roll_restore_results_order, roll_pack, remove_padding, mindspeed_cp_batch, prefix_grouper, cp_thd_indices)}
+
+
+#: Those of functions that know strict_reference; the cuts of evenkeel.packing are as they are.
+STRICT = set(FAMILIES) - {"cp_thd_indices"}
 
 
 def run(family, case, strict, **others):

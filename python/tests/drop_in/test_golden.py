@@ -1,15 +1,12 @@
-"""Drop-in functions give what the other projects' own code gives. Cases of several ranks are in test_ranks.py."""
+"""Drop-in functions, and evenkeel.packing's cuts, give what the other projects' own code gives. Cases of several ranks are in
+test_ranks.py."""
 
 import pytest
 
 from evenkeel import InputError
 
 from golden import cases_of, difference, families
-from golden_families import FAMILIES, keeps_promise, run
-
-#: Transformer Engine's and Megatron's functions, which no drop-in module has.
-ELSEWHERE = {"cp_thd_indices"}
-
+from golden_families import FAMILIES, STRICT, keeps_promise, run
 
 def single_rank_cases():
     for family in FAMILIES:
@@ -19,12 +16,14 @@ def single_rank_cases():
 
 
 def test_every_family_of_the_vectors_is_run():
-    assert set(FAMILIES) | ELSEWHERE == set(families())
+    assert set(FAMILIES) == set(families())
 
 
 @pytest.mark.parametrize("family, case", single_rank_cases())
 def test_strict_reference_gives_what_the_reference_does(family, case):
-    assert difference(case["expected"], run(family, case["input"], True), exact_errors=True) is None
+    if family not in STRICT and "defect" in case:
+        return  # never as the reference does: PROMISED says what instead
+    assert difference(case["expected"], run(family, case["input"], True), exact_errors=family in STRICT) is None
 
 
 @pytest.mark.parametrize("family, case", single_rank_cases())
@@ -42,6 +41,8 @@ PROMISED = {
     ("remove_padding", "quirk_mask_not_right_padded"): {"input_ids_packed": [[11, 12, 13, 0, 21, 22, 23, 24]]},
     ("roll_batch_balance", "keep_drops_tail"): {"order": [2, 3, 4, 1, 0]},
     ("roll_batch_balance", "minibatch_gt_batch"): {"order": [1, 0]},
+    ("cp_thd_indices", "not_divisible"): InputError,  # tokens would be lost
+    ("cp_thd_indices", "cp1"): {"te_kernel_indices": [[0, 1, 2, 3, 4, 5, 6, 7]]},
     ("mindspeed_cp_batch", "hybrid_ring1"): {"ring_degree": 1},
     ("mindspeed_cp_batch", "hybrid_bad_degree"): InputError,
     ("mindspeed_cp_batch", "eod_not_divisible_drops_middle"): InputError,
