@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # launch/test-debs.sh [FOLDER]: installs the packages of FOLDER (build/debs/packages, which launch/build-debs.sh makes)
 # in a bare Debian of the same release, and tries there what they are for: the program alone and on two ranks, then a
-# program that is built with CMake and with pkg-config. The bare Debian is thrown away.
+# program that is built with CMake and with pkg-config, and one in C. The bare Debian is thrown away.
 #
 # Exit status: 77 where no bare Debian can be made, with the reason, so that tests count as skipped.
 set -euo pipefail
@@ -27,13 +27,15 @@ try_inside() {
   echo '{source: {kind: synthetic, samples: 64}, batch: {global_batch: 32}}' >job.yaml
   mpirun -n 2 evenkeel run job.yaml
 
-  install ./libevenkeel-dev_*.deb cmake g++ make pkg-config
+  install ./libevenkeel-dev_*.deb ./libevenkeel[0-9]*.deb cmake g++ make pkg-config
   cmake -S consumer -B built -DCOMPONENT=service >/dev/null
   cmake --build built
   mpirun -n 2 built/consumer
   # shellcheck disable=SC2046 # words
   g++ -std=c++20 consumer/plan.cpp $(pkg-config --cflags --libs evenkeel-plan) -o plan
   ./plan
+  mpicc -std=c11 c_consumer/main.c -levenkeel -o in_c
+  mpirun -n 2 ./in_c
 }
 
 if [[ "${1:-}" == --inside ]]; then
@@ -55,7 +57,7 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 mkdir "$work/try"
-cp -r "$folder"/*.deb "$root/launch" "$root/tests/package/consumer" "$work/try"
+cp -r "$folder"/*.deb "$root/launch" "$root"/tests/package/{consumer,c_consumer} "$work/try"
 # The mirrors that this machine uses for its own packages of Debian.
 # shellcheck disable=SC2016 # apt's words
 apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
