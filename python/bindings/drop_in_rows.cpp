@@ -57,6 +57,7 @@ void take_rows(std::uintptr_t source, std::int64_t num_rows, std::size_t row_byt
   if (std::ssize(targets) != groups.size())
     throw InputError("targets",
                      std::to_string(targets.size()) + " for " + std::to_string(groups.size()) + " groups");
+  if (row_bytes == 0) return;  // and no memory
   std::vector<std::byte*> memory;
   for (const std::uintptr_t address : targets) memory.push_back(reinterpret_cast<std::byte*>(address));
   constexpr std::size_t worth_a_thread = std::size_t{1} << 22;
