@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _core
 
 
-def field_of(fields: Mapping[str, Any], name: str) -> Any:
-    if name not in fields:
-        _core.raise_error("input", f"field {name!r}", f"is not there; there are {', '.join(fields) or 'none'}")
-    return fields[name]
+class WithFields:
+    """Samples with named fields, over memory that C++ owns."""
+
+    __slots__ = ("_core", "_tensors", "_views")
+
+    def __init__(self, core: Any, tensors: bool) -> None:
+        self._core, self._tensors = core, tensors
+        self._views: dict[str, Any] | None = None
+
+    @property
+    def prompt_lengths(self) -> npt.NDArray[np.int64]:
+        return self._core.prompt_lengths  # type: ignore[no-any-return]
+
+    @property
+    def response_lengths(self) -> npt.NDArray[np.int64]:
+        return self._core.response_lengths  # type: ignore[no-any-return]
+
+    def __getitem__(self, name: str) -> Any:
+        fields = self._by_name()
+        if name not in fields:
+            _core.raise_error("input", f"field {name!r}", f"is not there; there are {', '.join(fields) or 'none'}")
+        return fields[name]
+
+    def _by_name(self) -> dict[str, Any]:
+        """What is handed out, the same objects each time."""
+        if self._views is None:
+            self._views = self._made(self._tensors)
+        return self._views
+
+    def _made(self, tensors: bool) -> dict[str, Any]:
+        return {name: handed_out(rows, dtype, tensors) for name, dtype, *_, rows in self._core.fields()}
 
 
 def dtype_word(rows: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
-from evenkeel._fields import dtype_word, field_of, handed_out
+from evenkeel._fields import WithFields, dtype_word
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -22,7 +22,7 @@ __all__ = ["Samples"]
 KINDS = ("token", "response_token", "sample")
 
 
-class Samples:
+class Samples(WithFields):
     """Samples of this rank: their lengths in tokens, and named fields.
 
     ``ids`` are whole numbers from 0 on, by which micro-batches and results name samples; ``groups`` say which samples have
@@ -32,7 +32,8 @@ class Samples:
     uint8, int32, int64, float16, bfloat16, float32 and float64.
     """
 
-    __slots__ = ("_core", "_tensors", "_views")
+    __slots__ = ()
+    _core: _service.Samples
 
     def __init__(
         self,
@@ -45,9 +46,7 @@ class Samples:
         response_token: Mapping[str, Any] | None = None,
         sample: Mapping[str, Any] | None = None,
     ) -> None:
-        self._core = _service.Samples(ids, ids if groups is None else groups, prompt_lengths, response_lengths)
-        self._tensors = False
-        self._views: dict[str, Any] | None = None
+        super().__init__(_service.Samples(ids, ids if groups is None else groups, prompt_lengths, response_lengths), False)
         for kind, fields in zip(KINDS, (token, response_token, sample)):
             for name, rows in (fields or {}).items():
                 _add(self._core, name, kind, rows)
@@ -55,7 +54,7 @@ class Samples:
     @classmethod
     def _of(cls, core: _service.Samples, tensors: bool) -> Samples:
         samples = cls.__new__(cls)
-        samples._core, samples._tensors, samples._views = core, tensors, None
+        WithFields.__init__(samples, core, tensors)
         return samples
 
     def __len__(self) -> int:
@@ -70,23 +69,9 @@ class Samples:
         return self._core.groups
 
     @property
-    def prompt_lengths(self) -> npt.NDArray[np.int64]:
-        return self._core.prompt_lengths
-
-    @property
-    def response_lengths(self) -> npt.NDArray[np.int64]:
-        return self._core.response_lengths
-
-    @property
     def fields(self) -> dict[str, Any]:
         """By name, the rows of all samples back to back: views of this object's memory, which they keep."""
-        if self._views is None:
-            fields = self._core.fields()
-            self._views = {name: handed_out(rows, dtype, self._tensors) for name, dtype, _, rows in fields}
-        return self._views
-
-    def __getitem__(self, name: str) -> Any:
-        return field_of(self.fields, name)
+        return self._by_name()
 
     def rows_of(self, name: str) -> list[Any]:
         """A field sample by sample, as views."""

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
-from evenkeel._fields import dtype_word, field_of, handed_out
+from evenkeel._core import PackedTreeLayout
+from evenkeel._fields import WithFields, dtype_word, handed_out
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -18,40 +19,27 @@ else:
 __all__ = ["MicroBatch", "Step"]
 
 
-class MicroBatch:
+class MicroBatch(WithFields):
     """What one rank runs one forward and backward pass over. Tensors are views of its packed memory, which they keep; they
     are the trainer's own and may be changed, but for those that ranks of a node share, which are read-only."""
 
-    __slots__ = ("_core", "_step", "_index", "_tensors", "_views")
+    __slots__ = ("_step", "_index")
+    _core: _service.MicroBatch
 
     def __init__(self, core: _service.MicroBatch, step: _service.Step, index: int, tensors: bool) -> None:
         # Not the Step, which has this one: memory of such a circle waits for Python's collector.
-        self._core, self._step, self._index, self._tensors = core, step, index, tensors
-        self._views: dict[str, Any] | None = None
+        super().__init__(core, tensors)
+        self._step, self._index = step, index
 
     @property
     def tensors(self) -> dict[str, Any]:
         """By name: token fields [local_rows, ...], sample fields [samples, ...] (docs/micro-batches.md)."""
-        if self._views is None:
-            fields = self._core.fields()
-            self._views = {name: handed_out(rows, dtype, self._tensors) for name, dtype, rows in fields}
-        return self._views
-
-    def __getitem__(self, name: str) -> Any:
-        return field_of(self.tensors, name)
+        return self._by_name()
 
     @property
     def samples(self) -> npt.NDArray[np.int64]:
         """Ids of its samples, in packed order; -1 is filler."""
         return self._core.samples
-
-    @property
-    def prompt_lengths(self) -> npt.NDArray[np.int64]:
-        return self._core.prompt_lengths
-
-    @property
-    def response_lengths(self) -> npt.NDArray[np.int64]:
-        return self._core.response_lengths
 
     @property
     def empty(self) -> bool:
@@ -95,7 +83,7 @@ class MicroBatch:
         return handed_out(weights, "float64", self._tensors)
 
     @property
-    def tree(self) -> _core.PackedTreeLayout | None:
+    def tree(self) -> PackedTreeLayout | None:
         """With shared prefixes, whose sequences are segments: how these hang together, and its sample i is ``samples[i]``.
         ``tree.ancestor_intervals(cp_rank=...)`` is the attention mask. None where nothing is shared."""
         return self._core.tree
@@ -124,27 +112,29 @@ class MicroBatch:
     def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
         """All tensors on a device. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
         program does: the step must live until they are done, as it does inside ``for step in service``."""
-        import torch
-
-        return {
-            name: torch.as_tensor(rows).to(device, non_blocking=non_blocking) for name, rows in self.tensors.items()
-        }
+        tensors = self._as_tensors()
+        return {name: rows.to(device, non_blocking=non_blocking) for name, rows in tensors.items()}
 
     def nested(self, name: str) -> Any:
-        """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where context
-        parallelism leaves this rank a part of each sequence only."""
+        """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where this rank
+        has no whole sequences: with context parallelism, and with shared prefixes, which leave segments."""
         import torch
 
-        rows = torch.as_tensor(self[name])
-        starts, lengths = self._core.cu_seqlens_padded[:-1].tolist(), np.diff(self._core.cu_seqlens).tolist()
-        if len(rows) != int(self._core.cu_seqlens_padded[-1]):
+        self[name]  # raises where it is not there
+        rows = self._as_tensors()[name]
+        padded, true = self._core.cu_seqlens_padded, self._core.cu_seqlens
+        if len(rows) != int(padded[-1]) or self.tree is not None:
             _core.raise_error(
                 "input",
                 f"field {name!r}",
-                f"has {len(rows)} rows here, and the sequences have {int(self._core.cu_seqlens_padded[-1])}",
-                "Take a token field, and mesh.cp 1",
+                f"has {len(rows)} rows here, which are not those of {len(self.samples)} whole sequences",
+                "Take a token field, mesh.cp 1 and prefix.share false",
             )
+        starts, lengths = padded[:-1].tolist(), np.diff(true).tolist()
         return torch.nested.nested_tensor([rows[start : start + length] for start, length in zip(starts, lengths)])
+
+    def _as_tensors(self) -> dict[str, Any]:
+        return self.tensors if self._tensors else self._made(True)
 
     def packed_seq_params(self) -> dict[str, Any]:
         """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params())``."""

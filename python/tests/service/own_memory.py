@@ -67,10 +67,15 @@ told["works again"] = again.num_samples == 3 * service.size
 nested = first.nested("input_ids")
 told["nested"] = [len(rows) for rows in nested.unbind()] == (first.prompt_lengths + first.response_lengths).tolist()
 told["moved"] = torch.equal(torch.as_tensor(first.to("cpu")["input_ids"]), torch.as_tensor(first["input_ids"]))
+try:
+    shared = evenkeel.DataService(over, {"prefix": {"share": True}, "micro_batch": {"max_tokens": 64}}).step(samples())
+    next(part for part in shared.micro_batches if not part.empty).nested("input_ids")
+except evenkeel.InputError as error:
+    told["segments"] = str(error)
 evenkeel.memory.supply(None)
 theirs = [part.tensors for part in service.step(more).micro_batches]
 told["given up"] = not any(is_ours(rows) for part in theirs for rows in part.values())
-del step, tensors, part, more, again, first, nested, theirs
+del step, tensors, part, more, again, first, nested, theirs, shared
 gc.collect()
 told["left"] = len(blocks)
 tell(service.rank, told=told)

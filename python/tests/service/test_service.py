@@ -79,6 +79,7 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["same memory each time"] and told["the trainer may write"] and told["views live on"]
         assert (told["dtype"], told["shape"]) == ("torch.bfloat16", [3])
         assert told["passed over"] == 0
+        assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as bits
         assert told["left for the collector"] == 0  # steps of gigabytes must not wait for it
         assert "cu_seqlens_q_padded" in told["megatron"] and told["flash"]
         assert told["loader"] == [0, 1, 2]
@@ -96,6 +97,7 @@ def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
         assert told["fails"][0] == "InputError" and "ValueError: no memory of that kind is left" in told["fails"][1]
         assert told["fails"][2] == 1
         assert told["works again"] and told["nested"] and told["moved"] and told["given up"]
+        assert "not those of" in told["segments"]
         assert told["left"] == 0
 
 

@@ -45,6 +45,8 @@ parameters = service.step(samples(), "log_prob").micro_batches[0]
 told["megatron"] = sorted(parameters.packed_seq_params())
 told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
 
+arrays = evenkeel.DataService(over, config, tensors="numpy").step(samples()).micro_batches[0]
+told["arrays to tensors"] = str(arrays.to("cpu")["hidden"].dtype)
 gc.collect()
 service.step(samples(), "log_prob")
 told["left for the collector"] = gc.collect()
