@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -73,6 +74,9 @@ void hand_out(const std::string& text, char** buffer, std::int64_t* bytes);
 /// Texts of an array of C, each of which must be there.
 [[nodiscard]] std::vector<std::string> texts_of(const char* const* texts, std::int64_t count,
                                                 const char* name);
+
+/// Throws WrongArgument for NULL and for a micro-batch that the step has not.
+[[nodiscard]] std::size_t micro_batch_index(const evenkeel_step* step, std::int64_t micro_batch);
 
 /// NULL is the empty text.
 [[nodiscard]] inline const char* text_or_empty(const char* text) noexcept {

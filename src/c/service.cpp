@@ -184,9 +184,8 @@ evenkeel_status evenkeel_service_report_time(const evenkeel_service* service, co
                                              int64_t micro_batch, double seconds) {
   return guarded([&] {
     require(service, "service");
-    require(step, "step");
-    require_index(micro_batch, std::ssize(step->step.micro_batches), "micro_batch", "micro-batches");
-    service->service->report_time(step->step, static_cast<std::size_t>(micro_batch), seconds);
+    const std::size_t m = micro_batch_index(step, micro_batch);
+    service->service->report_time(step->step, m, seconds);
   });
 }
 

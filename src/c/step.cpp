@@ -1,4 +1,5 @@
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +12,9 @@
 namespace evenkeel::c {
 namespace {
 
-const MicroBatch& micro_batch_of(const evenkeel_step* step, std::int64_t micro_batch) {
-  require(step, "step");
-  const std::vector<MicroBatch>& all = step->step.micro_batches;
-  require_index(micro_batch, std::ssize(all), "micro_batch", "micro-batches");
-  return all[static_cast<std::size_t>(micro_batch)];
+std::span<const Column> fields_of(const evenkeel_step* step, std::int64_t micro_batch) {
+  const std::size_t m = micro_batch_index(step, micro_batch);
+  return step->step.micro_batches[m].tensors.fields;
 }
 
 std::span<const evenkeel_sample> samples_of(const evenkeel_step& step, std::size_t micro_batch) {
@@ -60,6 +59,13 @@ void put(StepResults& results, std::int64_t micro_batch, const evenkeel_field* f
 }
 
 }  // namespace
+
+std::size_t micro_batch_index(const evenkeel_step* step, std::int64_t micro_batch) {
+  require(step, "step");
+  require_index(micro_batch, std::ssize(step->step.micro_batches), "micro_batch", "micro-batches");
+  return static_cast<std::size_t>(micro_batch);
+}
+
 }  // namespace evenkeel::c
 
 using namespace evenkeel;
@@ -92,8 +98,8 @@ evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t mic
                                           evenkeel_micro_batch* view) {
   return guarded([&] {
     require(view, "view");
-    static_cast<void>(micro_batch_of(step, micro_batch));
-    *view = view_of(*step, static_cast<std::size_t>(micro_batch));
+    const std::size_t m = micro_batch_index(step, micro_batch);
+    *view = view_of(*step, m);
   });
 }
 
@@ -101,7 +107,7 @@ evenkeel_status evenkeel_step_field(const evenkeel_step* step, int64_t micro_bat
                                     evenkeel_field* field) {
   return guarded([&] {
     require(field, "field");
-    *field = field_at(micro_batch_of(step, micro_batch).tensors.fields, index);
+    *field = field_at(fields_of(step, micro_batch), index);
   });
 }
 
@@ -109,8 +115,7 @@ evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micr
                                          evenkeel_field* field) {
   return guarded([&] {
     require(field, "field");
-    *field = field_named(micro_batch_of(step, micro_batch).tensors.fields, name,
-                         "micro-batch " + std::to_string(micro_batch));
+    *field = field_named(fields_of(step, micro_batch), name, "micro-batch " + std::to_string(micro_batch));
   });
 }
 

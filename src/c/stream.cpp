@@ -101,9 +101,8 @@ evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* stream, const
                                             int64_t micro_batch, double seconds) {
   return guarded([&] {
     require(stream, "stream");
-    require(step, "step");
-    require_index(micro_batch, std::ssize(step->step.micro_batches), "micro_batch", "micro-batches");
-    stream->steps->report_time(step->step, static_cast<std::size_t>(micro_batch), seconds);
+    const std::size_t m = micro_batch_index(step, micro_batch);
+    stream->steps->report_time(step->step, m, seconds);
   });
 }
 
