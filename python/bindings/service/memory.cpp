@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <memory_resource>
@@ -18,8 +19,9 @@ namespace evenkeel::python {
 namespace py = pybind11;
 namespace {
 
-/// Blocks that a Python callable gives, each a writable buffer of at least as many bytes as it was asked for.
-/// They are kept until they come back. Called by any thread; what it keeps is guarded by Python's lock.
+/// Blocks that a Python callable gives, each a writable, contiguous buffer of at least as many bytes as it
+/// was asked for, apart from all that are in use. They are kept until they come back. Called by any thread;
+/// what it keeps is guarded by Python's lock.
 class PythonMemory final : public std::pmr::memory_resource {
  public:
   explicit PythonMemory(py::object allocate) : allocate_(std::move(allocate)) {}
@@ -28,15 +30,9 @@ class PythonMemory final : public std::pmr::memory_resource {
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     const py::gil_scoped_acquire held;
     try {
-      py::buffer block = allocate_(bytes + alignment - 1);
-      const py::buffer_info info = block.request(true);
-      void* first = info.ptr;
-      std::size_t size = static_cast<std::size_t>(info.size * info.itemsize);
-      if (info.ndim != 1 || std::align(alignment, bytes, first, size) == nullptr) {
-        throw InputError("memory", "was asked for " + std::to_string(bytes + alignment - 1) +
-                                       " bytes and gave " + std::to_string(info.size * info.itemsize));
-      }
-      blocks_.emplace(first, std::move(block));
+      py::buffer buffer = allocate_(bytes + alignment - 1);
+      void* first = memory_of(buffer, bytes, alignment);
+      keep({std::move(buffer), static_cast<std::byte*>(first) + bytes}, static_cast<std::byte*>(first));
       return first;
     } catch (py::error_already_set& raised) {
       throw_as_ours(raised, "memory");
@@ -48,15 +44,42 @@ class PythonMemory final : public std::pmr::memory_resource {
   void do_deallocate(void* block, std::size_t /*bytes*/, std::size_t /*alignment*/) override {
     if (Py_IsInitialized() == 0) return;  // all of its memory has gone
     const py::gil_scoped_acquire held;
-    blocks_.erase(block);
+    blocks_.erase(static_cast<std::byte*>(block));
   }
 
   [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
     return this == &other;
   }
 
+  struct Block {
+    py::buffer buffer;
+    std::byte* end;
+  };
+
+  static void* memory_of(const py::buffer& buffer, std::size_t bytes, std::size_t alignment) {
+    const py::buffer_info info = buffer.request(true);
+    if (info.ndim != 1 || (info.size > 1 && info.strides[0] != info.itemsize))
+      throw InputError("memory", "gave a buffer that is not one contiguous row");
+    const std::size_t given = static_cast<std::size_t>(info.size * info.itemsize);
+    void* first = info.ptr;
+    std::size_t left = given;
+    if (std::align(alignment, bytes, first, left) == nullptr) {
+      throw InputError("memory", "was asked for " + std::to_string(bytes + alignment - 1) +
+                                     " bytes and gave " + std::to_string(given));
+    }
+    return first;
+  }
+
+  void keep(Block block, std::byte* first) {
+    const auto after = blocks_.lower_bound(first);
+    const bool meets_next = after != blocks_.end() && after->first < block.end;
+    const bool meets_last = after != blocks_.begin() && std::prev(after)->second.end > first;
+    if (meets_next || meets_last) throw InputError("memory", "gave memory that is in use");
+    blocks_.emplace_hint(after, first, std::move(block));
+  }
+
   py::object allocate_;
-  std::map<void*, py::buffer> blocks_;
+  std::map<std::byte*, Block> blocks_;
 };
 
 // Columns may outlive everything else, and so does what they came from.

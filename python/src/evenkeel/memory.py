@@ -24,8 +24,8 @@ __all__ = ["pinned", "supply"]
 
 def supply(allocate: Callable[[int], Any] | None) -> None:
     """From now on ``allocate(nbytes)`` is asked for the memory of all samples, packed micro-batches and results of this
-    process: it returns a writable, contiguous array or tensor of the CPU with as many bytes, uint8, and Evenkeel lets go of it
-    with the last who looks at it. It should keep what comes back, as torch's allocators do: each step asks for as many as
+    process: it returns a writable, contiguous array or tensor of the CPU with as many bytes, uint8, apart from those that are
+    in use, and Evenkeel lets go of it with the last who looks at it. It should keep what comes back, as torch's allocators do: each step asks for as many as
     the one before. Threads that make steps call it. What it raises, all ranks raise. None: Evenkeel's own memory again.
 
     What ranks of a node have in common with ``exchange.tp_copies: shared`` lies in shared memory all the same; out of other

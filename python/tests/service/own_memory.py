@@ -35,8 +35,22 @@ def error_of(act):
     return "nothing was raised"
 
 
-told = {"too small": error_of(lambda: evenkeel.memory.supply(lambda nbytes: np.empty(nbytes // 2, np.uint8)) or
-                              evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)})),
+def use(allocate):
+    """Two blocks of that memory, and Evenkeel's own again."""
+    evenkeel.memory.supply(allocate)
+    try:
+        kept = [evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)}) for _ in range(2)]
+        return len(kept)
+    finally:
+        evenkeel.memory.supply(None)
+
+
+one = np.empty(1 << 12, np.uint8)
+told = {"too small": error_of(lambda: use(lambda nbytes: np.empty(nbytes // 2, np.uint8))),
+        "in steps": error_of(lambda: use(lambda nbytes: np.empty(2 * nbytes, np.uint8)[::2])),
+        "backwards": error_of(lambda: use(lambda nbytes: np.empty(nbytes, np.uint8)[::-1])),
+        "twice": error_of(lambda: use(lambda nbytes: one)),
+        "read-only": error_of(lambda: use(lambda nbytes: np.frombuffer(bytes(nbytes), np.uint8))),
         "no buffer": error_of(lambda: evenkeel.memory.supply(lambda nbytes: torch.empty(nbytes, device="meta")))}
 evenkeel.memory.supply(allocate)
 over = group()

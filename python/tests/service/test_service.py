@@ -92,6 +92,10 @@ def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
     for rank in run("own_memory.py", 2, over=over):
         told = rank["told"]
         assert told["too small"][0] == "InputError" and "was asked for" in told["too small"][1]
+        for name in ("in steps", "backwards"):
+            assert told[name][:2] == ["InputError", "memory: gave a buffer that is not one contiguous row"]
+        assert told["twice"][:2] == ["InputError", "memory: gave memory that is in use"]
+        assert told["read-only"][0] == "InputError"
         assert told["no buffer"][0] == "InputError" and "on the device meta" in told["no buffer"][1]
         assert told["handed out"] and told["brought home"] and told["kept"]
         assert told["fails"][0] == "InputError" and "ValueError: no memory of that kind is left" in told["fails"][1]
