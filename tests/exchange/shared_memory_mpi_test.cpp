@@ -11,11 +11,14 @@
 
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/mesh/mesh.hpp"
+#include "support/columns_in.hpp"
 #include "transport/message_exchange.hpp"
 #include "transport/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::ColumnsIn;
 
 const FieldSpec words{"words", DType::int64, FieldKind::token, {}};
 constexpr TransportSettings by_memory{ExchangePath::shared_memory, default_max_message_bytes};
@@ -117,10 +120,11 @@ TEST(SharedMemory, columns_made_after_preparing_lie_where_neighbours_read_them) 
 TEST(SharedMemory, columns_that_lie_elsewhere_arrive_all_the_same) {
   const boost::mpi::communicator comm = duplicate(boost::mpi::communicator());
   prepare_exchange(comm, by_memory);
-  std::pmr::memory_resource* const before = set_column_memory(*std::pmr::new_delete_resource());
   const std::int64_t rows = 20000;
-  AllToAll step(comm, rows);
-  set_column_memory(*before);
+  AllToAll step = [&] {
+    const ColumnsIn elsewhere(*std::pmr::new_delete_resource());
+    return AllToAll(comm, rows);
+  }();
   EXPECT_FALSE(is_shared(step.out));
   exchange_messages(comm, step.sends, step.receives, by_memory);
   EXPECT_TRUE(step.arrived(comm, rows));
@@ -143,13 +147,12 @@ TEST(SharedMemory, memory_stays_the_same_over_many_steps) {
 TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
   const boost::mpi::communicator world;
   for (const ExchangePath path : {ExchangePath::point_to_point, ExchangePath::alltoallv}) {
-    std::pmr::memory_resource* const before = set_column_memory(standard_heap());
+    const ColumnsIn unset(standard_heap());
     prepare_exchange(duplicate(world), {path});
     EXPECT_TRUE(is_shared(Column(words, 10'000)));
     const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
     for (int step = 0; step < 20; ++step) EXPECT_EQ(Column(words, 10'000).rows(), 10'000);
     EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
-    set_column_memory(*before);
   }
 }
 

@@ -6,10 +6,10 @@
 #include <mutex>
 #include <span>
 
-#include "evenkeel/batch/column_memory.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "service/equal_steps.hpp"
 #include "service/steps_in_all_modes.hpp"
+#include "support/columns_in.hpp"
 
 // A program that supplies memory of its own (pinned, say) finds in it whatever it is handed.
 
@@ -20,6 +20,7 @@ using test::configs_for;
 using test::expect_equal;
 using test::results_of;
 using test::share_of;
+using testing_support::ColumnsIn;
 
 /// Remembers the blocks that it has given out.
 class OwnMemory final : public std::pmr::memory_resource {
@@ -57,18 +58,6 @@ class OwnMemory final : public std::pmr::memory_resource {
 
   std::mutex mutex_;
   std::map<const std::byte*, std::size_t> blocks_;
-};
-
-/// New columns lie there while this lives.
-class ColumnsIn {
- public:
-  explicit ColumnsIn(std::pmr::memory_resource& memory) : before_(set_column_memory(memory)) {}
-  ColumnsIn(const ColumnsIn&) = delete;
-  ColumnsIn& operator=(const ColumnsIn&) = delete;
-  ~ColumnsIn() { set_column_memory(*before_); }
-
- private:
-  std::pmr::memory_resource* before_;
 };
 
 /// Fails unless all that the step hands out is there, but what tensor-parallel ranks of a node have in

@@ -13,27 +13,18 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
+#include "support/columns_in.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::ColumnsIn;
 
 constexpr std::size_t block = SharedHeap::smallest_block;
 
 std::byte* take(SharedHeap& heap, std::size_t bytes) {
   return static_cast<std::byte*>(heap.allocate(bytes));
 }
-
-/// Sets where columns lie for a test's duration.
-class ColumnsIn {
- public:
-  explicit ColumnsIn(std::pmr::memory_resource& memory) : before_(set_column_memory(memory)) {}
-  ColumnsIn(const ColumnsIn&) = delete;
-  ColumnsIn& operator=(const ColumnsIn&) = delete;
-  ~ColumnsIn() { set_column_memory(*before_); }
-
- private:
-  std::pmr::memory_resource* before_;
-};
 
 TEST(SharedHeap, another_mapping_of_the_file_shows_what_was_written) {
   SharedHeap heap;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory_resource>
+
+#include "evenkeel/batch/column_memory.hpp"
+
+namespace evenkeel::testing_support {
+
+/// New columns lie in that memory while this lives.
+class ColumnsIn {
+ public:
+  explicit ColumnsIn(std::pmr::memory_resource& memory) : before_(set_column_memory(memory)) {}
+  ColumnsIn(const ColumnsIn&) = delete;
+  ColumnsIn& operator=(const ColumnsIn&) = delete;
+  ~ColumnsIn() { set_column_memory(*before_); }
+
+ private:
+  std::pmr::memory_resource* before_;
+};
+
+}  // namespace evenkeel::testing_support
