@@ -8,7 +8,7 @@ if(EVENKEEL_BUILD_PROGRAM)
   # What it links from outside the system's folders (an MPI or a Boost of one's own) is found after the installation too.
   set_target_properties(evenkeel PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS evenkeel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-  install(DIRECTORY configs docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+  install(DIRECTORY configs docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program PATTERN docs/site EXCLUDE)
   install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 endif()
 

@@ -54,7 +54,7 @@ expect_field libevenkeel-dev Depends "${packages[2]} \(= $version\)"
 expect_files libevenkeel-dev '/libevenkeel\.so$' '/evenkeel/c/evenkeel\.h$' '/EvenkeelTargets-c\.cmake$'
 expect_field evenkeel Depends openmpi-bin libc6 libyaml-cpp '!-dev'
 expect_field evenkeel Version "^$version$"
-expect_files evenkeel '^\./usr/bin/evenkeel$' '/configs/quickstart\.yaml$' '!\.(a|hpp|cmake|pc)$'
+expect_files evenkeel '^\./usr/bin/evenkeel$' '/configs/quickstart\.yaml$' '/docs/installing\.md$' '!\.(a|hpp|cmake|pc|py)$'
 expect_field libevenkeel-dev Depends libyaml-cpp-dev libzip-dev libopenmpi-dev libboost-mpi-dev '!torch'
 expect_field libevenkeel-dev Section '^libdevel$'
 expect_files libevenkeel-dev '/evenkeel/planner\.hpp$' '/libevenkeel_service\.a$' '/EvenkeelConfig\.cmake$' \
