@@ -36,7 +36,10 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), 0.03)
     group, sum_over_ranks = job()
     service = evenkeel.DataService(group, sys.argv[1], tensors="torch")
-    copies = service.mesh["tp"][1] * service.mesh["dp"][1]  # a mean over DP ranks, as loss.dp_ranks says, of equal TP ranks
+    settings = service.config.settings()
+    copies = service.mesh["tp"][1]  # which compute the same
+    if settings["loss.dp_ranks"] == "mean":  # what the configuration says that the trainer does
+        copies *= service.mesh["dp"][1]
     for step in service:
         optimizer.zero_grad()
         total = torch.zeros(())
@@ -45,7 +48,7 @@ def main():
             loss.backward()
             total += loss.detach()
         for tensor in (total, *(parameter.grad for parameter in model.parameters())):
-            sum_over_ranks(tensor.div_(copies))
+            sum_over_ranks(tensor.div_(copies * (len(step.micro_batches) if settings["loss.micro_batches"] == "mean" else 1)))
         optimizer.step()
         home = service.collect(step)
         print(f"rank {service.rank}: step {step.index}, {len(step.micro_batches)} micro-batches, "
