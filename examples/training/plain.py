@@ -68,6 +68,13 @@ def gradient_of(model):
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
+def set_gradients(model, gradient):
+    """The inverse of gradient_of()."""
+    parameters = list(model.parameters())
+    for p, part in zip(parameters, gradient.split([p.numel() for p in parameters])):
+        p.grad.copy_(part.view_as(p))
+
+
 class PlainTrainer:
     def __init__(self, model, settings, learning_rate=3e-3):
         self.model = copy.deepcopy(model)

@@ -6,6 +6,7 @@ All three train the same model on the same samples, in turns, step by step, so t
 them alike. Nothing is compared here: proof.py does that. Times are those of whole updates, the slowest rank's."""
 
 import argparse
+import copy
 import json
 import time
 
@@ -13,7 +14,7 @@ import torch
 
 from made_up import samples_of
 from model import SmallGpt
-from plain import PaddedBatch, aggregate, gradient_of
+from plain import PaddedBatch, aggregate, gradient_of, set_gradients
 from ranks import Ranks
 from trainer import Trainer
 
@@ -42,10 +43,7 @@ class PaddedTrainer:
             batch = PaddedBatch(mine[begin : begin + SIZE])
             loss = aggregate(-batch.log_probs(self.model), batch, "token-sum") / tokens
             loss.backward()
-        gradient = self.ranks.sum_(gradient_of(self.model))
-        parameters = list(self.model.parameters())
-        for p, part in zip(parameters, gradient.split([p.numel() for p in parameters])):
-            p.grad.copy_(part.view_as(p))
+        set_gradients(self.model, self.ranks.sum_(gradient_of(self.model)))
         self.optimizer.step()
 
 
@@ -65,7 +63,7 @@ def measure(ranks, steps, groups):
     torch.manual_seed(1)
     model = SmallGpt()
     trainers = {
-        "padded batches": PaddedTrainer(ranks, SmallGpt()),
+        "padded batches": PaddedTrainer(ranks, copy.deepcopy(model)),
         "fixed micro-batches": Trainer(ranks, model, {**config_of(mode="fixed", size=SIZE),
                                                       "balance": {"algorithm": "none", "refine": False}}),
         "Evenkeel": Trainer(ranks, model, config_of()),

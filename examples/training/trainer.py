@@ -7,7 +7,7 @@ import torch
 
 import evenkeel
 from packed import log_probs
-from plain import gradient_of
+from plain import gradient_of, set_gradients
 
 
 def samples_for(samples, rank, size):
@@ -63,7 +63,7 @@ class Trainer:
             total += loss.item()
         self._reduce(total, len(step.micro_batches))
         gradient = self._reduce(gradient_of(self.model), len(step.micro_batches))
-        self._set_gradients(gradient)
+        set_gradients(self.model, gradient)
         self.optimizer.step()
         return total.item(), gradient
 
@@ -75,8 +75,3 @@ class Trainer:
         if self.mean_of_dp_ranks:
             values /= self.service.mesh["dp"][1]
         return values
-
-    def _set_gradients(self, gradient):
-        parameters = list(self.model.parameters())
-        for p, part in zip(parameters, gradient.split([p.numel() for p in parameters])):
-            p.grad.copy_(part.view_as(p))
