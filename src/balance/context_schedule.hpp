@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/communication_cost.hpp"
+#include "evenkeel/balance/partition.hpp"
+
+namespace evenkeel {
+
+/// Items that are run by one or more of `ranks` ranks each, as context parallelism does with sequences.
+/// Views: what they look at must outlive it.
+struct ContextProblem {
+  /// One an item.
+  std::span<const ContextWork> items{};
+  /// Samples of an item; empty: 1 each.
+  std::span<const std::int64_t> counts{};
+  /// Tokens of every sequence, item after item: each is aligned on its own. Item i has those from offsets[i]
+  /// up to offsets[i + 1]; no offsets: one each.
+  std::span<const std::int64_t> lengths{};
+  std::span<const std::int64_t> offsets{};
+  /// What a sequence's length is rounded up to a multiple of in a group of g ranks: alignments[g], for each
+  /// size up to max_size. (alignments[0] means nothing.)
+  std::span<const std::int64_t> alignments{};
+
+  std::int64_t ranks = 1;
+  std::int64_t max_size = 1;  ///< of a group; 1 .. ranks
+  /// False: sizes are powers of two, and a group's first rank a multiple of its size. True: any contiguous
+  /// ranks.
+  bool any_size = false;
+  /// Of a micro-batch: max_size are aligned tokens a rank, so that a group of g holds g times that; max_items
+  /// are samples of the whole group.
+  BinLimits limits;
+  CommunicationCost communication;
+
+  [[nodiscard]] std::int64_t count_of(Item item) const {
+    return counts.empty() ? 1 : counts[static_cast<std::size_t>(item)];
+  }
+  /// Aligned tokens of an item in a group of `size` ranks.
+  [[nodiscard]] std::int64_t aligned_size(Item item, std::int64_t size) const;
+};
+
+/// A micro-batch of a schedule: ranks first .. first + size - 1 run it together.
+struct ContextTask {
+  std::int64_t first = 0;
+  std::int64_t size = 1;
+  std::int64_t wave = -1;  ///< when it runs, where ranks meet at every micro-batch; else -1
+
+  friend constexpr bool operator==(const ContextTask&, const ContextTask&) = default;
+};
+
+/// Which group runs which items together. Tasks stand in the order in which every rank runs those of them
+/// that it has a part in.
+struct ContextSchedule {
+  std::vector<ContextTask> tasks;
+  Partition items;         ///< one group a task, ascending, none empty
+  std::int64_t waves = 0;  ///< where ranks meet at every micro-batch; else 0
+  Cost end = 0;            ///< when the last rank is done
+
+  friend bool operator==(const ContextSchedule&, const ContextSchedule&) = default;
+};
+
+/// No schedule ends before: the larger of all work, unavoidable overhead and exposed communication spread
+/// over the ranks, and the least time of any one item on its best group. 0 for no items.
+[[nodiscard]] Cost context_lower_bound(const ContextProblem& problem);
+
+/// Throws LimitError that names the first item that fits no group, with its size in the largest one;
+/// InputError for lists that do not belong together or negative numbers. O(items).
+void require_context_fits(const ContextProblem& problem);
+
+}  // namespace evenkeel
