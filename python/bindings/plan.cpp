@@ -20,8 +20,7 @@ namespace py = pybind11;
 
 PackedMicroBatch PlannedStep::layout_of(const MicroBatchPlan& micro_batch) const {
   std::call_once(once_, [this] { assignment_.emplace(assign_step(problem())); });
-  const SequenceLayout sequences{settings.alignment(), micro_batch.padded_length, settings.cp};
-  return lay_out(table, *assignment_, micro_batch, sequences, CpRank{0});
+  return lay_out(problem(), *assignment_, micro_batch, CpRank{0});
 }
 
 namespace {

@@ -59,8 +59,8 @@ class LargePlan {
 
   /// Who sends what where, and how what comes is cut for this CP rank.
   void plan_transfers_of_one() {
-    const TransferPlan<SegmentId> plan =
-        plan_transfers(table_, assignment_.segments, WorldRank{0}, DpRank{0}, dp * cp);
+    const TransferPlan<SegmentId> plan = plan_transfers(table_, assignment_.segments, assignment_.groups,
+                                                        {WorldRank{0}, DataPlace{0}, dp * cp});
     for (const std::vector<SegmentId>& segments : plan.from_owner) {
       for (const SegmentId s : segments) {
         const Segment& segment = assignment_.segments[s];

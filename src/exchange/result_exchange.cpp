@@ -7,6 +7,7 @@
 #include "exchange/field_agreement.hpp"
 #include "exchange/transfer_sides.hpp"
 #include "mesh/fail_together.hpp"
+#include "plan/micro_batch_layout.hpp"
 #include "plan/transfer_plan.hpp"
 
 namespace evenkeel {
@@ -16,9 +17,13 @@ bool reports_results(const GridPoint& place, const GridPoint& sizes) noexcept {
   return place.tp == 0 && place.pp == sizes.pp - 1;
 }
 
-// A sample's own row is the same on all CP ranks; the first one sends it.
-bool sends_field(FieldKind kind, int cp_rank) noexcept {
-  return kind != FieldKind::sample || cp_rank == 0;
+TransferFrame frame_of(const ResultTransfer& step) {
+  return {step.table, step.assignment, step.settings.cp.layout};
+}
+
+// A sample's own row is the same on all members of its group; the first one sends it.
+bool sends_field(FieldKind kind, CpRank member) noexcept {
+  return kind != FieldKind::sample || member == CpRank{0};
 }
 
 const Column* find(const MicroBatchResults& results, const std::string& name) {
@@ -29,15 +34,16 @@ const Column* find(const MicroBatchResults& results, const std::string& name) {
 
 // Rows of a micro-batch's tensors, filler counted, as lay_out makes them.
 std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
-  const std::int64_t filler = plan.padded_length > 0 ? plan.padded_length : step.alignment;
-  return (plan.aligned_tokens == 0 ? filler : plan.aligned_tokens) / step.cp.size;
+  const SequenceLayout sequences = sequences_of(plan, step.settings);
+  const std::int64_t filler = plan.padded_length > 0 ? plan.padded_length : sequences.alignment;
+  return (plan.aligned_tokens == 0 ? filler : plan.aligned_tokens) / sequences.cp.size;
 }
 
 std::int64_t num_samples(const MicroBatchPlan& plan) {
   return std::ssize(plan.entries) + (plan.aligned_tokens == 0 ? 1 : 0);
 }
 
-// Response tokens that this CP rank predicts in a micro-batch with shared prefixes.
+// Response tokens that a member of its group predicts in a micro-batch with shared prefixes.
 std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& frame, CpRank rank) {
   std::int64_t predictions = 0;
   for (const EntryId entry : plan.entries) {
@@ -52,10 +58,10 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
 }
 
 std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
-                         CpRank rank) {
+                         DataPlace place) {
   if (kind == FieldKind::sample) return num_samples(plan);
   if (kind == FieldKind::response_token && step.assignment.shared())
-    return num_predictions(plan, {step.table, step.assignment, step.cp}, rank);
+    return num_predictions(plan, frame_of(step), plan.context.rank_of(place));
   return local_rows(plan, step);
 }
 
@@ -71,7 +77,8 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
   }
 }
 
-void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results, CpRank rank) {
+void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results,
+                     DataPlace place) {
   if (results.size() != step.micro_batches.size()) {
     throw InputError("results", "of " + std::to_string(results.size()) + " micro-batches for a step of " +
                                     std::to_string(step.micro_batches.size()));
@@ -85,7 +92,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {
       const FieldSpec& spec = column.spec();
-      const std::int64_t rows = rows_wanted(spec.kind, plan, step, rank);
+      const std::int64_t rows = rows_wanted(spec.kind, plan, step, place);
       require_column(find(results[m], spec.name), spec, rows, m);
     }
   }
@@ -115,38 +122,47 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
                                 std::span<const MicroBatchResults> results) {
   std::vector<BlockList> sends(transfers.from_owner.size());
   if (!reports_results(mesh)) return sends;
-  const PackedSide side(frame, step.micro_batches, CpRank{mesh.here().cp});
+  const PackedSide side(frame, step.micro_batches, mesh.data_place());
   std::vector<std::vector<const Column*>> columns;  // by field, then by micro-batch
   std::vector<std::size_t> sent;
   for (std::size_t f = 0; f < fields.size(); ++f) {
     std::vector<const Column*>& of_field = columns.emplace_back();
     for (const MicroBatchResults& m : results) of_field.push_back(find(m, fields[f].name));
     // Rows without bytes may be any number: nobody can count them.
-    if (sends_field(fields[f].kind, mesh.here().cp) && fields[f].row_bytes() > 0) sent.push_back(f);
+    if (fields[f].row_bytes() > 0) sent.push_back(f);
   }
   for (std::size_t owner = 0; owner < sends.size(); ++owner) {
     for (const EntryId entry : transfers.from_owner[owner]) {
-      for (const std::size_t f : sent) side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
+      for (const std::size_t f : sent) {
+        if (sends_field(fields[f].kind, side.rank_of(entry)))
+          side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
+      }
     }
   }
   return sends;
+}
+
+void add_incoming(const RaggedSide& side, const RaggedBatch& mine, std::span<const FieldSpec> fields,
+                  std::span<const EntryId> entries, CpRank member, BlockList& blocks) {
+  for (const EntryId entry : entries) {
+    for (const FieldSpec& field : fields) {
+      if (sends_field(field.kind, member)) side.add_sample(entry, member, mine.at(field.name), blocks);
+    }
+  }
 }
 
 std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, const RaggedBatch& mine,
                                 const TransferPlan<EntryId>& transfers, std::span<const FieldSpec> fields) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, mine);
+  const GroupsOfPlaces groups(frame.assignment.groups);
   std::vector<BlockList> receives(static_cast<std::size_t>(mesh.everyone().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const GridPoint place = grid.point_of(WorldRank{rank});
     if (!reports_results(place, grid.sizes())) continue;
-    for (const EntryId entry : transfers.to_dp_rank[static_cast<std::size_t>(place.dp)]) {
-      for (std::size_t f = 0; f < fields.size(); ++f) {
-        if (!sends_field(fields[f].kind, place.cp)) continue;
-        side.add_sample(entry, CpRank{place.cp}, mine.at(fields[f].name),
-                        receives[static_cast<std::size_t>(rank)]);
-      }
-    }
+    for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
+      add_incoming(side, mine, fields, transfers.to_group[group], member,
+                   receives[static_cast<std::size_t>(rank)]);
   }
   return receives;
 }
@@ -164,7 +180,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   FieldsBrought brought{{}, std::move(call)};
   work([&] {
     if (!reports_results(mesh)) return;
-    require_results(step, results, CpRank{mesh.here().cp});
+    require_results(step, results, mesh.data_place());
     brought.fields = specs_of(results);
   });
   const std::vector<FieldSpec> fields = agree_on_fields(mesh.everyone(), std::move(brought), work.error());
@@ -174,9 +190,10 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   std::vector<BlockList> receives;
   work([&] {
     mine = owned_samples(step.table, mesh.rank(), fields);
-    const TransferFrame frame{step.table, step.assignment, step.cp};
-    const TransferPlan<EntryId> transfers = plan_transfers(step.table, step.assignment.shares, mesh.rank(),
-                                                           DpRank{mesh.here().dp}, mesh.everyone().size());
+    const TransferFrame frame = frame_of(step);
+    const TransferPlan<EntryId> transfers =
+        plan_transfers(step.table, step.assignment.shares, step.assignment.groups,
+                       {mesh.rank(), mesh.data_place(), mesh.everyone().size()});
     sends = outgoing(mesh, step, frame, transfers, fields, results);
     receives = incoming(mesh, frame, *mine, transfers, fields);
   });

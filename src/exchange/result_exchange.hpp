@@ -23,8 +23,7 @@ struct ResultTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
   std::span<const MicroBatchPlan> micro_batches;
-  std::int64_t alignment = 1;
-  CpGroup cp;
+  const PlanSettings& settings;  ///< by which it was planned
 };
 
 /// Collective over mesh.everyone(): each sample's results go back to its owner; CP chunks are merged,

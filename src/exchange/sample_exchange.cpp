@@ -16,13 +16,15 @@
 namespace evenkeel {
 namespace {
 
-/// What one DP rank gets from one owner: segments with their token fields, samples with the others.
+TransferEnds ends_at(const Mesh& mesh) {
+  return {mesh.rank(), mesh.data_place(), mesh.everyone().size()};
+}
+
+/// What a group gets from one owner: segments with their token fields, samples with the others.
 struct OutgoingPlan {
   OutgoingPlan(const Mesh& mesh, const StepTransfer& step)
-      : segments(plan_transfers(step.table, step.assignment.segments, mesh.rank(), DpRank{mesh.here().dp},
-                                mesh.everyone().size())),
-        samples(plan_transfers(step.table, step.assignment.shares, mesh.rank(), DpRank{mesh.here().dp},
-                               mesh.everyone().size())) {}
+      : segments(plan_transfers(step.table, step.assignment.segments, step.assignment.groups, ends_at(mesh))),
+        samples(plan_transfers(step.table, step.assignment.shares, step.assignment.groups, ends_at(mesh))) {}
 
   TransferPlan<SegmentId> segments;
   TransferPlan<EntryId> samples;
@@ -35,7 +37,7 @@ class Consumer {
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
            std::vector<PackedMicroBatch>& packed)
       : step_(step),
-        side_(frame, step.micro_batches, CpRank{mesh.here().cp}),
+        side_(frame, step.micro_batches, mesh.data_place()),
         fields_(fields_sent_to(step, mesh.here(), mesh.grid().sizes())),
         packed_(packed) {
     for (const std::int64_t size : side_.halo_sizes()) halos_.emplace_back(static_cast<std::size_t>(size));
@@ -93,35 +95,34 @@ class Consumer {
 class Sender {
  public:
   Sender(const StepTransfer& step, const RaggedSide& side, const GridPoint& place, const GridPoint& sizes)
-      : side_(side), rank_(place.cp), fields_(fields_sent_to(step, place, sizes)) {
+      : side_(side), fields_(fields_sent_to(step, place, sizes)) {
     for (const FieldTransfer& field : fields_)
       sources_.push_back(step.mine.find(step.fields[field.source].name));
   }
 
   /// Preconditions: this rank owns what is sent, and so has its fields.
-  void add_segment(SegmentId segment, BlockList& blocks) const {
+  void add_segment(SegmentId segment, CpRank rank, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
-      side_.add_segment(segment, rank_, *sources_[f], blocks);
-      if (fields_[f].with_halo) side_.add_halo(segment, rank_, *sources_[f], blocks);
+      side_.add_segment(segment, rank, *sources_[f], blocks);
+      if (fields_[f].with_halo) side_.add_halo(segment, rank, *sources_[f], blocks);
     }
   }
-  void add_sample(EntryId entry, BlockList& blocks) const {
+  void add_sample(EntryId entry, CpRank rank, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
       if (sources_[f]->spec().kind == fields_[f].moved_as) {
-        side_.add_sample(entry, rank_, *sources_[f], blocks);
+        side_.add_sample(entry, rank, *sources_[f], blocks);
       } else {
-        side_.add_responses(entry, rank_, *sources_[f], fields_[f].shift, blocks);
+        side_.add_responses(entry, rank, *sources_[f], fields_[f].shift, blocks);
       }
     }
   }
 
  private:
   const RaggedSide& side_;
-  CpRank rank_;
   std::vector<FieldTransfer> fields_;
   std::vector<const Column*> sources_;  // by field; none on a rank that owns nothing
 };
@@ -130,15 +131,20 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
                                 std::span<const int> receivers, const OutgoingPlan& outgoing_plan) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
+  const GroupsOfPlaces groups(step.assignment.groups);
   std::vector<BlockList> sends(static_cast<std::size_t>(mesh.everyone().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     if (receivers[static_cast<std::size_t>(rank)] != rank) continue;
     const GridPoint place = grid.point_of(WorldRank{rank});
     const Sender sender(step, side, place, grid.sizes());
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
-    const auto dp = static_cast<std::size_t>(place.dp);
-    for (const SegmentId segment : outgoing_plan.segments.to_dp_rank[dp]) sender.add_segment(segment, blocks);
-    for (const EntryId entry : outgoing_plan.samples.to_dp_rank[dp]) sender.add_sample(entry, blocks);
+    // All segments before all samples, as the consumer expects them.
+    for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
+      for (const SegmentId segment : outgoing_plan.segments.to_group[group])
+        sender.add_segment(segment, member, blocks);
+    for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
+      for (const EntryId entry : outgoing_plan.samples.to_group[group])
+        sender.add_sample(entry, member, blocks);
   }
   return sends;
 }
@@ -252,7 +258,7 @@ class SampleExchange {
         step_(step),
         derived_(derived),
         packed_(packed),
-        frame_{step.table, step.assignment, step.cp},
+        frame_{step.table, step.assignment, step.settings.cp.layout},
         work_(before) {
     if (mesh.has_place()) {
       prepare_place(options);

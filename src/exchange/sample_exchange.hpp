@@ -25,8 +25,7 @@ struct StepTransfer {
   std::span<const FieldSpec> fields;              ///< agreed over all ranks, in one order
   const RaggedBatch& mine;                        ///< the samples this rank owns
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
-  std::int64_t alignment = 1;
-  CpGroup cp;
+  const PlanSettings& settings;                   ///< by which it is planned
   /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
   std::vector<std::int64_t>* bytes_to = nullptr;
   /// Where to add the bytes that each data rank sends to this rank; nullptr: nowhere.

@@ -40,8 +40,7 @@ std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPo
 }
 
 PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {
-  const SequenceLayout sequences{step.alignment, plan.padded_length, step.cp};
-  return lay_out(step.table, step.assignment, plan, sequences, CpRank{mesh.here().cp});
+  return lay_out({step.table, step.settings}, step.assignment, plan, plan.context.rank_of(mesh.data_place()));
 }
 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,

@@ -59,9 +59,10 @@ void RaggedSide::add_rows(EntryId entry, const Column& column, const RowCopies& 
     blocks.add(column.row(base + move.source.begin), bytes_of(move.source.size(), column));
 }
 
-PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, CpRank rank)
-    : frame_(frame), rank_(rank) {
+PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, DataPlace place)
+    : frame_(frame) {
   for (std::size_t m = 0; m < plans.size(); ++m) {
+    ranks_.push_back(plans[m].context.rank_of(place));
     add_segments(m, plans[m]);
     add_samples(m, plans[m]);
   }
@@ -73,8 +74,8 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
   const std::vector<SegmentId> segments = segments_of(frame_.assignment, plan);
   for (const SegmentId segment : segments) {
     segment_slots_[segment] = {m, row, run, 0};
-    const SequenceCut cut = frame_.cut_of(segment, rank_);
-    row += cut.aligned_length / frame_.cp.size;
+    const SequenceCut cut = frame_.cut_of(segment, ranks_[m]);
+    row += cut.aligned_length / cut.cp.size;
     run += static_cast<std::int64_t>(rows_to_copy(FieldKind::token, cut).size());
   }
   halo_sizes_.push_back(run);
@@ -87,15 +88,14 @@ void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t row = 0;
   for (const EntryId entry : plan.entries) {
     sample_slots_[entry] = {m, row++, prediction};
-    if (frame_.assignment.shared()) prediction += predictions_of(entry);
+    if (frame_.assignment.shared()) prediction += predictions_of(entry, ranks_[m]);
   }
 }
 
-std::int64_t PackedSide::predictions_of(EntryId entry) const {
+std::int64_t PackedSide::predictions_of(EntryId entry, CpRank rank) const {
   std::int64_t predictions = 0;
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
-    for (const RowCopy& move :
-         rows_to_copy(FieldKind::response_token, frame_.cut_of(segment, entry, rank_))) {
+    for (const RowCopy& move : rows_to_copy(FieldKind::response_token, frame_.cut_of(segment, entry, rank))) {
       predictions += move.source.size();
     }
   }
@@ -106,7 +106,7 @@ void PackedSide::add_segment(SegmentId segment, std::span<const Column* const> c
                              BlockList& blocks) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
   const Column& column = *columns[slot.micro_batch];
-  for (const RowCopy& move : rows_to_copy(FieldKind::token, frame_.cut_of(segment, rank_)))
+  for (const RowCopy& move : rows_to_copy(FieldKind::token, frame_.cut_of(segment, ranks_[slot.micro_batch])))
     blocks.add(column.row(slot.first_row + move.target), bytes_of(move.source.size(), column));
 }
 
@@ -117,8 +117,9 @@ void PackedSide::add_halo(SegmentId segment, std::span<std::vector<std::int64_t>
     const std::int64_t& token = halos[slot.micro_batch][static_cast<std::size_t>(at)];
     blocks.add(std::as_bytes(std::span(&token, 1)).data(), sizeof(token));
   };
-  for (const RowCopy& move : halo_to_copy(frame_.cut_of(segment, rank_))) add(slot.first_run + move.target);
-  for (const RowCopy& move : frame_.branch_of(segment, rank_)) add(slot.branch + move.target);
+  const CpRank rank = ranks_[slot.micro_batch];
+  for (const RowCopy& move : halo_to_copy(frame_.cut_of(segment, rank))) add(slot.first_run + move.target);
+  for (const RowCopy& move : frame_.branch_of(segment, rank)) add(slot.branch + move.target);
 }
 
 void PackedSide::add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
@@ -135,14 +136,14 @@ void PackedSide::add_sample(EntryId entry, std::span<const Column* const> column
   }
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     const std::int64_t base = segment_slots_.at(segment).first_row;
-    for (const RowCopy& move : rows_to_copy(kind, frame_.cut_of(segment, entry, rank_)))
+    for (const RowCopy& move : rows_to_copy(kind, frame_.cut_of(segment, entry, ranks_[slot.micro_batch])))
       blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));
   }
 }
 
 void PackedSide::add_predictions(const SampleSlot& slot, EntryId entry, const Column& column,
                                  BlockList& blocks) const {
-  const std::int64_t predictions = predictions_of(entry);
+  const std::int64_t predictions = predictions_of(entry, ranks_[slot.micro_batch]);
   blocks.add(column.row(slot.first_prediction), bytes_of(predictions, column));
 }
 

@@ -19,13 +19,14 @@ namespace evenkeel {
 struct TransferFrame {
   const LengthTable& table;
   const StepAssignment& assignment;
-  CpGroup cp;
+  CpLayout layout;
 
-  /// How a segment is cut, seen as a part of its own sample or of another one whose path it is on.
+  /// How a segment is cut over its group, seen as a part of its own sample or of another one whose path it is
+  /// on.
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, EntryId entry, CpRank rank) const {
     const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;
-    return {shape.prompt, shape.length(), part.rows, part.aligned_length, cp, rank};
+    return {shape.prompt, shape.length(), part.rows, part.aligned_length, {part.group_size, layout}, rank};
   }
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, CpRank rank) const {
     return cut_of(segment, assignment.segments[segment].entry, rank);
@@ -34,8 +35,8 @@ struct TransferFrame {
   [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
 };
 
-/// The ragged side: columns of the samples a rank owns. Appends the bytes of one segment or sample that CP
-/// rank `rank` holds, run after run.
+/// The ragged side: columns of the samples a rank owns. Appends the bytes of one segment or sample that
+/// member `rank` of its group holds, run after run.
 class RaggedSide {
  public:
   /// `batch` holds this rank's samples of the table.
@@ -65,7 +66,8 @@ class RaggedSide {
 /// at which the same rows stand, in the same order.
 class PackedSide {
  public:
-  PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, CpRank rank);
+  /// As place `place` holds them.
+  PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, DataPlace place);
 
   void add_segment(SegmentId segment, std::span<const Column* const> columns, BlockList& blocks) const;
   /// The places of these tokens; `halos[m]` has halo_sizes()[m] of them.
@@ -75,6 +77,8 @@ class PackedSide {
   void add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
                   BlockList& blocks) const;
 
+  /// Which member of its sample's group this place is. Precondition: the place has the sample.
+  [[nodiscard]] CpRank rank_of(EntryId entry) const { return ranks_[sample_slots_.at(entry).micro_batch]; }
   /// For each micro-batch one token a run of true rows and then, with shared prefixes, one a segment.
   [[nodiscard]] std::span<const std::int64_t> halo_sizes() const noexcept { return halo_sizes_; }
 
@@ -95,11 +99,11 @@ class PackedSide {
 
   void add_segments(std::size_t m, const MicroBatchPlan& plan);
   void add_samples(std::size_t m, const MicroBatchPlan& plan);
-  [[nodiscard]] std::int64_t predictions_of(EntryId entry) const;
+  [[nodiscard]] std::int64_t predictions_of(EntryId entry, CpRank rank) const;
   void add_predictions(const SampleSlot& slot, EntryId entry, const Column& column, BlockList& blocks) const;
 
   const TransferFrame& frame_;
-  CpRank rank_;
+  std::vector<CpRank> ranks_;  // by micro-batch: which part is this place's
   std::unordered_map<SegmentId, SegmentSlot> segment_slots_;
   std::unordered_map<EntryId, SampleSlot> sample_slots_;
   std::vector<std::int64_t> halo_sizes_;

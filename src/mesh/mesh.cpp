@@ -80,6 +80,10 @@ Mesh::Mesh(const Communicator& everyone, const Grid& grid, int data_ranks) : gri
   work.agree(everyone_);
 }
 
+DataPlace Mesh::data_place() const noexcept {
+  return has_place() ? data_place_of(here_, grid_.sizes()) : DataPlace{-1};
+}
+
 void Mesh::connect_places() {
   for (const Axis axis : grid_.order().axes())
     lines_[static_cast<std::size_t>(axis)] = world_.split(line_number(grid_, here_, axis), here_[axis]);

@@ -22,12 +22,17 @@ PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& pla
 
 }  // namespace
 
-PackedMicroBatch lay_out(const LengthTable& table, const StepAssignment& assignment,
-                         const MicroBatchPlan& plan, const SequenceLayout& sequences, CpRank cp_rank) {
+SequenceLayout sequences_of(const MicroBatchPlan& plan, const PlanSettings& settings) {
+  return {settings.alignment(plan.context.size), plan.padded_length, {plan.context.size, settings.cp.layout}};
+}
+
+PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,
+                         const MicroBatchPlan& plan, CpRank member) {
+  const SequenceLayout sequences = sequences_of(plan, problem.settings);
   std::vector<SampleShape> samples;
-  for (const EntryId entry : plan.entries) samples.push_back(table[entry].shape);
-  if (!assignment.shared()) return lay_out(std::move(samples), sequences, cp_rank);
-  return lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, cp_rank);
+  for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
+  if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);
+  return lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, member);
 }
 
 }  // namespace evenkeel

@@ -12,7 +12,10 @@ std::vector<MicroBatchPlan> MicroBatcher::pack(MiniBatchShare share, std::int64_
   EVENKEEL_PRECONDITION(thorough, count >= this->count(share).needed, count, share.mini_batch, share.rank);
   std::vector<MicroBatchPlan> micro_batches = packed(share, count);
   micro_batches.resize(static_cast<std::size_t>(count));
-  for (MicroBatchPlan& m : micro_batches) m.mini_batch = share.mini_batch;
+  for (MicroBatchPlan& m : micro_batches) {
+    m.mini_batch = share.mini_batch;
+    m.context = settings().context_of(share.rank);
+  }
   return micro_batches;
 }
 

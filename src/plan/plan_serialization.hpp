@@ -17,7 +17,7 @@
 BOOST_CLASS_VERSION(evenkeel::SampleShape, 1)
 BOOST_CLASS_VERSION(evenkeel::LengthEntry, 1)
 BOOST_CLASS_VERSION(evenkeel::FieldSpec, 1)
-BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 1)
+BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 2)
 BOOST_CLASS_VERSION(evenkeel::DpRankPlan, 1)
 BOOST_CLASS_VERSION(evenkeel::StepPlan, 1)
 
@@ -60,7 +60,7 @@ void serialize_numbers(Archive& archive, std::vector<I>& ids) {
 }
 
 template <class Archive>
-void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*version*/) {
+void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned version) {
   serialize_numbers(archive, plan.entries);
   archive& plan.tokens;
   archive& plan.aligned_tokens;
@@ -70,6 +70,9 @@ void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned /*vers
   std::int64_t mini_batch = plan.mini_batch.value();
   archive& mini_batch;
   plan.mini_batch = evenkeel::MiniBatchId{mini_batch};
+  if (version < 2) return;
+  archive& plan.context.first;
+  archive& plan.context.size;
 }
 
 template <class Archive>

@@ -17,7 +17,8 @@ namespace evenkeel {
 struct Segment {
   EntryId entry{0};                 ///< of the length table: the sample whose rows they are
   RowRange rows;                    ///< of that sample
-  std::int64_t aligned_length = 0;  ///< over the whole CP group, alignment or padding counted
+  std::int64_t aligned_length = 0;  ///< over its whole group, alignment or padding counted
+  int group_size = 1;               ///< of the group it is cut over
 
   friend constexpr bool operator==(const Segment&, const Segment&) = default;
 };
@@ -35,9 +36,9 @@ struct SegmentPaths {
 class SegmentTable {
  public:
   SegmentTable() = default;
-  /// One segment a sample, of the same number as its entry. `shares` are the entries of each DP rank.
+  /// One segment a sample, of the same number as its entry. `shares` are the entries of each group.
   SegmentTable(std::vector<Segment> whole_samples, const IdGroups<EntryId>& shares);
-  /// Segments that may be shared; `shares` are the segments of each DP rank.
+  /// Segments that may be shared; `shares` are the segments of each group.
   SegmentTable(std::vector<Segment> segments, const SegmentPaths& paths, IdGroups<SegmentId> shares);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(segments_.size()); }
@@ -50,7 +51,7 @@ class SegmentTable {
         .subspan(static_cast<std::size_t>(path_offsets_[at]),
                  static_cast<std::size_t>(path_offsets_[at + 1] - path_offsets_[at]));
   }
-  /// The segments of each DP rank.
+  /// The segments of each group.
   [[nodiscard]] const IdGroups<SegmentId>& shares() const noexcept { return shares_; }
 
   friend bool operator==(const SegmentTable&, const SegmentTable&) = default;

@@ -145,17 +145,18 @@ std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
 
 }  // namespace
 
-std::int64_t PlanSettings::alignment() const {
+std::int64_t PlanSettings::alignment(int group_size) const {
+  const CpGroup group{group_size, cp.layout};
   require_at_least(1, align_lcm, "pack.align_lcm");
   const bool padded = micro_batch.mode == MicroBatchMode::padded;
   const std::int64_t rounding =
       common_multiple(align_lcm, padded ? std::max<std::int64_t>(1, micro_batch.length_round) : 1);
-  if (!align) return sequence_alignment(tp, cp, rounding);
-  if (*align < 1 || *align % cp.chunks() != 0) {
+  if (!align) return sequence_alignment(tp, group, rounding);
+  if (*align < 1 || *align % group.chunks() != 0) {
     throw ConfigError("pack.align",
                       std::to_string(*align) + " does not fit the context-parallel cut into " +
-                          std::to_string(cp.chunks()) + " chunks",
-                      "Use a multiple of " + std::to_string(cp.chunks()) + ", or auto");
+                          std::to_string(group.chunks()) + " chunks",
+                      "Use a multiple of " + std::to_string(group.chunks()) + ", or auto");
   }
   return common_multiple(*align, rounding);
 }

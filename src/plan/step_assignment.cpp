@@ -17,16 +17,16 @@
 namespace evenkeel {
 namespace {
 
-/// What each DP rank has over all mini-batches, one after the other.
-IdGroups<EntryId> whole_shares(const StepAssignment& assignment, int dp) {
+/// What each group has over all mini-batches, one after the other.
+IdGroups<EntryId> whole_shares(const StepAssignment& assignment) {
   if (assignment.mini_batches.size() == 1 && !assignment.shared())
     return IdGroups<EntryId>(assignment.mini_batches.front().units.items());  // units are numbered as entries
-  std::vector<std::vector<EntryId>> shares(static_cast<std::size_t>(dp));
+  std::vector<std::vector<EntryId>> shares(assignment.groups.size());
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
-    for (int r = 0; r < dp; ++r) {
-      std::vector<EntryId>& share = shares[static_cast<std::size_t>(r)];
+    for (std::size_t g = 0; g < shares.size(); ++g) {
+      std::vector<EntryId>& share = shares[g];
       const std::ptrdiff_t first = std::ssize(share);
-      for (const UnitId unit : mini_batch.units[r]) {
+      for (const UnitId unit : mini_batch.units[static_cast<std::int64_t>(g)]) {
         const std::span<const EntryId> entries = assignment.units[unit].entries;
         share.insert(share.end(), entries.begin(), entries.end());
       }
@@ -35,6 +35,13 @@ IdGroups<EntryId> whole_shares(const StepAssignment& assignment, int dp) {
     }
   }
   return IdGroups<EntryId>(shares);
+}
+
+/// The places of each DP rank.
+std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
+  std::vector<ContextGroup> groups;
+  for (int r = 0; r < settings.dp; ++r) groups.push_back(settings.context_of(DpRank{r}));
+  return groups;
 }
 
 /// The units, and who gets them; with a grid the micro-batches too.
@@ -60,7 +67,8 @@ StepAssignment completed(const StepProblem& problem, StepAssignment assignment) 
     for (MiniBatchAssignment& mini_batch : assignment.mini_batches)
       mini_batch.joint = plan_padded(problem, assignment.units, mini_batch.units);
   }
-  assignment.shares = whole_shares(assignment, problem.settings.dp);
+  assignment.groups = groups_of_dp_ranks(problem.settings);
+  assignment.shares = whole_shares(assignment);
   assignment.segments = segments_of_units(problem, assignment);
   return assignment;
 }

@@ -23,7 +23,7 @@ struct JointMicroBatches {
 
 /// One mini-batch of a step as every rank works it out alike.
 struct MiniBatchAssignment {
-  IdGroups<UnitId> units;  ///< of each DP rank, ascending (in the reference's order where a preset assigns)
+  IdGroups<UnitId> units;  ///< of each group, ascending (in the reference's order where a preset assigns)
   JointMicroBatches joint;
 
   friend bool operator==(const MiniBatchAssignment&, const MiniBatchAssignment&) = default;
@@ -34,8 +34,9 @@ struct MiniBatchAssignment {
 struct StepAssignment {
   std::int64_t step = 0;
   PackUnits units;
+  std::vector<ContextGroup> groups;  ///< to which it is assigned: one a DP rank, its places
   std::vector<MiniBatchAssignment> mini_batches;
-  IdGroups<EntryId> shares;  ///< table entries of each DP rank over all mini-batches
+  IdGroups<EntryId> shares;  ///< table entries of each group over all mini-batches
   SegmentTable segments;     ///< what stands in the tensors, and how long it is there
 
   /// Whether samples may share segments.

@@ -30,16 +30,17 @@ RowCopies response_moves(const SequenceCut& cut) {
 }
 
 template <typename I, typename OwnerOf>
-TransferPlan<I> plan_for(const IdGroups<I>& shares, OwnerOf owner_of, WorldRank owner, DpRank consumer,
-                         int num_owners) {
+TransferPlan<I> plan_for(const IdGroups<I>& shares, OwnerOf owner_of, std::span<const ContextGroup> groups,
+                         const TransferEnds& ends) {
   TransferPlan<I> plan;
-  plan.to_dp_rank.resize(static_cast<std::size_t>(shares.size()));
-  plan.from_owner.resize(static_cast<std::size_t>(num_owners));
-  for (std::int64_t r = 0; r < shares.size(); ++r) {
-    for (const I id : shares[r]) {
+  plan.to_group.resize(groups.size());
+  plan.from_owner.resize(static_cast<std::size_t>(ends.num_owners));
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const bool receives = groups[g].contains(ends.consumer);
+    for (const I id : shares[static_cast<std::int64_t>(g)]) {
       const WorldRank from = owner_of(id);
-      if (from == owner) plan.to_dp_rank[static_cast<std::size_t>(r)].push_back(id);
-      if (DpRank{static_cast<int>(r)} == consumer) plan.from_owner[from.index()].push_back(id);
+      if (from == ends.owner) plan.to_group[g].push_back(id);
+      if (receives) plan.from_owner[from.index()].push_back(id);
     }
   }
   return plan;
@@ -48,16 +49,30 @@ TransferPlan<I> plan_for(const IdGroups<I>& shares, OwnerOf owner_of, WorldRank 
 }  // namespace
 
 TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
-                                     WorldRank owner, DpRank consumer, int num_owners) {
+                                     std::span<const ContextGroup> groups, TransferEnds ends) {
   return plan_for(
-      shares, [&](EntryId entry) { return table[entry].owner; }, owner, consumer, num_owners);
+      shares, [&](EntryId entry) { return table[entry].owner; }, groups, ends);
 }
 
 TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
-                                       WorldRank owner, DpRank consumer, int num_owners) {
+                                       std::span<const ContextGroup> groups, TransferEnds ends) {
   return plan_for(
-      segments.shares(), [&](SegmentId s) { return table[segments[s].entry].owner; }, owner, consumer,
-      num_owners);
+      segments.shares(), [&](SegmentId s) { return table[segments[s].entry].owner; }, groups, ends);
+}
+
+GroupsOfPlaces::GroupsOfPlaces(std::span<const ContextGroup> groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::size_t first = groups[g].first.index();
+    const auto size = static_cast<std::size_t>(groups[g].size);
+    if (of_place_.size() < first + size) of_place_.resize(first + size);
+    for (std::size_t member = 0; member < size; ++member)
+      of_place_[first + member].push_back({g, CpRank{static_cast<int>(member)}});
+  }
+}
+
+std::span<const GroupsOfPlaces::Membership> GroupsOfPlaces::of(DataPlace place) const noexcept {
+  if (place.index() >= of_place_.size()) return {};
+  return of_place_[place.index()];
 }
 
 RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut) {

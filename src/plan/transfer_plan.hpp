@@ -7,6 +7,7 @@
 
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/plan/context_group.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "plan/id_groups.hpp"
 #include "plan/segments.hpp"
@@ -17,21 +18,43 @@ namespace evenkeel {
 /// order in every list is that of the shares; it, and the order of fields and of rows_to_copy, is what sender
 /// and receiver agree on without talking.
 ///
-/// The sender needs only the shares: which micro-batch a sample lands in is the receiver's own business.
+/// The sender needs only the shares: which micro-batch a sample lands in is its group's own business.
 template <typename I>
 struct TransferPlan {
-  std::vector<std::vector<I>> to_dp_rank;  ///< one list a DP rank: what this owner sends there
+  std::vector<std::vector<I>> to_group;    ///< one list a group: what this owner sends its members
   std::vector<std::vector<I>> from_owner;  ///< one list a world rank: what this consumer gets from it
 };
 
-/// Of rank `owner` as a sender and of DP rank `consumer` as a receiver, in a world of `num_owners` ranks. The
-/// union over all ranks moves every sample exactly once to its DP rank. Pure; O(samples) time, O(samples of
-/// this rank) memory.
+/// Whose transfers these are: of rank `owner` as a sender and of place `consumer`, or none, as a receiver.
+struct TransferEnds {
+  WorldRank owner{0};
+  DataPlace consumer{0};
+  int num_owners = 1;  ///< ranks of the world
+};
+
+/// Of shares that `groups` get, one each. The union over all ranks moves every sample exactly once to each
+/// place of its group. Pure; O(samples) time, O(samples of this rank) memory.
 [[nodiscard]] TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
-                                                   WorldRank owner, DpRank consumer, int num_owners);
-/// The same for segments, which their entry's owner sends: every one exactly once to its DP rank.
+                                                   std::span<const ContextGroup> groups, TransferEnds ends);
+/// The same for segments, which their entry's owner sends.
 [[nodiscard]] TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
-                                                     WorldRank owner, DpRank consumer, int num_owners);
+                                                     std::span<const ContextGroup> groups, TransferEnds ends);
+
+/// The groups that each place is a member of, as numbers in the list of groups, in order.
+class GroupsOfPlaces {
+ public:
+  struct Membership {
+    std::size_t group = 0;
+    CpRank member{0};
+  };
+  /// O(sum of the groups' sizes).
+  explicit GroupsOfPlaces(std::span<const ContextGroup> groups);
+  /// Precondition: place >= 0.
+  [[nodiscard]] std::span<const Membership> of(DataPlace place) const noexcept;
+
+ private:
+  std::vector<std::vector<Membership>> of_place_;
+};
 
 /// One contiguous copy of a sample's field: rows `source` of the sample's rows at the owner become rows
 /// [target, target + source.size()) of the sequence's local rows on the CP rank.

@@ -11,13 +11,13 @@ namespace evenkeel {
 namespace {
 
 /// Every sample is one segment, and a unit.
-SegmentTable whole_samples(const StepAssignment& assignment) {
+SegmentTable whole_samples(const StepAssignment& assignment, int group_size) {
   const std::span<const std::int64_t> lengths = assignment.units.rows();
   const std::span<const std::int64_t> aligned = assignment.units.items().sizes;
   std::vector<Segment> segments;
   segments.reserve(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i)
-    segments.push_back({EntryId{std::ssize(segments)}, {0, lengths[i]}, aligned[i]});
+    segments.push_back({EntryId{std::ssize(segments)}, {0, lengths[i]}, aligned[i], group_size});
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (const std::vector<MicroBatchPlan>& of_rank : mini_batch.joint.of_ranks) {
       for (const MicroBatchPlan& m : of_rank) {
@@ -29,10 +29,10 @@ SegmentTable whole_samples(const StepAssignment& assignment) {
   return {std::move(segments), assignment.shares};
 }
 
-/// The segments of each DP rank, unit after unit as it has them.
-IdGroups<SegmentId> segment_shares(const StepAssignment& assignment, int dp) {
+/// The segments of each group, unit after unit as it has them.
+IdGroups<SegmentId> segment_shares(const StepAssignment& assignment) {
   const PackUnits& units = assignment.units;
-  std::vector<std::vector<SegmentId>> shares(static_cast<std::size_t>(dp));
+  std::vector<std::vector<SegmentId>> shares(assignment.groups.size());
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (std::int64_t r = 0; r < mini_batch.units.size(); ++r) {
       std::vector<SegmentId>& share = shares[static_cast<std::size_t>(r)];
@@ -59,16 +59,17 @@ SegmentTable shared_segments(const StepProblem& problem, const StepAssignment& a
     for (const TreeSegment& segment : unit.tree->segments()) {
       paths.parents.push_back(numbered(segment.parent));
       segments.push_back({unit.entries[static_cast<std::size_t>(segment.first_sample)], segment.source(),
-                          align_up(segment.rows.size(), alignment)});
+                          align_up(segment.rows.size(), alignment), problem.settings.cp.size});
     }
   }
-  return {std::move(segments), paths, segment_shares(assignment, problem.settings.dp)};
+  return {std::move(segments), paths, segment_shares(assignment)};
 }
 
 }  // namespace
 
 SegmentTable segments_of_units(const StepProblem& problem, const StepAssignment& assignment) {
-  return assignment.shared() ? shared_segments(problem, assignment) : whole_samples(assignment);
+  return assignment.shared() ? shared_segments(problem, assignment)
+                             : whole_samples(assignment, problem.settings.cp.size);
 }
 
 }  // namespace evenkeel

@@ -25,7 +25,8 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
 // Whether every sequence of a pass has the rows on each rank that it has in another pass.
 bool cut_alike(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
                const PlanSettings& other_settings) {
-  return settings.cp == other_settings.cp && one.shares == other.shares && one.segments == other.segments;
+  return settings.cp == other_settings.cp && one.groups == other.groups && one.shares == other.shares &&
+         one.segments == other.segments;
 }
 
 // Ranks have equal configurations, so all throw or none does.

@@ -262,8 +262,7 @@ RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, con
   work([&] { call = key_of("collects", step, {}); });
   if (reports_results(mesh_)) work.add(results.error());
   const StepRecord& record = step.record ? *step.record : *nothing_;
-  const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches,
-                                work.failed() ? 1 : settings.alignment(), settings.cp};
+  const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches, settings};
   return return_results(mesh_, transfer, results.micro_batches(), transport_settings(), std::move(call),
                         work.error());
 }
@@ -343,8 +342,7 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldS
           fields,
           mine,
           record.plan.micro_batches,
-          making.settings.alignment(),
-          making.settings.cp,
+          making.settings,
           &making.record->bytes_to,
           &making.record->bytes_from_data_ranks};
 }

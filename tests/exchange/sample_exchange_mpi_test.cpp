@@ -174,13 +174,8 @@ TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro
   const std::vector<FieldSpec> fields{{"input_ids", DType::int64, FieldKind::token, {}}};
   std::vector<PackedMicroBatch> packed;
   (void)exchange_samples(mesh,
-                         {table,
-                          assign_step({table, settings}),
-                          fields,
-                          mine,
-                          plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches,
-                          1,
-                          {}},
+                         {table, assign_step({table, settings}), fields, mine,
+                          plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches, settings},
                          {pad_token, label_pad}, {}, packed);
   ASSERT_EQ(packed.size(), 1U);
   EXPECT_TRUE(packed[0].empty());

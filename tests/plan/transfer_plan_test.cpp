@@ -135,15 +135,17 @@ RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {
   settings.dp = *rc::gen::inRange(1, world + 1);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), world);
   const IdGroups<EntryId> shares(samples_to_dp_ranks(table, settings));
+  std::vector<ContextGroup> groups;
+  for (int r = 0; r < settings.dp; ++r) groups.push_back(settings.context_of(DpRank{r}));
   std::vector<TransferPlan<EntryId>> plans;
   for (int rank = 0; rank < world; ++rank) {
-    plans.push_back(plan_transfers(table, shares, WorldRank{rank}, DpRank{rank % settings.dp}, world));
+    const DataPlace place{rank % settings.dp};
+    plans.push_back(plan_transfers(table, shares, groups, {WorldRank{rank}, place, world}));
   }
   std::int64_t received = 0;
   for (int consumer = 0; consumer < settings.dp; ++consumer) {
     for (int owner = 0; owner < world; ++owner) {
-      const auto& sent =
-          plans[static_cast<std::size_t>(owner)].to_dp_rank[static_cast<std::size_t>(consumer)];
+      const auto& sent = plans[static_cast<std::size_t>(owner)].to_group[static_cast<std::size_t>(consumer)];
       RC_ASSERT(sent ==
                 plans[static_cast<std::size_t>(consumer)].from_owner[static_cast<std::size_t>(owner)]);
       for (const EntryId entry : sent) RC_ASSERT(table[entry].owner == WorldRank{owner});

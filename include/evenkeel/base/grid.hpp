@@ -55,6 +55,11 @@ struct GridPoint {
   friend constexpr bool operator==(const GridPoint&, const GridPoint&) = default;
 };
 
+/// Whose rows a point's rank holds: ranks that differ along tp and pp only hold the same ones.
+[[nodiscard]] constexpr DataPlace data_place_of(const GridPoint& point, const GridPoint& sizes) noexcept {
+  return DataPlace{point.dp * sizes.cp + point.cp};
+}
+
 /// The process grid as arithmetic, without MPI: sizes along tp, cp, dp and pp, and the bijection between
 /// ranks and coordinates. A value type.
 ///

@@ -40,7 +40,8 @@ class Id {
 using SampleId = Id<struct SampleIdTag>;         ///< a sample's 0-based line in the source; -1 is filler
 using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the communicator the service was given
 using DpRank = Id<struct DpRankTag, int>;        ///< coordinate along data parallelism
-using CpRank = Id<struct CpRankTag, int>;        ///< coordinate along context parallelism
+using CpRank = Id<struct CpRankTag, int>;        ///< number among the ranks that a sequence is cut over
+using DataPlace = Id<struct DataPlaceTag, int>;  ///< a pair (dp, cp) of the grid: dp * its size along cp + cp
 
 using EntryId = Id<struct EntryIdTag>;          ///< a sample's position in its step's length table
 using UnitId = Id<struct UnitIdTag>;            ///< of what is packed as a whole, 0-based in the step

@@ -28,6 +28,8 @@ class Mesh {
   [[nodiscard]] bool has_place() const noexcept { return rank_ < grid_.num_ranks(); }
   /// This rank's place in the grid; on a data rank -1 along every axis, which is no place of any rank.
   [[nodiscard]] const GridPoint& here() const noexcept { return here_; }
+  /// Whose rows this rank holds; on a data rank -1, which is no place of any rank.
+  [[nodiscard]] DataPlace data_place() const noexcept;
   /// The number of this rank in everyone(), and in world().
   [[nodiscard]] WorldRank rank() const noexcept { return WorldRank{rank_}; }
   /// Ranks without a place.

@@ -5,6 +5,7 @@
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
+#include "evenkeel/plan/context_group.hpp"
 
 namespace evenkeel {
 
@@ -17,6 +18,7 @@ struct MicroBatchPlan {
   Cost cost = 0;
   std::int64_t padded_length = 0;  ///< of every sequence, over the whole CP group; 0: each is aligned alone
   MiniBatchId mini_batch{0};       ///< the optimizer update it belongs to
+  ContextGroup context = {};       ///< who runs it
   /// With shared prefixes: the units that it holds, in packed order; entries follow theirs. Else empty, since
   /// units are numbered as entries are.
   std::vector<UnitId> units = {};

@@ -8,6 +8,7 @@
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/plan/context_group.hpp"
 
 namespace evenkeel {
 
@@ -156,7 +157,13 @@ struct PlanSettings {
 
   /// Tokens each sequence's length is rounded up to a multiple of, length_round counted in where
   /// micro-batches are padded. Throws ConfigError when `align` is not a multiple of what the CP cut needs.
-  [[nodiscard]] std::int64_t alignment() const;
+  [[nodiscard]] std::int64_t alignment() const { return alignment(cp.size); }
+  /// The same of a sequence that is cut over `group_size` ranks.
+  [[nodiscard]] std::int64_t alignment(int group_size) const;
+  /// The places of one DP rank.
+  [[nodiscard]] ContextGroup context_of(DpRank rank) const noexcept {
+    return {DataPlace{rank.value() * cp.size}, cp.size};
+  }
   /// What the number of micro-batches must be a multiple of.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
