@@ -1,0 +1,40 @@
+#include "balance/context_levels.hpp"
+
+#include <limits>
+
+namespace evenkeel {
+
+std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 1; size <= problem.max_size; size *= 2) sizes.push_back(size);
+  return sizes;
+}
+
+std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return limits.max_size > most / size ? most : limits.max_size * size;
+}
+
+ContextLevels::ContextLevels(const ContextProblem& problem)
+    : problem_(&problem), sizes_(context_sizes(problem)), lowest_(problem.items.size()) {
+  for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
+  for (Item item = 0; item < num_items(); ++item) {
+    int level = 0;
+    while (!fits(item, level)) ++level;
+    lowest_[static_cast<std::size_t>(item)] = static_cast<std::uint8_t>(level);
+  }
+}
+
+int ContextLevels::cheapest_within(Item item, Cost limit) const {
+  int cheapest = -1;
+  int fastest = lowest(item);
+  for (int level = lowest(item); level < count(); ++level) {
+    if (!fits(item, level)) continue;
+    if (time(item, level) < time(item, fastest)) fastest = level;
+    if (time(item, level) > limit) continue;
+    if (cheapest < 0 || area(item, level) < area(item, cheapest)) cheapest = level;
+  }
+  return cheapest < 0 ? fastest : cheapest;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "balance/context_schedule.hpp"
+
+namespace evenkeel {
+
+/// The sizes that groups of a problem may have, ascending, and what its items are on each. A level is a place
+/// in that list. Views the problem, which must outlive it and have passed require_context_fits.
+class ContextLevels {
+ public:
+  explicit ContextLevels(const ContextProblem& problem);
+
+  [[nodiscard]] const ContextProblem& problem() const noexcept { return *problem_; }
+  [[nodiscard]] int count() const noexcept { return static_cast<int>(sizes_.size()); }
+  [[nodiscard]] std::int64_t num_items() const noexcept {
+    return static_cast<std::int64_t>(problem_->items.size());
+  }
+  [[nodiscard]] std::int64_t size(int level) const noexcept {
+    return sizes_[static_cast<std::size_t>(level)];
+  }
+  /// Aligned tokens that a micro-batch may hold.
+  [[nodiscard]] std::int64_t cap(int level) const noexcept { return caps_[static_cast<std::size_t>(level)]; }
+  /// Blocks of that size, side by side from rank 0.
+  [[nodiscard]] std::int64_t blocks(int level) const noexcept { return problem_->ranks / size(level); }
+
+  [[nodiscard]] const ContextWork& work(Item item) const noexcept {
+    return problem_->items[static_cast<std::size_t>(item)];
+  }
+  [[nodiscard]] std::int64_t aligned(Item item, int level) const {
+    return problem_->aligned_size(item, size(level));
+  }
+  [[nodiscard]] bool fits(Item item, int level) const { return aligned(item, level) <= cap(level); }
+  /// The lowest level on which the item fits.
+  [[nodiscard]] int lowest(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
+
+  [[nodiscard]] Cost time(const ContextWork& work, int level) const noexcept {
+    return time_on(work, size(level), problem_->communication);
+  }
+  /// Of the item alone.
+  [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
+  /// What the item alone takes of all ranks together.
+  [[nodiscard]] Cost area(Item item, int level) const noexcept {
+    return work(item).work + exposed_communication(work(item), size(level), problem_->communication) +
+           problem_->communication.overhead * size(level);
+  }
+
+  /// Where the item alone takes the least of all ranks together within `limit`; the lower level on a tie.
+  /// Where it takes longer on every level: where it takes least time.
+  [[nodiscard]] int cheapest_within(Item item, Cost limit) const;
+
+ private:
+  const ContextProblem* problem_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<std::int64_t> caps_;
+  std::vector<std::uint8_t> lowest_;
+};
+
+/// Sizes that groups may have where they are powers of two: up to `max_size`.
+[[nodiscard]] std::vector<std::int64_t> context_sizes(const ContextProblem& problem);
+
+/// `size` times max_size of the limits, as far as numbers go.
+[[nodiscard]] std::int64_t context_cap(const BinLimits& limits, std::int64_t size);
+
+}  // namespace evenkeel

@@ -1,0 +1,68 @@
+#include "balance/context_tree_leaves.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "balance/least_loaded.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// The micro-batches of one rank that have room, by rising room.
+class RankTasks {
+ public:
+  /// The one with least room that suffices, or -1.
+  [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
+                                  std::int64_t max_items) const {
+    constexpr int looked_at = 16;
+    auto at = std::ranges::lower_bound(open_, std::pair{size, std::int64_t{0}});
+    for (int looked = 0; at != open_.end() && looked < looked_at; ++at, ++looked) {
+      if (tasks[static_cast<std::size_t>(at->second)].count + count <= max_items)
+        return static_cast<std::int64_t>(at - open_.begin());
+    }
+    return -1;
+  }
+  [[nodiscard]] std::int64_t task(std::int64_t place) const {
+    return open_[static_cast<std::size_t>(place)].second;
+  }
+  void remove(std::int64_t place) { open_.erase(open_.begin() + place); }
+  void insert(std::int64_t room, std::int64_t task) {
+    const std::pair entry{room, task};
+    open_.insert(std::ranges::upper_bound(open_, entry), entry);
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, std::int64_t>> open_;
+};
+
+}  // namespace
+
+std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels, std::span<const Item> items,
+                                        std::vector<Cost>& heights) {
+  std::vector<OpenTask> tasks;
+  std::vector<RankTasks> ranks(heights.size());
+  LeastLoaded least(heights);
+  const std::int64_t max_items = levels.problem().limits.max_items;
+  for (const Item item : items) {
+    const auto r = static_cast<std::size_t>(least.least().place);
+    const std::int64_t size = levels.aligned(item, 0);
+    const std::int64_t place = ranks[r].find(size, levels.problem().count_of(item), tasks, max_items);
+    auto at = static_cast<std::int64_t>(tasks.size());
+    if (place >= 0) {
+      at = ranks[r].task(place);
+      ranks[r].remove(place);
+    } else {
+      tasks.push_back({.first = static_cast<std::int64_t>(r)});
+    }
+    OpenTask& task = tasks[static_cast<std::size_t>(at)];
+    const Cost before = task.time;
+    task.add(item, levels);
+    if (task.count < max_items) ranks[r].insert(levels.cap(0) - task.used, at);
+    heights[r] += task.time - before;
+    least.set_least(heights[r]);
+  }
+  return tasks;
+}
+
+}  // namespace evenkeel

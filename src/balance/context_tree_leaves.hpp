@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "balance/context_task.hpp"
+#include "balance/context_tree_top.hpp"
+
+namespace evenkeel {
+
+/// Micro-batches of single ranks for `items`, which come longest first: each onto the rank that ends first,
+/// there into the fullest micro-batch with room, or a new one. Ranks start at `heights`, which are what they
+/// end at afterwards. O(n log(n)).
+[[nodiscard]] std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels,
+                                                      std::span<const Item> items,
+                                                      std::vector<Cost>& heights);
+
+}  // namespace evenkeel

@@ -1,0 +1,108 @@
+#include "balance/context_tree_top.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "balance/checks.hpp"
+#include "balance/least_loaded.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Looking for room stops after so many micro-batches of a block.
+constexpr int tasks_looked_at = 16;
+
+/// The blocks of one level, and the micro-batches that each has there.
+class LevelBlocks {
+ public:
+  LevelBlocks(const ContextLevels& levels, int level, const std::vector<Cost>& starts,
+              std::vector<OpenTask>& tasks)
+      : levels_(&levels), level_(level), tasks_(&tasks), least_(starts), newest_(starts.size(), none) {}
+
+  void place(Item item, std::vector<Cost>& heights) {
+    const auto block = static_cast<std::size_t>(least_.least().place);
+    const std::size_t at = task_for(item, block);
+    OpenTask& task = (*tasks_)[at];
+    const Cost before = task.time;
+    task.add(item, *levels_);
+    heights[block] += task.time - before;
+    least_.set_least(heights[block]);
+  }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  /// The fullest one with room; a new one where there is none.
+  std::size_t task_for(Item item, std::size_t block) {
+    std::size_t fullest = none;
+    std::size_t at = newest_[block];
+    for (int looked = 0; at != none && looked < tasks_looked_at; ++looked, at = previous_[at - offset_]) {
+      const OpenTask& task = (*tasks_)[at];
+      if (!task.has_room_for(item, *levels_)) continue;
+      if (fullest == none || task.used > (*tasks_)[fullest].used) fullest = at;
+    }
+    if (fullest != none) return fullest;
+    if (previous_.empty()) offset_ = tasks_->size();
+    previous_.push_back(newest_[block]);
+    newest_[block] = tasks_->size();
+    tasks_->push_back({.first = static_cast<std::int64_t>(block) * levels_->size(level_), .level = level_});
+    return newest_[block];
+  }
+
+  const ContextLevels* levels_;
+  int level_;
+  std::vector<OpenTask>* tasks_;
+  LeastLoaded least_;
+  std::vector<std::size_t> newest_;    ///< of a block
+  std::vector<std::size_t> previous_;  ///< of a task of this level: the next older one of its block
+  std::size_t offset_ = 0;             ///< the first task of this level
+};
+
+/// Those of the blocks of a level below, which have half the size.
+std::vector<Cost> halved(const std::vector<Cost>& heights, std::int64_t blocks) {
+  std::vector<Cost> result(static_cast<std::size_t>(blocks), 0);
+  for (std::size_t b = 0; b < result.size() && b / 2 < heights.size(); ++b) result[b] = heights[b / 2];
+  return result;
+}
+
+}  // namespace
+
+Cost TreeTop::end_with(Cost leaves) const {
+  std::vector<Cost> sorted = heights;
+  std::ranges::sort(sorted);
+  Cost below = 0;  // how much fits below sorted[i]
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    const Cost step = (sorted[i] - sorted[i - 1]) * static_cast<Cost>(i);
+    if (below + step >= leaves)
+      return std::max(sorted.back(),
+                      sorted[i - 1] + balance_checks::ceil_div(leaves - below, static_cast<Cost>(i)));
+    below += step;
+  }
+  return sorted.back() + balance_checks::ceil_div(leaves - below, static_cast<Cost>(sorted.size()));
+}
+
+TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items) {
+  std::vector<std::tuple<int, Cost, Item>> order;
+  order.reserve(items.size());
+  for (const LevelledItem& entry : items)
+    order.emplace_back(-entry.level, -levels.time(entry.item, entry.level), entry.item);
+  std::ranges::sort(order);
+  TreeTop top;
+  auto next = order.begin();
+  std::vector<Cost> heights(static_cast<std::size_t>(levels.blocks(levels.count() - 1)), 0);
+  for (int level = levels.count() - 1; level > 0; --level) {
+    if (next != order.end() && -std::get<0>(*next) == level) {
+      LevelBlocks blocks(levels, level, heights, top.tasks);
+      for (; next != order.end() && -std::get<0>(*next) == level; ++next)
+        blocks.place(std::get<2>(*next), heights);
+    }
+    heights = halved(heights, levels.blocks(level - 1));
+  }
+  top.heights = std::move(heights);
+  return top;
+}
+
+}  // namespace evenkeel

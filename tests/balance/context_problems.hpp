@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "balance/context_schedule.hpp"
+
+namespace evenkeel {
+
+/// A problem with the lists that it looks at.
+struct OwnedContextProblem {
+  std::vector<ContextWork> items;
+  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> alignments;
+  ContextProblem rest;  ///< all that are no lists
+
+  [[nodiscard]] ContextProblem problem() const {
+    ContextProblem result = rest;
+    result.items = items;
+    result.counts = counts;
+    result.lengths = lengths;
+    result.offsets = offsets;
+    result.alignments = alignments;
+    return result;
+  }
+};
+
+/// Zigzag alignment: two chunks a rank.
+inline std::vector<std::int64_t> zigzag_alignments(std::int64_t max_size) {
+  std::vector<std::int64_t> alignments{1, 1};
+  for (std::int64_t size = 2; size <= max_size; ++size) alignments.push_back(2 * size);
+  return alignments;
+}
+
+/// One sequence an item, of linear work and the squares of lengths; all of `ranks` may work on one together.
+inline OwnedContextProblem context_problem(const std::vector<std::int64_t>& lengths, std::int64_t ranks,
+                                           std::int64_t max_tokens, Cost linear,
+                                           const CommunicationCost& communication) {
+  OwnedContextProblem made;
+  for (const std::int64_t length : lengths)
+    made.items.push_back({length, linear * length + length * length, length * length});
+  made.lengths = lengths;
+  made.alignments = zigzag_alignments(ranks);
+  made.rest.ranks = ranks;
+  made.rest.max_size = ranks;
+  made.rest.limits.max_size = max_tokens;
+  made.rest.communication = communication;
+  return made;
+}
+
+/// Any problem with up to `max_items` items on up to `max_ranks` ranks: sequences of all sorts of lengths,
+/// several of them to an item or not, limits on counts or not, cheap and dear communication.
+inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64_t max_items,
+                                                  std::int64_t max_ranks) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::int64_t end) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(end));
+  };
+  OwnedContextProblem made;
+  ContextProblem& rest = made.rest;
+  rest.ranks = 1 + below(max_ranks);
+  rest.max_size = below(3) == 0 ? 1 + below(rest.ranks) : rest.ranks;
+  rest.limits.max_size = 64 + below(400);
+  std::int64_t largest = 1;
+  while (2 * largest <= rest.max_size) largest *= 2;
+  const std::int64_t tp = 1 + below(2);
+  made.alignments = {1, tp};
+  for (std::int64_t size = 2; size <= rest.max_size; ++size) made.alignments.push_back(2 * size * tp);
+
+  const bool counted = below(3) == 0;
+  if (below(2) == 0) rest.limits.max_items = 3 + below(6);
+  const bool several = below(3) == 0;
+  const std::int64_t n = below(max_items + 1);
+  const std::int64_t most = (rest.limits.max_size - 4 * tp) * largest;
+  const std::int64_t tail = 1 + below(8);
+  const Cost linear = below(200);
+  if (several) made.offsets.push_back(0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t sequences = several ? below(4) : 1;
+    ContextWork item;
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      std::int64_t length = below(below(tail) == 0 ? most : rest.limits.max_size);
+      if (below(10) == 0) length = 0;
+      if (several) length /= 4;
+      length = length < most ? length : most;
+      made.lengths.push_back(length);
+      item += {length, linear * length + length * length, length * length};
+    }
+    made.items.push_back(item);
+    if (several) made.offsets.push_back(static_cast<std::int64_t>(made.lengths.size()));
+    if (counted) made.counts.push_back(1 + below(3));
+  }
+  rest.communication = {.inside_node = below(3) * below(300),
+                        .between_nodes = below(2000),
+                        .ranks_per_node = 1 + below(8),
+                        .overlap = below(3) * 500,
+                        .overhead = below(4) * below(20000)};
+  return made;
+}
+
+/// What is wrong with a schedule; empty where nothing is. Simulates it: a micro-batch starts when all of its
+/// ranks are free, or all ranks meet after each wave.
+std::string fault_of(const ContextProblem& problem, const ContextSchedule& schedule, bool waves);
+
+/// The least end of any schedule, by trying all. Exponential in the number of items.
+Cost least_tree_end(const ContextProblem& problem);
+Cost least_waves_end(const ContextProblem& problem);
+
+}  // namespace evenkeel

@@ -1,0 +1,82 @@
+#include "balance/context_schedule.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "balance/context_problems.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ContextProblem, every_sequence_of_an_item_is_aligned_on_its_own) {
+  OwnedContextProblem made = context_problem({5, 3, 9}, 4, 100, 1, {});
+  made.offsets = {0, 2, 3};
+  made.items.pop_back();
+  const ContextProblem problem = made.problem();
+  EXPECT_EQ(problem.aligned_size(0, 1), 8);
+  EXPECT_EQ(problem.aligned_size(0, 2), 8 + 4);
+  EXPECT_EQ(problem.aligned_size(1, 4), 16);
+}
+
+TEST(ContextFits, an_item_above_the_largest_group_is_an_error_that_names_it) {
+  const OwnedContextProblem made = context_problem({5, 401}, 4, 100, 1, {});
+  try {
+    require_context_fits(made.problem());
+    FAIL() << "item 1 fits nowhere";
+  } catch (const LimitError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("item 1 fits no group: on 4 ranks it has 408 aligned tokens, and a micro-batch may "
+                          "hold 400"));
+  }
+}
+
+TEST(ContextFits, sizes_are_powers_of_two_up_to_the_largest) {
+  OwnedContextProblem made = context_problem({300}, 4, 100, 1, {});
+  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  made.rest.max_size = 3;
+  EXPECT_THROW(require_context_fits(made.problem()), LimitError);
+}
+
+TEST(ContextFits, an_item_that_counts_for_too_many_is_an_error) {
+  OwnedContextProblem made = context_problem({5, 6}, 2, 100, 1, {});
+  made.counts = {1, 4};
+  made.rest.limits.max_items = 3;
+  EXPECT_THROW(require_context_fits(made.problem()), LimitError);
+}
+
+TEST(ContextFits, lists_that_do_not_belong_together_are_an_error) {
+  const OwnedContextProblem good = context_problem({5, 6}, 2, 100, 1, {});
+  OwnedContextProblem bad = good;
+  bad.counts = {1};
+  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  bad = good;
+  bad.lengths.pop_back();
+  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  bad = good;
+  bad.alignments.pop_back();
+  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  bad = good;
+  bad.items[1].work = -1;
+  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  bad = good;
+  bad.items[1].attention = bad.items[1].work + 1;
+  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  bad = good;
+  bad.items[1].work = std::int64_t{1} << 62;
+  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+}
+
+TEST(ContextLowerBound, no_items_end_at_once) {
+  EXPECT_EQ(context_lower_bound(context_problem({}, 4, 100, 1, {}).problem()), 0);
+}
+
+// One item of 100 tokens on 4 ranks: 10100 of work, over 4 ranks, and 7 of overhead.
+TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_group) {
+  EXPECT_EQ(context_lower_bound(context_problem({100}, 4, 100, 1, {.overhead = 7}).problem()), 2525 + 7);
+}
+
+}  // namespace
+}  // namespace evenkeel
