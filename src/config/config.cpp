@@ -1,10 +1,73 @@
 #include "evenkeel/config/config.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
+
+namespace {
+
+/// Cumulative lengths are 32-bit.
+constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
+
+/// The largest power of two of places that there are and, unless it is said, whose micro-batches can be
+/// counted.
+int largest_group(const std::optional<int>& max_cp, std::int64_t tokens_per_rank, int places) {
+  const std::int64_t most = max_cp ? *max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
+  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(most, places))));
+}
+
+void require_max_cp_fits(const MeshSettings& mesh) {
+  if (!mesh.max_cp) return;
+  const std::string value = "is " + std::to_string(*mesh.max_cp);
+  if (!mesh.flexible_cp)
+    throw ConfigError("mesh.max_cp", value + ", and cp is a number",
+                      "Leave it out, or set mesh.cp: flexible");
+  if (!std::has_single_bit(static_cast<unsigned>(*mesh.max_cp)))
+    throw ConfigError("mesh.max_cp", value + ", which is no power of two", "Set 1, 2, 4, 8, ...");
+}
+
+void require_countable(std::int64_t per_rank, std::int64_t ranks) {
+  if (per_rank <= most_tokens / std::max<std::int64_t>(1, ranks)) return;
+  throw ConfigError("micro_batch.max_tokens_per_rank",
+                    std::to_string(per_rank) + " tokens on each of " + std::to_string(ranks) +
+                        " ranks are more than a micro-batch can have, " + std::to_string(most_tokens),
+                    "Lower it, or mesh.cp or mesh.max_cp");
+}
+
+/// What depends on how many ranks run a micro-batch together.
+void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
+  require_max_cp_fits(mesh);
+  const std::optional<std::int64_t> per_rank = std::exchange(settings.micro_batch.max_tokens_per_rank, {});
+  if (!per_rank && settings.micro_batch.max_tokens == 0) {
+    throw ConfigError("micro_batch.max_tokens",
+                      "is auto, and max_tokens_per_rank is not set: there is no cap", "Set one of them");
+  }
+  if (!mesh.flexible_cp) {
+    if (!per_rank) return;
+    require_countable(*per_rank, settings.cp.size);
+    settings.micro_batch.max_tokens = *per_rank * settings.cp.size;
+    return;
+  }
+  if (!per_rank) {
+    throw ConfigError(
+        "micro_batch.max_tokens_per_rank",
+        "is not set, and with mesh.cp: flexible it is the cap: a group of any size holds so many "
+        "tokens a rank",
+        "Set it in place of micro_batch.max_tokens");
+  }
+  settings.micro_batch.max_tokens = *per_rank;
+  settings.flexible = FlexibleContext{largest_group(mesh.max_cp, *per_rank, std::max(1, settings.dp))};
+  require_countable(*per_rank, settings.flexible->max_size);
+}
+
+}  // namespace
 
 Grid Config::grid(int world_size) const {
   if (mesh.data_ranks >= world_size) {
@@ -46,6 +109,14 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   settings.balance = chosen.balance;
   settings.micro_batch = chosen.micro_batch;
   settings.sharing = prefix;
+  use_group_sizes(mesh, settings);
+  if (settings.flexible && chosen.loss.aggregation == LossAggregation::mindspeed_rl) {
+    throw ConfigError(
+        "loss.aggregation",
+        "mindspeed-rl weighs a sample by the samples of its rank, and with mesh.cp: flexible the "
+        "ranks of a sample have different ones",
+        "Choose another aggregation, or set mesh.cp to a number");
+  }
   return settings;
 }
 

@@ -57,6 +57,22 @@ std::string hint_for_unknown(const std::string& path) {
   return "Sections: " + config_detail::join(section_names());
 }
 
+/// Between files, overrides and profiles the later one counts; in one place none is later.
+void require_one_cap(std::string_view section, std::span<const std::pair<std::string, ConfigValue>> entries) {
+  if (section != "micro_batch" && !section.ends_with(".micro_batch")) return;
+  const auto find = [&](std::string_view name) {
+    return std::ranges::find(entries, name, &std::pair<std::string, ConfigValue>::first);
+  };
+  const auto whole = find("max_tokens");
+  const auto per_rank = find("max_tokens_per_rank");
+  if (whole == entries.end() || per_rank == entries.end()) return;
+  if (config_detail::plain_text(whole->second.node) == "auto" || per_rank->second.node.IsNull()) return;
+  throw ConfigError(
+      per_rank->second.where, "is given beside max_tokens, and both are the cap",
+      "Give one of them: max_tokens counts a micro-batch over its CP group, max_tokens_per_rank on "
+      "each rank");
+}
+
 /// Puts a configuration together from a file and overrides. What profiles say comes last, so that they start
 /// from the final settings.
 class Loader {
@@ -140,9 +156,9 @@ class Loader {
     const auto where_of = [&](const std::string& name, const YAML::Mark& mark) {
       return place.of_key(mark, path_of(name));
     };
-    for (const auto& [name, value] : config_detail::map_entries(map, where_of)) {
-      apply_entry(path_of(name), value, place);
-    }
+    const auto entries = config_detail::map_entries(map, where_of);
+    require_one_cap(section, entries);
+    for (const auto& [name, value] : entries) apply_entry(path_of(name), value, place);
   }
 
   Config config_;
@@ -152,7 +168,7 @@ class Loader {
 void require_valid_plan(const Config& config, const std::string& profile, const std::string& file) {
   const MeshSettings& mesh = config.mesh;
   const auto speeds = static_cast<int>(std::ssize(config.profile(profile).balance.speeds));
-  const int dp = mesh.dp.value_or(std::max(1, speeds));
+  const int dp = mesh.dp.value_or(std::max({1, speeds, mesh.max_cp.value_or(1)}));
   const std::string of_profile = profile.empty() ? "" : "profiles." + profile + ".";
   try {
     config.plan_settings({mesh.tp, mesh.cp, dp, mesh.pp}, profile).validate();

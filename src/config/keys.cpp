@@ -46,6 +46,57 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
       [=](const Config& config) { return format.write(config.*member); }};
 }
 
+/// A number of ranks, or a group of its own size for each micro-batch.
+KeySpec cp_key(std::string meaning) {
+  const OptionalInteger<int> format{"flexible", {1, largest_axis}};
+  const auto write = [=](const Config& config) {
+    return format.write(config.mesh.flexible_cp ? std::nullopt : std::optional<int>(config.mesh.cp));
+  };
+  return {{"mesh.cp", format.type(), write(Config{}), format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) {
+            const std::optional<int> size = format.read(value);
+            config.mesh.cp = size.value_or(1);
+            config.mesh.flexible_cp = !size;
+          },
+          write};
+}
+
+/// The cap, of which one of two keys says how it is counted: what is said later counts. No cap at all, where
+/// each waits for the other, is 0 tokens, which no plan can have.
+KeySpec max_tokens_key(std::string meaning) {
+  const OptionalInteger<Int64> format{"auto", {1, largest_int32}};
+  const auto write = [=](const Config& config) {
+    const MicroBatchSettings& m = config.micro_batch;
+    return format.write(m.max_tokens_per_rank ? std::nullopt : std::optional<Int64>(m.max_tokens));
+  };
+  return {{"micro_batch.max_tokens", format.type(), write(Config{}), format.values(), std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) {
+            MicroBatchSettings& m = config.micro_batch;
+            const std::optional<Int64> tokens = format.read(value);
+            if (!tokens && m.max_tokens_per_rank) return;
+            m.max_tokens = tokens.value_or(0);
+            m.max_tokens_per_rank.reset();
+          },
+          write};
+}
+
+KeySpec max_tokens_per_rank_key(std::string meaning) {
+  const OptionalInteger<Int64> format{"null", {1, largest_int32}};
+  const auto write = [=](const Config& config) {
+    return format.write(config.micro_batch.max_tokens_per_rank);
+  };
+  return {{"micro_batch.max_tokens_per_rank", format.type(), write(Config{}), format.values(),
+           std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) {
+            MicroBatchSettings& m = config.micro_batch;
+            const std::optional<Int64> tokens = format.read(value);
+            if (!tokens && !m.max_tokens_per_rank) return;
+            m.max_tokens = tokens ? MicroBatchSettings{}.max_tokens : 0;
+            m.max_tokens_per_rank = tokens;
+          },
+          write};
+}
+
 KeySpec cost_key(std::string meaning) {
   const CostFormat format;
   const auto write = [=](const Config& config) {
@@ -74,8 +125,14 @@ Keys mesh_keys() {
   const Integer<int> axis{1, largest_axis};
   return {
       key("mesh.tp", m, &MeshSettings::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
-      key("mesh.cp", m, &MeshSettings::cp, axis,
-          "Ranks of context parallelism; each gets its part of every sequence."),
+      cp_key("Ranks of context parallelism; each gets its part of every sequence. flexible gives each "
+             "micro-batch a group of its own size, a power of two of neighbouring DP ranks; mesh.dp is then "
+             "the number of ranks over tp and pp. It goes with packed micro-batches, max_tokens_per_rank, "
+             "algorithm auto, free counts, kept mini-batches, pack.align auto, a cost that is not measured, "
+             "no speeds and no preset; with pp or expert parallelism set strategy: grid."),
+      key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
+          "With cp: flexible the largest group of a micro-batch, a power of two; auto is the largest there "
+          "is."),
       key("mesh.pp", m, &MeshSettings::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
       key("mesh.vpp", m, &MeshSettings::vpp, axis,
           "Virtual stages a pipeline rank holds (interleaved schedule)."),
@@ -229,6 +286,17 @@ Keys balance_keys() {
           "algorithms that balance work, no preset, kept mini-batches and micro-batches "
           "that "
           "are not padded."),
+      key("balance.overhead", b, &BalanceSettings::overhead,
+          OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
+          "What a micro-batch costs whatever it holds, in the units of the cost; auto is the work of 256 "
+          "tokens, or what was measured. For micro_batch.count: fastest and mesh.cp: flexible."),
+      key("balance.communication", b, &BalanceSettings::communication, CommunicationFormat{},
+          "With mesh.cp: flexible, what passing on the keys and values of one token by one rank costs, in "
+          "the "
+          "units of the cost, in groups inside a node and in larger ones; how many places (ranks over tp and "
+          "pp) a node has; and the share of attention that hides it, 0 to 1. auto is 333 and 2500 of the "
+          "24576 "
+          "that a token costs a 7B model with grouped queries, 8 / tp places, and 1."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),
@@ -256,8 +324,11 @@ Keys micro_batch_keys() {
           "As many sequences as the cap holds, balanced and back to back; sequences of near length padded to "
           "one "
           "length; or a fixed number of sequences in order, back to back."),
-      key("micro_batch.max_tokens", m, &MicroBatchSettings::max_tokens, Integer<Int64>{1, largest_int32},
-          "The cap: most tokens of one micro-batch after alignment, over its whole CP group."),
+      max_tokens_key("The cap: most tokens of one micro-batch after alignment, over its whole CP group; auto "
+                     "where max_tokens_per_rank says it."),
+      max_tokens_per_rank_key(
+          "The cap in tokens a rank, so that a micro-batch on a CP group has cp times as many; in place of "
+          "max_tokens, and needed with mesh.cp: flexible."),
       key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
           "Most samples of one micro-batch; null is no limit."),
       key("micro_batch.min_count", m, &MicroBatchSettings::min_count, Integer<Int64>{1, largest_multiple},

@@ -81,7 +81,8 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::MeshSettings& mesh, unsigned /*version*/) {
   archive& mesh.tp& mesh.cp& mesh.pp& mesh.vpp;
   evenkeel::config_detail::archive_optional(archive, mesh.dp);
-  archive& mesh.order& mesh.data_ranks;
+  archive& mesh.order& mesh.data_ranks& mesh.flexible_cp;
+  evenkeel::config_detail::archive_optional(archive, mesh.max_cp);
 }
 
 template <class Archive>
@@ -129,6 +130,11 @@ void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*
   archive& balance.speeds;
   evenkeel::config_detail::archive_optional(archive, balance.measured);
   archive& balance.placement_tolerance;
+  evenkeel::config_detail::archive_optional(archive, balance.overhead);
+  evenkeel::config_detail::archive_optional(archive, balance.communication.inside_node);
+  evenkeel::config_detail::archive_optional(archive, balance.communication.between_nodes);
+  evenkeel::config_detail::archive_optional(archive, balance.communication.ranks_per_node);
+  archive& balance.communication.overlap;
 }
 
 template <class Archive>
@@ -136,6 +142,7 @@ void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsi
   using evenkeel::config_detail::archive_enum;
   archive_enum(archive, micro_batch.mode);
   archive& micro_batch.max_tokens;
+  evenkeel::config_detail::archive_optional(archive, micro_batch.max_tokens_per_rank);
   evenkeel::config_detail::archive_optional(archive, micro_batch.max_samples);
   archive& micro_batch.min_count;
   evenkeel::config_detail::archive_optional(archive, micro_batch.multiple_of);

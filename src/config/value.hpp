@@ -215,6 +215,15 @@ struct ConfiguredCost {
   std::optional<MeasuredCost> measured;
 };
 
+/// What context parallelism costs beside the work, as a map.
+struct CommunicationFormat {
+  using value_type = CommunicationSettings;
+  [[nodiscard]] std::string type() const { return "word or map"; }
+  [[nodiscard]] std::string values() const;
+  [[nodiscard]] CommunicationSettings read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const CommunicationSettings& settings) const;
+};
+
 /// A named cost, one worked out from a model's shape, the two coefficients, or one that is measured.
 struct CostFormat {
   using value_type = ConfiguredCost;

@@ -2,6 +2,9 @@
 
 #include <mpi.h>
 
+#include <bit>
+
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -63,21 +66,49 @@ Communicator duplicate(const Communicator& comm) {
   return comm.duplicate();
 }
 
-Mesh::Mesh(const Communicator& everyone, const Grid& grid, int data_ranks) : grid_(grid) {
+Mesh::Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options) : grid_(grid) {
   everyone_ = duplicate(everyone);
   rank_ = everyone_.rank();
   // Every rank has the same grid and sees the same size, so all throw or none does.
   fail_together(everyone_, try_on_replicated_data([&] {
-                  grid_.require_world(everyone_.size() - data_ranks);
+                  grid_.require_world(everyone_.size() - options.data_ranks);
                   if (has_place()) here_ = grid_.point_of(rank());
                 }));
-  world_ = data_ranks == 0 ? everyone_ : everyone_.split(has_place() ? 0 : nobody, rank_);
+  world_ = options.data_ranks == 0 ? everyone_ : everyone_.split(has_place() ? 0 : nobody, rank_);
   nodes_ = nodes_of_ranks(everyone_);
   GuardedWork work;
   work.in_any_case([&] {
-    if (has_place()) connect_places();
+    if (!has_place()) return;
+    connect_places();
+    if (options.context_groups) connect_groups();
   });
   work.agree(everyone_);
+}
+
+const Communicator& Mesh::context(const ContextGroup& group) const {
+  EVENKEEL_PRECONDITION(cheap, group.contains(data_place()), group.first.value(), group.size);
+  if (contexts_.empty()) {
+    EVENKEEL_PRECONDITION(cheap, group.size == grid_.sizes().cp, group.size, grid_.sizes().cp);
+    return along(Axis::cp);
+  }
+  const auto level = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(group.size)));
+  EVENKEEL_PRECONDITION(cheap, std::has_single_bit(static_cast<unsigned>(group.size)), group.size);
+  EVENKEEL_PRECONDITION(cheap, group.first.value() % group.size == 0, group.first.value(), group.size);
+  EVENKEEL_PRECONDITION(cheap, level < contexts_.size(), level, contexts_.size());
+  return contexts_[level];
+}
+
+// Every rank takes part in every split; those at the end that fill no group of a size get nobody.
+void Mesh::connect_groups() {
+  const GridPoint& sizes = grid_.sizes();
+  const int places = sizes.dp * sizes.cp;
+  const int place = data_place().value();
+  for (int size = 1; size <= places; size *= 2) {
+    const int group = place / size;
+    const bool is_whole = (group + 1) * size <= places;
+    const int line = here_.pp * sizes.tp + here_.tp;
+    contexts_.push_back(world_.split(is_whole ? line * places + group : nobody, place));
+  }
 }
 
 DataPlace Mesh::data_place() const noexcept {

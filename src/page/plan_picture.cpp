@@ -9,10 +9,11 @@ namespace evenkeel {
 
 StepPicture picture_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
   StepPicture picture;
-  for (const DpRankPlan& rank : plan.ranks) {
-    picture.lower_bound = std::max(picture.lower_bound, rank.lower_bound);
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    picture.lower_bound = std::max(picture.lower_bound, plan.ranks[r].lower_bound);
     DpRankPicture& of_rank = picture.dp_ranks.emplace_back();
-    for (const MicroBatchPlan& m : rank.micro_batches) of_rank.micro_batches.push_back(picture_of(table, m));
+    for (const MicroBatchPlan& m : plan.ranks[r].micro_batches)
+      of_rank.micro_batches.push_back(picture_of(table, m, settings, DpRank{static_cast<int>(r)}));
   }
   picture.padded_rows = padded_rows(table, settings.alignment());
   if (settings.sharing != PrefixSharing::none) {

@@ -47,7 +47,7 @@ void add_source_order(StepPicture& picture, const LengthTable& table, PlanSettin
 
 void count_micro_batches(StepPicture& picture) {
   for (const DpRankPicture& rank : picture.dp_ranks) {
-    picture.micro_batches = std::ssize(rank.micro_batches);
+    picture.micro_batches = std::max(picture.micro_batches, std::ssize(rank.micro_batches));
     for (const MicroBatchPicture& m : rank.micro_batches) {
       picture.rows += m.rows;
       picture.filled += m.tokens;
@@ -82,11 +82,15 @@ LinkPicture& LinkPicture::operator+=(const LinkPicture& other) {
   return *this;
 }
 
-MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan) {
+MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan,
+                             const PlanSettings& settings, DpRank rank) {
+  // With a fixed cp all parts are this DP rank's own; else it is one of the group.
+  const std::int64_t parts = settings.flexible ? plan.context.size : 1;
+  const std::int64_t part = settings.flexible ? rank.value() - plan.context.first.value() : 0;
   MicroBatchPicture picture;
   picture.samples = std::ssize(plan.entries);
-  picture.tokens = plan.tokens;
-  picture.rows = plan.aligned_tokens;
+  picture.tokens = plan.tokens * (part + 1) / parts - plan.tokens * part / parts;
+  picture.rows = plan.aligned_tokens / parts;
   picture.cost = plan.cost;
   picture.mini_batch = plan.mini_batch.value();
   for (const EntryId entry : plan.entries)
@@ -106,7 +110,7 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   picture.shares_prefixes = settings.sharing != PrefixSharing::none;
   picture.asks_for_more = settings.micro_batch.count == CountRule::fastest ||
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
-  picture.may_be_a_grid = settings.balance.strategy == Strategy::hierarchical &&
+  picture.may_be_a_grid = settings.balance.strategy == Strategy::hierarchical && !settings.flexible &&
                           settings.micro_batch.mode == MicroBatchMode::packed &&
                           settings.balance.algorithm == BalanceAlgorithm::automatic &&
                           settings.balance.preset == Preset::none && !settings.balance.equal_count &&

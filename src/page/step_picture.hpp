@@ -118,7 +118,9 @@ struct StepPicture {
   std::int64_t peak_bytes = 0;  ///< on the rank with most
 };
 
-[[nodiscard]] MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan);
+/// What a DP rank has of a micro-batch: all of it, or its part where micro-batches have groups of their own.
+[[nodiscard]] MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan,
+                                           const PlanSettings& settings, DpRank rank);
 [[nodiscard]] PlanningPicture picture_of(const PlanSettings& settings);
 
 /// What is the same in a plan and in a run: fills in what follows from the lengths, and counts what

@@ -95,8 +95,10 @@ class RankPlanner {
 /// A plan that leaves samples out is a bug that nobody would see in its balance.
 void require_all_planned(const LengthTable& table, const StepPlan& plan) {
   std::int64_t planned = 0;
-  for (const DpRankPlan& rank : plan.ranks) {
-    for (const MicroBatchPlan& m : rank.micro_batches) planned += std::ssize(m.entries);
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
+      if (m.is_led_by(DpRank{static_cast<int>(r)})) planned += std::ssize(m.entries);
+    }
   }
   if (planned == table.size()) return;
   throw std::logic_error("planned " + std::to_string(planned) + " of " + std::to_string(table.size()) +

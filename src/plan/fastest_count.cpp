@@ -29,7 +29,7 @@ std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
 std::vector<std::int64_t> fastest_counts(std::span<const Cost> slowest, std::span<const std::int64_t> fewest,
                                          const PlanSettings& settings) {
   GroupTiming timing;
-  timing.overhead = settings.overhead.value_or(default_overhead(settings.balance.cost));
+  timing.overhead = settings.balance.overhead.value_or(default_overhead(settings.balance.cost));
   timing.stages = settings.pp;
   std::vector<std::int64_t> counts;
   for (const std::int64_t least : fewest) {

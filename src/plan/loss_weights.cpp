@@ -165,8 +165,9 @@ std::vector<MicroBatchLoss> loss_weights_by_mini_batch(const LengthTable& table,
 /// The entries of each mini-batch over all DP ranks.
 std::vector<std::vector<EntryId>> entries_by_mini_batch(const StepPlan& plan) {
   std::vector<std::vector<EntryId>> entries(plan.counts.size());
-  for (const DpRankPlan& rank : plan.ranks) {
-    for (const MicroBatchPlan& m : rank.micro_batches) {
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
+      if (!m.is_led_by(DpRank{static_cast<int>(r)})) continue;
       std::vector<EntryId>& of_mini_batch = entries[m.mini_batch.index()];
       of_mini_batch.insert(of_mini_batch.end(), m.entries.begin(), m.entries.end());
     }

@@ -11,10 +11,11 @@ namespace evenkeel {
 std::vector<MicroBatchPlan> MicroBatcher::pack(MiniBatchShare share, std::int64_t count) const {
   EVENKEEL_PRECONDITION(thorough, count >= this->count(share).needed, count, share.mini_batch, share.rank);
   std::vector<MicroBatchPlan> micro_batches = packed(share, count);
-  micro_batches.resize(static_cast<std::size_t>(count));
+  // In a tree every rank has as many as it takes part in.
+  if (!settings().is_context_tree()) micro_batches.resize(static_cast<std::size_t>(count));
   for (MicroBatchPlan& m : micro_batches) {
     m.mini_batch = share.mini_batch;
-    m.context = settings().context_of(share.rank);
+    if (!settings().flexible) m.context = settings().context_of(share.rank);
   }
   return micro_batches;
 }
@@ -30,7 +31,7 @@ std::unique_ptr<const MicroBatcher> make_micro_batcher(const StepProblem& proble
     case MicroBatchMode::packed:
       break;
   }
-  if (settings.balance.strategy == Strategy::grid)
+  if (settings.balance.strategy == Strategy::grid || settings.flexible)
     return std::make_unique<JointMicroBatcher>(problem, assignment);
   if (settings.balance.preset != Preset::none)
     return std::make_unique<PresetMicroBatcher>(problem, assignment);

@@ -27,8 +27,8 @@ class MicroBatcher {
 
   /// How many micro-batches it needs, before the DP ranks agree.
   [[nodiscard]] virtual GroupCount count(MiniBatchShare share) const = 0;
-  /// Exactly `count` of them in the order to run them in, empty ones where units run out. Precondition: count
-  /// >= count(share).needed.
+  /// Exactly `count` of them in the order to run them in, empty ones where units run out; in a context tree
+  /// as many as the rank has. Precondition: count >= count(share).needed.
   [[nodiscard]] std::vector<MicroBatchPlan> pack(MiniBatchShare share, std::int64_t count) const;
 
  protected:

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
 
@@ -25,6 +26,17 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
                    "Divide the coefficients by a number: only their ratio matters");
 }
 
+[[noreturn]] void throw_above_largest_group(const SampleShape& sample, const PlanSettings& settings) {
+  const int size = settings.largest_group();
+  throw LimitError("sample " + std::to_string(sample.id.value()),
+                   "has " + number_of(sample.length(), "token") + ", " +
+                       std::to_string(align_up(sample.length(), settings.alignment(size))) +
+                       " after alignment, above what the largest group of " + number_of(size, "rank") +
+                       " holds under the cap, " + std::to_string(settings.cap(size)),
+                   "Raise micro_batch.max_tokens_per_rank, mesh.max_cp or the number of ranks, or shorten or "
+                   "drop the sample");
+}
+
 }  // namespace
 
 MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<UnitId> chosen) {
@@ -42,12 +54,13 @@ MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<UnitId> chosen
 }
 
 void require_samples_fit(const LengthTable& table, const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  const std::int64_t cap = settings.micro_batch.max_tokens;
+  const std::int64_t alignment = settings.alignment(settings.largest_group());
+  const std::int64_t cap = settings.cap(settings.largest_group());
   const std::int64_t longest = cap / alignment * alignment;
   for (const LengthEntry& entry : table.entries()) {
     const std::int64_t length = entry.shape.length();
     if (length <= longest) continue;
+    if (settings.flexible) throw_above_largest_group(entry.shape, settings);
     plan_checks::throw_above_cap(entry.shape.id.value(),
                                  {length, align_up(length, alignment), alignment, cap});
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "balance/choose_count.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -131,6 +132,38 @@ void require_measurable(const PlanSettings& settings) {
 /// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
 constexpr std::int64_t largest_alignment = std::numeric_limits<std::int32_t>::max();
 
+/// Groups of their own sizes are assigned, packed and laid out at once.
+void require_flexible_fits(const PlanSettings& settings) {
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("mesh.cp", "flexible needs " + needed, "Set " + key + ", or mesh.cp to a number");
+  };
+  const BalanceSettings& balance = settings.balance;
+  const MicroBatchSettings& micro_batch = settings.micro_batch;
+  require_at_least(1, settings.flexible->max_size, "mesh.max_cp");
+  plan_checks::require_at_most(settings.dp, settings.flexible->max_size, "mesh.max_cp");
+  if (micro_batch.mode != MicroBatchMode::packed) refuse("packed micro-batches", "micro_batch.mode: packed");
+  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
+  if (balance.algorithm != BalanceAlgorithm::automatic)
+    refuse("its own algorithm", "balance.algorithm: auto");
+  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
+  if (!balance.speeds.empty()) refuse("ranks that are equally fast", "balance.speeds: equal");
+  if (balance.measured) refuse("a cost that does not change", "balance.cost to coefficients");
+  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
+    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
+  if (balance.placement_tolerance > 0)
+    refuse("samples that stay where they are assigned", "balance.placement_tolerance: 0");
+  if (micro_batch.packing) refuse("its own packing", "micro_batch.packing: auto");
+  if (micro_batch.count == CountRule::fastest) refuse("its own counts", "micro_batch.count: fewest");
+  if (settings.align) refuse("an alignment that depends on the group", "pack.align: auto");
+  if (balance.strategy == Strategy::grid) return;
+  if (settings.pp > 1)
+    refuse("groups that meet at every micro-batch, as the stages of a pipeline do", "balance.strategy: grid");
+  if (micro_batch.min_count > 1 || settings.count_multiple() > 1) {
+    refuse("micro-batches that each rank has any number of, unless ranks meet at every one",
+           "micro_batch.min_count: 1 and multiple_of: auto, or balance.strategy: grid");
+  }
+}
+
 /// Least common multiple of two numbers that are at least 1.
 std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
   const std::int64_t factor = left / std::gcd(left, right);
@@ -161,6 +194,25 @@ std::int64_t PlanSettings::alignment(int group_size) const {
   return common_multiple(*align, rounding);
 }
 
+CommunicationCost PlanSettings::communication_cost() const noexcept {
+  // What a token of a 7B model with grouped queries costs, and its keys and values on an H100 node's links.
+  constexpr Cost token = 24576;
+  constexpr Cost inside_node = 333;
+  constexpr Cost between_nodes = 2500;
+  constexpr std::int64_t devices = 8;
+  const CommunicationSettings& chosen = balance.communication;
+  const auto part_of_token = [&](Cost part) {
+    return balance.cost.linear / token * part + balance.cost.linear % token * part / token;
+  };
+  CommunicationCost cost;
+  cost.inside_node = chosen.inside_node.value_or(part_of_token(inside_node));
+  cost.between_nodes = chosen.between_nodes.value_or(part_of_token(between_nodes));
+  cost.ranks_per_node = chosen.ranks_per_node.value_or(std::max<std::int64_t>(1, devices / tp));
+  cost.overlap = chosen.overlap;
+  cost.overhead = balance.overhead.value_or(default_overhead(balance.cost));
+  return cost;
+}
+
 std::int64_t PlanSettings::count_multiple() const noexcept {
   return micro_batch.multiple_of.value_or(vpp > 1 ? pp : 1);
 }
@@ -189,16 +241,18 @@ void PlanSettings::validate() const {
   require_size(micro_batch.length_round, "micro_batch.length_round");
   require_size(mini_batches.count, "batch.mini_batches");
   if (balance.strategy == Strategy::grid) require_fits_grid(*this);
+  if (flexible) require_flexible_fits(*this);
   if (!balance.speeds.empty()) require_speeds_fit(*this);
   if (balance.measured) require_measurable(*this);
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (balance.placement_tolerance > 0) require_tolerance_fits(*this);
   require_packing_and_count_fit(*this);
   if (sharing != PrefixSharing::none) require_sharing_fits(*this);
-  if (micro_batch.max_tokens < alignment()) {
-    throw ConfigError("micro_batch.max_tokens",
-                      "the cap of " + std::to_string(micro_batch.max_tokens) +
-                          " tokens is below the alignment of one sequence, " + std::to_string(alignment()) +
+  const std::int64_t aligned = alignment(largest_group());
+  if (cap(largest_group()) < aligned || micro_batch.max_tokens < alignment()) {
+    throw ConfigError(flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
+                      "the cap of " + std::to_string(cap(largest_group())) +
+                          " tokens is below the alignment of one sequence, " + std::to_string(aligned) +
                           " tokens",
                       "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
                       "micro_batch.length_round");

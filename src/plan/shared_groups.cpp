@@ -30,6 +30,16 @@ PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> ent
   return {nodes, std::move(ends)};
 }
 
+/// What a group of samples must fit under at most.
+BinLimits largest_limits(const PlanSettings& settings) {
+  BinLimits limits = settings.micro_batch.limits();
+  limits.max_size = settings.cap(settings.largest_group());
+  return limits;
+}
+std::int64_t largest_alignment(const PlanSettings& settings) {
+  return settings.alignment(settings.largest_group());
+}
+
 bool has_one_level(const LengthTable& table, const SharedGroup& group) {
   return group.tree == one_level_tree(table, group.entries);
 }
@@ -43,8 +53,8 @@ SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
 /// Runs of responses that fit under the cap together with their prompt.
 std::vector<SharedGroup> split_responses(const LengthTable& table, const SharedGroup& group,
                                          const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  const BinLimits limits = settings.micro_batch.limits();
+  const std::int64_t alignment = largest_alignment(settings);
+  const BinLimits limits = largest_limits(settings);
   const std::int64_t prompt = align_up(table[group.entries.front()].shape.prompt, alignment);
   std::vector<SharedGroup> parts;
   Entries open;
@@ -87,10 +97,10 @@ std::vector<SharedGroup> split_by_count(const SharedGroup& group, std::int64_t m
 }
 
 std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSettings& settings) {
-  const BinLimits limits = settings.micro_batch.limits();
+  const BinLimits limits = largest_limits(settings);
   std::vector<SharedGroup> parts;
   for (const SharedGroup& few : split_by_count(group, limits.max_items)) {
-    for (SubTree& sub : split_tree(few.tree, settings.alignment(), limits.max_size)) {
+    for (SubTree& sub : split_tree(few.tree, largest_alignment(settings), limits.max_size)) {
       SharedGroup& part = parts.emplace_back(SharedGroup{{}, std::move(sub.tree)});
       for (const std::int64_t sample : sub.samples)
         part.entries.push_back(few.entries[static_cast<std::size_t>(sample)]);
@@ -100,8 +110,8 @@ std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSett
 }
 
 bool fits(const SharedGroup& group, const PlanSettings& settings) {
-  const BinLimits limits = settings.micro_batch.limits();
-  return aligned_rows(group.tree, settings.alignment()) <= limits.max_size &&
+  const BinLimits limits = largest_limits(settings);
+  return aligned_rows(group.tree, largest_alignment(settings)) <= limits.max_size &&
          std::ssize(group.entries) <= limits.max_items;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "plan/flexible_groups.hpp"
 #include "plan/grid_micro_batches.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/mini_batches.hpp"
@@ -44,11 +45,16 @@ std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
   return groups;
 }
 
-/// The units, and who gets them; with a grid the micro-batches too.
+/// The units, and who gets them; with a grid, and with groups of their own sizes, the micro-batches too.
 StepAssignment units_assigned(const StepProblem& problem) {
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);
+  if (problem.settings.flexible) {
+    assign_flexible(problem, assignment);
+    return assignment;
+  }
+  assignment.groups = groups_of_dp_ranks(problem.settings);
   if (problem.settings.balance.strategy == Strategy::grid) {
     const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, assignment.units);
     for (std::int64_t m = 0; m < mini_batches.size(); ++m)
@@ -67,7 +73,6 @@ StepAssignment completed(const StepProblem& problem, StepAssignment assignment) 
     for (MiniBatchAssignment& mini_batch : assignment.mini_batches)
       mini_batch.joint = plan_padded(problem, assignment.units, mini_batch.units);
   }
-  assignment.groups = groups_of_dp_ranks(problem.settings);
   assignment.shares = whole_shares(assignment);
   assignment.segments = segments_of_units(problem, assignment);
   return assignment;
@@ -105,7 +110,7 @@ std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
 }
 
 bool follows_from_units(const PlanSettings& settings) noexcept {
-  return settings.balance.strategy != Strategy::grid;
+  return settings.balance.strategy != Strategy::grid && !settings.flexible;
 }
 
 StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
@@ -113,6 +118,7 @@ StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGr
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);
+  assignment.groups = groups_of_dp_ranks(problem.settings);
   for (IdGroups<UnitId>& of_mini_batch : units)
     assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
   return completed(problem, std::move(assignment));

@@ -34,7 +34,7 @@ struct MiniBatchAssignment {
 struct StepAssignment {
   std::int64_t step = 0;
   PackUnits units;
-  std::vector<ContextGroup> groups;  ///< to which it is assigned: one a DP rank, its places
+  std::vector<ContextGroup> groups;  ///< to which it is assigned: one a DP rank, its places, unless flexible
   std::vector<MiniBatchAssignment> mini_batches;
   IdGroups<EntryId> shares;  ///< table entries of each group over all mini-batches
   SegmentTable segments;     ///< what stands in the tensors, and how long it is there
@@ -57,7 +57,8 @@ struct StepAssignment {
 /// The units of each DP rank, mini-batch after mini-batch: what one rank can work out, which takes most of
 /// assign_step's time, and tell others. Throws as assign_step does.
 [[nodiscard]] std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem);
-/// Whether everything in a step's assignment follows from that. Not so for a grid.
+/// Whether everything in a step's assignment follows from that. Not so for a grid, nor for groups of their
+/// own sizes.
 [[nodiscard]] bool follows_from_units(const PlanSettings& settings) noexcept;
 /// What assign_step makes, from its assign_units. Takes time linear in the samples, but for making units.
 /// Preconditions: follows_from_units; assign_units did not throw.

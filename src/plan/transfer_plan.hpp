@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/base/context_group.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/plan/context_group.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "plan/id_groups.hpp"
 #include "plan/segments.hpp"

@@ -10,14 +10,33 @@
 namespace evenkeel {
 namespace {
 
+/// The size of the group that runs each unit.
+std::vector<int> group_sizes(const StepAssignment& assignment) {
+  std::vector<int> sizes(static_cast<std::size_t>(assignment.units.size()));
+  for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
+    for (std::size_t g = 0; g < assignment.groups.size(); ++g) {
+      for (const UnitId unit : mini_batch.units[static_cast<std::int64_t>(g)])
+        sizes[unit.index()] = assignment.groups[g].size;
+    }
+  }
+  return sizes;
+}
+
 /// Every sample is one segment, and a unit.
-SegmentTable whole_samples(const StepAssignment& assignment, int group_size) {
+SegmentTable whole_samples(const PlanSettings& settings, const StepAssignment& assignment) {
   const std::span<const std::int64_t> lengths = assignment.units.rows();
   const std::span<const std::int64_t> aligned = assignment.units.items().sizes;
   std::vector<Segment> segments;
   segments.reserve(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i)
-    segments.push_back({EntryId{std::ssize(segments)}, {0, lengths[i]}, aligned[i], group_size});
+    segments.push_back({EntryId{std::ssize(segments)}, {0, lengths[i]}, aligned[i], settings.cp.size});
+  if (settings.flexible) {
+    const std::vector<int> sizes = group_sizes(assignment);
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      segments[i].group_size = sizes[i];
+      segments[i].aligned_length = align_up(lengths[i], settings.alignment(sizes[i]));
+    }
+  }
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (const std::vector<MicroBatchPlan>& of_rank : mini_batch.joint.of_ranks) {
       for (const MicroBatchPlan& m : of_rank) {
@@ -45,11 +64,13 @@ IdGroups<SegmentId> segment_shares(const StepAssignment& assignment) {
 
 SegmentTable shared_segments(const StepProblem& problem, const StepAssignment& assignment) {
   const PackUnits& units = assignment.units;
-  const std::int64_t alignment = problem.settings.alignment();
+  const std::vector<int> sizes = group_sizes(assignment);
   std::vector<Segment> segments;
   SegmentPaths paths{{}, std::vector<SegmentId>(static_cast<std::size_t>(problem.table.size()), no_segment)};
   for (const UnitId u : ids_below<UnitId>(units.size())) {
     const PackUnit unit = units[u];
+    const int size = sizes[u.index()];
+    const std::int64_t alignment = problem.settings.alignment(size);
     const auto numbered = [&](std::int64_t s) {
       return s == -1 ? no_segment : SegmentId{units.first_segment(u).value() + s};
     };
@@ -59,7 +80,7 @@ SegmentTable shared_segments(const StepProblem& problem, const StepAssignment& a
     for (const TreeSegment& segment : unit.tree->segments()) {
       paths.parents.push_back(numbered(segment.parent));
       segments.push_back({unit.entries[static_cast<std::size_t>(segment.first_sample)], segment.source(),
-                          align_up(segment.rows.size(), alignment), problem.settings.cp.size});
+                          align_up(segment.rows.size(), alignment), size});
     }
   }
   return {std::move(segments), paths, segment_shares(assignment)};
@@ -69,7 +90,7 @@ SegmentTable shared_segments(const StepProblem& problem, const StepAssignment& a
 
 SegmentTable segments_of_units(const StepProblem& problem, const StepAssignment& assignment) {
   return assignment.shared() ? shared_segments(problem, assignment)
-                             : whole_samples(assignment, problem.settings.cp.size);
+                             : whole_samples(problem.settings, assignment);
 }
 
 }  // namespace evenkeel

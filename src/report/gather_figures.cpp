@@ -67,13 +67,13 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
 }
 
 // What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.
-std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step) {
+std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
   const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
   if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
   std::vector<std::int64_t> numbers{plan.lower_bound};
   for (const MicroBatchPlan& plan_of_one : plan.micro_batches) {
-    const MicroBatchPicture m = picture_of(step.record->table(), plan_of_one);
+    const MicroBatchPicture m = picture_of(step.record->table(), plan_of_one, settings, DpRank{here.dp});
     numbers.insert(numbers.end(), {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch});
   }
   return numbers;
@@ -99,7 +99,7 @@ std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::i
   return plans;
 }
 
-void add_lengths(const Step& step, StepFigures& figures) {
+void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& figures) {
   std::int64_t longest = 0;
   for (const Segment& segment : step.record->assignment.segments.segments())
     figures.aligned_tokens += segment.aligned_length;
@@ -112,8 +112,11 @@ void add_lengths(const Step& step, StepFigures& figures) {
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
-  std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
-                    std::back_inserter(figures.metrics));
+  // Of DP ranks that have whole samples each.
+  if (!settings.flexible) {
+    std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
+                      std::back_inserter(figures.metrics));
+  }
   figures.samples = step.record->table().size();
   figures.tokens = step.record->table().num_tokens();
   figures.padded_tokens = figures.samples * longest;
@@ -135,7 +138,7 @@ void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int
                StepFigures& figures) {
   std::vector<std::vector<Cost>> costs;
   for (const PlannedDpRank& plan : plans) {
-    figures.micro_batches = static_cast<std::int64_t>(plan.micro_batches.size());
+    figures.micro_batches = std::max(figures.micro_batches, std::ssize(plan.micro_batches));
     figures.micro_batches_lower_bound = std::max(figures.micro_batches_lower_bound, plan.lower_bound);
     std::vector<Cost>& of_rank = costs.emplace_back();
     for (const MicroBatchPicture& m : plan.micro_batches) {
@@ -188,7 +191,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   StepFigures figures;
   GuardedWork work;
   std::vector<std::int64_t> mine;
-  work([&] { mine = plan_numbers(mesh, step); });
+  work([&] { mine = plan_numbers(mesh, step, settings); });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
   figures.volume = sum_of_volumes(mesh.world(), step.volume);
@@ -204,7 +207,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.cap = settings.micro_batch.max_tokens;
       figures.alignment = settings.alignment();
       figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
-      add_lengths(step, figures);
+      add_lengths(step, settings, figures);
       std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
       add_plans(plans, settings.balance.speeds, figures);
       add_sharing(step, figures);

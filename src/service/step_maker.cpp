@@ -89,7 +89,7 @@ void require_made(const Step& step) {
 }
 
 StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from)
-    : mesh_(world, grid_over(world, config), config.mesh.data_ranks) {
+    : mesh_(world, grid_over(world, config), {config.mesh.data_ranks, config.mesh.flexible_cp}) {
   fail_together(mesh_.everyone(), try_on_replicated_data([&] {
                   config_ = config;
                   dp_of_rank_ = dp_of_ranks(mesh_.grid());
@@ -126,7 +126,7 @@ PlanSettings StepMaker::plan_settings(std::string_view profile) const {
   settings.node_of_rank.assign(nodes.begin(), nodes.end());
   const CostInUse cost = cost_in_use(profile);
   settings.balance.cost = cost.model;
-  settings.overhead = cost.overhead();
+  if (cost.times) settings.balance.overhead = cost.overhead();
   return settings;
 }
 
@@ -296,7 +296,7 @@ void StepMaker::use_measured_cost(Making& making) {
     CostInUse& cost = making.record->cost;
     cost = cost_in_use(making.step.profile);
     making.settings.balance.cost = cost.model;
-    making.settings.overhead = cost.overhead();
+    if (cost.times) making.settings.balance.overhead = cost.overhead();
   });
 }
 
@@ -367,6 +367,7 @@ void StepMaker::weigh_micro_batches(Making& making) const {
     set_token_weights(making.micro_batches[m], losses[m]);
     making.step.micro_batches[m].loss = std::move(losses[m]);
     making.step.micro_batches[m].mini_batch = record.plan.micro_batches[m].mini_batch;
+    making.step.micro_batches[m].context = record.plan.micro_batches[m].context;
   }
 }
 

@@ -130,6 +130,13 @@ fs::path dump_marker(const fs::path& folder) {
 
 DumpFolder list_dump(const fs::path& folder) {
   const std::int64_t steps = steps_of_run(folder);
+  if (fs::exists(step_folder(folder, 0) / numbered("data-", 0, 3))) {
+    throw InputError(
+        folder.string(),
+        "is the dump of a run with mesh.cp: flexible, whose samples are cut over groups of all sizes; "
+        "such dumps cannot be a source",
+        "Dump the run with mesh.cp set to a number, or read what it read");
+  }
   DumpFolder dump;
   const DumpFolder::MicroBatch first;
   const auto rank_folder = [&](const DumpFolder::MicroBatch& m, std::int64_t cp, std::int64_t stage) {

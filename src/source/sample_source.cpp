@@ -1,6 +1,7 @@
 #include "evenkeel/source/sample_source.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -64,9 +65,13 @@ std::unique_ptr<SampleSource> made_up(const Communicator& comm, const SourceSett
 }  // namespace
 
 std::int64_t longest_sample(const Config& config) {
-  std::int64_t longest = config.micro_batch.max_tokens;
-  for (const auto& [name, profile] : config.profiles)
-    longest = std::max(longest, profile.micro_batch.max_tokens);
+  // With groups of their own sizes it takes the mesh to tell: planning refuses what is too long.
+  if (config.mesh.flexible_cp) return std::numeric_limits<std::int32_t>::max();
+  const auto cap = [&](const MicroBatchSettings& m) {
+    return m.max_tokens_per_rank ? *m.max_tokens_per_rank * config.mesh.cp : m.max_tokens;
+  };
+  std::int64_t longest = cap(config.micro_batch);
+  for (const auto& [name, profile] : config.profiles) longest = std::max(longest, cap(profile.micro_batch));
   return longest;
 }
 

@@ -45,15 +45,23 @@ std::int64_t max_length(const Config& config, std::span<const PlanSettings> pass
 // The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
 void require_fit(const Config& config, std::span<const PlanSettings> passes) {
   if (config.filter.too_long == TooLong::error) return;
+  if (!config.filter.max_length && config.mesh.flexible_cp) {
+    throw ConfigError(
+        "batch.max_length",
+        "is auto, and with mesh.cp: flexible the longest sample that fits depends on the ranks there "
+        "are",
+        "Set it to a number of tokens");
+  }
   const std::int64_t length = max_length(config, passes);
   for (const PlanSettings& pass : passes) {
-    const std::int64_t alignment = pass.alignment();
-    const std::int64_t fitting = pass.micro_batch.max_tokens / alignment * alignment;
+    const std::int64_t alignment = pass.alignment(pass.largest_group());
+    const std::int64_t cap = pass.cap(pass.largest_group());
+    const std::int64_t fitting = cap / alignment * alignment;
     if (length <= fitting) continue;
     throw ConfigError("batch.max_length",
                       "lets samples of " + number_of(length, "token") +
                           " through, which are aligned to multiples of " + std::to_string(alignment) +
-                          " and then break the cap of " + number_of(pass.micro_batch.max_tokens, "token"),
+                          " and then break the cap of " + number_of(cap, "token"),
                       "Set it to " + std::to_string(fitting) +
                           " or less; it is not worked out from the mesh, on which no sample may depend");
   }

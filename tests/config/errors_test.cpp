@@ -71,17 +71,18 @@ TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
 
 TEST(ConfigWrongType, says_what_was_expected_and_found) {
   EXPECT_EQ(refusal("micro_batch: {max_tokens: 8k}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer, found 8k");
+            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found 8k");
   EXPECT_EQ(refusal("micro_batch: {max_tokens: 1.5}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer, found 1.5");
+            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found 1.5");
   EXPECT_EQ(refusal("micro_batch: {max_tokens: null}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer, found null");
+            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found null");
   EXPECT_EQ(refusal("micro_batch:\n  max_tokens:\n"),
-            "job.yaml:2: micro_batch.max_tokens: expected an integer, found null");
+            "job.yaml:2: micro_batch.max_tokens: expected an integer or auto, found null");
   EXPECT_EQ(refusal("micro_batch: {max_tokens: [1, 2]}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer, found a list");
-  EXPECT_EQ(refusal("micro_batch: {max_tokens: \"8192\"}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer, found the quoted text \"8192\"");
+            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found a list");
+  EXPECT_EQ(
+      refusal("micro_batch: {max_tokens: \"8192\"}"),
+      "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found the quoted text \"8192\"");
   EXPECT_EQ(refusal("micro_batch: {max_samples: many}"),
             "job.yaml:1: micro_batch.max_samples: expected an integer or null, found many");
   EXPECT_EQ(refusal("mesh: {dp: {}}"), "job.yaml:1: mesh.dp: expected an integer or auto, found a map");
@@ -110,9 +111,10 @@ TEST(ConfigWrongType, sections_and_the_whole_file_are_maps) {
 
 TEST(ConfigRange, shows_the_value_and_the_limits) {
   EXPECT_EQ(refusal("micro_batch: {max_tokens: 0}"),
-            "job.yaml:1: micro_batch.max_tokens: 0 is out of range; allowed: 1 to 2147483647");
-  EXPECT_EQ(refusal("micro_batch: {max_tokens: 2147483648}"),
-            "job.yaml:1: micro_batch.max_tokens: 2147483648 is out of range; allowed: 1 to 2147483647");
+            "job.yaml:1: micro_batch.max_tokens: 0 is out of range; allowed: 1 to 2147483647, or auto");
+  EXPECT_EQ(
+      refusal("micro_batch: {max_tokens: 2147483648}"),
+      "job.yaml:1: micro_batch.max_tokens: 2147483648 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_EQ(refusal("mesh: {tp: 99999999999999999999}"),
             "job.yaml:1: mesh.tp: 99999999999999999999 is out of range; allowed: 1 to 1048576");
   EXPECT_EQ(refusal("source: {seed: -1}"), "job.yaml:1: source.seed: -1 is out of range; allowed: 0 or more");
@@ -147,9 +149,9 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
   EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
             "job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Did you mean "
             "micro_batch.max_tokens?");
-  EXPECT_EQ(
-      refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
-      "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to 2147483647");
+  EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
+            "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to "
+            "2147483647, or auto");
   EXPECT_EQ(refusal("profiles: {update: 3}"), "job.yaml:1: profiles.update: expected a map of keys, found 3");
   EXPECT_EQ(refusal("profiles: {a b: {}}"),
             "job.yaml:1: profiles.a b: is not a name for a profile. Use letters, digits, _ and -");
@@ -230,7 +232,7 @@ TEST(ConfigMalformed, names_the_line_and_the_column) {
 
 TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens=0"}),
-            "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647");
+            "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_EQ(refusal("", {"micro_batch.max_token=1"}),
             "--set micro_batch.max_token=1: unknown key. Did you mean micro_batch.max_tokens?");
   EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: no = in it. Write section.key=value");

@@ -309,6 +309,37 @@ TEST(ConfigYaml, speeds_measured_costs_and_ways_of_packing_round_trip) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
+TEST(ConfigYaml, groups_of_their_own_sizes_and_caps_a_rank_round_trip) {
+  const Config config = test::flexible_config();
+  EXPECT_EQ(parse(to_yaml(config)), config);
+  EXPECT_EQ(parse("mesh: {cp: flexible, dp: 8}\nmicro_batch: {max_tokens_per_rank: 64}")
+                .plan_settings({1, 1, 8, 1})
+                .flexible,
+            FlexibleContext{8});
+}
+
+TEST(ConfigCap, is_counted_over_the_group_or_on_each_rank) {
+  const auto cap = [](const std::string& yaml, std::vector<std::string> overrides = {}) {
+    return parse_config(yaml, "job.yaml", overrides).plan_settings({1, 4, 2, 1}).micro_batch.max_tokens;
+  };
+  EXPECT_EQ(cap("micro_batch: {max_tokens: 1000}"), 1000);
+  EXPECT_EQ(cap("micro_batch: {max_tokens_per_rank: 1000}"), 4000);
+  EXPECT_EQ(cap("micro_batch: {max_tokens: auto, max_tokens_per_rank: 1000}"), 4000);
+  EXPECT_EQ(cap("micro_batch: {max_tokens_per_rank: 1000, max_tokens: auto}"), 4000);
+  EXPECT_EQ(cap("micro_batch: {max_tokens: 1000}", {"micro_batch.max_tokens_per_rank=2000"}), 8000);
+  EXPECT_EQ(cap("micro_batch: {max_tokens_per_rank: 1000}", {"micro_batch.max_tokens=2000"}), 2000);
+}
+
+TEST(ConfigCap, is_given_once_and_not_left_out) {
+  EXPECT_THROW((void)parse("micro_batch: {max_tokens: 8192, max_tokens_per_rank: 1000}"), ConfigError);
+  EXPECT_THROW((void)parse("profiles: {a: {micro_batch: {max_tokens: 8192, max_tokens_per_rank: 1000}}}"),
+               ConfigError);
+  EXPECT_THROW((void)parse("micro_batch: {max_tokens: auto}"), ConfigError);
+  const std::vector<std::string> none{"micro_batch.max_tokens_per_rank=null"};
+  EXPECT_THROW((void)parse_config("micro_batch: {max_tokens_per_rank: 1000}", "job.yaml", none), ConfigError);
+  EXPECT_THROW((void)parse("mesh: {cp: flexible}"), ConfigError);
+}
+
 TEST(ConfigYaml, is_canonical) {
   const std::string yaml = to_yaml(test::changed_config());
   EXPECT_EQ(to_yaml(parse(yaml)), yaml);
@@ -321,12 +352,15 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
     if (!left.starts_with("  ")) continue;
     // These do not go with the rest of that configuration.
-    const std::set<std::string> stays_off{"  strategy: hierarchical", "  share: false",  "  speeds: equal",
-                                          "  placement_tolerance: 0", "  packing: auto", "  count: fewest"};
+    const std::set<std::string> stays_off{
+        "  strategy: hierarchical", "  share: false",   "  speeds: equal",
+        "  placement_tolerance: 0", "  packing: auto",  "  count: fewest",
+        "  max_cp: auto",           "  overhead: auto", "  max_tokens_per_rank: null",
+        "  communication: auto"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 59u);
+  EXPECT_EQ(keys, 63u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
@@ -378,7 +412,7 @@ TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
   shared.prefix = PrefixSharing::trees;
   shared.balance.strategy = Strategy::grid;
   shared.micro_batch.count = CountRule::fastest;
-  for (Config config : {test::changed_config(), test::measured_config(), shared}) {
+  for (Config config : {test::changed_config(), test::measured_config(), test::flexible_config(), shared}) {
     config.profiles.clear();
     listed.merge(differing_keys(Config{}, config));
   }

@@ -53,4 +53,17 @@ inline Config measured_config() {
   return config;
 }
 
+/// Groups of their own sizes, which go with none of these.
+inline Config flexible_config() {
+  Config config;
+  config.mesh.dp = 8;
+  config.mesh.flexible_cp = true;
+  config.mesh.max_cp = 4;
+  config.balance.cost = CostModel::flops_7b();
+  config.balance.overhead = 1000;
+  config.balance.communication = {333, 2500, 4, 500};
+  config.micro_batch.max_tokens_per_rank = 2048;
+  return config;
+}
+
 }  // namespace evenkeel::test

@@ -41,6 +41,7 @@ TEST(ConfigSerialization, every_changed_member_comes_back) {
 
 TEST(ConfigSerialization, speeds_measured_costs_and_ways_of_packing_come_back) {
   EXPECT_EQ(through_text(test::measured_config()), test::measured_config());
+  EXPECT_EQ(through_text(test::flexible_config()), test::flexible_config());
 }
 
 TEST(ConfigSerialization, what_was_there_before_is_overwritten) {

@@ -22,7 +22,7 @@ PlanSettings loose(Cost overhead) {
   settings.dp = 2;
   settings.micro_batch.max_tokens = 8;
   settings.micro_batch.count = CountRule::fastest;
-  settings.overhead = overhead;
+  settings.balance.overhead = overhead;
   return settings;
 }
 

@@ -190,6 +190,59 @@ TEST(PlanSettings, ways_of_packing_are_for_own_packed_micro_batches) {
   EXPECT_EQ(refusal(both).first, "micro_batch.count");
 }
 
+TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_otherwise) {
+  const auto expect_refused = [](auto change, const char* hint) {
+    PlanSettings settings;
+    settings.dp = 4;
+    settings.flexible = FlexibleContext{4};
+    EXPECT_EQ(refusal(settings).first, "");
+    change(settings);
+    const auto [key, message] = refusal(settings);
+    EXPECT_EQ(key, "mesh.cp") << hint;
+    EXPECT_THAT(message, HasSubstr(hint));
+  };
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; }, "mode: packed");
+  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
+  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "algorithm: auto");
+  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
+  expect_refused([](PlanSettings& s) { s.balance.speeds = {1, 1, 1, 1}; }, "speeds: equal");
+  expect_refused([](PlanSettings& s) { s.balance.measured = MeasuredCost{}; }, "balance.cost");
+  expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = 9; }, "placement_tolerance: 0");
+  expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
+  expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
+                 "packing: auto");
+  expect_refused([](PlanSettings& s) { s.micro_batch.count = CountRule::fastest; }, "count: fewest");
+  expect_refused([](PlanSettings& s) { s.align = 64; }, "pack.align: auto");
+  expect_refused([](PlanSettings& s) { s.pp = 2; }, "strategy: grid");
+  expect_refused([](PlanSettings& s) { s.micro_batch.min_count = 2; }, "strategy: grid");
+}
+
+TEST(PlanSettings, a_cap_a_rank_grows_with_the_group_as_the_alignment_does) {
+  PlanSettings settings;
+  settings.dp = 8;
+  settings.tp = 2;
+  settings.flexible = FlexibleContext{8};
+  settings.micro_batch.max_tokens = 100;
+  EXPECT_EQ(settings.cap(1), 100);
+  EXPECT_EQ(settings.cap(8), 800);
+  EXPECT_EQ(settings.alignment(1), 2);
+  EXPECT_EQ(settings.alignment(4), 16);
+  settings.cp.layout = CpLayout::contiguous;
+  EXPECT_EQ(settings.alignment(4), 8);
+}
+
+TEST(PlanSettings, communication_follows_the_cost_unless_it_is_given) {
+  PlanSettings settings;
+  settings.balance.cost = CostModel{49152, 2};
+  settings.tp = 4;
+  EXPECT_EQ(settings.communication_cost(),
+            (CommunicationCost{666, 5000, 2, 1000, 256 * 49152 + 2 * 256 * 256}));
+  settings.balance.communication = {1, 2, 3, 500};
+  settings.balance.overhead = 7;
+  EXPECT_EQ(settings.communication_cost(), (CommunicationCost{1, 2, 3, 500, 7}));
+}
+
 TEST(PlanSettings, presets_cannot_measure_their_costs) {
   PlanSettings settings;
   settings.balance.measured = MeasuredCost{};

@@ -59,6 +59,15 @@ inline std::vector<Config> configs_for(int places) {
     trees.prefix = PrefixSharing::trees;
     Config& grid = configs.emplace_back(plain);
     grid.balance.strategy = Strategy::grid;
+    if (cp > 1) continue;
+    Config& waves = configs.emplace_back(grid);
+    waves.mesh.flexible_cp = true;
+    waves.micro_batch.max_tokens_per_rank = 48;
+    waves.prefix = pp > 1 ? PrefixSharing::prompts : PrefixSharing::none;
+    if (pp > 1) continue;
+    Config& tree = configs.emplace_back(waves);
+    tree.balance.strategy = Strategy::hierarchical;
+    tree.pack.cp_layout = CpLayout::contiguous;
   }
   return configs;
 }

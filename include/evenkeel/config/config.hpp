@@ -25,7 +25,9 @@ struct MeshSettings {
   int vpp = 1;
   std::optional<int> dp;  ///< unset: what remains of the world
   RankOrder order;
-  int data_ranks = 0;  ///< ranks beside the grid, which bring the samples (see serve())
+  int data_ranks = 0;                        ///< ranks beside the grid, which bring the samples (see serve())
+  bool flexible_cp = false;                  ///< each micro-batch has a group of its own size; cp is then 1
+  std::optional<int> max_cp = std::nullopt;  ///< the largest of these groups; unset: what there is
 
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };

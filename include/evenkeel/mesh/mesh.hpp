@@ -4,10 +4,18 @@
 #include <span>
 #include <vector>
 
+#include "evenkeel/base/context_group.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {
+
+/// What a mesh has beside its grid.
+struct MeshOptions {
+  int data_ranks = 0;  ///< ranks of the communicator without a place
+  bool context_groups =
+      false;  ///< communicators of groups of places, for micro-batches with groups of their own
+};
 
 /// A process grid laid over a communicator, with one communicator a line of the grid and those of this rank's
 /// node. All are Evenkeel's own (duplicated or split), so that its messages never meet the caller's, and all
@@ -21,7 +29,7 @@ class Mesh {
  public:
   /// Collective over `everyone`. Throws MeshError on every rank when the grid and the data ranks are not
   /// everyone.size() ranks, or `everyone` is what require_ranks_of_one_group() refuses.
-  Mesh(const Communicator& everyone, const Grid& grid, int data_ranks = 0);
+  Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options = {});
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
   /// Whether this rank is in the grid, as all but data ranks are.
@@ -45,6 +53,12 @@ class Mesh {
     return lines_[static_cast<std::size_t>(axis)];
   }
 
+  /// The ranks of this one's tp and pp that run a micro-batch together; the rank in it is its member's
+  /// number. With a fixed cp these are along(Axis::cp); with context_groups there is one communicator for
+  /// each power of two, made with the mesh. Preconditions: this place is one of the group, which is of that
+  /// form.
+  [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
+
   /// The node of each rank of everyone(): the lowest rank on it.
   [[nodiscard]] std::span<const int> nodes() const noexcept { return nodes_; }
   /// The ranks of world() on this one's node.
@@ -58,6 +72,7 @@ class Mesh {
  private:
   /// Collective over world().
   void connect_places();
+  void connect_groups();
 
   Grid grid_;
   GridPoint here_{-1, -1, -1, -1};
@@ -65,6 +80,7 @@ class Mesh {
   Communicator everyone_;
   Communicator world_;
   std::array<Communicator, 4> lines_;
+  std::vector<Communicator> contexts_;  // of 1, 2, 4, ... places
   std::vector<int> nodes_;
   Communicator node_;
   Communicator model_parallel_on_node_;

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/context_group.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/plan/context_group.hpp"
 
 namespace evenkeel {
 
@@ -15,15 +15,18 @@ struct MicroBatchPlan {
   std::vector<EntryId> entries;     ///< table entries in the order in which they are packed
   std::int64_t tokens = 0;          ///< true tokens, shared ones once
   std::int64_t aligned_tokens = 0;  ///< tokens after alignment or padding: what the cap limits
-  Cost cost = 0;
-  std::int64_t padded_length = 0;  ///< of every sequence, over the whole CP group; 0: each is aligned alone
-  MiniBatchId mini_batch{0};       ///< the optimizer update it belongs to
-  ContextGroup context = {};       ///< who runs it
+  Cost cost = 0;                    ///< its work; with `mesh.cp: flexible` how long its ranks take for it
+  std::int64_t padded_length = 0;   ///< of every sequence, over the whole CP group; 0: each is aligned alone
+  MiniBatchId mini_batch{0};        ///< the optimizer update it belongs to
+  ContextGroup context = {};        ///< who runs it
   /// With shared prefixes: the units that it holds, in packed order; entries follow theirs. Else empty, since
   /// units are numbered as entries are.
   std::vector<UnitId> units = {};
 
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
+  /// Whether this DP rank is the first of those that run it, and list it: by which it is counted once. A DP
+  /// rank has one place at least.
+  [[nodiscard]] bool is_led_by(DpRank rank) const noexcept { return context.first.value() >= rank.value(); }
   friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;
 };
 

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/communication_cost.hpp"
 #include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/base/context_group.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/plan/context_group.hpp"
 
 namespace evenkeel {
 
@@ -57,6 +58,17 @@ struct MeasuredCost {
   friend bool operator==(const MeasuredCost&, const MeasuredCost&) = default;
 };
 
+/// What context parallelism costs beside the work, where micro-batches have groups of their own sizes; in the
+/// units of the cost (see CommunicationCost).
+struct CommunicationSettings {
+  std::optional<Cost> inside_node;    ///< unset: 333 of the 24576 that a token costs a 7B model with GQA
+  std::optional<Cost> between_nodes;  ///< unset: 2500 of these
+  std::optional<std::int64_t> ranks_per_node;  ///< places of a node; unset: 8 / tp
+  std::int64_t overlap = 1000;                 ///< thousandths of attention that hide it
+
+  friend bool operator==(const CommunicationSettings&, const CommunicationSettings&) = default;
+};
+
 /// How many micro-batches a DP rank gets.
 enum class CountRule : std::uint8_t {
   fewest,   ///< as few as all DP ranks can do with
@@ -85,13 +97,18 @@ struct BalanceSettings {
   /// By how much placement may make the DP rank that ends last later, in millionths (reassign_to_owners); 0:
   /// not at all, parts only change hands as wholes.
   std::int64_t placement_tolerance = 0;
+  /// What a micro-batch costs beside its samples, for CountRule::fastest and for groups; unset:
+  /// default_overhead of the cost.
+  std::optional<Cost> overhead = std::nullopt;
+  CommunicationSettings communication = {};
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
 
 struct MicroBatchSettings {
   MicroBatchMode mode = MicroBatchMode::packed;
-  /// The cap: tokens of one micro-batch after alignment, padding counted, over its whole CP group.
+  /// The cap: tokens of one micro-batch after alignment, padding counted, over its whole CP group. Where
+  /// micro-batches have groups of their own sizes: of a group of one rank; larger ones hold so much a rank.
   std::int64_t max_tokens = 8192;
   std::optional<std::int64_t> max_samples;  ///< most samples of one micro-batch
   std::int64_t min_count = 1;               ///< fewest micro-batches of a DP rank
@@ -103,6 +120,8 @@ struct MicroBatchSettings {
   /// Unset: as few as are found, balanced. Set: what that algorithm packs, which is not balanced afterwards.
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
+  /// In a Config: set, the cap in tokens a rank, from which plan_settings() works out max_tokens.
+  std::optional<std::int64_t> max_tokens_per_rank = std::nullopt;
 
   /// What a micro-batch may hold: tokens, and samples, of which a fixed one has its size at most.
   [[nodiscard]] BinLimits limits() const noexcept {
@@ -134,6 +153,14 @@ enum class PrefixSharing : std::uint8_t {
   trees,    ///< samples of one uid share whatever prefixes they have in common, and prefixes of prefixes
 };
 
+/// Context parallelism that fits each micro-batch: a group of its own size runs it, a power of two of
+/// neighbouring DP ranks, the first of which is a multiple of that.
+struct FlexibleContext {
+  int max_size = 1;  ///< of a group
+
+  friend bool operator==(const FlexibleContext&, const FlexibleContext&) = default;
+};
+
 /// Everything a plan depends on besides the length table and the number of the step. Replicated: every rank
 /// holds equal settings.
 struct PlanSettings {
@@ -141,7 +168,8 @@ struct PlanSettings {
   int tp = 1;
   int pp = 1;
   int vpp = 1;
-  CpGroup cp;
+  CpGroup cp;  ///< of a DP rank; of size 1 with `flexible`
+  std::optional<FlexibleContext> flexible = std::nullopt;
   std::optional<std::int64_t> align;  ///< alignment of each sequence, in tokens; unset: what tp and cp need
   std::int64_t align_lcm = 1;         ///< least common multiple taken with the alignment
   std::uint64_t seed = 1;             ///< of everything that is drawn; every step has its own draws
@@ -149,9 +177,6 @@ struct PlanSettings {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
-  /// What a micro-batch costs beside its samples, for CountRule::fastest; unset: default_overhead of the
-  /// cost.
-  std::optional<Cost> overhead;
   std::vector<int> dp_of_rank;    ///< the DP rank each world rank belongs to; empty: nothing to place by
   std::vector<int> node_of_rank;  ///< the node of each world rank; empty: not known
 
@@ -164,6 +189,19 @@ struct PlanSettings {
   [[nodiscard]] ContextGroup context_of(DpRank rank) const noexcept {
     return {DataPlace{rank.value() * cp.size}, cp.size};
   }
+  /// The most ranks that a micro-batch's sequences are cut over.
+  [[nodiscard]] int largest_group() const noexcept { return flexible ? flexible->max_size : cp.size; }
+  /// The cap of a micro-batch on a group of that size, in tokens.
+  [[nodiscard]] std::int64_t cap(int group_size) const noexcept {
+    return micro_batch.max_tokens * (group_size / cp.size);
+  }
+  /// Whether DP ranks have different numbers of micro-batches, which they run without waiting for each other.
+  [[nodiscard]] bool is_context_tree() const noexcept {
+    return flexible && balance.strategy == Strategy::hierarchical;
+  }
+  /// What the settings' communication comes to, with the overhead.
+  [[nodiscard]] CommunicationCost communication_cost() const noexcept;
+
   /// What the number of micro-batches must be a multiple of.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 

@@ -26,8 +26,10 @@ struct DpRankPlan {
 
 /// A whole step: every DP rank's micro-batches.
 struct StepPlan {
-  std::vector<std::int64_t> counts;  ///< of each mini-batch, equal on all DP ranks
-  std::vector<DpRankPlan> ranks;     ///< one a DP rank
+  /// Micro-batches of each mini-batch, equal on all DP ranks; in a context tree (`mesh.cp: flexible` with
+  /// strategy hierarchical), where every rank has as many as it takes part in, the most of any.
+  std::vector<std::int64_t> counts;
+  std::vector<DpRankPlan> ranks;  ///< one a DP rank
 
   /// K, over all mini-batches.
   [[nodiscard]] std::int64_t num_micro_batches() const noexcept;

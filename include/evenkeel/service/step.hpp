@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/base/context_group.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/exchange/exchange_volume.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -32,14 +33,17 @@ struct MicroBatch {
   PackedMicroBatch tensors;
   MicroBatchLoss loss;        ///< what its tokens weigh in the loss of its mini-batch
   MiniBatchId mini_batch{0};  ///< the optimizer update it belongs to, 0-based; never falls within a step
+  ContextGroup context;       ///< the places that run it together; Mesh::context() has their communicator
 };
 
 /// What a step hands one rank. Micro-batches are the trainer's own: it may change their tensors and add
 /// fields to them.
 struct Step {
   std::int64_t index = 0;
-  std::string profile;                    ///< whose settings it was planned with; empty: the job's own
-  std::vector<MicroBatch> micro_batches;  ///< K of them, in the order to run them in
+  std::string profile;  ///< whose settings it was planned with; empty: the job's own
+  /// K of them, in the order to run them in. With `mesh.cp: flexible` and `balance.strategy: hierarchical` as
+  /// many as this rank takes part in.
+  std::vector<MicroBatch> micro_batches;
 
   std::int64_t num_samples = 0;  ///< over all ranks
   std::int64_t num_tokens = 0;   ///< over all ranks, shared ones once a sample
