@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <ranges>
 #include <span>
 #include <string>
@@ -74,31 +75,50 @@ const char* layout_name(const PackedMicroBatch& micro_batch) {
   return micro_batch.padded_length > 0 ? "padded" : "packed";
 }
 
+using Metadata = std::map<std::string, std::string>;
+
+Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form) {
+  if (form == DumpForm::grid) return {};
+  return {{"context_first", std::to_string(m.context.first.value())},
+          {"context_size", std::to_string(m.context.size)},
+          {"context_rank", std::to_string(m.tensors.cp_rank.value())},
+          {"wave", form == DumpForm::context_waves ? std::to_string(number) : "-1"}};
+}
+
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
-                      double loss_weight) {
+                      double loss_weight, Metadata metadata) {
   const Structure structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
   for (const Column& column : micro_batch.fields) tensors.push_back(shaped_view(column, micro_batch));
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
-  write_safetensors(file, tensors,
-                    {{"num_tokens", std::to_string(micro_batch.num_tokens())},
-                     {"loss_weight", weight.data()},
-                     {"layout", layout_name(micro_batch)},
-                     {"max_seqlen", std::to_string(micro_batch.layout.max_seqlen())}});
+  metadata.merge(Metadata{{"num_tokens", std::to_string(micro_batch.num_tokens())},
+                          {"loss_weight", weight.data()},
+                          {"layout", layout_name(micro_batch)},
+                          {"max_seqlen", std::to_string(micro_batch.layout.max_seqlen())}});
+  write_safetensors(file, tensors, metadata);
 }
 
 }  // namespace
 
-std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step,
-                                  const GridPoint& place) {
+DumpForm dump_form_of(const PlanSettings& settings) noexcept {
+  if (!settings.flexible) return DumpForm::grid;
+  return settings.is_context_tree() ? DumpForm::context_tree : DumpForm::context_waves;
+}
+
+std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place,
+                                  DumpForm form) {
+  if (form != DumpForm::grid) {
+    return dir / numbered_name("step-", step, 6) / numbered_name("data-", place.dp, 3) /
+           numbered_name("tp-", place.tp, 3) / numbered_name("pp-", place.pp, 3);
+  }
   return dir / numbered_name("step-", step, 6) / numbered_name("dp-", place.dp, 3) /
          numbered_name("cp-", place.cp, 3) / numbered_name("tp-", place.tp, 3) /
          numbered_name("pp-", place.pp, 3);
 }
 
-void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place) {
-  const std::filesystem::path folder = dump_folder(dir, step.index, place);
+void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place, DumpForm form) {
+  const std::filesystem::path folder = dump_folder(dir, step.index, place, form);
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {
@@ -108,7 +128,9 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoi
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
         folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
-    dump_micro_batch(file, step.micro_batches[m].tensors, step.micro_batches[m].loss.mean_weight);
+    const MicroBatch& micro_batch = step.micro_batches[m];
+    dump_micro_batch(file, micro_batch.tensors, micro_batch.loss.mean_weight,
+                     context_metadata(micro_batch, m, form));
   }
 }
 

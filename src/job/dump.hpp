@@ -7,15 +7,27 @@
 
 namespace evenkeel {
 
-/// The folder of one rank's micro-batches: DIR/step-000000/dp-000/cp-000/tp-000/pp-000.
+/// What tells whose a dumped micro-batch is.
+enum class DumpForm : std::uint8_t {
+  grid,           ///< its place along dp and cp
+  context_tree,   ///< with `mesh.cp: flexible` its group, which the metadata name, and the rank's place
+  context_waves,  ///< the same, with the wave that it is in
+};
+[[nodiscard]] DumpForm dump_form_of(const PlanSettings& settings) noexcept;
+
+/// The folder of one rank's micro-batches: DIR/step-000000/dp-000/cp-000/tp-000/pp-000, or
+/// DIR/step-000000/data-000/tp-000/pp-000 where micro-batches have groups of their own.
 [[nodiscard]] std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step,
-                                                const GridPoint& place);
+                                                const GridPoint& place, DumpForm form = DumpForm::grid);
 
 /// Writes what one rank was handed, one mb-00000.safetensors a micro-batch: its token fields, cu_seqlens,
 /// cu_seqlens_padded (int32) and sample_index (int64; -1 for filler), fields of one row a sample, and the
 /// metadata num_tokens, loss_weight, layout and max_seqlen. With shared prefixes the lengths are of segments,
 /// and segment_sample, segment_group, segment_parent and prediction_offsets (int64) tell whose they are.
-/// Local. Throws IoError that names the path.
-void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place);
+/// Where micro-batches have groups of their own, the metadata context_first, context_size and context_rank
+/// are the group's first place, its size and this rank's number in it, and wave is -1 in a tree. Local.
+/// Throws IoError that names the path.
+void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place,
+               DumpForm form = DumpForm::grid);
 
 }  // namespace evenkeel

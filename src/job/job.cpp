@@ -232,12 +232,14 @@ std::int64_t Job::run_passes(Step step) {
 }
 
 void Job::finish_pass(const Step& step) {
+  const PlanSettings settings = service_.plan_settings(step.profile);
   if (folders_->have(RunOutput::dump)) {
-    together(world(), [&] { dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here()); });
+    together(world(), [&] {
+      dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here(), dump_form_of(settings));
+    });
     folders_->wrote(RunOutput::dump, std::ssize(step.micro_batches));
   }
   if (folders_->have(RunOutput::results)) bring_results_home(step);
-  const PlanSettings settings = service_.plan_settings(step.profile);
   const FiguresDetail detail =
       folders_->have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <system_error>
 #include <vector>
 
@@ -20,8 +21,10 @@ struct Numbered {
 
 constexpr Numbered step{"step-", 6};
 constexpr Numbered micro_batch{"mb-", 5};
-constexpr std::array levels_of_a_dump{step, Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
+/// The folders of a step's dump, of places in a grid and of those that have groups of their own.
+constexpr std::array levels_of_a_grid{Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
                                       Numbered{"pp-", 3}};
+constexpr std::array levels_of_groups{Numbered{"data-", 3}, Numbered{"tp-", 3}, Numbered{"pp-", 3}};
 constexpr std::string_view tensors = ".safetensors";
 
 bool is_number(std::string_view text) noexcept {
@@ -96,21 +99,26 @@ class Walk {
       const bool is_dump = has(RunOutput::dump) && matches(name, step);
       if (!is_dump && !(has(RunOutput::results) && matches_file(whole, step))) return true;
       step_ = number_in(whole, step);
-      const bool goes_on = is_dump ? over_folder(folder / name, [&] { return over_level(folder / name, 1); })
+      const bool goes_on = is_dump ? over_folder(folder / name, [&] { return over_dump(folder / name); })
                                    : show_file(folder / name);
       step_.reset();
       return goes_on;
     });
   }
 
-  /// What is in a folder of a dump; `level` is that of the names in it.
-  bool over_level(const fs::path& folder, std::size_t level) {
+  /// What is in a step's folder.
+  bool over_dump(const fs::path& folder) {
+    return over_levels(folder, levels_of_a_grid) && over_levels(folder, levels_of_groups);
+  }
+
+  /// What is in a folder of a dump; `levels` are those of the names in it and below.
+  bool over_levels(const fs::path& folder, std::span<const Numbered> levels) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;
-      if (level == levels_of_a_dump.size())
+      if (levels.empty())
         return !matches_file(without_temporary_ending(name), micro_batch) || show_file(path);
-      return !matches(name, levels_of_a_dump[level]) ||
-             over_folder(path, [&] { return over_level(path, level + 1); });
+      return !matches(name, levels.front()) ||
+             over_folder(path, [&] { return over_levels(path, levels.subspan(1)); });
     });
   }
 

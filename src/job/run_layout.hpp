@@ -18,7 +18,8 @@ enum class RunOutput : std::uint8_t { dump, results, report, trace };
 
 /// Which files a run has below its output folder:
 ///
-///     dump      step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors
+///     dump      step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors, or
+///               step-000000/data-000/tp-000/pp-000/mb-00000.safetensors
 ///     results   step-000000.safetensors
 ///     report    report.txt, report.json, report.html, metrics.jsonl
 ///     trace     trace.json
