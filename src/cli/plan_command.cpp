@@ -7,6 +7,8 @@
 
 #include "balance/quality.hpp"
 #include "cli/commands.hpp"
+#include "cli/context_comparison.hpp"
+#include "cli/flexible_plan.hpp"
 #include "cli/option_values.hpp"
 #include "cli/plan_comparison.hpp"
 #include "cli/plan_input.hpp"
@@ -126,8 +128,11 @@ std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, cons
   return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", style) + "\n";
 }
 
-std::string summary(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
-                    double seconds, const TextStyle& style) {
+std::string summary(const StepProblem& problem, const StepPlan& plan, double seconds,
+                    const TextStyle& style) {
+  const LengthTable& table = problem.table;
+  const PlanSettings& settings = problem.settings;
+  if (settings.flexible) return flexible_summary(problem, plan, seconds, style);
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
   const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
@@ -161,7 +166,7 @@ std::string page_of(const PlanInput& input, const GridPoint& mesh, const PlanSet
   subject.kind = PageSubject::Kind::plan;
   subject.version = EVENKEEL_VERSION;
   subject.mesh = mesh;
-  subject.text = summary(input.table, settings, plan, seconds, {});
+  subject.text = summary({input.table, settings, 0, input.trees}, plan, seconds, {});
   return html_page(subject, std::span(&run, 1));
 }
 
@@ -171,6 +176,24 @@ void warn_of_what_is_not_compared(const PlanSettings& settings) {
     tell_warning("prefix.share does not count here: --compare plans every sample on its own");
   if (settings.micro_batch.mode != MicroBatchMode::packed)
     tell_warning("micro_batch.mode does not count here: --compare plans packed micro-batches");
+}
+
+/// Other systems' ways to plan for a cp that is fixed, then what cp could be.
+void compare(const LengthTable& table, const PlanSettings& settings, const std::filesystem::path& json,
+             const TextStyle& style) {
+  nlohmann::json ways = nlohmann::json::array();
+  std::string text;
+  if (!settings.flexible) {
+    const std::vector<ComparedPlan> plans = compare_plans(table, settings);
+    text = comparison_table(plans, style) + "\n";
+    ways = comparison_json(plans);
+  }
+  if (const auto contexts = compare_contexts(table, settings)) {
+    text += context_table(*contexts, style);
+    for (nlohmann::json& way : context_json(*contexts)) ways.push_back(std::move(way));
+  }
+  std::cout << text;
+  if (!json.empty()) write_json(json, ways);
 }
 
 int plan_lengths(const PlanOptions& options) {
@@ -187,16 +210,18 @@ int plan_lengths(const PlanOptions& options) {
   }
   if (options.compare) {
     warn_of_what_is_not_compared(settings);
-    const std::vector<ComparedPlan> plans = compare_plans(input.table, settings);
-    std::cout << comparison_table(plans, style);
-    if (!options.json.empty()) write_json(options.json, comparison_json(plans));
+    compare(input.table, settings, options.json, style);
     return 0;
   }
   const auto start = std::chrono::steady_clock::now();
-  const StepPlan plan = plan_step({input.table, settings, 0, input.trees});
+  const StepProblem problem{input.table, settings, 0, input.trees};
+  const StepPlan plan = plan_step(problem);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::cout << summary(input.table, settings, plan, seconds, style);
-  if (!options.json.empty()) write_json(options.json, json_of(input.table, settings, plan, seconds));
+  std::cout << summary(problem, plan, seconds, style);
+  if (!options.json.empty()) {
+    write_json(options.json, settings.flexible ? flexible_json(problem, plan, seconds)
+                                               : json_of(input.table, settings, plan, seconds));
+  }
   if (!options.html.empty()) write_text(options.html, page_of(input, mesh, settings, plan, seconds));
   return 0;
 }

@@ -74,9 +74,17 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
   for (const auto& way : ways) {
     by_name[way.at("way")] = way;
     EXPECT_THAT(result.out, HasSubstr(way.at("way").get<std::string>()));
+    if (way.contains("cp")) continue;
     EXPECT_LE(way.at("waiting_once"), way.at("waiting_every_micro_batch"));
   }
-  ASSERT_EQ(by_name.size(), 6U);
+  ASSERT_EQ(by_name.size(), 10U);
+  // The best fixed cp stands in front of groups of their own sizes, once and where ranks meet.
+  for (const std::size_t fixed : {6U, 8U}) {
+    EXPECT_TRUE(ways.at(fixed).at("cp").is_number());
+    EXPECT_EQ(ways.at(fixed + 1).at("cp"), "flexible");
+    EXPECT_EQ(ways.at(fixed).at("meet"), ways.at(fixed + 1).at("meet"));
+    EXPECT_GE(ways.at(fixed + 1).at("end_over_bound"), 1);
+  }
   for (const char* own : {"source order", "hierarchical, tokens", "hierarchical, work", "grid, work"})
     EXPECT_EQ(by_name.at(own).at("above_cap"), 0) << own;
   EXPECT_LE(by_name.at("grid, work").at("waiting_every_micro_batch"),

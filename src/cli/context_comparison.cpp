@@ -1,0 +1,214 @@
+#include "cli/context_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "evenkeel/balance/communication_cost.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "plan/flexible_groups.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+/// What all ways have in common: places, the cap of each, what samples cost.
+class ContextWays {
+ public:
+  ContextWays(const LengthTable& table, const PlanSettings& given)
+      : table_(table),
+        places_(given.dp * given.cp.size),
+        tokens_per_rank_(given.micro_batch.max_tokens / given.cp.size) {
+    plain_.tp = given.tp;
+    plain_.cp.layout = given.cp.layout;
+    plain_.align_lcm = given.align_lcm;
+    plain_.micro_batch.max_samples = given.micro_batch.max_samples;
+    plain_.balance.cost =
+        given.balance.cost == CostModel::tokens() ? CostModel::flops_7b() : given.balance.cost;
+    plain_.balance.overhead = given.balance.overhead;
+    plain_.balance.communication = given.balance.communication;
+    if (given.flexible) max_size_ = given.flexible->max_size;
+    while (2 * max_size_ <= places_ && !given.flexible) max_size_ *= 2;
+  }
+
+  [[nodiscard]] int places() const noexcept { return places_; }
+  [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
+
+  [[nodiscard]] PlanSettings fixed(int cp, bool meets) const {
+    PlanSettings settings = plain_;
+    settings.cp.size = cp;
+    settings.dp = places_ / cp;
+    settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
+    settings.balance.strategy = meets ? Strategy::grid : Strategy::hierarchical;
+    return settings;
+  }
+  [[nodiscard]] PlanSettings flexible(bool meets) const {
+    PlanSettings settings = fixed(1, meets);
+    settings.flexible = FlexibleContext{max_size_};
+    return settings;
+  }
+
+  /// Whether every sample fits under the cap of so many ranks.
+  [[nodiscard]] bool fits(int cp) const {
+    if (places_ % cp != 0) return false;
+    const PlanSettings settings = fixed(cp, false);
+    const std::int64_t fitting = settings.cap(cp) / settings.alignment() * settings.alignment();
+    return longest() <= fitting;
+  }
+  [[nodiscard]] std::int64_t longest() const {
+    std::int64_t longest = 0;
+    for (const LengthEntry& entry : table_.entries()) longest = std::max(longest, entry.shape.length());
+    return longest;
+  }
+
+  /// The best cp, or none where none fits.
+  [[nodiscard]] std::optional<ComparedContext> best_fixed(bool meets) const {
+    std::optional<ComparedContext> best;
+    for (int cp = 1; cp <= max_size_; cp *= 2) {
+      if (!fits(cp)) continue;
+      const ComparedContext compared = plan_fixed(cp, meets);
+      if (!best || compared.end < best->end) best = compared;
+    }
+    return best;
+  }
+
+  [[nodiscard]] std::pair<ComparedContext, Cost> plan_flexible(bool meets) const {
+    const auto start = std::chrono::steady_clock::now();
+    const PlanSettings settings = flexible(meets);
+    const StepPlan plan = plan_step({table_, settings});
+    ComparedContext compared;
+    compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    compared.meets = meets;
+    compared.micro_batches = plan.num_micro_batches();
+    const FlexibleTime time = flexible_time({table_, settings}, plan);
+    compared.end = time.end;
+    return {compared, time.lower_bound};
+  }
+
+ private:
+  [[nodiscard]] ComparedContext plan_fixed(int cp, bool meets) const {
+    const auto start = std::chrono::steady_clock::now();
+    const PlanSettings settings = fixed(cp, meets);
+    const StepPlan plan = plan_step({table_, settings});
+    ComparedContext compared;
+    compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    compared.cp = cp;
+    compared.meets = meets;
+    compared.micro_batches = plan.num_micro_batches();
+    compared.end = end_of(plan, settings);
+    return compared;
+  }
+
+  [[nodiscard]] Cost end_of(const StepPlan& plan, const PlanSettings& settings) const {
+    const CommunicationCost cost = settings.communication_cost();
+    std::vector<Cost> waves;
+    Cost longest = 0;
+    for (const DpRankPlan& rank : plan.ranks) {
+      Cost own = 0;
+      waves.resize(std::max(waves.size(), rank.micro_batches.size()));
+      for (std::size_t m = 0; m < rank.micro_batches.size(); ++m) {
+        const MicroBatchPlan& micro_batch = rank.micro_batches[m];
+        const Cost attention = micro_batch.cost - settings.balance.cost.linear * micro_batch.tokens;
+        const Cost time = time_on({micro_batch.tokens, micro_batch.cost, attention}, settings.cp.size, cost);
+        own += time;
+        waves[m] = std::max(waves[m], time);
+      }
+      longest = std::max(longest, own);
+    }
+    if (settings.balance.strategy == Strategy::hierarchical) return longest;
+    Cost end = 0;
+    for (const Cost wave : waves) end += wave;
+    return end;
+  }
+
+  const LengthTable& table_;
+  int places_;
+  std::int64_t tokens_per_rank_;
+  int max_size_ = 1;
+  PlanSettings plain_;
+};
+
+double ratio(Cost longer, Cost shorter) {
+  return shorter == 0 ? 1 : static_cast<double>(longer) / static_cast<double>(shorter);
+}
+
+std::string words_for(const ComparedContext& way) {
+  return (way.cp == 0 ? std::string("cp flexible") : fmt::format("cp {}", way.cp)) +
+         (way.meets ? ", ranks meet" : "");
+}
+
+/// How many samples need more than one rank.
+std::string long_samples(const LengthTable& table, const ContextWays& ways) {
+  const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
+    return entry.shape.length() > ways.tokens_per_rank();
+  });
+  return fmt::format("{} of {}", grouped(count), counted(table.size(), "sample"));
+}
+
+std::string advice(const LengthTable& table, const ContextWays& ways, const ContextComparison& comparison) {
+  const double once = ratio(comparison.ways[0].end, comparison.ways[1].end);
+  const double meeting = ratio(comparison.ways[2].end, comparison.ways[3].end);
+  constexpr double worth_it = 1.01;
+  const std::string lengths = fmt::format(
+      "{} longer than the {} of a rank, and the longest has {}", long_samples(table, ways) + " are",
+      counted(ways.tokens_per_rank(), "token"), counted(ways.longest(), "token"));
+  if (std::max(once, meeting) < worth_it) {
+    return fmt::format(
+        "mesh.cp: flexible gains nothing on these lengths over cp {} ({} where ranks meet at every "
+        "micro-batch): {}.",
+        comparison.ways[0].cp, comparison.ways[2].cp, lengths);
+  }
+  return fmt::format(
+      "With mesh.cp: flexible the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast as "
+      "with "
+      "cp {} where ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or leaves "
+      "ranks "
+      "waiting.",
+      once, comparison.ways[0].cp, meeting, comparison.ways[2].cp, lengths);
+}
+
+}  // namespace
+
+std::optional<ContextComparison> compare_contexts(const LengthTable& table, const PlanSettings& settings) {
+  const ContextWays ways(table, settings);
+  const std::optional<ComparedContext> once = ways.best_fixed(false);
+  const std::optional<ComparedContext> meeting = ways.best_fixed(true);
+  if (!once || !meeting) return std::nullopt;
+  ContextComparison comparison;
+  const auto [tree, bound] = ways.plan_flexible(false);
+  const auto [waves, same_bound] = ways.plan_flexible(true);
+  comparison.ways = {*once, tree, *meeting, waves};
+  comparison.lower_bound = bound;
+  comparison.advice = advice(table, ways, comparison);
+  return comparison;
+}
+
+std::string context_table(const ContextComparison& comparison, const TextStyle& style) {
+  using enum TextTable::Align;
+  TextTable table(
+      {{"context parallelism"}, {"micro-\nbatches", right}, {"time / bound", right}, {"seconds", right}});
+  for (const ComparedContext& way : comparison.ways) {
+    table.add({kept_together(words_for(way)), grouped(way.micro_batches),
+               fmt::format("{:.3f}", ratio(way.end, comparison.lower_bound)),
+               fmt::format("{:.4f}", way.seconds)});
+  }
+  return table.to_text(style.width) + indented(comparison.advice, 0, style.width);
+}
+
+nlohmann::json context_json(const ContextComparison& comparison) {
+  nlohmann::json ways = nlohmann::json::array();
+  for (const ComparedContext& way : comparison.ways) {
+    ways.push_back({{"way", words_for(way)},
+                    {"cp", way.cp == 0 ? nlohmann::json("flexible") : nlohmann::json(way.cp)},
+                    {"meet", way.meets ? "micro_batch" : "step"},
+                    {"num_micro_batches", way.micro_batches},
+                    {"end", way.end},
+                    {"lower_bound", comparison.lower_bound},
+                    {"end_over_bound", ratio(way.end, comparison.lower_bound)},
+                    {"plan_seconds", way.seconds}});
+  }
+  return ways;
+}
+
+}  // namespace evenkeel::cli
