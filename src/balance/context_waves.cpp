@@ -1,66 +1,113 @@
 #include "balance/context_waves.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <string>
 #include <utility>
 
 #include "balance/checks.hpp"
-#include "balance/context_task.hpp"
+#include "balance/context_wave_builder.hpp"
+#include "balance/context_wave_moves.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 
 namespace {
 
-/// Tasks of one trial: levels from the highest, into the first micro-batch of the level with room.
-std::vector<OpenTask> pack_within(const ContextLevels& levels, Cost limit) {
-  std::vector<std::tuple<int, Cost, Item>> order;
-  for (Item item = 0; item < levels.num_items(); ++item) {
-    const int level = levels.cheapest_within(item, limit);
-    order.emplace_back(-level, -levels.time(item, level), item);
+/// Items that are placed in all, over all trials.
+constexpr std::int64_t most_placed = 1 << 18;
+/// An end so near to the bound, as 1 over this, is not improved any more.
+constexpr Cost near_enough = 4096;
+/// Places that are looked at for items, when waves are improved.
+constexpr std::int64_t most_looks = 1 << 22;
+constexpr Cost unlimited = balance_checks::sum_limit;
+
+class WaveSearch {
+ public:
+  explicit WaveSearch(const ContextLevels& levels)
+      : levels_(levels), builder_(levels), bound_(context_lower_bound(levels.problem())) {}
+
+  [[nodiscard]] Waves best() {
+    Cost full = full_time();
+    std::vector<Cost> limits;
+    for (Cost limit = 2 * bound_; limit > full / 4 && limits.size() < 48; limit -= limit / 6 + 1)
+      limits.push_back(limit);
+    std::vector<Cost> heights{0};
+    for (int i = 0; i < 40; ++i, full -= full / 25) heights.push_back(full);
+    trial_.height = unlimited_height();
+    try_all(limits, &WaveTrial::first_limit);
+    try_all(heights, &WaveTrial::height);
+    try_all(limits, &WaveTrial::first_limit);
+    improve_levels();
+    improve_waves(best_, levels_, most_looks);
+    settle_waves(best_, levels_);
+    return std::move(best_);
   }
-  std::ranges::sort(order);
-  std::vector<OpenTask> tasks;
-  for (const auto& [level, time, item] : order) {
-    const auto room = std::find_if(tasks.begin(), tasks.end(), [&](const OpenTask& task) {
-      if (!task.has_room_for(item, levels)) return false;
-      ContextWork work = task.work;
-      work += levels.work(item);
-      return levels.time(work, task.level) <= limit;
-    });
-    if (room != tasks.end()) {
-      room->add(item, levels);
-    } else {
-      tasks.push_back({.level = -level});
-      tasks.back().add(item, levels);
+
+ private:
+  /// Of a micro-batch on one rank that is full of items as they come.
+  [[nodiscard]] Cost full_time() const {
+    Cost work = 0;
+    std::int64_t tokens = 1;
+    for (Item item = 0; item < levels_.num_items(); ++item) {
+      if (levels_.lowest(item) > 0) continue;
+      work += levels_.work(item).work;
+      tokens += levels_.aligned(item, 0);
+    }
+    const std::int64_t cap = std::min(levels_.cap(0), tokens);
+    return levels_.problem().communication.overhead + work / tokens * cap * 3 / 2 + 1;
+  }
+  [[nodiscard]] static Cost unlimited_height() { return unlimited >> 20; }
+
+  [[nodiscard]] bool may_try() const {
+    return best_.tasks.empty() || (placements_left_ > 0 && best_.end - bound_ > bound_ / near_enough);
+  }
+
+  bool try_trial(const WaveTrial& trial) {
+    placements_left_ -= levels_.num_items();
+    Waves waves = builder_.build(trial);
+    if (!best_.tasks.empty() && waves.end >= best_.end) return false;
+    best_ = std::move(waves);
+    trial_ = trial;
+    return true;
+  }
+
+  void try_all(const std::vector<Cost>& values, Cost WaveTrial::*member) {
+    WaveTrial trial = trial_;
+    for (const Cost value : values) {
+      if (!may_try()) return;
+      trial.*member = value;
+      try_trial(trial);
     }
   }
-  return tasks;
-}
 
-/// By falling time into the first wave with a free block; returns the sum of what waves take.
-Cost shelve(std::vector<OpenTask>& tasks, const ContextLevels& levels) {
-  std::ranges::stable_sort(tasks, [](const OpenTask& left, const OpenTask& right) {
-    return std::tuple(-left.level, -left.time) < std::tuple(-right.level, -right.time);
-  });
-  struct Wave {
-    std::int64_t next = 0;
-    Cost time = 0;
-  };
-  std::vector<Wave> waves;
-  for (OpenTask& task : tasks) {
-    std::size_t w = 0;
-    while (w < waves.size() && waves[w].next + levels.size(task.level) > levels.problem().ranks) ++w;
-    if (w == waves.size()) waves.push_back({});
-    task.first = waves[w].next;
-    task.wave = static_cast<std::int64_t>(w);
-    waves[w].next += levels.size(task.level);
-    waves[w].time = std::max(waves[w].time, task.time);
+  /// One item that begins a wave a level up or down, as long as that makes the end earlier.
+  void improve_levels() {
+    bool improved = true;
+    while (improved && may_try()) {
+      improved = false;
+      for (std::size_t at = 0; at < builder_.order().size() && may_try(); ++at) {
+        const Item item = builder_.order()[at];
+        if (levels_.time(item, 0) <= trial_.height && levels_.lowest(item) == 0) continue;
+        WaveTrial trial = trial_;
+        trial.first_levels.resize(builder_.order().size(), -1);
+        const int now = trial.first_levels[at] >= 0 ? trial.first_levels[at]
+                                                    : levels_.cheapest_within(item, trial.first_limit);
+        for (const int step : {1, -1}) {
+          trial.first_levels[at] = now + step;
+          if (now + step < 0 || now + step >= levels_.count() || !levels_.fits(item, now + step)) continue;
+          improved |= try_trial(trial);
+        }
+      }
+    }
   }
-  Cost sum = 0;
-  for (const Wave& wave : waves) sum += wave.time;
-  return sum;
-}
+
+  const ContextLevels& levels_;
+  WaveBuilder builder_;
+  Cost bound_;
+  std::int64_t placements_left_ = most_placed;
+  WaveTrial trial_;
+  Waves best_;
+};
 
 }  // namespace
 
@@ -72,24 +119,12 @@ ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64
   ContextSchedule schedule;
   if (!problem.items.empty()) {
     const ContextLevels levels(problem);
-    std::vector<OpenTask> best;
-    Cost best_end = -1;
-    Cost trial = context_lower_bound(problem);
-    for (int step = 0; step <= 40; ++step, trial -= trial / 10) {
-      std::vector<OpenTask> tasks = pack_within(levels, trial);
-      const Cost end = shelve(tasks, levels);
-      if (best_end >= 0 && end >= best_end) continue;
-      best_end = end;
-      best = std::move(tasks);
-    }
-    std::ranges::stable_sort(best, {}, &OpenTask::wave);
-    schedule = finished_schedule(std::move(best), levels);
-    schedule.end = best_end;
+    Waves waves = WaveSearch(levels).best();
+    schedule = finished_schedule(std::move(waves.tasks), levels);
+    schedule.end = waves.end;
   }
-  std::int64_t used = 0;
-  for (const ContextTask& task : schedule.tasks) used = std::max(used, task.wave + 1);
-  const std::int64_t wanted = std::max(used, min_waves);
-  schedule.waves = balance_checks::ceil_div(wanted, multiple_of) * multiple_of;
+  const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
+  schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
   return schedule;
 }
 

@@ -1,0 +1,124 @@
+#include "balance/context_wave_builder.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "balance/item_order.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+Cost longest_of(std::span<const OpenTask> tasks) {
+  Cost time = 0;
+  for (const OpenTask& task : tasks) time = std::max(time, task.time);
+  return time;
+}
+
+}  // namespace
+
+WaveBuilder::WaveBuilder(const ContextLevels& levels) : levels_(&levels) {
+  const auto n = static_cast<std::size_t>(levels.num_items());
+  std::vector<Cost> works(n);
+  for (std::size_t i = 0; i < n; ++i) works[i] = levels.work(static_cast<Item>(i)).work;
+  order_.reserve(n);
+  works_.reserve(n);
+  tokens_.reserve(n);
+  for (const CostedItem& entry : descending_items_smaller_first(works)) {
+    order_.push_back(entry.item);
+    works_.push_back(entry.cost);
+    tokens_.push_back(levels.aligned(entry.item, 0));
+  }
+  tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
+}
+
+void WaveBuilder::start() {
+  next_.resize(order_.size() + 1);
+  std::iota(next_.begin(), next_.end(), std::size_t{0});
+}
+
+std::size_t WaveBuilder::next_left(std::size_t at) {
+  while (next_[at] != at) {
+    next_[at] = next_[next_[at]];
+    at = next_[at];
+  }
+  return at;
+}
+
+std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::int64_t tokens) const {
+  const auto begin = static_cast<std::ptrdiff_t>(from);
+  const auto by_work =
+      std::ranges::lower_bound(works_.begin() + begin, works_.end(), work, std::ranges::greater{});
+  const auto at = by_work - works_.begin();
+  if (!tokens_fall_) return static_cast<std::size_t>(at);
+  const auto by_tokens =
+      std::ranges::lower_bound(tokens_.begin() + at, tokens_.end(), tokens, std::ranges::greater{});
+  return static_cast<std::size_t>(by_tokens - tokens_.begin());
+}
+
+int WaveBuilder::level_of_first(std::size_t at, const WaveTrial& trial) const {
+  if (!trial.first_levels.empty() && trial.first_levels[at] >= 0) return trial.first_levels[at];
+  return levels_->cheapest_within(order_[at], trial.first_limit);
+}
+
+std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Cost height) {
+  const CommunicationCost& cost = levels_->problem().communication;
+  const std::int64_t size = levels_->size(task.level);
+  // What pooling saves of communication comes on top of this, and is left out.
+  const Cost spare =
+      (height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
+  if (spare < 0) return order_.size();
+  constexpr int tries = 10;
+  std::size_t at = first_place_within(from, spare, levels_->cap(task.level) - task.used);
+  for (int i = 0; i < tries; ++i) {
+    at = next_left(at);
+    if (at == order_.size()) return at;
+    if (task.has_room_for(order_[at], *levels_)) {
+      ContextWork work = task.work;
+      work += levels_->work(order_[at]);
+      if (levels_->time(work, task.level) <= height) return at;
+    }
+    at = std::min(order_.size(), at + (std::size_t{1} << i));
+  }
+  return order_.size();
+}
+
+void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
+  for (;;) {
+    from = find_company(task, from, height);
+    if (from == order_.size()) return;
+    task.add(order_[from], *levels_);
+    take(from);
+  }
+}
+
+void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, Waves& waves) {
+  const std::size_t first_task = waves.tasks.size();
+  std::int64_t free = levels_->problem().ranks;
+  Cost height = 0;
+  for (std::size_t at = next_left(0); at < order_.size() && free > 0; at = next_left(at + 1)) {
+    const Item item = order_[at];
+    const bool is_first = waves.tasks.size() == first_task;
+    const int level = is_first ? level_of_first(at, trial) : levels_->cheapest_within(item, height);
+    const Cost time = levels_->time(item, level);
+    if (is_first) height = std::max(trial.height, time);
+    if (time > height || levels_->size(level) > free) continue;
+    free -= levels_->size(level);
+    take(at);
+    waves.tasks.push_back({.level = level, .wave = wave});
+    waves.tasks.back().add(item, *levels_);
+    fill(waves.tasks.back(), at, height);
+  }
+  waves.end += longest_of(std::span(waves.tasks).subspan(first_task));
+}
+
+Waves WaveBuilder::build(const WaveTrial& trial) {
+  start();
+  Waves waves;
+  for (std::int64_t wave = 0; next_left(0) < order_.size(); ++wave) build_wave(trial, wave, waves);
+  return waves;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,221 @@
+#include "balance/context_wave_moves.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace evenkeel {
+
+namespace {
+
+/// One wave: its micro-batches, and what they leave.
+struct OpenWave {
+  std::vector<OpenTask> tasks;
+  std::int64_t free = 0;  ///< ranks
+  Cost time = 0;
+
+  void find_time() {
+    time = 0;
+    for (const OpenTask& task : tasks) time = std::max(time, task.time);
+  }
+};
+
+/// Where an item can go.
+struct Spot {
+  Cost longer = std::numeric_limits<Cost>::max();  ///< by how much the wave gets longer
+  Cost idle = 0;                                   ///< what the group then waits for others
+  std::size_t wave = 0;
+  std::size_t task = 0;  ///< as many as the wave has: a new one
+  int level = 0;         ///< of a new one
+
+  [[nodiscard]] bool is_better_than(const Spot& other) const {
+    return std::tie(longer, idle) < std::tie(other.longer, other.idle);
+  }
+};
+
+class WaveMoves {
+ public:
+  WaveMoves(Waves& waves, const ContextLevels& levels, std::int64_t most_looks)
+      : result_(&waves), levels_(&levels), looks_left_(most_looks) {
+    for (OpenTask& task : waves.tasks) {
+      const auto w = static_cast<std::size_t>(task.wave);
+      if (w >= waves_.size()) waves_.resize(w + 1, {.tasks = {}, .free = levels.problem().ranks, .time = 0});
+      waves_[w].free -= levels.size(task.level);
+      waves_[w].tasks.push_back(std::move(task));
+    }
+    for (OpenWave& wave : waves_) wave.find_time();
+    num_tasks_ = static_cast<std::int64_t>(waves.tasks.size());
+  }
+
+  void improve() {
+    bool improved = true;
+    while (improved && looks_left_ > 0) {
+      improved = false;
+      for (const std::size_t w : by_idle_ranks()) {
+        improved |= try_without(w, 0);
+        for (const Cost share : {50, 10, 4, 2}) improved |= try_without(w, share);
+      }
+    }
+  }
+
+  void write_back() {
+    result_->tasks.clear();
+    result_->end = 0;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      result_->end += waves_[w].time;
+      for (OpenTask& task : waves_[w].tasks) {
+        task.wave = static_cast<std::int64_t>(w);
+        result_->tasks.push_back(std::move(task));
+      }
+    }
+  }
+
+ private:
+  /// Waves in which most time is idle first.
+  [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
+    std::vector<std::pair<Cost, std::size_t>> idle;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      Cost sum = waves_[w].free * waves_[w].time;
+      for (const OpenTask& task : waves_[w].tasks)
+        sum += (waves_[w].time - task.time) * levels_->size(task.level);
+      idle.emplace_back(-sum, w);
+    }
+    std::ranges::sort(idle);
+    std::vector<std::size_t> order;
+    for (const auto& [sum, w] : idle) order.push_back(w);
+    return order;
+  }
+
+  [[nodiscard]] Cost end() const {
+    return std::accumulate(waves_.begin(), waves_.end(), Cost{0},
+                           [](Cost sum, const OpenWave& wave) { return sum + wave.time; });
+  }
+
+  /// Takes out those micro-batches of wave w that end within the last 1 / share of its time; 0: all.
+  bool try_without(std::size_t w, Cost share) {
+    if (w >= waves_.size()) return false;
+    std::vector<Item> items;
+    std::vector<OpenWave> before = waves_;
+    const Cost before_end = end();
+    const Cost from = share == 0 ? 0 : waves_[w].time - waves_[w].time / share;
+    std::erase_if(waves_[w].tasks, [&](const OpenTask& task) {
+      if (task.time < from) return false;
+      items.insert(items.end(), task.items.begin(), task.items.end());
+      waves_[w].free += levels_->size(task.level);
+      return true;
+    });
+    waves_[w].find_time();
+    if (waves_[w].tasks.empty()) waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
+    if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
+        put_all(std::move(items), before_end))
+      return true;
+    waves_ = std::move(before);
+    return false;
+  }
+
+  /// Whether all is done earlier than `before`.
+  bool put_all(std::vector<Item> items, Cost before) {
+    std::ranges::sort(items, [&](Item left, Item right) {
+      return std::pair(-levels_->work(left).work, left) < std::pair(-levels_->work(right).work, right);
+    });
+    Cost sum = end();
+    for (const Item item : items) {
+      if (sum >= before) return false;
+      const Spot spot = best_spot(item);
+      put(item, spot);
+      sum += spot.longer;
+    }
+    return sum < before;
+  }
+
+  void put(Item item, const Spot& spot) {
+    if (spot.wave == waves_.size())
+      waves_.push_back({.tasks = {}, .free = levels_->problem().ranks, .time = 0});
+    OpenWave& wave = waves_[spot.wave];
+    if (spot.task == wave.tasks.size()) {
+      wave.tasks.push_back({.level = spot.level});
+      wave.free -= levels_->size(spot.level);
+    }
+    wave.tasks[spot.task].add(item, *levels_);
+    wave.time = std::max(wave.time, wave.tasks[spot.task].time);
+  }
+
+  Spot best_spot(Item item) {
+    Spot best;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      look_at_tasks(item, w, best);
+      look_at_free_ranks(item, w, waves_[w].free, waves_[w].time, waves_[w].tasks.size(), best);
+    }
+    look_at_free_ranks(item, waves_.size(), levels_->problem().ranks, 0, 0, best);
+    return best;
+  }
+
+  void look_at_tasks(Item item, std::size_t w, Spot& best) {
+    const OpenWave& wave = waves_[w];
+    looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
+    for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
+      const OpenTask& task = wave.tasks[t];
+      if (task.level < levels_->lowest(item) || !task.has_room_for(item, *levels_)) continue;
+      ContextWork work = task.work;
+      work += levels_->work(item);
+      consider(levels_->time(work, task.level), wave.time, {.wave = w, .task = t, .level = task.level}, best);
+    }
+  }
+
+  void look_at_free_ranks(Item item, std::size_t w, std::int64_t free, Cost wave_time, std::size_t new_task,
+                          Spot& best) const {
+    for (int level = levels_->lowest(item); level < levels_->count() && levels_->size(level) <= free;
+         ++level) {
+      if (levels_->fits(item, level))
+        consider(levels_->time(item, level), wave_time, {.wave = w, .task = new_task, .level = level}, best);
+    }
+  }
+
+  void consider(Cost time, Cost wave_time, Spot spot, Spot& best) const {
+    spot.longer = std::max<Cost>(0, time - wave_time);
+    spot.idle = std::max<Cost>(0, wave_time - time) * levels_->size(spot.level);
+    if (spot.is_better_than(best)) best = spot;
+  }
+
+  Waves* result_;
+  const ContextLevels* levels_;
+  std::int64_t looks_left_;
+  std::int64_t num_tasks_ = 0;
+  std::vector<OpenWave> waves_;
+};
+
+}  // namespace
+
+void improve_waves(Waves& waves, const ContextLevels& levels, std::int64_t most_looks) {
+  if (static_cast<std::int64_t>(waves.tasks.size()) > most_looks / 64) return;
+  WaveMoves moves(waves, levels, most_looks);
+  moves.improve();
+  moves.write_back();
+}
+
+void settle_waves(Waves& waves, const ContextLevels& levels) {
+  std::vector<std::pair<Cost, std::int64_t>> times;
+  for (const OpenTask& task : waves.tasks) {
+    const auto w = static_cast<std::size_t>(task.wave);
+    while (times.size() <= w) times.emplace_back(0, static_cast<std::int64_t>(times.size()));
+    times[w].first = std::min(times[w].first, -task.time);
+  }
+  std::ranges::sort(times);
+  std::vector<std::int64_t> numbers(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    numbers[static_cast<std::size_t>(times[i].second)] = static_cast<std::int64_t>(i);
+  for (OpenTask& task : waves.tasks) task.wave = numbers[static_cast<std::size_t>(task.wave)];
+  std::ranges::stable_sort(waves.tasks, [](const OpenTask& left, const OpenTask& right) {
+    return std::pair(left.wave, -left.level) < std::pair(right.wave, -right.level);
+  });
+  std::int64_t next = 0;
+  for (std::size_t t = 0; t < waves.tasks.size(); ++t) {
+    if (t == 0 || waves.tasks[t].wave != waves.tasks[t - 1].wave) next = 0;
+    waves.tasks[t].first = next;
+    next += levels.size(waves.tasks[t].level);
+  }
+}
+
+}  // namespace evenkeel
