@@ -37,8 +37,8 @@ struct Spot {
 
 class WaveMoves {
  public:
-  WaveMoves(Waves& waves, const ContextLevels& levels, std::int64_t most_looks)
-      : result_(&waves), levels_(&levels), looks_left_(most_looks) {
+  WaveMoves(Waves& waves, const ContextLevels& levels, std::int64_t& looks_left)
+      : result_(&waves), levels_(&levels), looks_left_(looks_left) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
       if (w >= waves_.size()) waves_.resize(w + 1, {.tasks = {}, .free = levels.problem().ranks, .time = 0});
@@ -181,16 +181,16 @@ class WaveMoves {
 
   Waves* result_;
   const ContextLevels* levels_;
-  std::int64_t looks_left_;
+  std::int64_t& looks_left_;
   std::int64_t num_tasks_ = 0;
   std::vector<OpenWave> waves_;
 };
 
 }  // namespace
 
-void improve_waves(Waves& waves, const ContextLevels& levels, std::int64_t most_looks) {
-  if (static_cast<std::int64_t>(waves.tasks.size()) > most_looks / 64) return;
-  WaveMoves moves(waves, levels, most_looks);
+void improve_waves(Waves& waves, const ContextLevels& levels, std::int64_t& looks_left) {
+  if (static_cast<std::int64_t>(waves.tasks.size()) > looks_left / 64) return;
+  WaveMoves moves(waves, levels, looks_left);
   moves.improve();
   moves.write_back();
 }

@@ -19,7 +19,9 @@ constexpr std::int64_t most_placed = 1 << 18;
 constexpr Cost near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
 constexpr std::int64_t most_looks = 1 << 22;
-constexpr Cost unlimited = balance_checks::sum_limit;
+/// So many trials are improved.
+constexpr int most_improved = 16;
+constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 
 class WaveSearch {
  public:
@@ -27,18 +29,9 @@ class WaveSearch {
       : levels_(levels), builder_(levels), bound_(context_lower_bound(levels.problem())) {}
 
   [[nodiscard]] Waves best() {
-    Cost full = full_time();
-    std::vector<Cost> limits;
-    for (Cost limit = 2 * bound_; limit > full / 4 && limits.size() < 48; limit -= limit / 6 + 1)
-      limits.push_back(limit);
-    std::vector<Cost> heights{0};
-    for (int i = 0; i < 40; ++i, full -= full / 25) heights.push_back(full);
-    trial_.height = unlimited_height();
-    try_all(limits, &WaveTrial::first_limit);
-    try_all(heights, &WaveTrial::height);
-    try_all(limits, &WaveTrial::first_limit);
+    try_grid();
     improve_levels();
-    improve_waves(best_, levels_, most_looks);
+    improve_best_trials();
     settle_waves(best_, levels_);
     return std::move(best_);
   }
@@ -56,7 +49,45 @@ class WaveSearch {
     const std::int64_t cap = std::min(levels_.cap(0), tokens);
     return levels_.problem().communication.overhead + work / tokens * cap * 3 / 2 + 1;
   }
-  [[nodiscard]] static Cost unlimited_height() { return unlimited >> 20; }
+
+  /// Lengths for the first item of a wave, and heights: each alone, then both.
+  void try_grid() {
+    const Cost full = full_time();
+    std::vector<Cost> limits;
+    for (Cost limit = 2 * bound_; limit > full / 4 && limits.size() < 48; limit -= limit / 6 + 1)
+      limits.push_back(limit);
+    std::vector<Cost> heights{0};
+    for (Cost height = full; heights.size() < 40; height -= height / 25) heights.push_back(height);
+    trial_.height = unlimited;
+    try_all(limits, &WaveTrial::first_limit);
+    try_all(heights, &WaveTrial::height);
+    try_all(limits, &WaveTrial::first_limit);
+    for (std::size_t i = 0; i < limits.size(); i += 2) {
+      for (std::size_t j = 0; j < heights.size(); j += 3) {
+        if (!may_try()) return;
+        WaveTrial trial = trial_;
+        trial.first_limit = limits[i];
+        trial.height = heights[j];
+        try_trial(trial);
+      }
+    }
+  }
+
+  /// Those trials that ended first, each improved.
+  void improve_best_trials() {
+    std::ranges::stable_sort(trials_, {}, &std::pair<Cost, WaveTrial>::first);
+    std::int64_t looks = most_looks;
+    int improved = 0;
+    Cost last = -1;
+    for (const auto& [end, trial] : trials_) {
+      if (end == last) continue;
+      if (improved++ == most_improved || looks <= 0 || best_.end - bound_ <= bound_ / near_enough) return;
+      last = end;
+      Waves waves = builder_.build(trial);
+      improve_waves(waves, levels_, looks);
+      if (waves.end < best_.end) best_ = std::move(waves);
+    }
+  }
 
   [[nodiscard]] bool may_try() const {
     return best_.tasks.empty() || (placements_left_ > 0 && best_.end - bound_ > bound_ / near_enough);
@@ -65,6 +96,7 @@ class WaveSearch {
   bool try_trial(const WaveTrial& trial) {
     placements_left_ -= levels_.num_items();
     Waves waves = builder_.build(trial);
+    trials_.emplace_back(waves.end, trial);
     if (!best_.tasks.empty() && waves.end >= best_.end) return false;
     best_ = std::move(waves);
     trial_ = trial;
@@ -105,7 +137,8 @@ class WaveSearch {
   WaveBuilder builder_;
   Cost bound_;
   std::int64_t placements_left_ = most_placed;
-  WaveTrial trial_;
+  WaveTrial trial_;                                 ///< the best so far
+  std::vector<std::pair<Cost, WaveTrial>> trials_;  ///< all of them, and their ends
   Waves best_;
 };
 
