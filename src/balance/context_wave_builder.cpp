@@ -31,12 +31,16 @@ WaveBuilder::WaveBuilder(const ContextLevels& levels) : levels_(&levels) {
     works_.push_back(entry.cost);
     tokens_.push_back(levels.aligned(entry.item, 0));
   }
+  places_.resize(n);
+  for (std::size_t at = 0; at < n; ++at) places_[static_cast<std::size_t>(order_[at])] = at;
   tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
 }
 
-void WaveBuilder::start() {
+void WaveBuilder::start_with(const Waves& waves) {
   next_.resize(order_.size() + 1);
   std::iota(next_.begin(), next_.end(), std::size_t{0});
+  for (const OpenTask& task : waves.tasks)
+    for (const Item item : task.items) take(places_[static_cast<std::size_t>(item)]);
 }
 
 std::size_t WaveBuilder::next_left(std::size_t at) {
@@ -94,10 +98,21 @@ void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
   }
 }
 
-void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, Waves& waves) {
+void WaveBuilder::raise(std::span<OpenTask> started, Cost height, Waves& waves) {
+  for (OpenTask& task : started) {
+    fill(task, 0, height);
+    waves.tasks.push_back(std::move(task));
+  }
+}
+
+void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started,
+                             Waves& waves) {
   const std::size_t first_task = waves.tasks.size();
   std::int64_t free = levels_->problem().ranks;
-  Cost height = 0;
+  Cost height = longest_of(started);
+  for (const OpenTask& task : started) free -= levels_->size(task.level);
+  if (trial.slack > 0) height += height / trial.slack;
+  raise(started, height, waves);
   for (std::size_t at = next_left(0); at < order_.size() && free > 0; at = next_left(at + 1)) {
     const Item item = order_[at];
     const bool is_first = waves.tasks.size() == first_task;
@@ -114,10 +129,17 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, Waves& w
   waves.end += longest_of(std::span(waves.tasks).subspan(first_task));
 }
 
-Waves WaveBuilder::build(const WaveTrial& trial) {
-  start();
+Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
+  start_with(start);
   Waves waves;
-  for (std::int64_t wave = 0; next_left(0) < order_.size(); ++wave) build_wave(trial, wave, waves);
+  std::int64_t wave = 0;
+  for (auto begin = start.tasks.begin(); begin != start.tasks.end(); ++wave) {
+    const auto end =
+        std::find_if(begin, start.tasks.end(), [&](const OpenTask& task) { return task.wave != wave; });
+    build_wave(trial, wave, {begin, end}, waves);
+    begin = end;
+  }
+  for (; next_left(0) < order_.size(); ++wave) build_wave(trial, wave, {}, waves);
   return waves;
 }
 

@@ -16,6 +16,8 @@ struct WaveTrial {
   /// The level of an item where it is the first of a wave, by its place in the order; -1: by first_limit.
   /// Empty: all are.
   std::vector<int> first_levels{};
+  /// Waves that have items already are filled up to as high as they are, and 1 / slack of it; 0: no more.
+  Cost slack = 0;
 };
 
 /// Micro-batches with the number of their wave, but without ranks; by wave. And the sum of what waves take.
@@ -32,12 +34,14 @@ class WaveBuilder {
  public:
   explicit WaveBuilder(const ContextLevels& levels);
 
-  [[nodiscard]] Waves build(const WaveTrial& trial);
+  /// `start` has micro-batches by wave that are kept; more items are added to them, and more waves.
+  [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
   /// Items by falling work.
   [[nodiscard]] std::span<const Item> order() const noexcept { return order_; }
 
  private:
-  void start();
+  void start_with(const Waves& waves);
+  void raise(std::span<OpenTask> started, Cost height, Waves& waves);
   /// The first place from `at` on whose item is left; the number of items where there is none.
   std::size_t next_left(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }
@@ -45,13 +49,14 @@ class WaveBuilder {
   int level_of_first(std::size_t at, const WaveTrial& trial) const;
   void fill(OpenTask& task, std::size_t from, Cost height);
   std::size_t find_company(const OpenTask& task, std::size_t from, Cost height);
-  void build_wave(const WaveTrial& trial, std::int64_t wave, Waves& waves);
+  void build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started, Waves& waves);
 
   const ContextLevels* levels_;
   std::vector<Item> order_;
   std::vector<Cost> works_;           ///< in order
   std::vector<std::int64_t> tokens_;  ///< aligned for one rank, in order
   bool tokens_fall_ = true;           ///< with work
+  std::vector<std::size_t> places_;   ///< of items in the order
   std::vector<std::size_t> next_;     ///< a place itself where its item is left, else some place behind it
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -37,8 +36,8 @@ struct Spot {
 
 class WaveMoves {
  public:
-  WaveMoves(Waves& waves, const ContextLevels& levels, std::int64_t& looks_left)
-      : result_(&waves), levels_(&levels), looks_left_(looks_left) {
+  WaveMoves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left)
+      : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
       if (w >= waves_.size()) waves_.resize(w + 1, {.tasks = {}, .free = levels.problem().ranks, .time = 0});
@@ -53,10 +52,8 @@ class WaveMoves {
     bool improved = true;
     while (improved && looks_left_ > 0) {
       improved = false;
-      for (const std::size_t w : by_idle_ranks()) {
-        improved |= try_without(w, 0);
-        for (const Cost share : {50, 10, 4, 2}) improved |= try_without(w, share);
-      }
+      for (const std::size_t w : by_idle_ranks())
+        for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels(w, share);
     }
   }
 
@@ -88,9 +85,38 @@ class WaveMoves {
     return order;
   }
 
+  /// What waves take, and then what is left of the sand.
   [[nodiscard]] Cost end() const {
-    return std::accumulate(waves_.begin(), waves_.end(), Cost{0},
-                           [](Cost sum, const OpenWave& wave) { return sum + wave.time; });
+    Cost sum = 0;
+    Cost sand = sand_.work;
+    for (const OpenWave& wave : waves_) {
+      sum += wave.time;
+      if (sand > 0) sand -= sand_within(wave);
+    }
+    return sum + std::max<Cost>(0, sand) / levels_->problem().ranks;
+  }
+
+  [[nodiscard]] Cost sand_within(const OpenWave& wave) const {
+    Cost sum = wave.free * std::min(wave.time, sand_.per_token * levels_->cap(0));
+    for (const OpenTask& task : wave.tasks) {
+      const Cost room = (levels_->cap(task.level) - task.used) * sand_.per_token;
+      sum += std::min(room, (wave.time - task.time) * levels_->size(task.level));
+    }
+    return sum;
+  }
+
+  /// With new groups of all sizes, and with smaller ones only.
+  bool try_on_all_levels(std::size_t w, Cost share) {
+    bool improved = false;
+    const auto has_groups = [&] {
+      return w < waves_.size() &&
+             std::ranges::any_of(waves_[w].tasks, [](const OpenTask& task) { return task.level > 0; });
+    };
+    for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
+      improved |= try_without(w, share);
+      if (!has_groups()) break;
+    }
+    return improved;
   }
 
   /// Takes out those micro-batches of wave w that end within the last 1 / share of its time; 0: all.
@@ -120,14 +146,15 @@ class WaveMoves {
     std::ranges::sort(items, [&](Item left, Item right) {
       return std::pair(-levels_->work(left).work, left) < std::pair(-levels_->work(right).work, right);
     });
-    Cost sum = end();
+    Cost sum = 0;  // without sand
+    for (const OpenWave& wave : waves_) sum += wave.time;
     for (const Item item : items) {
       if (sum >= before) return false;
       const Spot spot = best_spot(item);
       put(item, spot);
       sum += spot.longer;
     }
-    return sum < before;
+    return end() < before;
   }
 
   void put(Item item, const Spot& spot) {
@@ -166,8 +193,8 @@ class WaveMoves {
 
   void look_at_free_ranks(Item item, std::size_t w, std::int64_t free, Cost wave_time, std::size_t new_task,
                           Spot& best) const {
-    for (int level = levels_->lowest(item); level < levels_->count() && levels_->size(level) <= free;
-         ++level) {
+    const int last = std::max(highest_, levels_->lowest(item));
+    for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free; ++level) {
       if (levels_->fits(item, level))
         consider(levels_->time(item, level), wave_time, {.wave = w, .task = new_task, .level = level}, best);
     }
@@ -181,16 +208,18 @@ class WaveMoves {
 
   Waves* result_;
   const ContextLevels* levels_;
+  Sand sand_;
   std::int64_t& looks_left_;
   std::int64_t num_tasks_ = 0;
+  int highest_ = 0;  ///< level of new groups, but for items that fit none so low
   std::vector<OpenWave> waves_;
 };
 
 }  // namespace
 
-void improve_waves(Waves& waves, const ContextLevels& levels, std::int64_t& looks_left) {
+void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left) {
   if (static_cast<std::int64_t>(waves.tasks.size()) > looks_left / 64) return;
-  WaveMoves moves(waves, levels, looks_left);
+  WaveMoves moves(waves, levels, sand, looks_left);
   moves.improve();
   moves.write_back();
 }

@@ -26,7 +26,12 @@ constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 class WaveSearch {
  public:
   explicit WaveSearch(const ContextLevels& levels)
-      : levels_(levels), builder_(levels), bound_(context_lower_bound(levels.problem())) {}
+      : levels_(levels),
+        builder_(levels),
+        bound_(context_lower_bound(levels.problem())),
+        full_time_(full_time()) {
+    find_sand();
+  }
 
   [[nodiscard]] Waves best() {
     try_grid();
@@ -52,12 +57,11 @@ class WaveSearch {
 
   /// Lengths for the first item of a wave, and heights: each alone, then both.
   void try_grid() {
-    const Cost full = full_time();
     std::vector<Cost> limits;
-    for (Cost limit = 2 * bound_; limit > full / 4 && limits.size() < 48; limit -= limit / 6 + 1)
+    for (Cost limit = 2 * bound_; limit > full_time_ / 4 && limits.size() < 48; limit -= limit / 6 + 1)
       limits.push_back(limit);
     std::vector<Cost> heights{0};
-    for (Cost height = full; heights.size() < 40; height -= height / 25) heights.push_back(height);
+    for (Cost height = full_time_; heights.size() < 40; height -= height / 25) heights.push_back(height);
     trial_.height = unlimited;
     try_all(limits, &WaveTrial::first_limit);
     try_all(heights, &WaveTrial::height);
@@ -83,10 +87,58 @@ class WaveSearch {
       if (end == last) continue;
       if (improved++ == most_improved || looks <= 0 || best_.end - bound_ <= bound_ / near_enough) return;
       last = end;
-      Waves waves = builder_.build(trial);
-      improve_waves(waves, levels_, looks);
-      if (waves.end < best_.end) best_ = std::move(waves);
+      keep_improved(builder_.build(trial), looks);
+      improve_longs(trial, looks);
     }
+  }
+
+  void keep_improved(Waves waves, std::int64_t& looks) {
+    improve_waves(waves, levels_, {}, looks);
+    if (waves.end < best_.end) best_ = std::move(waves);
+  }
+
+  /// The same, but first the long items among themselves.
+  void improve_longs(WaveTrial trial, std::int64_t& looks) {
+    Waves longs = only_longs(builder_.build(trial));
+    if (longs.tasks.empty()) return;
+    improve_waves(longs, levels_, sand_, looks);
+    for (const Cost slack : {0, 64, 32, 16, 8}) {
+      trial.slack = slack;
+      keep_improved(builder_.build(trial, longs), looks);
+    }
+  }
+
+  [[nodiscard]] bool is_long(Item item) const {
+    return levels_.lowest(item) > 0 || levels_.time(item, 0) > full_time_;
+  }
+
+  [[nodiscard]] Waves only_longs(const Waves& all) const {
+    Waves longs;
+    std::int64_t wave = -1;  // of those with long items
+    std::int64_t of_all = -1;
+    for (const OpenTask& task : all.tasks) {
+      OpenTask kept{.level = task.level};
+      for (const Item item : task.items)
+        if (is_long(item)) kept.add(item, levels_);
+      if (kept.items.empty()) continue;
+      if (task.wave != of_all) ++wave;
+      of_all = task.wave;
+      kept.wave = wave;
+      longs.tasks.push_back(std::move(kept));
+    }
+    return longs;
+  }
+
+  void find_sand() {
+    std::int64_t tokens = 0;
+    for (Item item = 0; item < levels_.num_items(); ++item) {
+      if (is_long(item)) continue;
+      sand_.work += levels_.work(item).work;
+      tokens += levels_.aligned(item, 0);
+    }
+    if (tokens == 0) return;
+    sand_.per_token = sand_.work / tokens + levels_.problem().communication.overhead / levels_.cap(0);
+    sand_.work = sand_.per_token * tokens;
   }
 
   [[nodiscard]] bool may_try() const {
@@ -136,6 +188,8 @@ class WaveSearch {
   const ContextLevels& levels_;
   WaveBuilder builder_;
   Cost bound_;
+  Cost full_time_;
+  Sand sand_;  ///< what is not long
   std::int64_t placements_left_ = most_placed;
   WaveTrial trial_;                                 ///< the best so far
   std::vector<std::pair<Cost, WaveTrial>> trials_;  ///< all of them, and their ends
