@@ -9,6 +9,9 @@ namespace evenkeel {
 
 namespace {
 
+/// Two waves are taken apart together where there are no more than so many.
+constexpr std::size_t most_waves_in_pairs = 12;
+
 /// One wave: its micro-batches, and what they leave.
 struct OpenWave {
   std::vector<OpenTask> tasks;
@@ -53,15 +56,15 @@ class WaveMoves {
     while (improved && looks_left_ > 0) {
       improved = false;
       for (const std::size_t w : by_idle_ranks())
-        for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels(w, share);
+        for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
+      if (!improved && waves_.size() <= most_waves_in_pairs) improved = try_pairs();
     }
   }
 
   void write_back() {
     result_->tasks.clear();
-    result_->end = 0;
+    result_->end = end();
     for (std::size_t w = 0; w < waves_.size(); ++w) {
-      result_->end += waves_[w].time;
       for (OpenTask& task : waves_[w].tasks) {
         task.wave = static_cast<std::int64_t>(w);
         result_->tasks.push_back(std::move(task));
@@ -105,40 +108,62 @@ class WaveMoves {
     return sum;
   }
 
+  /// Of which waves micro-batches are taken out: of two, or one twice. Those that end within the last 1 /
+  /// share of the wave's time; 0: all.
+  struct Ruin {
+    std::size_t first = 0;
+    std::size_t second = 0;  ///< not before the first
+    Cost share = 0;
+  };
+
+  bool try_pairs() {
+    for (std::size_t first = 0; first < waves_.size(); ++first)
+      for (std::size_t second = first + 1; second < waves_.size(); ++second)
+        for (const Cost share : {0, 4})
+          if (try_on_all_levels({first, second, share})) return true;
+    return false;
+  }
+
   /// With new groups of all sizes, and with smaller ones only.
-  bool try_on_all_levels(std::size_t w, Cost share) {
+  bool try_on_all_levels(const Ruin& ruin) {
     bool improved = false;
-    const auto has_groups = [&] {
-      return w < waves_.size() &&
-             std::ranges::any_of(waves_[w].tasks, [](const OpenTask& task) { return task.level > 0; });
-    };
     for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
-      improved |= try_without(w, share);
-      if (!has_groups()) break;
+      if (ruin.second >= waves_.size()) break;
+      improved |= try_without(ruin);
+      if (!has_groups(ruin.first) && !has_groups(ruin.second)) break;
     }
     return improved;
   }
 
-  /// Takes out those micro-batches of wave w that end within the last 1 / share of its time; 0: all.
-  bool try_without(std::size_t w, Cost share) {
-    if (w >= waves_.size()) return false;
+  [[nodiscard]] bool has_groups(std::size_t w) const {
+    return w < waves_.size() &&
+           std::ranges::any_of(waves_[w].tasks, [](const OpenTask& task) { return task.level > 0; });
+  }
+
+  bool try_without(const Ruin& ruin) {
     std::vector<Item> items;
     std::vector<OpenWave> before = waves_;
     const Cost before_end = end();
-    const Cost from = share == 0 ? 0 : waves_[w].time - waves_[w].time / share;
-    std::erase_if(waves_[w].tasks, [&](const OpenTask& task) {
-      if (task.time < from) return false;
-      items.insert(items.end(), task.items.begin(), task.items.end());
-      waves_[w].free += levels_->size(task.level);
-      return true;
-    });
-    waves_[w].find_time();
-    if (waves_[w].tasks.empty()) waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
+    take_out(ruin.second, ruin.share, items);
+    if (ruin.first != ruin.second) take_out(ruin.first, ruin.share, items);
     if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
         put_all(std::move(items), before_end))
       return true;
     waves_ = std::move(before);
     return false;
+  }
+
+  void take_out(std::size_t w, Cost share, std::vector<Item>& items) {
+    OpenWave& wave = waves_[w];
+    const Cost from = share == 0 ? 0 : wave.time - wave.time / share;
+    std::erase_if(wave.tasks, [&](const OpenTask& task) {
+      if (task.time < from) return false;
+      items.insert(items.end(), task.items.begin(), task.items.end());
+      wave.free += levels_->size(task.level);
+      return true;
+    });
+    wave.find_time();
+    if (wave.tasks.empty()) waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
   }
 
   /// Whether all is done earlier than `before`.

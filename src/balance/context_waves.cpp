@@ -20,7 +20,7 @@ constexpr Cost near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
 constexpr std::int64_t most_looks = 1 << 22;
 /// So many trials are improved.
-constexpr int most_improved = 16;
+constexpr std::int64_t most_started = 24;
 constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 
 class WaveSearch {
@@ -36,6 +36,7 @@ class WaveSearch {
   [[nodiscard]] Waves best() {
     try_grid();
     improve_levels();
+    placements_left_ += most_placed / 4;
     improve_best_trials();
     settle_waves(best_, levels_);
     return std::move(best_);
@@ -77,34 +78,50 @@ class WaveSearch {
     }
   }
 
-  /// Those trials that ended first, each improved.
+  /// Those trials that ended first, each improved: at first the long items among themselves.
   void improve_best_trials() {
     std::ranges::stable_sort(trials_, {}, &std::pair<Cost, WaveTrial>::first);
-    std::int64_t looks = most_looks;
-    int improved = 0;
+    std::int64_t looks_at_longs = most_looks / 2;
+    std::vector<Started> started;
     Cost last = -1;
     for (const auto& [end, trial] : trials_) {
       if (end == last) continue;
-      if (improved++ == most_improved || looks <= 0 || best_.end - bound_ <= bound_ / near_enough) return;
       last = end;
-      keep_improved(builder_.build(trial), looks);
-      improve_longs(trial, looks);
+      if (std::ssize(started) == most_started || looks_at_longs <= 0) break;
+      Waves longs = only_longs(builder_.build(trial));
+      improve_waves(longs, levels_, sand_, looks_at_longs);
+      started.push_back({std::move(longs), trial});
     }
+    std::ranges::stable_sort(started, {}, [](const Started& start) { return start.longs.end; });
+    fill_started(started);
   }
 
-  void keep_improved(Waves waves, std::int64_t& looks) {
-    improve_waves(waves, levels_, {}, looks);
-    if (waves.end < best_.end) best_ = std::move(waves);
-  }
+  /// Long items that have their waves, and how the others will be put.
+  struct Started {
+    Waves longs;
+    WaveTrial trial;
+  };
 
-  /// The same, but first the long items among themselves.
-  void improve_longs(WaveTrial trial, std::int64_t& looks) {
-    Waves longs = only_longs(builder_.build(trial));
-    if (longs.tasks.empty()) return;
-    improve_waves(longs, levels_, sand_, looks);
-    for (const Cost slack : {0, 64, 32, 16, 8}) {
-      trial.slack = slack;
-      keep_improved(builder_.build(trial, longs), looks);
+  void fill_started(const std::vector<Started>& started) {
+    std::vector<Waves> filled;
+    std::int64_t looks = most_looks;
+    Cost last = -1;
+    filled.push_back(best_);
+    for (const Started& start : started) {
+      if (start.longs.end == last || !may_try()) continue;
+      last = start.longs.end;
+      for (const Cost slack : {0, 64, 16}) {
+        WaveTrial trial = start.trial;
+        trial.slack = slack;
+        filled.push_back(builder_.build(trial, start.longs));
+        placements_left_ -= levels_.num_items();
+      }
+    }
+    std::ranges::stable_sort(filled, {}, &Waves::end);
+    for (Waves& waves : filled) {
+      if (looks <= 0 || best_.end - bound_ <= bound_ / near_enough) return;
+      improve_waves(waves, levels_, {}, looks);
+      if (waves.end < best_.end) best_ = std::move(waves);
     }
   }
 
