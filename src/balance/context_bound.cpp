@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace {
 using balance_checks::ceil_div;
 
 /// Companions of an item are looked for where the problem has so many items times levels at most.
-constexpr std::int64_t most_companions = 1 << 21;
+constexpr std::int64_t most_companions = 1 << 18;
 
 /// What an item adds at most to what hides communication, rounded up.
 Cost hidden_by(const ContextWork& work, const CommunicationCost& cost) {
@@ -26,23 +27,39 @@ struct Needs {
   std::int64_t groups = 1;  ///< sizes of the groups of all micro-batches, summed
 };
 
+/// Whether no group aligns anything to less than a single rank does.
+bool aligns_least_on_one_rank(const ContextLevels& levels) {
+  const std::span<const std::int64_t> alignments = levels.problem().alignments;
+  for (int level = 1; level < levels.count(); ++level)
+    if (alignments[static_cast<std::size_t>(levels.size(level))] % alignments[1] != 0) return false;
+  return true;
+}
+
+std::int64_t least_tokens(Item item, const ContextLevels& levels) {
+  std::int64_t least = levels.aligned(item, 0);
+  for (int level = 1; level < levels.count(); ++level) least = std::min(least, levels.aligned(item, level));
+  return least;
+}
+
+Cost least_time(Item item, const ContextLevels& levels) {
+  Cost least = levels.time(item, levels.lowest(item));
+  for (int level = levels.lowest(item) + 1; level < levels.count(); ++level)
+    if (levels.fits(item, level)) least = std::min(least, levels.time(item, level));
+  return least;
+}
+
 Needs needs_of(const ContextLevels& levels) {
   const ContextProblem& problem = levels.problem();
+  const bool is_least_on_one = aligns_least_on_one_rank(levels);
   Needs needs;
   std::int64_t tokens = 0;
   std::int64_t count = 0;
   for (Item item = 0; item < levels.num_items(); ++item) {
     needs.work += levels.work(item).work;
     count += problem.count_of(item);
-    Cost least = levels.time(item, levels.lowest(item));
-    std::int64_t least_tokens = levels.aligned(item, levels.lowest(item));
-    for (int level = levels.lowest(item) + 1; level < levels.count(); ++level) {
-      if (!levels.fits(item, level)) continue;
-      least = std::min(least, levels.time(item, level));
-      least_tokens = std::min(least_tokens, levels.aligned(item, level));
-    }
-    tokens += least_tokens;
-    needs.longest = std::max(needs.longest, least);
+    tokens += is_least_on_one ? levels.aligned(item, 0) : least_tokens(item, levels);
+    if (levels.time(item, levels.lowest(item)) > needs.longest)
+      needs.longest = std::max(needs.longest, least_time(item, levels));
   }
   if (tokens > 0) needs.groups = std::max(needs.groups, ceil_div(tokens, problem.limits.max_size));
   if (count > 0) needs.groups = std::max(needs.groups, ceil_div(count, problem.limits.max_items));
@@ -170,10 +187,18 @@ class LongItems {
   void find_pools() {
     const CommunicationCost& cost = levels_->problem().communication;
     pools_.assign(static_cast<std::size_t>(levels_->count()) + 1, 0);
+    Cost most_hidden = 0;  // by any row
+    for (const Item item : short_items_) {
+      const ContextWork& work = levels_->work(item);
+      const Cost hidden = hidden_by(work, cost);
+      if (work.rows == 0 && hidden > 0) has_work_without_rows_ = true;
+      if (work.rows > 0) most_hidden = std::max(most_hidden, ceil_div(hidden, work.rows));
+    }
     Cost per_row = -1;
     for (int first = levels_->count() - 1; first > 0; --first) {
       const Cost here = communication_of(1, levels_->size(first), cost);
       per_row = per_row < 0 ? here : std::min(per_row, here);
+      if (per_row >= most_hidden && !has_work_without_rows_) continue;
       Cost sum = 0;
       for (const Item item : short_items_) {
         const ContextWork& work = levels_->work(item);
@@ -188,6 +213,7 @@ class LongItems {
   std::vector<Item> short_items_;
   std::vector<Place> places_;  ///< of each item all levels
   std::vector<Cost> pools_;
+  bool has_work_without_rows_ = false;
 };
 
 /// Whether ranks * limit holds all there is to do.
@@ -229,9 +255,8 @@ class Feasibility {
 
 }  // namespace
 
-Cost context_lower_bound(const ContextProblem& problem) {
-  if (problem.items.empty()) return 0;
-  const ContextLevels levels(problem);
+Cost lower_bound_on(const ContextLevels& levels) {
+  const ContextProblem& problem = levels.problem();
   const Needs needs = needs_of(levels);
   Cost bound = std::max(needs.longest,
                         ceil_div(needs.work + needs.groups * problem.communication.overhead, problem.ranks));
@@ -239,6 +264,10 @@ Cost context_lower_bound(const ContextProblem& problem) {
   for (int first_pooled = levels.count(); first_pooled >= 1; --first_pooled)
     bound = feasibility.least_allowed(bound, first_pooled);
   return bound;
+}
+
+Cost context_lower_bound(const ContextProblem& problem) {
+  return problem.items.empty() ? 0 : lower_bound_on(ContextLevels(problem));
 }
 
 }  // namespace evenkeel

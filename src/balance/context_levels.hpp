@@ -59,6 +59,9 @@ class ContextLevels {
   std::vector<std::uint8_t> lowest_;
 };
 
+/// context_lower_bound of the problem, which has items.
+[[nodiscard]] Cost lower_bound_on(const ContextLevels& levels);
+
 /// Sizes that groups may have where they are powers of two: up to `max_size`.
 [[nodiscard]] std::vector<std::int64_t> context_sizes(const ContextProblem& problem);
 

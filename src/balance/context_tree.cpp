@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "balance/checks.hpp"
@@ -16,7 +17,7 @@ namespace evenkeel {
 namespace {
 
 /// Items that are placed in all, over all trials with leaves. Trials without leaves have as many.
-constexpr std::int64_t most_placed = 1 << 19;
+constexpr std::int64_t most_placed = 1 << 18;
 constexpr std::int64_t most_trials = 64;
 /// An end so near to the bound, as 1 over this, is not improved any more.
 constexpr Cost near_enough = 4096;
@@ -44,15 +45,20 @@ using Choice = std::vector<int>;
 
 class TreeSearch {
  public:
-  explicit TreeSearch(const ContextLevels& levels)
-      : levels_(levels), bound_(context_lower_bound(levels.problem())) {
+  explicit TreeSearch(const ContextLevels& levels) : levels_(levels), bound_(lower_bound_on(levels)) {
     constexpr Cost longs_share = 16;
     for (const Item item : by_falling_work(levels)) {
       leaf_work_ += leaf_work(item);
       const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
       (is_long ? longs_ : shorts_).push_back(item);
     }
-    placements_left_ = most_placed;
+    for (const Item item : longs_) {
+      for (int level = 0; level < levels.count(); ++level) {
+        const bool fits = levels.fits(item, level);
+        times_.push_back(fits ? levels.time(item, level) : -1);
+        areas_.push_back(levels.area(item, level));
+      }
+    }
   }
 
   [[nodiscard]] Tree best() {
@@ -82,18 +88,35 @@ class TreeSearch {
   /// Long items take the least area within a trial length: one choice a length, the most promising first.
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() const {
     const auto longs = static_cast<std::int64_t>(longs_.size());
-    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / (longs + 1), 12, most_trials);
+    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / 2 / (longs + 1), 4, most_trials);
+    const bool are_many = trials >= 16;
     std::vector<std::pair<Cost, Choice>> choices;
-    Cost trial = 4 * bound_;
-    for (std::int64_t t = 0; t < trials; ++t, trial -= trial * 5 / trials) {
-      Choice choice;
-      for (const Item item : longs_) choice.push_back(levels_.cheapest_within(item, trial));
+    Cost trial = are_many ? 4 * bound_ : bound_;
+    for (std::int64_t t = 0; t < trials; ++t, trial -= are_many ? trial * 5 / trials : trial / 2) {
+      Choice choice(longs_.size());
+      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i] = cheapest_within(i, trial);
       if (std::ranges::any_of(choices, [&](const auto& other) { return other.second == choice; })) continue;
       const Cost end = end_of_top(choice);
       choices.emplace_back(end, std::move(choice));
     }
     std::ranges::stable_sort(choices, {}, &std::pair<Cost, Choice>::first);
     return choices;
+  }
+
+  /// As that of ContextLevels, of a long item.
+  [[nodiscard]] int cheapest_within(std::size_t i, Cost limit) const {
+    const auto count = static_cast<std::size_t>(levels_.count());
+    const auto times = std::span(times_).subspan(i * count, count);
+    const auto areas = std::span(areas_).subspan(i * count, count);
+    std::size_t cheapest = count;
+    std::size_t fastest = count;
+    for (std::size_t level = 0; level < count; ++level) {
+      if (times[level] < 0) continue;
+      if (fastest == count || times[level] < times[fastest]) fastest = level;
+      if (times[level] > limit) continue;
+      if (cheapest == count || areas[level] < areas[cheapest]) cheapest = level;
+    }
+    return static_cast<int>(cheapest == count ? fastest : cheapest);
   }
 
   [[nodiscard]] std::vector<LevelledItem> top_items(const Choice& choice) const {
@@ -159,7 +182,9 @@ class TreeSearch {
   std::vector<Item> longs_;   ///< by falling work; these may run above the leaves
   std::vector<Item> shorts_;  ///< by falling work
   Cost leaf_work_ = 0;        ///< of all items, as leaves
-  std::int64_t placements_left_ = 0;
+  std::vector<Cost> times_;   ///< of each long item on all levels; -1 where it does not fit
+  std::vector<Cost> areas_;
+  std::int64_t placements_left_ = most_placed;
   Tree best_;
   Choice best_choice_;
 };

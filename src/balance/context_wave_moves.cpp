@@ -144,6 +144,7 @@ class WaveMoves {
     std::vector<Item> items;
     std::vector<OpenWave> before = waves_;
     const Cost before_end = end();
+    looks_left_ -= num_tasks_;
     take_out(ruin.second, ruin.share, items);
     if (ruin.first != ruin.second) take_out(ruin.first, ruin.share, items);
     if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&

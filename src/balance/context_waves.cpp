@@ -26,10 +26,7 @@ constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 class WaveSearch {
  public:
   explicit WaveSearch(const ContextLevels& levels)
-      : levels_(levels),
-        builder_(levels),
-        bound_(context_lower_bound(levels.problem())),
-        full_time_(full_time()) {
+      : levels_(levels), builder_(levels), bound_(lower_bound_on(levels)), full_time_(full_time()) {
     find_sand();
   }
 
@@ -78,10 +75,13 @@ class WaveSearch {
     }
   }
 
+  /// The more items, the fewer.
+  [[nodiscard]] std::int64_t looks() const { return most_looks / (1 + levels_.num_items() / 4096); }
+
   /// Those trials that ended first, each improved: at first the long items among themselves.
   void improve_best_trials() {
     std::ranges::stable_sort(trials_, {}, &std::pair<Cost, WaveTrial>::first);
-    std::int64_t looks_at_longs = most_looks / 2;
+    std::int64_t looks_at_longs = looks() / 2;
     std::vector<Started> started;
     Cost last = -1;
     for (const auto& [end, trial] : trials_) {
@@ -104,7 +104,7 @@ class WaveSearch {
 
   void fill_started(const std::vector<Started>& started) {
     std::vector<Waves> filled;
-    std::int64_t looks = most_looks;
+    std::int64_t looks = this->looks();
     Cost last = -1;
     filled.push_back(best_);
     for (const Started& start : started) {
