@@ -40,8 +40,14 @@ struct Tree {
   [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
 };
 
-/// The level of each long item.
-using Choice = std::vector<int>;
+/// Where each long item runs.
+struct Place {
+  int level = 0;
+  std::int64_t block = -1;  ///< -1: any; leaves have none
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+using Choice = std::vector<Place>;
 
 class TreeSearch {
  public:
@@ -94,13 +100,33 @@ class TreeSearch {
     Cost trial = are_many ? 4 * bound_ : bound_;
     for (std::int64_t t = 0; t < trials; ++t, trial -= are_many ? trial * 5 / trials : trial / 2) {
       Choice choice(longs_.size());
-      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i] = cheapest_within(i, trial);
+      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i].level = cheapest_within(i, trial);
       if (std::ranges::any_of(choices, [&](const auto& other) { return other.second == choice; })) continue;
       const Cost end = end_of_top(choice);
       choices.emplace_back(end, std::move(choice));
     }
+    add_fits(choices);
     std::ranges::stable_sort(choices, {}, &std::pair<Cost, Choice>::first);
     return choices;
+  }
+
+  /// Blocks that hold long items up to some ends, where these are not too many.
+  void add_fits(std::vector<std::pair<Cost, Choice>>& choices) const {
+    const auto longs = static_cast<std::int64_t>(longs_.size());
+    constexpr std::int64_t fits = 16;
+    if (longs * levels_.problem().ranks > most_placed * 16 / fits) return;
+    std::vector<LevelledItem> items;
+    for (const Item item : longs_) items.push_back({.item = item});
+    Cost limit = bound_;
+    for (std::int64_t fit = 0; fit < fits; ++fit) {
+      limit += bound_ / 1024 * (1 + fit * fit / 4);
+      fit_into_blocks(levels_, items, limit);
+      Choice choice;
+      for (const LevelledItem& entry : items)
+        choice.push_back({entry.level, entry.level > 0 ? entry.block : -1});
+      const Cost end = end_of_top(choice);
+      choices.emplace_back(end, std::move(choice));
+    }
   }
 
   /// As that of ContextLevels, of a long item.
@@ -122,7 +148,7 @@ class TreeSearch {
   [[nodiscard]] std::vector<LevelledItem> top_items(const Choice& choice) const {
     std::vector<LevelledItem> items;
     for (std::size_t i = 0; i < choice.size(); ++i)
-      if (choice[i] > 0) items.push_back({longs_[i], choice[i]});
+      if (choice[i].level > 0) items.push_back({longs_[i], choice[i].level, choice[i].block});
     return items;
   }
 
@@ -140,7 +166,7 @@ class TreeSearch {
     std::vector<Item> leaves;
     leaves.reserve(longs_.size() + shorts_.size());
     for (std::size_t i = 0; i < choice.size(); ++i)
-      if (choice[i] == 0) leaves.push_back(longs_[i]);
+      if (choice[i].level == 0) leaves.push_back(longs_[i]);
     merge_shorts(leaves);
     Tree tree{.tasks = std::move(top.tasks), .heights = std::move(top.heights)};
     std::ranges::move(place_tree_leaves(levels_, leaves, tree.heights), std::back_inserter(tree.tasks));
@@ -168,9 +194,10 @@ class TreeSearch {
       for (std::size_t i = 0; i < longs_.size() && may_try(); ++i) {
         for (const int step : {1, -1}) {
           Choice choice = best_choice_;
-          choice[i] += step;
-          if (choice[i] < 0 || choice[i] >= levels_.count() || !levels_.fits(longs_[i], choice[i])) continue;
-          if (levels_.time(longs_[i], choice[i]) >= best_.end()) continue;
+          const int level = choice[i].level + step;
+          choice[i] = {.level = level};
+          if (level < 0 || level >= levels_.count() || !levels_.fits(longs_[i], level)) continue;
+          if (levels_.time(longs_[i], level) >= best_.end()) continue;
           improved |= try_choice(choice);
         }
       }
