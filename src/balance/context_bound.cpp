@@ -230,21 +230,22 @@ class Feasibility {
     return ceil_div(area + groups * cost.overhead, levels_->problem().ranks) <= limit;
   }
 
-  /// The least limit from `least` on that is allowed.
+  /// The least limit from `least` on that is allowed, or up to 1 / exactness less.
   [[nodiscard]] Cost least_allowed(Cost least, int first_pooled) const {
     if (allows(least, first_pooled)) return least;
+    constexpr Cost exactness = 1 << 16;
     Cost below = least;
-    Cost step = 1;
+    Cost step = 1 + least / exactness;
     while (!allows(below + step, first_pooled)) {
       below += step;
       step *= 2;
     }
     Cost above = below + step;
-    while (above - below > 1) {
+    while (above - below > 1 + below / exactness) {
       const Cost middle = below + (above - below) / 2;
       (allows(middle, first_pooled) ? above : below) = middle;
     }
-    return above;
+    return below + 1;
   }
 
  private:

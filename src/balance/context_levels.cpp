@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "balance/item_order.hpp"
+
 namespace evenkeel {
 
 std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
@@ -35,6 +37,15 @@ int ContextLevels::cheapest_within(Item item, Cost limit) const {
     if (cheapest < 0 || area(item, level) < area(item, cheapest)) cheapest = level;
   }
   return cheapest < 0 ? fastest : cheapest;
+}
+
+std::vector<Item> by_falling_work(const ContextLevels& levels) {
+  std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
+  for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
+  std::vector<Item> order;
+  order.reserve(works.size());
+  for (const CostedItem& entry : descending_items_smaller_first(works)) order.push_back(entry.item);
+  return order;
 }
 
 }  // namespace evenkeel

@@ -59,6 +59,9 @@ class ContextLevels {
   std::vector<std::uint8_t> lowest_;
 };
 
+/// All items by falling work, of equal work the first first.
+[[nodiscard]] std::vector<Item> by_falling_work(const ContextLevels& levels);
+
 /// context_lower_bound of the problem, which has items.
 [[nodiscard]] Cost lower_bound_on(const ContextLevels& levels);
 

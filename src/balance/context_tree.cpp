@@ -10,7 +10,6 @@
 #include "balance/context_task.hpp"
 #include "balance/context_tree_leaves.hpp"
 #include "balance/context_tree_top.hpp"
-#include "balance/item_order.hpp"
 
 namespace evenkeel {
 
@@ -21,16 +20,6 @@ constexpr std::int64_t most_placed = 1 << 18;
 constexpr std::int64_t most_trials = 64;
 /// An end so near to the bound, as 1 over this, is not improved any more.
 constexpr Cost near_enough = 4096;
-
-/// Items by falling work, of equal work the first first.
-std::vector<Item> by_falling_work(const ContextLevels& levels) {
-  std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
-  for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
-  std::vector<Item> order;
-  order.reserve(works.size());
-  for (const CostedItem& entry : descending_items_smaller_first(works)) order.push_back(entry.item);
-  return order;
-}
 
 /// All micro-batches of a schedule, and how long each rank is busy.
 struct Tree {
@@ -113,13 +102,13 @@ class TreeSearch {
   /// Blocks that hold long items up to some ends, where these are not too many.
   void add_fits(std::vector<std::pair<Cost, Choice>>& choices) const {
     const auto longs = static_cast<std::int64_t>(longs_.size());
-    constexpr std::int64_t fits = 16;
-    if (longs * levels_.problem().ranks > most_placed * 16 / fits) return;
+    const std::int64_t fits =
+        std::min<std::int64_t>(16, most_placed * 32 / (1 + longs * levels_.problem().ranks));
     std::vector<LevelledItem> items;
     for (const Item item : longs_) items.push_back({.item = item});
     Cost limit = bound_;
     for (std::int64_t fit = 0; fit < fits; ++fit) {
-      limit += bound_ / 1024 * (1 + fit * fit / 4);
+      limit += bound_ / 1024 * (1 + fit * fit / 4) * 16 / fits;
       fit_into_blocks(levels_, items, limit);
       Choice choice;
       for (const LevelledItem& entry : items)

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "balance/item_order.hpp"
-
 namespace evenkeel {
 
 namespace {
@@ -19,20 +17,16 @@ Cost longest_of(std::span<const OpenTask> tasks) {
 
 }  // namespace
 
-WaveBuilder::WaveBuilder(const ContextLevels& levels) : levels_(&levels) {
-  const auto n = static_cast<std::size_t>(levels.num_items());
-  std::vector<Cost> works(n);
-  for (std::size_t i = 0; i < n; ++i) works[i] = levels.work(static_cast<Item>(i)).work;
-  order_.reserve(n);
-  works_.reserve(n);
-  tokens_.reserve(n);
-  for (const CostedItem& entry : descending_items_smaller_first(works)) {
-    order_.push_back(entry.item);
-    works_.push_back(entry.cost);
-    tokens_.push_back(levels.aligned(entry.item, 0));
+WaveBuilder::WaveBuilder(const ContextLevels& levels, std::vector<Item> items)
+    : levels_(&levels), order_(std::move(items)) {
+  works_.reserve(order_.size());
+  tokens_.reserve(order_.size());
+  places_.resize(static_cast<std::size_t>(levels.num_items()));
+  for (std::size_t at = 0; at < order_.size(); ++at) {
+    works_.push_back(levels.work(order_[at]).work);
+    tokens_.push_back(levels.aligned(order_[at], 0));
+    places_[static_cast<std::size_t>(order_[at])] = at;
   }
-  places_.resize(n);
-  for (std::size_t at = 0; at < n; ++at) places_[static_cast<std::size_t>(order_[at])] = at;
   tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
 }
 
@@ -60,11 +54,6 @@ std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::in
   const auto by_tokens =
       std::ranges::lower_bound(tokens_.begin() + at, tokens_.end(), tokens, std::ranges::greater{});
   return static_cast<std::size_t>(by_tokens - tokens_.begin());
-}
-
-int WaveBuilder::level_of_first(std::size_t at, const WaveTrial& trial) const {
-  if (!trial.first_levels.empty() && trial.first_levels[at] >= 0) return trial.first_levels[at];
-  return levels_->cheapest_within(order_[at], trial.first_limit);
 }
 
 std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Cost height) {
@@ -116,7 +105,7 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::spa
   for (std::size_t at = next_left(0); at < order_.size() && free > 0; at = next_left(at + 1)) {
     const Item item = order_[at];
     const bool is_first = waves.tasks.size() == first_task;
-    const int level = is_first ? level_of_first(at, trial) : levels_->cheapest_within(item, height);
+    const int level = levels_->cheapest_within(item, is_first ? trial.first_limit : height);
     const Cost time = levels_->time(item, level);
     if (is_first) height = std::max(trial.height, time);
     if (time > height || levels_->size(level) > free) continue;

@@ -13,9 +13,6 @@ namespace evenkeel {
 struct WaveTrial {
   Cost first_limit = 0;  ///< the first item of a wave takes the least area within this time
   Cost height = 0;       ///< waves are filled up to this, or as high as their first item is
-  /// The level of an item where it is the first of a wave, by its place in the order; -1: by first_limit.
-  /// Empty: all are.
-  std::vector<int> first_levels{};
   /// Waves that have items already are filled up to as high as they are, and 1 / slack of it; 0: no more.
   Cost slack = 0;
 };
@@ -32,7 +29,8 @@ struct Waves {
 /// for by bisection, so that a trial is O(n log n) and more only where lengths do not rise with work.
 class WaveBuilder {
  public:
-  explicit WaveBuilder(const ContextLevels& levels);
+  /// For `items`, which come by falling work.
+  WaveBuilder(const ContextLevels& levels, std::vector<Item> items);
 
   /// `start` has micro-batches by wave that are kept; more items are added to them, and more waves.
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
@@ -46,7 +44,6 @@ class WaveBuilder {
   std::size_t next_left(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }
   [[nodiscard]] std::size_t first_place_within(std::size_t from, Cost work, std::int64_t tokens) const;
-  int level_of_first(std::size_t at, const WaveTrial& trial) const;
   void fill(OpenTask& task, std::size_t from, Cost height);
   std::size_t find_company(const OpenTask& task, std::size_t from, Cost height);
   void build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started, Waves& waves);

@@ -244,7 +244,6 @@ class WaveMoves {
 }  // namespace
 
 void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left) {
-  if (static_cast<std::int64_t>(waves.tasks.size()) > looks_left / 64) return;
   WaveMoves moves(waves, levels, sand, looks_left);
   moves.improve();
   moves.write_back();

@@ -21,30 +21,47 @@ constexpr Cost near_enough = 4096;
 constexpr std::int64_t most_looks = 1 << 22;
 /// So many trials are improved.
 constexpr std::int64_t most_started = 24;
+/// So many of those get all items.
+constexpr std::int64_t most_filled = 4;
 constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 
+/// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
+/// their waves first, as if the others were sand; then these are put; then all are improved.
 class WaveSearch {
  public:
   explicit WaveSearch(const ContextLevels& levels)
-      : levels_(levels), builder_(levels), bound_(lower_bound_on(levels)), full_time_(full_time()) {
+      : levels_(levels),
+        bound_(lower_bound_on(levels)),
+        order_(by_falling_work(levels)),
+        builder_(levels, order_) {
+    full_time_ = full_time();
     find_sand();
+    for (Cost limit = 2 * bound_; limit > full_time_ / 4 && limits_.size() < 48; limit -= limit / 6 + 1)
+      limits_.push_back(limit);
+    heights_.push_back(unlimited);
+    for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
   }
 
   [[nodiscard]] Waves best() {
-    try_grid();
-    improve_levels();
-    placements_left_ += most_placed / 4;
-    improve_best_trials();
+    const std::vector<Start> starts = improved_starts();
+    std::vector<Waves> filled = filled_starts(starts);
+    improve_filled(filled);
     settle_waves(best_, levels_);
     return std::move(best_);
   }
 
  private:
-  /// Of a micro-batch on one rank that is full of items as they come.
+  /// Waves of long items, and how they were built.
+  struct Start {
+    Waves waves;
+    WaveTrial trial;
+  };
+
+  /// Of a micro-batch on one rank that is full of items as they come, and half of it more.
   [[nodiscard]] Cost full_time() const {
     Cost work = 0;
     std::int64_t tokens = 1;
-    for (Item item = 0; item < levels_.num_items(); ++item) {
+    for (const Item item : order_) {
       if (levels_.lowest(item) > 0) continue;
       work += levels_.work(item).work;
       tokens += levels_.aligned(item, 0);
@@ -53,103 +70,17 @@ class WaveSearch {
     return levels_.problem().communication.overhead + work / tokens * cap * 3 / 2 + 1;
   }
 
-  /// Lengths for the first item of a wave, and heights: each alone, then both.
-  void try_grid() {
-    std::vector<Cost> limits;
-    for (Cost limit = 2 * bound_; limit > full_time_ / 4 && limits.size() < 48; limit -= limit / 6 + 1)
-      limits.push_back(limit);
-    std::vector<Cost> heights{0};
-    for (Cost height = full_time_; heights.size() < 40; height -= height / 25) heights.push_back(height);
-    trial_.height = unlimited;
-    try_all(limits, &WaveTrial::first_limit);
-    try_all(heights, &WaveTrial::height);
-    try_all(limits, &WaveTrial::first_limit);
-    for (std::size_t i = 0; i < limits.size(); i += 2) {
-      for (std::size_t j = 0; j < heights.size(); j += 3) {
-        if (!may_try()) return;
-        WaveTrial trial = trial_;
-        trial.first_limit = limits[i];
-        trial.height = heights[j];
-        try_trial(trial);
-      }
-    }
-  }
-
-  /// The more items, the fewer.
-  [[nodiscard]] std::int64_t looks() const { return most_looks / (1 + levels_.num_items() / 4096); }
-
-  /// Those trials that ended first, each improved: at first the long items among themselves.
-  void improve_best_trials() {
-    std::ranges::stable_sort(trials_, {}, &std::pair<Cost, WaveTrial>::first);
-    std::int64_t looks_at_longs = looks() / 2;
-    std::vector<Started> started;
-    Cost last = -1;
-    for (const auto& [end, trial] : trials_) {
-      if (end == last) continue;
-      last = end;
-      if (std::ssize(started) == most_started || looks_at_longs <= 0) break;
-      Waves longs = only_longs(builder_.build(trial));
-      improve_waves(longs, levels_, sand_, looks_at_longs);
-      started.push_back({std::move(longs), trial});
-    }
-    std::ranges::stable_sort(started, {}, [](const Started& start) { return start.longs.end; });
-    fill_started(started);
-  }
-
-  /// Long items that have their waves, and how the others will be put.
-  struct Started {
-    Waves longs;
-    WaveTrial trial;
-  };
-
-  void fill_started(const std::vector<Started>& started) {
-    std::vector<Waves> filled;
-    std::int64_t looks = this->looks();
-    Cost last = -1;
-    filled.push_back(best_);
-    for (const Started& start : started) {
-      if (start.longs.end == last || !may_try()) continue;
-      last = start.longs.end;
-      for (const Cost slack : {0, 64, 16}) {
-        WaveTrial trial = start.trial;
-        trial.slack = slack;
-        filled.push_back(builder_.build(trial, start.longs));
-        placements_left_ -= levels_.num_items();
-      }
-    }
-    std::ranges::stable_sort(filled, {}, &Waves::end);
-    for (Waves& waves : filled) {
-      if (looks <= 0 || best_.end - bound_ <= bound_ / near_enough) return;
-      improve_waves(waves, levels_, {}, looks);
-      if (waves.end < best_.end) best_ = std::move(waves);
-    }
-  }
-
   [[nodiscard]] bool is_long(Item item) const {
     return levels_.lowest(item) > 0 || levels_.time(item, 0) > full_time_;
   }
 
-  [[nodiscard]] Waves only_longs(const Waves& all) const {
-    Waves longs;
-    std::int64_t wave = -1;  // of those with long items
-    std::int64_t of_all = -1;
-    for (const OpenTask& task : all.tasks) {
-      OpenTask kept{.level = task.level};
-      for (const Item item : task.items)
-        if (is_long(item)) kept.add(item, levels_);
-      if (kept.items.empty()) continue;
-      if (task.wave != of_all) ++wave;
-      of_all = task.wave;
-      kept.wave = wave;
-      longs.tasks.push_back(std::move(kept));
-    }
-    return longs;
-  }
-
   void find_sand() {
     std::int64_t tokens = 0;
-    for (Item item = 0; item < levels_.num_items(); ++item) {
-      if (is_long(item)) continue;
+    for (const Item item : order_) {
+      if (is_long(item)) {
+        longs_.push_back(item);
+        continue;
+      }
       sand_.work += levels_.work(item).work;
       tokens += levels_.aligned(item, 0);
     }
@@ -158,58 +89,94 @@ class WaveSearch {
     sand_.work = sand_.per_token * tokens;
   }
 
-  [[nodiscard]] bool may_try() const {
-    return best_.tasks.empty() || (placements_left_ > 0 && best_.end - bound_ > bound_ / near_enough);
-  }
+  /// The more items, the fewer.
+  [[nodiscard]] std::int64_t looks() const { return most_looks / (1 + levels_.num_items() / 4096); }
 
-  bool try_trial(const WaveTrial& trial) {
-    placements_left_ -= levels_.num_items();
-    Waves waves = builder_.build(trial);
-    trials_.emplace_back(waves.end, trial);
-    if (!best_.tasks.empty() && waves.end >= best_.end) return false;
-    best_ = std::move(waves);
-    trial_ = trial;
-    return true;
-  }
+  [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / near_enough; }
 
-  void try_all(const std::vector<Cost>& values, Cost WaveTrial::*member) {
-    WaveTrial trial = trial_;
-    for (const Cost value : values) {
-      if (!may_try()) return;
-      trial.*member = value;
-      try_trial(trial);
+  static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
+
+  /// Waves of long items alone, the most promising first.
+  [[nodiscard]] std::vector<Start> built_starts() const {
+    std::vector<Start> starts;
+    if (longs_.empty()) return {{.waves = {}, .trial = {.height = unlimited}}};
+    WaveBuilder builder(levels_, longs_);
+    std::int64_t placements = most_placed;
+    std::int64_t no_looks = 0;
+    const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
+    for (const Cost height : heights) {
+      for (const Cost limit : limits_) {
+        if (!starts.empty() && placements <= 0) break;
+        Start start{.waves = {}, .trial = {.first_limit = limit, .height = height}};
+        start.waves = builder.build(start.trial);
+        improve_waves(start.waves, levels_, sand_, no_looks);
+        starts.push_back(std::move(start));
+        placements -= std::ssize(longs_);
+      }
     }
+    sort_without_same(starts);
+    return starts;
   }
 
-  /// One item that begins a wave a level up or down, as long as that makes the end earlier.
-  void improve_levels() {
-    bool improved = true;
-    while (improved && may_try()) {
-      improved = false;
-      for (std::size_t at = 0; at < builder_.order().size() && may_try(); ++at) {
-        const Item item = builder_.order()[at];
-        if (levels_.time(item, 0) <= trial_.height && levels_.lowest(item) == 0) continue;
-        WaveTrial trial = trial_;
-        trial.first_levels.resize(builder_.order().size(), -1);
-        const int now = trial.first_levels[at] >= 0 ? trial.first_levels[at]
-                                                    : levels_.cheapest_within(item, trial.first_limit);
-        for (const int step : {1, -1}) {
-          trial.first_levels[at] = now + step;
-          if (now + step < 0 || now + step >= levels_.count() || !levels_.fits(item, now + step)) continue;
-          improved |= try_trial(trial);
+  static void sort_without_same(std::vector<Start>& starts) {
+    std::ranges::stable_sort(starts, ends_earlier);
+    const auto same = std::ranges::unique(
+        starts, [](const Start& left, const Start& right) { return left.waves.end == right.waves.end; });
+    starts.erase(same.begin(), same.end());
+  }
+
+  [[nodiscard]] std::vector<Start> improved_starts() const {
+    std::vector<Start> starts = built_starts();
+    if (std::ssize(starts) > most_started) starts.resize(most_started);
+    std::int64_t looks_left = looks() / 2;
+    for (Start& start : starts) improve_waves(start.waves, levels_, sand_, looks_left);
+    sort_without_same(starts);
+    return starts;
+  }
+
+  /// All items in waves: from each start with several heights of the waves that follow.
+  [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
+    std::vector<Waves> filled;
+    std::int64_t placements = most_placed;
+    for (const Cost height : heights_) {
+      std::int64_t used = 0;
+      for (const Start& start : starts) {
+        if (++used > most_filled) break;
+        for (const Cost slack : {0, 64, 16}) {
+          if (!filled.empty() && placements <= 0) return filled;
+          WaveTrial trial = start.trial;
+          trial.slack = slack;
+          trial.height = height;
+          filled.push_back(builder_.build(trial, start.waves));
+          placements -= levels_.num_items();
+          if (longs_.empty()) break;
         }
       }
+    }
+    return filled;
+  }
+
+  /// Keeps the best.
+  void improve_filled(std::vector<Waves>& filled) {
+    std::ranges::stable_sort(filled, {}, &Waves::end);
+    best_ = filled.front();
+    std::int64_t looks_left = looks();
+    for (Waves& waves : filled) {
+      if (looks_left <= 0 || is_near(best_.end)) return;
+      improve_waves(waves, levels_, {}, looks_left);
+      if (waves.end < best_.end) best_ = std::move(waves);
     }
   }
 
   const ContextLevels& levels_;
-  WaveBuilder builder_;
   Cost bound_;
-  Cost full_time_;
-  Sand sand_;  ///< what is not long
-  std::int64_t placements_left_ = most_placed;
-  WaveTrial trial_;                                 ///< the best so far
-  std::vector<std::pair<Cost, WaveTrial>> trials_;  ///< all of them, and their ends
+  std::vector<Item> order_;
+  WaveBuilder builder_;
+  Cost full_time_ = 0;
+  std::vector<Item> longs_;  ///< by falling work
+  Sand sand_;                ///< what is not long
+  std::vector<Cost> limits_;
+  std::vector<Cost> heights_;
   Waves best_;
 };
 
