@@ -1,6 +1,7 @@
 #include "balance/context_tree.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "balance/context_levels.hpp"
 #include "balance/context_task.hpp"
 #include "balance/context_tree_leaves.hpp"
+#include "balance/context_tree_moves.hpp"
 #include "balance/context_tree_top.hpp"
 
 namespace evenkeel {
@@ -18,6 +20,8 @@ namespace {
 /// Items that are placed in all, over all trials with leaves. Trials without leaves have as many.
 constexpr std::int64_t most_placed = 1 << 18;
 constexpr std::int64_t most_trials = 64;
+/// Places that are looked at for items, when all is improved.
+constexpr std::int64_t looks_per_item = 1 << 12;
 /// An end so near to the bound, as 1 over this, is not improved any more.
 constexpr Cost near_enough = 4096;
 
@@ -27,6 +31,15 @@ struct Tree {
   std::vector<Cost> heights;
 
   [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
+
+  void find_heights(const ContextLevels& levels) {
+    std::ranges::fill(heights, 0);
+    for (const OpenTask& task : tasks) {
+      const auto first = heights.begin() + task.first;
+      std::for_each(first, first + levels.size(task.level), [&](Cost& height) { height += task.time; });
+    }
+    std::ranges::stable_sort(tasks, std::ranges::greater{}, &OpenTask::level);
+  }
 };
 
 /// Where each long item runs.
@@ -64,6 +77,7 @@ class TreeSearch {
       try_choice(choice);
     }
     improve_levels();
+    improve_places();
     return std::move(best_);
   }
 
@@ -191,6 +205,15 @@ class TreeSearch {
         }
       }
     }
+  }
+
+  void improve_places() {
+    const std::int64_t n = levels_.num_items();
+    const std::int64_t most_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
+    std::int64_t looks_left = most_looks / (1 + n / 4096);
+    if (levels_.problem().ranks + std::ssize(best_.tasks) > looks_left / 1024) return;
+    improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, looks_left);
+    best_.find_heights(levels_);
   }
 
   const ContextLevels& levels_;

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "balance/block_heights.hpp"
 #include "balance/checks.hpp"
 #include "balance/least_loaded.hpp"
 
@@ -123,38 +124,6 @@ TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> it
 }
 
 namespace {
-
-/// When the last rank of every block of every level ends.
-class BlockHeights {
- public:
-  explicit BlockHeights(const ContextLevels& levels) : levels_(&levels) {
-    for (int level = 0; level < levels.count(); ++level)
-      heights_.emplace_back(static_cast<std::size_t>(levels.blocks(level)), 0);
-  }
-
-  [[nodiscard]] std::span<const Cost> of(int level) const {
-    return heights_[static_cast<std::size_t>(level)];
-  }
-
-  void add(int level, std::size_t block, Cost time) {
-    // Below, all blocks within it; from there up, the later of two halves.
-    std::size_t first = block;
-    std::size_t last = block + 1;
-    for (int below = level; below >= 0; --below, first *= 2, last *= 2)
-      for (std::size_t b = first; b < last; ++b) heights_[static_cast<std::size_t>(below)][b] += time;
-    for (int above = level + 1; above < levels_->count(); ++above) {
-      block /= 2;
-      std::vector<Cost>& here = heights_[static_cast<std::size_t>(above)];
-      if (block >= here.size()) return;
-      const std::span<const Cost> halves = of(above - 1);
-      here[block] = std::max(halves[2 * block], halves[2 * block + 1]);
-    }
-  }
-
- private:
-  const ContextLevels* levels_;
-  std::vector<std::vector<Cost>> heights_;
-};
 
 /// Where an item fits best.
 struct Fit {

@@ -18,7 +18,7 @@ constexpr std::int64_t most_placed = 1 << 18;
 /// An end so near to the bound, as 1 over this, is not improved any more.
 constexpr Cost near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
-constexpr std::int64_t most_looks = 1 << 22;
+constexpr std::int64_t looks_per_item = 1 << 12;
 /// So many trials are improved.
 constexpr std::int64_t most_started = 24;
 /// So many of those get all items.
@@ -90,7 +90,10 @@ class WaveSearch {
   }
 
   /// The more items, the fewer.
-  [[nodiscard]] std::int64_t looks() const { return most_looks / (1 + levels_.num_items() / 4096); }
+  [[nodiscard]] std::int64_t looks() const {
+    const std::int64_t n = levels_.num_items();
+    return looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 4096);
+  }
 
   [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / near_enough; }
 
