@@ -20,7 +20,9 @@ std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
 ContextLevels::ContextLevels(const ContextProblem& problem)
     : problem_(&problem), sizes_(context_sizes(problem)), lowest_(problem.items.size()) {
   for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
+  tokens_.reserve(problem.items.size());
   for (Item item = 0; item < num_items(); ++item) {
+    tokens_.push_back(problem.aligned_size(item, 1));
     int level = 0;
     while (!fits(item, level)) ++level;
     lowest_[static_cast<std::size_t>(item)] = static_cast<std::uint8_t>(level);
@@ -28,6 +30,8 @@ ContextLevels::ContextLevels(const ContextProblem& problem)
 }
 
 int ContextLevels::cheapest_within(Item item, Cost limit) const {
+  // On one rank there is no communication and least overhead.
+  if (lowest(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
   int fastest = lowest(item);
   for (int level = lowest(item); level < count(); ++level) {

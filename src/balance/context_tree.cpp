@@ -18,7 +18,7 @@ namespace evenkeel {
 namespace {
 
 /// Items that are placed in all, over all trials with leaves. Trials without leaves have as many.
-constexpr std::int64_t most_placed = 1 << 18;
+constexpr std::int64_t most_placed = 1 << 17;
 constexpr std::int64_t most_trials = 64;
 /// Places that are looked at for items, when all is improved.
 constexpr std::int64_t looks_per_item = 1 << 12;

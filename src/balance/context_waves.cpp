@@ -14,7 +14,7 @@ namespace evenkeel {
 namespace {
 
 /// Items that are placed in all, over all trials.
-constexpr std::int64_t most_placed = 1 << 18;
+constexpr std::int64_t most_placed = 1 << 17;
 /// An end so near to the bound, as 1 over this, is not improved any more.
 constexpr Cost near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
@@ -36,7 +36,10 @@ class WaveSearch {
         builder_(levels, order_) {
     full_time_ = full_time();
     find_sand();
-    for (Cost limit = 2 * bound_; limit > full_time_ / 4 && limits_.size() < 48; limit -= limit / 6 + 1)
+    Cost longest = full_time_;
+    for (const Item item : longs_) longest = std::max(longest, levels_.time(item, levels_.lowest(item)));
+    for (Cost limit = std::min(2 * bound_, longest); limit > full_time_ / 4 && limits_.size() < 48;
+         limit -= limit / 6 + 1)
       limits_.push_back(limit);
     heights_.push_back(unlimited);
     for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
@@ -104,7 +107,7 @@ class WaveSearch {
     std::vector<Start> starts;
     if (longs_.empty()) return {{.waves = {}, .trial = {.height = unlimited}}};
     WaveBuilder builder(levels_, longs_);
-    std::int64_t placements = most_placed;
+    std::int64_t placements = most_placed / 2 + levels_.num_items() / 4;
     std::int64_t no_looks = 0;
     const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
     for (const Cost height : heights) {
