@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "balance/checks.hpp"
+#include "balance/context_giants.hpp"
 #include "balance/context_levels.hpp"
 
 namespace evenkeel {
@@ -134,6 +136,27 @@ class LongItems {
     find_pools();
   }
 
+  /// The largest ones, in number at most those that are searched through.
+  [[nodiscard]] ContextGiants giants() const {
+    std::vector<std::size_t> order(items_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const std::size_t count = std::min(order.size(), ContextGiants::most);
+    const auto has_more_work = [&](std::size_t left, std::size_t right) {
+      return std::pair(-levels_->work(items_[left]).work, left) <
+             std::pair(-levels_->work(items_[right]).work, right);
+    };
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), has_more_work);
+    ContextGiants giants(*levels_);
+    const auto levels = static_cast<std::size_t>(levels_->count());
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<ContextGiants::Place> places;
+      for (const Place& place : std::span(places_).subspan(order[i] * levels, levels))
+        places.push_back({place.time, levels_->work(items_[order[i]]).work + place.alone});
+      giants.add(places);
+    }
+    return giants;
+  }
+
   /// Work and exposed communication of all, if none may take longer than `limit`: exposed communication of
   /// groups from level `first_pooled` on counts in sum, that of smaller groups item by item.
   [[nodiscard]] Cost area(Cost limit, int first_pooled) const {
@@ -166,17 +189,20 @@ class LongItems {
   }
 
   /// An item of more than half of what a micro-batch may hold has no other such item as company, so what its
-  /// company cannot hide is its own.
+  /// company cannot hide is its own. Where nobody has attention to spare on a level, all of it is.
   void find_alone() {
     const auto levels = static_cast<std::size_t>(levels_->count());
     if (items_.empty() || levels_->num_items() * levels_->count() > most_companions) return;
     Companions companions(*levels_);
     for (int level = 1; level < levels_->count(); ++level) {
       companions.look_at(*levels_, level);
+      const bool nobody_hides = companions.most_hidden(levels_->cap(level)) == 0;
       for (std::size_t i = 0; i < items_.size(); ++i) {
         Place& here = places_[i * levels + static_cast<std::size_t>(level)];
+        if (here.time < 0 || here.pooled <= 0) continue;
+        if (nobody_hides) here.alone = here.pooled;
         const std::int64_t room = levels_->cap(level) - levels_->aligned(items_[i], level);
-        if (here.time < 0 || here.pooled <= 0 || room >= levels_->cap(level) - room) continue;
+        if (nobody_hides || room >= levels_->cap(level) - room) continue;
         const Cost hidden = companions.most_hidden(room);
         if (hidden >= 0) here.alone = std::max<Cost>(0, here.pooled - hidden);
       }
@@ -220,14 +246,19 @@ class LongItems {
 class Feasibility {
  public:
   Feasibility(const ContextLevels& levels, const Needs& needs, Cost at_least)
-      : levels_(&levels), needs_(needs), items_(levels, at_least) {}
+      : levels_(&levels), needs_(needs), items_(levels, at_least), giants_(items_.giants()) {}
 
   [[nodiscard]] bool allows(Cost limit, int first_pooled) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const Cost area = needs_.work + items_.area(limit, first_pooled);
     Cost groups = needs_.groups;
     if (limit > cost.overhead) groups = std::max(groups, ceil_div(area, limit - cost.overhead));
-    return ceil_div(area + groups * cost.overhead, levels_->problem().ranks) <= limit;
+    const Cost all = area + groups * cost.overhead;
+    const std::int64_t ranks = levels_->problem().ranks;
+    if (ceil_div(all, ranks) > limit) return false;
+    if (first_pooled < levels_->count()) return true;
+    // What the giants may take is what they have in this sum, and what is left.
+    return giants_.fit(limit, limit - cost.overhead, giants_.least_area(0, limit) + limit * ranks - all);
   }
 
   /// The least limit from `least` on that is allowed, or up to 1 / exactness less.
@@ -252,6 +283,7 @@ class Feasibility {
   const ContextLevels* levels_;
   Needs needs_;
   LongItems items_;
+  ContextGiants giants_;
 };
 
 }  // namespace

@@ -100,6 +100,16 @@ TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_
   EXPECT_NEAR(static_cast<double>(context_lower_bound(made.problem())), (work + exposed) / 4, 4);
 }
 
+// Five equal items, 10000 of work on 1 of 4 ranks, 12000 on 2, 16000 on all. A rank has no time for two
+// within less than 20000, so one runs on all ranks, 4000. The ranks together would have had time for 5 within
+// 12500.
+TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
+  const OwnedContextProblem made = context_problem({100, 100, 100, 100, 100}, 4, 100, 0,
+                                                   {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
+  EXPECT_EQ(context_lower_bound(made.problem()), 14000);
+  EXPECT_EQ(least_tree_end(made.problem()), 14000);
+}
+
 TEST(ContextLowerBound, is_no_later_than_the_optimum) {
   for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
     const OwnedContextProblem made = random_context_problem(seed, 8, 4);
