@@ -122,12 +122,13 @@ struct Place {
   Cost alone = 0;   ///< what of it no company hides; 0 or more
 };
 
-/// All items that may have to be on other levels than the lowest, level by level.
+/// All items that may have to be on other levels than the lowest, or leave no time for another such item;
+/// level by level.
 class LongItems {
  public:
   LongItems(const ContextLevels& levels, Cost at_least) : levels_(&levels) {
     for (Item item = 0; item < levels.num_items(); ++item) {
-      const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > at_least;
+      const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > at_least / 2;
       (is_long ? items_ : short_items_).push_back(item);
     }
     for (const Item item : items_)
