@@ -38,9 +38,11 @@ class WaveSearch {
     find_sand();
     Cost longest = full_time_;
     for (const Item item : longs_) longest = std::max(longest, levels_.time(item, levels_.lowest(item)));
-    for (Cost limit = std::min(2 * bound_, longest); limit > full_time_ / 4 && limits_.size() < 48;
-         limit -= limit / 6 + 1)
+    Cost limit = std::min(2 * bound_, longest);
+    do {
       limits_.push_back(limit);
+      limit -= limit / 6 + 1;
+    } while (limit > full_time_ / 4 && limits_.size() < 48);
     heights_.push_back(unlimited);
     for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
   }

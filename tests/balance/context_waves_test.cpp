@@ -36,6 +36,12 @@ TEST(ContextWaves, keeps_all_rules_on_random_problems) {
   }
 }
 
+// The bound of these is far below the time of a rank full of small items, of which there are few.
+TEST(ContextWaves, few_small_items_beside_long_ones_are_scheduled) {
+  const OwnedContextProblem made = random_context_problem(103818, 60, 20);
+  ASSERT_EQ(fault_of(made.problem(), schedule_context_waves(made.problem()), true), "");
+}
+
 TEST(ContextWaves, ends_at_the_optimum_of_most_small_problems) {
   int optimal = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
