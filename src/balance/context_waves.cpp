@@ -22,7 +22,7 @@ constexpr std::int64_t looks_per_item = 1 << 12;
 /// So many trials are improved.
 constexpr std::int64_t most_started = 24;
 /// So many of those get all items.
-constexpr std::int64_t most_filled = 4;
+constexpr std::size_t most_filled = 4;
 constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 
 /// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
@@ -43,7 +43,6 @@ class WaveSearch {
       limits_.push_back(limit);
       limit -= limit / 6 + 1;
     } while (limit > full_time_ / 4 && limits_.size() < 48);
-    heights_.push_back(unlimited);
     for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
   }
 
@@ -142,25 +141,34 @@ class WaveSearch {
     return starts;
   }
 
-  /// All items in waves: from each start with several heights of the waves that follow.
+  /// All items in waves: from some starts, then from the best of these with several heights of the waves that
+  /// follow.
   [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
+    constexpr std::int64_t few_items = 1 << 15;
+    std::int64_t placements = levels_.num_items() <= few_items ? 2 * most_placed : most_placed;
     std::vector<Waves> filled;
-    std::int64_t placements = most_placed;
-    for (const Cost height : heights_) {
-      std::int64_t used = 0;
-      for (const Start& start : starts) {
-        if (++used > most_filled) break;
-        for (const Cost slack : {0, 64, 16}) {
-          if (!filled.empty() && placements <= 0) return filled;
-          WaveTrial trial = start.trial;
-          trial.slack = slack;
-          trial.height = height;
-          filled.push_back(builder_.build(trial, start.waves));
-          placements -= levels_.num_items();
-          if (longs_.empty()) break;
-        }
-      }
+    std::size_t best = 0;  // of `filled`
+    std::size_t best_start = 0;
+    Cost best_slack = 0;
+    const auto fill = [&](std::size_t start, Cost slack, Cost height) {
+      WaveTrial trial = starts[start].trial;
+      trial.slack = slack;
+      trial.height = height;
+      filled.push_back(builder_.build(trial, starts[start].waves));
+      placements -= levels_.num_items();
+      if (filled.back().end >= filled[best].end) return;
+      best = filled.size() - 1;
+      best_start = start;
+      best_slack = slack;
+    };
+    for (std::size_t start = 0; start < starts.size() && start < most_filled; ++start) {
+      for (const Cost slack : {0, 64, 16})
+        if (filled.empty() || (placements > 0 && !longs_.empty())) fill(start, slack, unlimited);
     }
+    const std::size_t start = best_start;
+    const Cost slack = best_slack;
+    for (const Cost height : heights_)
+      if (placements > 0) fill(start, slack, height);
     return filled;
   }
 
