@@ -96,7 +96,7 @@ class WaveSearch {
   /// The more items, the fewer.
   [[nodiscard]] std::int64_t looks() const {
     const std::int64_t n = levels_.num_items();
-    return looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 4096);
+    return looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
   }
 
   [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / near_enough; }
