@@ -91,7 +91,8 @@ class TreeSearch {
   }
 
   [[nodiscard]] bool may_try() const {
-    return best_.tasks.empty() || (placements_left_ > 0 && best_.end() - bound_ > bound_ / near_enough);
+    return best_.tasks.empty() ||
+           (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
   }
 
   /// Long items take the least area within a trial length: one choice a length, the most promising first.

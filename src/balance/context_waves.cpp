@@ -163,12 +163,13 @@ class WaveSearch {
     };
     for (std::size_t start = 0; start < starts.size() && start < most_filled; ++start) {
       for (const Cost slack : {0, 64, 16})
-        if (filled.empty() || (placements > 0 && !longs_.empty())) fill(start, slack, unlimited);
+        if (filled.empty() || (placements >= levels_.num_items() && !longs_.empty()))
+          fill(start, slack, unlimited);
     }
     const std::size_t start = best_start;
     const Cost slack = best_slack;
     for (const Cost height : heights_)
-      if (placements > 0) fill(start, slack, height);
+      if (placements >= levels_.num_items()) fill(start, slack, height);
     return filled;
   }
 
