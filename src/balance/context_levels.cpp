@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "balance/item_order.hpp"
+
 namespace evenkeel {
 
 std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
@@ -18,7 +20,9 @@ std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
 ContextLevels::ContextLevels(const ContextProblem& problem)
     : problem_(&problem), sizes_(context_sizes(problem)), lowest_(problem.items.size()) {
   for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
+  tokens_.reserve(problem.items.size());
   for (Item item = 0; item < num_items(); ++item) {
+    tokens_.push_back(problem.aligned_size(item, 1));
     int level = 0;
     while (!fits(item, level)) ++level;
     lowest_[static_cast<std::size_t>(item)] = static_cast<std::uint8_t>(level);
@@ -26,6 +30,8 @@ ContextLevels::ContextLevels(const ContextProblem& problem)
 }
 
 int ContextLevels::cheapest_within(Item item, Cost limit) const {
+  // On one rank there is no communication and least overhead.
+  if (lowest(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
   int fastest = lowest(item);
   for (int level = lowest(item); level < count(); ++level) {
@@ -35,6 +41,15 @@ int ContextLevels::cheapest_within(Item item, Cost limit) const {
     if (cheapest < 0 || area(item, level) < area(item, cheapest)) cheapest = level;
   }
   return cheapest < 0 ? fastest : cheapest;
+}
+
+std::vector<Item> by_falling_work(const ContextLevels& levels) {
+  std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
+  for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
+  std::vector<Item> order;
+  order.reserve(works.size());
+  for (const CostedItem& entry : descending_items_smaller_first(works)) order.push_back(entry.item);
+  return order;
 }
 
 }  // namespace evenkeel

@@ -31,7 +31,7 @@ class ContextLevels {
     return problem_->items[static_cast<std::size_t>(item)];
   }
   [[nodiscard]] std::int64_t aligned(Item item, int level) const {
-    return problem_->aligned_size(item, size(level));
+    return level == 0 ? tokens_[static_cast<std::size_t>(item)] : problem_->aligned_size(item, size(level));
   }
   [[nodiscard]] bool fits(Item item, int level) const { return aligned(item, level) <= cap(level); }
   /// The lowest level on which the item fits.
@@ -56,8 +56,15 @@ class ContextLevels {
   const ContextProblem* problem_;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> caps_;
+  std::vector<std::int64_t> tokens_;  ///< aligned on the lowest level
   std::vector<std::uint8_t> lowest_;
 };
+
+/// All items by falling work, of equal work the first first.
+[[nodiscard]] std::vector<Item> by_falling_work(const ContextLevels& levels);
+
+/// context_lower_bound of the problem, which has items.
+[[nodiscard]] Cost lower_bound_on(const ContextLevels& levels);
 
 /// Sizes that groups may have where they are powers of two: up to `max_size`.
 [[nodiscard]] std::vector<std::int64_t> context_sizes(const ContextProblem& problem);

@@ -27,8 +27,8 @@ struct ContextProblem {
 
   std::int64_t ranks = 1;
   std::int64_t max_size = 1;  ///< of a group; 1 .. ranks
-  /// False: sizes are powers of two, and a group's first rank a multiple of its size. True: any contiguous
-  /// ranks.
+  /// False: sizes are powers of two, and a group's first rank a multiple of its size. True would be any
+  /// contiguous ranks; require_context_fits refuses it so far.
   bool any_size = false;
   /// Of a micro-batch: max_size are aligned tokens a rank, so that a group of g holds g times that; max_items
   /// are samples of the whole group.
@@ -62,12 +62,27 @@ struct ContextSchedule {
   friend bool operator==(const ContextSchedule&, const ContextSchedule&) = default;
 };
 
-/// No schedule ends before: the larger of all work, unavoidable overhead and exposed communication spread
-/// over the ranks, and the least time of any one item on its best group. 0 for no items.
+/// No schedule ends before, neither where ranks meet at the end only nor where they meet at every
+/// micro-batch. 0 for no items. The largest of
+/// - the least time of any one item on its best group;
+/// - the least limit T for which ranks * T holds all work, overheads and exposed communication, if no item is
+/// on
+///   a group on which it alone takes longer than T. (The dual of Hochbaum and Shmoys, 1987, for items whose
+///   work grows with their groups.) The five largest items, which few choices of groups may leave room for,
+///   also need blocks of ranks that hold them within T; that is searched for.
+///
+/// Overheads are those of as many groups as tokens and samples need at least, and as T needs. Communication
+/// counts as what remains of it once the attention of all its micro-batch's items is taken off; since nobody
+/// knows who will share a micro-batch, it is the most of what each of these gives: none at all; that of
+/// groups from some size on pooled over all items; and for smaller groups, of an item above half of their
+/// cap, what no company that fits beside it can hide.
+///
+/// Precondition: require_context_fits passes. Integers only. O(items * sizes), and less for short ones.
 [[nodiscard]] Cost context_lower_bound(const ContextProblem& problem);
 
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;
-/// InputError for lists that do not belong together or negative numbers. O(items).
+/// InputError for lists that do not belong together, negative numbers, attention above the work that it is a
+/// part of, sums that reach 2^62, and any_size. O(items).
 void require_context_fits(const ContextProblem& problem);
 
 }  // namespace evenkeel

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "balance/block_heights.hpp"
 #include "balance/checks.hpp"
 #include "balance/least_loaded.hpp"
 
@@ -23,14 +24,19 @@ class LevelBlocks {
       : levels_(&levels), level_(level), tasks_(&tasks), least_(starts), newest_(starts.size(), none) {}
 
   void place(Item item, std::vector<Cost>& heights) {
-    const auto block = static_cast<std::size_t>(least_.least().place);
-    const std::size_t at = task_for(item, block);
-    OpenTask& task = (*tasks_)[at];
+    const std::int64_t block = least_.least().place;
+    place_on(item, block, heights);
+    least_.set_least(heights[static_cast<std::size_t>(block)]);
+  }
+  void place_on(Item item, std::int64_t number, std::vector<Cost>& heights) {
+    const auto block = static_cast<std::size_t>(number);
+    OpenTask& task = (*tasks_)[task_for(item, block)];
     const Cost before = task.time;
     task.add(item, *levels_);
     heights[block] += task.time - before;
-    least_.set_least(heights[block]);
   }
+  /// After items were placed on certain blocks.
+  void start(const std::vector<Cost>& heights) { least_ = LeastLoaded(heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -85,24 +91,76 @@ Cost TreeTop::end_with(Cost leaves) const {
 }
 
 TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items) {
-  std::vector<std::tuple<int, Cost, Item>> order;
+  struct Entry {
+    int level;
+    bool anywhere;
+    Cost time;
+    Item item;
+    std::int64_t block;
+  };
+  std::vector<Entry> order;
   order.reserve(items.size());
-  for (const LevelledItem& entry : items)
-    order.emplace_back(-entry.level, -levels.time(entry.item, entry.level), entry.item);
-  std::ranges::sort(order);
+  for (const auto& [item, level, block] : items)
+    order.push_back({level, block < 0, levels.time(item, level), item, block});
+  std::ranges::sort(order, [](const Entry& left, const Entry& right) {
+    return std::tuple(-left.level, left.anywhere, -left.time, left.item) <
+           std::tuple(-right.level, right.anywhere, -right.time, right.item);
+  });
   TreeTop top;
   auto next = order.begin();
   std::vector<Cost> heights(static_cast<std::size_t>(levels.blocks(levels.count() - 1)), 0);
   for (int level = levels.count() - 1; level > 0; --level) {
-    if (next != order.end() && -std::get<0>(*next) == level) {
+    const auto is_here = [&] { return next != order.end() && next->level == level; };
+    if (is_here()) {
       LevelBlocks blocks(levels, level, heights, top.tasks);
-      for (; next != order.end() && -std::get<0>(*next) == level; ++next)
-        blocks.place(std::get<2>(*next), heights);
+      for (; is_here() && !next->anywhere; ++next) blocks.place_on(next->item, next->block, heights);
+      blocks.start(heights);
+      for (; is_here(); ++next) blocks.place(next->item, heights);
     }
     heights = halved(heights, levels.blocks(level - 1));
   }
   top.heights = std::move(heights);
   return top;
+}
+
+namespace {
+
+/// Where an item fits best.
+struct Fit {
+  Cost area = -1;
+  Cost end = 0;
+  int level = 0;
+  std::size_t block = 0;
+};
+
+Fit best_fit(const ContextLevels& levels, const BlockHeights& heights, Item item, Cost limit) {
+  Fit best;
+  Fit first;
+  for (int level = levels.lowest(item); level < levels.count(); ++level) {
+    if (!levels.fits(item, level)) continue;
+    const Cost time = levels.time(item, level);
+    const Cost area = levels.area(item, level);
+    const std::span<const Cost> ends = heights.of(level);
+    for (std::size_t block = 0; block < ends.size(); ++block) {
+      const Fit here{area, ends[block] + time, level, block};
+      if (first.area < 0 || here.end < first.end) first = here;
+      if (here.end > limit) continue;
+      if (best.area < 0 || area < best.area || (area == best.area && here.end > best.end)) best = here;
+    }
+  }
+  return best.area < 0 ? first : best;
+}
+
+}  // namespace
+
+void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items, Cost limit) {
+  BlockHeights heights(levels);
+  for (LevelledItem& entry : items) {
+    const Fit fit = best_fit(levels, heights, entry.item, limit);
+    entry.level = fit.level;
+    entry.block = static_cast<std::int64_t>(fit.block);
+    heights.add(fit.level, fit.block, levels.time(entry.item, fit.level));
+  }
 }
 
 }  // namespace evenkeel

@@ -7,10 +7,11 @@
 
 namespace evenkeel {
 
-/// An item and the level that it shall run on.
+/// An item and where it shall run.
 struct LevelledItem {
   Item item = 0;
   int level = 0;
+  std::int64_t block = -1;  ///< of its level, counted from rank 0; -1: the one that ends first
 };
 
 /// The micro-batches of a tree above its leaves, and how long each rank is busy with them.
@@ -22,8 +23,14 @@ struct TreeTop {
   [[nodiscard]] Cost end_with(Cost leaves) const;
 };
 
-/// Levels from the highest, on each the longest item first onto the block that ends first, there into the
-/// fullest micro-batch with room, or a new one. Preconditions: levels are 1 or more. O(items log + ranks).
+/// Levels from the highest, on each the longest item first onto its block, or that which ends first, there
+/// into the fullest micro-batch with room, or a new one. Those with a block go first. Preconditions: levels
+/// are 1 or more. O(items log + ranks).
 [[nodiscard]] TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items);
+
+/// Blocks for `items`, which come by falling work, such that none ends after `limit`: of those blocks and
+/// levels on which it does not, an item takes the least area, and there the block that ends last. Where there
+/// is none, it takes that which ends first. Micro-batches are not shared here. O(items * ranks).
+void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items, Cost limit);
 
 }  // namespace evenkeel

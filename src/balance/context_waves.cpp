@@ -1,66 +1,201 @@
 #include "balance/context_waves.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <string>
 #include <utility>
 
 #include "balance/checks.hpp"
-#include "balance/context_task.hpp"
+#include "balance/context_wave_builder.hpp"
+#include "balance/context_wave_moves.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 
 namespace {
 
-/// Tasks of one trial: levels from the highest, into the first micro-batch of the level with room.
-std::vector<OpenTask> pack_within(const ContextLevels& levels, Cost limit) {
-  std::vector<std::tuple<int, Cost, Item>> order;
-  for (Item item = 0; item < levels.num_items(); ++item) {
-    const int level = levels.cheapest_within(item, limit);
-    order.emplace_back(-level, -levels.time(item, level), item);
+/// Items that are placed in all, over all trials.
+constexpr std::int64_t most_placed = 1 << 17;
+/// An end so near to the bound, as 1 over this, is not improved any more.
+constexpr Cost near_enough = 4096;
+/// Places that are looked at for items, when waves are improved.
+constexpr std::int64_t looks_per_item = 1 << 12;
+/// So many trials are improved.
+constexpr std::int64_t most_started = 24;
+/// So many of those get all items.
+constexpr std::size_t most_filled = 4;
+constexpr Cost unlimited = balance_checks::sum_limit >> 20;
+
+/// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
+/// their waves first, as if the others were sand; then these are put; then all are improved.
+class WaveSearch {
+ public:
+  explicit WaveSearch(const ContextLevels& levels)
+      : levels_(levels),
+        bound_(lower_bound_on(levels)),
+        order_(by_falling_work(levels)),
+        builder_(levels, order_) {
+    full_time_ = full_time();
+    find_sand();
+    Cost longest = full_time_;
+    for (const Item item : longs_) longest = std::max(longest, levels_.time(item, levels_.lowest(item)));
+    Cost limit = std::min(2 * bound_, longest);
+    do {
+      limits_.push_back(limit);
+      limit -= limit / 6 + 1;
+    } while (limit > full_time_ / 4 && limits_.size() < 48);
+    for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
   }
-  std::ranges::sort(order);
-  std::vector<OpenTask> tasks;
-  for (const auto& [level, time, item] : order) {
-    const auto room = std::find_if(tasks.begin(), tasks.end(), [&](const OpenTask& task) {
-      if (!task.has_room_for(item, levels)) return false;
-      ContextWork work = task.work;
-      work += levels.work(item);
-      return levels.time(work, task.level) <= limit;
-    });
-    if (room != tasks.end()) {
-      room->add(item, levels);
-    } else {
-      tasks.push_back({.level = -level});
-      tasks.back().add(item, levels);
+
+  [[nodiscard]] Waves best() {
+    const std::vector<Start> starts = improved_starts();
+    std::vector<Waves> filled = filled_starts(starts);
+    improve_filled(filled);
+    settle_waves(best_, levels_);
+    return std::move(best_);
+  }
+
+ private:
+  /// Waves of long items, and how they were built.
+  struct Start {
+    Waves waves;
+    WaveTrial trial;
+  };
+
+  /// Of a micro-batch on one rank that is full of items as they come, and half of it more.
+  [[nodiscard]] Cost full_time() const {
+    Cost work = 0;
+    std::int64_t tokens = 1;
+    for (const Item item : order_) {
+      if (levels_.lowest(item) > 0) continue;
+      work += levels_.work(item).work;
+      tokens += levels_.aligned(item, 0);
+    }
+    const std::int64_t cap = std::min(levels_.cap(0), tokens);
+    return levels_.problem().communication.overhead + work / tokens * cap * 3 / 2 + 1;
+  }
+
+  [[nodiscard]] bool is_long(Item item) const {
+    return levels_.lowest(item) > 0 || levels_.time(item, 0) > full_time_;
+  }
+
+  void find_sand() {
+    std::int64_t tokens = 0;
+    for (const Item item : order_) {
+      if (is_long(item)) {
+        longs_.push_back(item);
+        continue;
+      }
+      sand_.work += levels_.work(item).work;
+      tokens += levels_.aligned(item, 0);
+    }
+    if (tokens == 0) return;
+    sand_.per_token = sand_.work / tokens + levels_.problem().communication.overhead / levels_.cap(0);
+    sand_.work = sand_.per_token * tokens;
+  }
+
+  /// The more items, the fewer.
+  [[nodiscard]] std::int64_t looks() const {
+    const std::int64_t n = levels_.num_items();
+    return looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
+  }
+
+  [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / near_enough; }
+
+  static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
+
+  /// Waves of long items alone, the most promising first.
+  [[nodiscard]] std::vector<Start> built_starts() const {
+    std::vector<Start> starts;
+    if (longs_.empty()) return {{.waves = {}, .trial = {.height = unlimited}}};
+    WaveBuilder builder(levels_, longs_);
+    std::int64_t placements = most_placed / 2 + levels_.num_items() / 4;
+    std::int64_t no_looks = 0;
+    const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
+    for (const Cost height : heights) {
+      for (const Cost limit : limits_) {
+        if (!starts.empty() && placements <= 0) break;
+        Start start{.waves = {}, .trial = {.first_limit = limit, .height = height}};
+        start.waves = builder.build(start.trial);
+        improve_waves(start.waves, levels_, sand_, no_looks);
+        starts.push_back(std::move(start));
+        placements -= std::ssize(longs_);
+      }
+    }
+    sort_without_same(starts);
+    return starts;
+  }
+
+  static void sort_without_same(std::vector<Start>& starts) {
+    std::ranges::stable_sort(starts, ends_earlier);
+    const auto same = std::ranges::unique(
+        starts, [](const Start& left, const Start& right) { return left.waves.end == right.waves.end; });
+    starts.erase(same.begin(), same.end());
+  }
+
+  [[nodiscard]] std::vector<Start> improved_starts() const {
+    std::vector<Start> starts = built_starts();
+    if (std::ssize(starts) > most_started) starts.resize(most_started);
+    std::int64_t looks_left = looks() / 2;
+    for (Start& start : starts) improve_waves(start.waves, levels_, sand_, looks_left);
+    sort_without_same(starts);
+    return starts;
+  }
+
+  /// All items in waves: from some starts, then from the best of these with several heights of the waves that
+  /// follow.
+  [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
+    constexpr std::int64_t few_items = 1 << 15;
+    std::int64_t placements = levels_.num_items() <= few_items ? 2 * most_placed : most_placed;
+    std::vector<Waves> filled;
+    std::size_t best = 0;  // of `filled`
+    std::size_t best_start = 0;
+    Cost best_slack = 0;
+    const auto fill = [&](std::size_t start, Cost slack, Cost height) {
+      WaveTrial trial = starts[start].trial;
+      trial.slack = slack;
+      trial.height = height;
+      filled.push_back(builder_.build(trial, starts[start].waves));
+      placements -= levels_.num_items();
+      if (filled.back().end >= filled[best].end) return;
+      best = filled.size() - 1;
+      best_start = start;
+      best_slack = slack;
+    };
+    for (std::size_t start = 0; start < starts.size() && start < most_filled; ++start) {
+      for (const Cost slack : {0, 64, 16})
+        if (filled.empty() || (placements >= levels_.num_items() && !longs_.empty()))
+          fill(start, slack, unlimited);
+    }
+    const std::size_t start = best_start;
+    const Cost slack = best_slack;
+    for (const Cost height : heights_)
+      if (placements >= levels_.num_items()) fill(start, slack, height);
+    return filled;
+  }
+
+  /// Keeps the best.
+  void improve_filled(std::vector<Waves>& filled) {
+    std::ranges::stable_sort(filled, {}, &Waves::end);
+    best_ = filled.front();
+    std::int64_t looks_left = looks();
+    for (Waves& waves : filled) {
+      if (looks_left <= 0 || is_near(best_.end)) return;
+      improve_waves(waves, levels_, {}, looks_left);
+      if (waves.end < best_.end) best_ = std::move(waves);
     }
   }
-  return tasks;
-}
 
-/// By falling time into the first wave with a free block; returns the sum of what waves take.
-Cost shelve(std::vector<OpenTask>& tasks, const ContextLevels& levels) {
-  std::ranges::stable_sort(tasks, [](const OpenTask& left, const OpenTask& right) {
-    return std::tuple(-left.level, -left.time) < std::tuple(-right.level, -right.time);
-  });
-  struct Wave {
-    std::int64_t next = 0;
-    Cost time = 0;
-  };
-  std::vector<Wave> waves;
-  for (OpenTask& task : tasks) {
-    std::size_t w = 0;
-    while (w < waves.size() && waves[w].next + levels.size(task.level) > levels.problem().ranks) ++w;
-    if (w == waves.size()) waves.push_back({});
-    task.first = waves[w].next;
-    task.wave = static_cast<std::int64_t>(w);
-    waves[w].next += levels.size(task.level);
-    waves[w].time = std::max(waves[w].time, task.time);
-  }
-  Cost sum = 0;
-  for (const Wave& wave : waves) sum += wave.time;
-  return sum;
-}
+  const ContextLevels& levels_;
+  Cost bound_;
+  std::vector<Item> order_;
+  WaveBuilder builder_;
+  Cost full_time_ = 0;
+  std::vector<Item> longs_;  ///< by falling work
+  Sand sand_;                ///< what is not long
+  std::vector<Cost> limits_;
+  std::vector<Cost> heights_;
+  Waves best_;
+};
 
 }  // namespace
 
@@ -72,24 +207,12 @@ ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64
   ContextSchedule schedule;
   if (!problem.items.empty()) {
     const ContextLevels levels(problem);
-    std::vector<OpenTask> best;
-    Cost best_end = -1;
-    Cost trial = context_lower_bound(problem);
-    for (int step = 0; step <= 40; ++step, trial -= trial / 10) {
-      std::vector<OpenTask> tasks = pack_within(levels, trial);
-      const Cost end = shelve(tasks, levels);
-      if (best_end >= 0 && end >= best_end) continue;
-      best_end = end;
-      best = std::move(tasks);
-    }
-    std::ranges::stable_sort(best, {}, &OpenTask::wave);
-    schedule = finished_schedule(std::move(best), levels);
-    schedule.end = best_end;
+    Waves waves = WaveSearch(levels).best();
+    schedule = finished_schedule(std::move(waves.tasks), levels);
+    schedule.end = waves.end;
   }
-  std::int64_t used = 0;
-  for (const ContextTask& task : schedule.tasks) used = std::max(used, task.wave + 1);
-  const std::int64_t wanted = std::max(used, min_waves);
-  schedule.waves = balance_checks::ceil_div(wanted, multiple_of) * multiple_of;
+  const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
+  schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
   return schedule;
 }
 

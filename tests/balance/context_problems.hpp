@@ -102,6 +102,19 @@ inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64
   return made;
 }
 
+/// Samples of up to 6000 tokens, of which 1 in 100 has 128k to 512k instead, on 64 ranks of 16k each.
+inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
+  std::mt19937_64 random(1);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < num_samples; ++i) {
+    const auto drawn = static_cast<std::int64_t>(random() % 393216);
+    lengths.push_back(i % 100 == 0 ? 131072 + drawn : 1 + drawn % 6000);
+  }
+  return context_problem(
+      lengths, 64, 16384, 24576,
+      {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 256 * 24576});
+}
+
 /// What is wrong with a schedule; empty where nothing is. Simulates it: a micro-batch starts when all of its
 /// ranks are free, or all ranks meet after each wave.
 std::string fault_of(const ContextProblem& problem, const ContextSchedule& schedule, bool waves);

@@ -78,5 +78,52 @@ TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_group) {
   EXPECT_EQ(context_lower_bound(context_problem({100}, 4, 100, 1, {.overhead = 7}).problem()), 2525 + 7);
 }
 
+// Two items of 100 tokens: 10000 of work on 1 rank each, 12000 on 2 and 16000 on 4. Within less than 6000
+// both would have to take all 4 ranks, 4000 each. Work alone would be 20000 on 4 ranks.
+TEST(ContextLowerBound, short_ends_need_large_groups_that_communicate) {
+  const OwnedContextProblem made =
+      context_problem({100, 100}, 4, 100, 0, {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
+  EXPECT_EQ(context_lower_bound(made.problem()), 6000);
+  EXPECT_EQ(least_tree_end(made.problem()), 6000);
+}
+
+// An item of 300 tokens needs 4 ranks of 100: 90000 of work and 180000 of communication, of which its own
+// attention hides 90000. The others have enough for the rest, but not beside it. Bounds are exact to 1 in
+// 65536.
+TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_item) {
+  std::vector<std::int64_t> lengths(100, 90);
+  lengths.push_back(300);
+  const OwnedContextProblem made =
+      context_problem(lengths, 4, 100, 0, {.inside_node = 200, .ranks_per_node = 4});
+  const Cost work = 100 * 90 * 90 + 300 * 300;
+  const Cost exposed = 200 * 3 * 300 - 300 * 300;
+  EXPECT_NEAR(static_cast<double>(context_lower_bound(made.problem())), (work + exposed) / 4, 4);
+}
+
+// Five equal items, 10000 of work on 1 of 4 ranks, 12000 on 2, 16000 on all. A rank has no time for two
+// within less than 20000, so one runs on all ranks, 4000. The ranks together would have had time for 5 within
+// 12500.
+TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
+  const OwnedContextProblem made = context_problem({100, 100, 100, 100, 100}, 4, 100, 0,
+                                                   {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
+  EXPECT_EQ(context_lower_bound(made.problem()), 14000);
+  EXPECT_EQ(least_tree_end(made.problem()), 14000);
+}
+
+TEST(ContextLowerBound, is_no_later_than_the_optimum) {
+  for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
+    const OwnedContextProblem made = random_context_problem(seed, 8, 4);
+    const Cost bound = context_lower_bound(made.problem());
+    ASSERT_LE(bound, least_tree_end(made.problem())) << "seed " << seed;
+    ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
+  }
+}
+
+TEST(ContextFits, groups_of_any_size_are_refused) {
+  OwnedContextProblem made = context_problem({5}, 4, 100, 1, {});
+  made.rest.any_size = true;
+  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -1,0 +1,275 @@
+#include "balance/context_wave_moves.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace evenkeel {
+
+namespace {
+
+/// Two waves are taken apart together where there are no more than so many.
+constexpr std::size_t most_waves_in_pairs = 12;
+
+/// One wave: its micro-batches, and what they leave.
+struct OpenWave {
+  std::vector<OpenTask> tasks;
+  std::int64_t free = 0;  ///< ranks
+  Cost time = 0;
+
+  void find_time() {
+    time = 0;
+    for (const OpenTask& task : tasks) time = std::max(time, task.time);
+  }
+};
+
+/// Where an item can go.
+struct Spot {
+  Cost longer = std::numeric_limits<Cost>::max();  ///< by how much the wave gets longer
+  Cost idle = 0;                                   ///< what the group then waits for others
+  std::size_t wave = 0;
+  std::size_t task = 0;  ///< as many as the wave has: a new one
+  int level = 0;         ///< of a new one
+
+  [[nodiscard]] bool is_better_than(const Spot& other) const {
+    return std::tie(longer, idle) < std::tie(other.longer, other.idle);
+  }
+};
+
+class WaveMoves {
+ public:
+  WaveMoves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left)
+      : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left) {
+    for (OpenTask& task : waves.tasks) {
+      const auto w = static_cast<std::size_t>(task.wave);
+      if (w >= waves_.size()) waves_.resize(w + 1, {.tasks = {}, .free = levels.problem().ranks, .time = 0});
+      waves_[w].free -= levels.size(task.level);
+      waves_[w].tasks.push_back(std::move(task));
+    }
+    for (OpenWave& wave : waves_) wave.find_time();
+    num_tasks_ = static_cast<std::int64_t>(waves.tasks.size());
+  }
+
+  void improve() {
+    bool improved = true;
+    while (improved && looks_left_ > 0) {
+      improved = false;
+      for (const std::size_t w : by_idle_ranks())
+        for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
+      if (!improved && waves_.size() <= most_waves_in_pairs) improved = try_pairs();
+    }
+  }
+
+  void write_back() {
+    result_->tasks.clear();
+    result_->end = end();
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      for (OpenTask& task : waves_[w].tasks) {
+        task.wave = static_cast<std::int64_t>(w);
+        result_->tasks.push_back(std::move(task));
+      }
+    }
+  }
+
+ private:
+  /// Waves in which most time is idle first.
+  [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
+    std::vector<std::pair<Cost, std::size_t>> idle;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      Cost sum = waves_[w].free * waves_[w].time;
+      for (const OpenTask& task : waves_[w].tasks)
+        sum += (waves_[w].time - task.time) * levels_->size(task.level);
+      idle.emplace_back(-sum, w);
+    }
+    std::ranges::sort(idle);
+    std::vector<std::size_t> order;
+    for (const auto& [sum, w] : idle) order.push_back(w);
+    return order;
+  }
+
+  /// What waves take, and then what is left of the sand.
+  [[nodiscard]] Cost end() const {
+    Cost sum = 0;
+    Cost sand = sand_.work;
+    for (const OpenWave& wave : waves_) {
+      sum += wave.time;
+      if (sand > 0) sand -= sand_within(wave);
+    }
+    return sum + std::max<Cost>(0, sand) / levels_->problem().ranks;
+  }
+
+  [[nodiscard]] Cost sand_within(const OpenWave& wave) const {
+    Cost sum = wave.free * std::min(wave.time, sand_.per_token * levels_->cap(0));
+    for (const OpenTask& task : wave.tasks) {
+      const Cost room = (levels_->cap(task.level) - task.used) * sand_.per_token;
+      sum += std::min(room, (wave.time - task.time) * levels_->size(task.level));
+    }
+    return sum;
+  }
+
+  /// Of which waves micro-batches are taken out: of two, or one twice. Those that end within the last 1 /
+  /// share of the wave's time; 0: all.
+  struct Ruin {
+    std::size_t first = 0;
+    std::size_t second = 0;  ///< not before the first
+    Cost share = 0;
+  };
+
+  bool try_pairs() {
+    for (std::size_t first = 0; first < waves_.size(); ++first)
+      for (std::size_t second = first + 1; second < waves_.size(); ++second)
+        for (const Cost share : {0, 4})
+          if (try_on_all_levels({first, second, share})) return true;
+    return false;
+  }
+
+  /// With new groups of all sizes, and with smaller ones only.
+  bool try_on_all_levels(const Ruin& ruin) {
+    bool improved = false;
+    for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
+      if (ruin.second >= waves_.size()) break;
+      improved |= try_without(ruin);
+      if (!has_groups(ruin.first) && !has_groups(ruin.second)) break;
+    }
+    return improved;
+  }
+
+  [[nodiscard]] bool has_groups(std::size_t w) const {
+    return w < waves_.size() &&
+           std::ranges::any_of(waves_[w].tasks, [](const OpenTask& task) { return task.level > 0; });
+  }
+
+  bool try_without(const Ruin& ruin) {
+    std::vector<Item> items;
+    std::vector<OpenWave> before = waves_;
+    const Cost before_end = end();
+    looks_left_ -= num_tasks_;
+    take_out(ruin.second, ruin.share, items);
+    if (ruin.first != ruin.second) take_out(ruin.first, ruin.share, items);
+    if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
+        put_all(std::move(items), before_end))
+      return true;
+    waves_ = std::move(before);
+    return false;
+  }
+
+  void take_out(std::size_t w, Cost share, std::vector<Item>& items) {
+    OpenWave& wave = waves_[w];
+    const Cost from = share == 0 ? 0 : wave.time - wave.time / share;
+    std::erase_if(wave.tasks, [&](const OpenTask& task) {
+      if (task.time < from) return false;
+      items.insert(items.end(), task.items.begin(), task.items.end());
+      wave.free += levels_->size(task.level);
+      return true;
+    });
+    wave.find_time();
+    if (wave.tasks.empty()) waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
+  }
+
+  /// Whether all is done earlier than `before`.
+  bool put_all(std::vector<Item> items, Cost before) {
+    std::ranges::sort(items, [&](Item left, Item right) {
+      return std::pair(-levels_->work(left).work, left) < std::pair(-levels_->work(right).work, right);
+    });
+    Cost sum = 0;  // without sand
+    for (const OpenWave& wave : waves_) sum += wave.time;
+    for (const Item item : items) {
+      if (sum >= before) return false;
+      const Spot spot = best_spot(item);
+      put(item, spot);
+      sum += spot.longer;
+    }
+    return end() < before;
+  }
+
+  void put(Item item, const Spot& spot) {
+    if (spot.wave == waves_.size())
+      waves_.push_back({.tasks = {}, .free = levels_->problem().ranks, .time = 0});
+    OpenWave& wave = waves_[spot.wave];
+    if (spot.task == wave.tasks.size()) {
+      wave.tasks.push_back({.level = spot.level});
+      wave.free -= levels_->size(spot.level);
+    }
+    wave.tasks[spot.task].add(item, *levels_);
+    wave.time = std::max(wave.time, wave.tasks[spot.task].time);
+  }
+
+  Spot best_spot(Item item) {
+    Spot best;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      look_at_tasks(item, w, best);
+      look_at_free_ranks(item, w, waves_[w].free, waves_[w].time, waves_[w].tasks.size(), best);
+    }
+    look_at_free_ranks(item, waves_.size(), levels_->problem().ranks, 0, 0, best);
+    return best;
+  }
+
+  void look_at_tasks(Item item, std::size_t w, Spot& best) {
+    const OpenWave& wave = waves_[w];
+    looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
+    for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
+      const OpenTask& task = wave.tasks[t];
+      if (task.level < levels_->lowest(item) || !task.has_room_for(item, *levels_)) continue;
+      ContextWork work = task.work;
+      work += levels_->work(item);
+      consider(levels_->time(work, task.level), wave.time, {.wave = w, .task = t, .level = task.level}, best);
+    }
+  }
+
+  void look_at_free_ranks(Item item, std::size_t w, std::int64_t free, Cost wave_time, std::size_t new_task,
+                          Spot& best) const {
+    const int last = std::max(highest_, levels_->lowest(item));
+    for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free; ++level) {
+      if (levels_->fits(item, level))
+        consider(levels_->time(item, level), wave_time, {.wave = w, .task = new_task, .level = level}, best);
+    }
+  }
+
+  void consider(Cost time, Cost wave_time, Spot spot, Spot& best) const {
+    spot.longer = std::max<Cost>(0, time - wave_time);
+    spot.idle = std::max<Cost>(0, wave_time - time) * levels_->size(spot.level);
+    if (spot.is_better_than(best)) best = spot;
+  }
+
+  Waves* result_;
+  const ContextLevels* levels_;
+  Sand sand_;
+  std::int64_t& looks_left_;
+  std::int64_t num_tasks_ = 0;
+  int highest_ = 0;  ///< level of new groups, but for items that fit none so low
+  std::vector<OpenWave> waves_;
+};
+
+}  // namespace
+
+void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left) {
+  WaveMoves moves(waves, levels, sand, looks_left);
+  moves.improve();
+  moves.write_back();
+}
+
+void settle_waves(Waves& waves, const ContextLevels& levels) {
+  std::vector<std::pair<Cost, std::int64_t>> times;
+  for (const OpenTask& task : waves.tasks) {
+    const auto w = static_cast<std::size_t>(task.wave);
+    while (times.size() <= w) times.emplace_back(0, static_cast<std::int64_t>(times.size()));
+    times[w].first = std::min(times[w].first, -task.time);
+  }
+  std::ranges::sort(times);
+  std::vector<std::int64_t> numbers(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    numbers[static_cast<std::size_t>(times[i].second)] = static_cast<std::int64_t>(i);
+  for (OpenTask& task : waves.tasks) task.wave = numbers[static_cast<std::size_t>(task.wave)];
+  std::ranges::stable_sort(waves.tasks, [](const OpenTask& left, const OpenTask& right) {
+    return std::pair(left.wave, -left.level) < std::pair(right.wave, -right.level);
+  });
+  std::int64_t next = 0;
+  for (std::size_t t = 0; t < waves.tasks.size(); ++t) {
+    if (t == 0 || waves.tasks[t].wave != waves.tasks[t - 1].wave) next = 0;
+    waves.tasks[t].first = next;
+    next += levels.size(waves.tasks[t].level);
+  }
+}
+
+}  // namespace evenkeel
