@@ -1,10 +1,12 @@
 #include "balance/context_waves.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "balance/checks.hpp"
+#include "balance/context_uniform_waves.hpp"
 #include "balance/context_wave_builder.hpp"
 #include "balance/context_wave_moves.hpp"
 #include "evenkeel/base/error.hpp"
@@ -15,6 +17,8 @@ namespace {
 
 /// Items that are placed in all, over all trials.
 constexpr std::int64_t most_placed = 1 << 17;
+/// Items that are tried as grids of groups of one size.
+constexpr std::int64_t most_in_a_grid = 1 << 14;
 /// An end so near to the bound, as 1 over this, is not improved any more.
 constexpr Cost near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
@@ -50,6 +54,7 @@ class WaveSearch {
     const std::vector<Start> starts = improved_starts();
     std::vector<Waves> filled = filled_starts(starts);
     improve_filled(filled);
+    try_uniform();
     settle_waves(best_, levels_);
     return std::move(best_);
   }
@@ -182,6 +187,15 @@ class WaveSearch {
       if (looks_left <= 0 || is_near(best_.end)) return;
       improve_waves(waves, levels_, {}, looks_left);
       if (waves.end < best_.end) best_ = std::move(waves);
+    }
+  }
+
+  /// Where all items are short beside a cap, a grid is more even than waves that are filled one by one.
+  void try_uniform() {
+    if (levels_.num_items() > most_in_a_grid) return;
+    for (int level = 0; level < levels_.count() && !is_near(best_.end); ++level) {
+      std::optional<Waves> waves = uniform_waves(levels_, level);
+      if (waves && waves->end < best_.end) best_ = *std::move(waves);
     }
   }
 

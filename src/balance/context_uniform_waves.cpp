@@ -1,0 +1,59 @@
+#include "balance/context_uniform_waves.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "balance/capped_partition.hpp"
+#include "balance/checks.hpp"
+#include "balance/context_task.hpp"
+#include "balance/grid_partition.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// What items cost and take on groups of one size.
+struct UniformItems {
+  UniformItems(const ContextLevels& levels, int level) {
+    for (Item item = 0; item < levels.num_items(); ++item) {
+      costs.push_back(levels.work(item).work);
+      sizes.push_back(levels.aligned(item, level));
+      counts.push_back(levels.problem().count_of(item));
+    }
+  }
+  std::vector<Cost> costs;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> counts;
+};
+
+}  // namespace
+
+std::optional<Waves> uniform_waves(const ContextLevels& levels, int level) {
+  for (Item item = 0; item < levels.num_items(); ++item)
+    if (!levels.fits(item, level)) return std::nullopt;
+  const UniformItems items(levels, level);
+  const BinItems bins(items.sizes, items.counts);
+  const BinLimits limits{levels.cap(level), levels.problem().limits.max_items};
+  const std::int64_t rows = levels.blocks(level);
+  const std::int64_t cells = count_groups(items.costs, bins, limits).needed;
+  const GridShape shape{rows, std::max<std::int64_t>(1, balance_checks::ceil_div(cells, rows))};
+  const Partition grid = partition_into_grid(items.costs, bins, limits, shape);
+  Waves waves;
+  std::vector<Cost> longest(static_cast<std::size_t>(shape.columns));
+  for (std::int64_t cell = 0; cell < grid.size(); ++cell) {
+    if (grid[cell].empty()) continue;
+    OpenTask task;
+    task.first = cell / shape.columns * levels.size(level);
+    task.level = level;
+    task.wave = cell % shape.columns;
+    for (const Item item : grid[cell]) task.add(item, levels);
+    Cost& of_wave = longest[static_cast<std::size_t>(task.wave)];
+    of_wave = std::max(of_wave, task.time);
+    waves.tasks.push_back(std::move(task));
+  }
+  std::ranges::stable_sort(waves.tasks, {}, &OpenTask::wave);
+  for (const Cost time : longest) waves.end += time;
+  return waves;
+}
+
+}  // namespace evenkeel
