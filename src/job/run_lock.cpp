@@ -107,8 +107,15 @@ void RunLock::write(const RunIdentity& run) const {
   const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), 0);
   if (written < 0) fail(path_, errno);
   if (static_cast<std::size_t>(written) != text.size()) fail(path_, ENOSPC);
-  // Other nodes that share the folder look for it next.
-  if (::fsync(descriptor_) != 0) fail(path_, errno);
+  hand_to_other_nodes();
+}
+
+// Other nodes that share the folder look for it next. A network file system shows them what was written when
+// a descriptor of the file is closed: here a copy, since the lock goes with the file's own. It need not be on
+// the disk, for which a job may wait minutes while others write: after a crash nobody holds the lock.
+void RunLock::hand_to_other_nodes() const {
+  const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0 || ::close(copy) != 0) fail(path_, errno);
 }
 
 std::optional<RunIdentity> named_by_lock(const fs::path& folder) {

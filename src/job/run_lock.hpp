@@ -32,6 +32,7 @@ class RunLock {
 
   bool lock();
   void write(const RunIdentity& run) const;
+  void hand_to_other_nodes() const;
 
   std::filesystem::path path_;
   int descriptor_;
