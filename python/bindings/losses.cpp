@@ -35,6 +35,7 @@ StepPlan plan_of(const NestedLists& micro_batches, const LengthTable& table) {
                        "Fill up with empty ones");
     for (const Numbers& samples : of_rank) {
       MicroBatchPlan& m = rank.micro_batches.emplace_back();
+      m.context.first = DataPlace{static_cast<int>(plan.ranks.size()) - 1};
       for (const std::int64_t sample : samples) {
         if (sample < 0 || sample >= table.size() || seen[static_cast<std::size_t>(sample)])
           throw InputError("micro_batches", "sample " + std::to_string(sample) +

@@ -167,6 +167,12 @@ filler sequence.)")
       .def_property_readonly(
           "mini_batch", [](const MicroBatchOfStep& self) { return self.plan().mini_batch.value(); },
           "The optimizer update that it belongs to.")
+      .def_property_readonly(
+          "context",
+          [](const MicroBatchOfStep& self) {
+            return std::pair(self.plan().context.first.value(), self.plan().context.size);
+          },
+          "Who runs it: the first place, dp * cp's size + cp, and how many; with mesh.cp: flexible DP ranks.")
       .def_property_readonly("empty", [](const MicroBatchOfStep& self) { return self.plan().empty(); })
       .def_property_readonly(
           "token_weights",

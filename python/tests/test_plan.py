@@ -223,3 +223,15 @@ def test_a_place_that_is_not_there_is_an_index_error():
             step[wrong]
         with pytest.raises(IndexError, match="micro-batch"):
             step[0][wrong]
+
+
+@pytest.mark.parametrize("strategy", ["hierarchical", "grid"])
+def test_a_micro_batch_has_a_group_of_its_own_size_where_cp_is_flexible(strategy):
+    lengths = [30, 8, 8, 8, 8]
+    step = plan(lengths, mesh={"cp": "flexible", "dp": 4}, micro_batch={"max_tokens_per_rank": 8},
+                         balance={"strategy": strategy})
+    contexts = {m.context for rank in step.ranks for m in rank.micro_batches if not m.empty}
+    assert (0, 4) in contexts
+    assert {size for _, size in contexts} <= {1, 2, 4}
+    for number, rank in enumerate(step.ranks):
+        assert all(first <= number < first + size for first, size in (m.context for m in rank.micro_batches))

@@ -42,7 +42,7 @@ std::string CommunicationFormat::values() const {
 }
 
 CommunicationSettings CommunicationFormat::read(const ConfigValue& value) const {
-  if (plain_text(value.node) == default_word) return {};
+  if (is_word(value.node, default_word)) return {};
   if (!value.node.IsMap()) throw_wrong_type(value, "auto or a map");
   return read_fields(value, communication_fields(), CommunicationSettings{});
 }

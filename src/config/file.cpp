@@ -66,7 +66,7 @@ void require_one_cap(std::string_view section, std::span<const std::pair<std::st
   const auto whole = find("max_tokens");
   const auto per_rank = find("max_tokens_per_rank");
   if (whole == entries.end() || per_rank == entries.end()) return;
-  if (config_detail::plain_text(whole->second.node) == "auto" || per_rank->second.node.IsNull()) return;
+  if (config_detail::is_word(whole->second.node, "auto") || per_rank->second.node.IsNull()) return;
   throw ConfigError(
       per_rank->second.where, "is given beside max_tokens, and both are the cap",
       "Give one of them: max_tokens counts a micro-batch over its CP group, max_tokens_per_rank on "

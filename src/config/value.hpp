@@ -44,6 +44,10 @@ struct ConfigValue {
 
 /// The text of a plain (unquoted) scalar; nothing when the value is anything else.
 [[nodiscard]] std::optional<std::string> plain_text(const YAML::Node& node);
+/// Whether the value is this word, quoted or not, as JSON has it and programs write it.
+[[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
+  return node.IsScalar() && node.Scalar() == word;
+}
 /// An optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
 
@@ -91,8 +95,8 @@ struct OptionalInteger {
   [[nodiscard]] std::string type() const { return "integer or " + word; }
   [[nodiscard]] std::string values() const { return integer.values() + ", or " + word; }
   [[nodiscard]] value_type read(const ConfigValue& value) const {
-    const bool is_null = word == "null" && value.node.IsNull();
-    if (is_null || plain_text(value.node) == word) return std::nullopt;
+    if (word == "null" ? value.node.IsNull() || plain_text(value.node) == word : is_word(value.node, word))
+      return std::nullopt;
     return read_integer(value, integer.min, integer.max, {"an integer or " + word, values()});
   }
   [[nodiscard]] std::string write(const value_type& number) const {

@@ -330,6 +330,12 @@ TEST(ConfigCap, is_counted_over_the_group_or_on_each_rank) {
   EXPECT_EQ(cap("micro_batch: {max_tokens_per_rank: 1000}", {"micro_batch.max_tokens=2000"}), 2000);
 }
 
+TEST(ConfigYaml, words_may_be_quoted_as_json_has_them) {
+  EXPECT_EQ(parse(R"({"mesh": {"dp": "auto", "cp": "flexible"}, "pack": {"align": "auto"},)"
+                  R"( "micro_batch": {"max_tokens": "auto", "max_tokens_per_rank": 64}})"),
+            parse("{mesh: {cp: flexible}, micro_batch: {max_tokens_per_rank: 64}}"));
+}
+
 TEST(ConfigCap, is_given_once_and_not_left_out) {
   EXPECT_THROW((void)parse("micro_batch: {max_tokens: 8192, max_tokens_per_rank: 1000}"), ConfigError);
   EXPECT_THROW((void)parse("profiles: {a: {micro_batch: {max_tokens: 8192, max_tokens_per_rank: 1000}}}"),

@@ -90,6 +90,12 @@ void bind_step(py::module_& module) {
                              [](const HeldMicroBatch& self) { return self.get().tensors.num_tokens(); })
       .def_property_readonly("mini_batch",
                              [](const HeldMicroBatch& self) { return self.get().mini_batch.value(); })
+      .def_property_readonly("context",
+                             [](const HeldMicroBatch& self) {
+                               const ContextGroup& group = self.get().context;
+                               return std::tuple(group.first.value(), group.size,
+                                                 self.get().tensors.cp_rank.value());
+                             })
       .def_property_readonly("scale", [](const HeldMicroBatch& self) { return self.get().loss.scale; })
       .def_property_readonly("mean_weight",
                              [](const HeldMicroBatch& self) { return self.get().loss.mean_weight; })

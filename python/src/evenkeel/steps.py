@@ -56,6 +56,12 @@ class MicroBatch(WithFields):
         return self._core.mini_batch
 
     @property
+    def context(self) -> tuple[int, int, int]:
+        """Who runs it together: the first place (``dp * cp's size + cp``), how many there are, and this rank's number among
+        them. With ``mesh.cp: flexible`` places are DP ranks, and micro-batches have groups of different sizes."""
+        return self._core.context
+
+    @property
     def scale(self) -> float:
         """Multiply the sum of ``loss_weights * loss`` by this, and the trainer's reductions give the un-split loss."""
         return self._core.scale
