@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "evenkeel/balance/communication_cost.hpp"
@@ -28,11 +29,14 @@ class ContextWays {
         given.balance.cost == CostModel::tokens() ? CostModel::flops_7b() : given.balance.cost;
     plain_.balance.overhead = given.balance.overhead;
     plain_.balance.communication = given.balance.communication;
-    if (given.flexible) max_size_ = given.flexible->max_size;
-    while (2 * max_size_ <= places_ && !given.flexible) max_size_ *= 2;
+    // Cumulative lengths are 32-bit.
+    const std::int64_t countable =
+        std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
+    const std::int64_t most =
+        std::min<std::int64_t>(given.flexible ? given.flexible->max_size : places_, countable);
+    while (2 * std::int64_t{max_size_} <= most) max_size_ *= 2;
   }
 
-  [[nodiscard]] int places() const noexcept { return places_; }
   [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
 
   [[nodiscard]] PlanSettings fixed(int cp, bool meets) const {
@@ -73,53 +77,33 @@ class ContextWays {
     return best;
   }
 
-  [[nodiscard]] std::pair<ComparedContext, Cost> plan_flexible(bool meets) const {
-    const auto start = std::chrono::steady_clock::now();
-    const PlanSettings settings = flexible(meets);
-    const StepPlan plan = plan_step({table_, settings});
-    ComparedContext compared;
-    compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    compared.meets = meets;
-    compared.micro_batches = plan.num_micro_batches();
-    const FlexibleTime time = flexible_time({table_, settings}, plan);
-    compared.end = time.end;
-    return {compared, time.lower_bound};
+  [[nodiscard]] ComparedContext plan_flexible(bool meets) const {
+    return plan(flexible(meets), meets, [](MicroBatchPlan&) {});
   }
+  [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
 
  private:
-  [[nodiscard]] ComparedContext plan_fixed(int cp, bool meets) const {
+  /// Where micro-batches cost work, `to_time` makes that the time of their groups.
+  template <typename ToTime>
+  [[nodiscard]] ComparedContext plan(const PlanSettings& settings, bool meets, ToTime to_time) const {
     const auto start = std::chrono::steady_clock::now();
-    const PlanSettings settings = fixed(cp, meets);
-    const StepPlan plan = plan_step({table_, settings});
+    StepPlan plan = plan_step({table_, settings});
     ComparedContext compared;
     compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    compared.cp = cp;
+    compared.cp = settings.flexible ? 0 : settings.cp.size;
     compared.meets = meets;
     compared.micro_batches = plan.num_micro_batches();
-    compared.end = end_of(plan, settings);
+    for (DpRankPlan& rank : plan.ranks) std::ranges::for_each(rank.micro_batches, to_time);
+    compared.end = end_of(plan, meets);
     return compared;
   }
 
-  [[nodiscard]] Cost end_of(const StepPlan& plan, const PlanSettings& settings) const {
+  [[nodiscard]] ComparedContext plan_fixed(int cp, bool meets) const {
+    const PlanSettings settings = fixed(cp, meets);
     const CommunicationCost cost = settings.communication_cost();
-    std::vector<Cost> waves;
-    Cost longest = 0;
-    for (const DpRankPlan& rank : plan.ranks) {
-      Cost own = 0;
-      waves.resize(std::max(waves.size(), rank.micro_batches.size()));
-      for (std::size_t m = 0; m < rank.micro_batches.size(); ++m) {
-        const MicroBatchPlan& micro_batch = rank.micro_batches[m];
-        const Cost attention = micro_batch.cost - settings.balance.cost.linear * micro_batch.tokens;
-        const Cost time = time_on({micro_batch.tokens, micro_batch.cost, attention}, settings.cp.size, cost);
-        own += time;
-        waves[m] = std::max(waves[m], time);
-      }
-      longest = std::max(longest, own);
-    }
-    if (settings.balance.strategy == Strategy::hierarchical) return longest;
-    Cost end = 0;
-    for (const Cost wave : waves) end += wave;
-    return end;
+    return plan(settings, meets, [&](MicroBatchPlan& m) {
+      m.cost = time_on({m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens}, cp, cost);
+    });
   }
 
   const LengthTable& table_;
@@ -176,10 +160,8 @@ std::optional<ContextComparison> compare_contexts(const LengthTable& table, cons
   const std::optional<ComparedContext> meeting = ways.best_fixed(true);
   if (!once || !meeting) return std::nullopt;
   ContextComparison comparison;
-  const auto [tree, bound] = ways.plan_flexible(false);
-  const auto [waves, same_bound] = ways.plan_flexible(true);
-  comparison.ways = {*once, tree, *meeting, waves};
-  comparison.lower_bound = bound;
+  comparison.ways = {*once, ways.plan_flexible(false), *meeting, ways.plan_flexible(true)};
+  comparison.lower_bound = ways.lower_bound();
   comparison.advice = advice(table, ways, comparison);
   return comparison;
 }

@@ -63,10 +63,6 @@ nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
       {"mini_batch", m.mini_batch.value()},    {"time", m.cost}};
 }
 
-double over_bound(const FlexibleTime& time) {
-  return time.lower_bound == 0 ? 1 : static_cast<double>(time.end) / static_cast<double>(time.lower_bound);
-}
-
 /// What groups of one size have.
 struct OfSize {
   std::int64_t micro_batches = 0;
@@ -103,15 +99,16 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
   for (const auto& [size, of_size] : by_size(problem.table, numbered))
     table.add({grouped(size), grouped(of_size.micro_batches), grouped(of_size.samples),
                grouped(of_size.tokens), grouped(of_size.longest)});
-  const FlexibleTime time = flexible_time(problem, plan);
+  const Cost end = end_of(plan, !settings.is_context_tree());
+  const Cost bound = flexible_lower_bound(problem);
   const std::string heading = fmt::format(
       "{}, {} on {}, which meet {}: {}, cap {} a rank, planned in {:.4f} s; the last rank ends {:.2f} % "
-      "after the "
-      "lower bound",
+      "after the lower bound",
       counted(problem.table.size(), "sample"), counted(problem.table.num_tokens(), "token"),
       counted(settings.dp, "DP rank"), settings.is_context_tree() ? "once" : "at every micro-batch",
       counted(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
-      counted(settings.micro_batch.max_tokens, "token"), seconds, 100 * (over_bound(time) - 1));
+      counted(settings.micro_batch.max_tokens, "token"), seconds,
+      bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
   return indented(heading, 0, style.width) + table.to_text(style.width);
 }
 
@@ -120,14 +117,13 @@ nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, d
   const NumberedMicroBatches numbered(plan, !is_tree);
   nlohmann::json micro_batches = nlohmann::json::array();
   for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
-  const FlexibleTime time = flexible_time(problem, plan);
   return {{"data_ranks", problem.settings.dp},
           {"meet", is_tree ? "step" : "micro_batch"},
           {"num_micro_batches", plan.num_micro_batches()},
           {"micro_batches", std::move(micro_batches)},
           {"ranks", numbered.of_ranks()},
-          {"end", time.end},
-          {"lower_bound", time.lower_bound},
+          {"end", end_of(plan, !is_tree)},
+          {"lower_bound", flexible_lower_bound(problem)},
           {"plan_seconds", seconds}};
 }
 

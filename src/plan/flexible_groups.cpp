@@ -205,29 +205,32 @@ void assign_flexible(const StepProblem& problem, StepAssignment& assignment) {
   }
 }
 
-FlexibleTime flexible_time(const StepProblem& problem, const StepPlan& plan) {
-  const PackUnits units = make_units(problem);
-  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
-  FlexibleTime time;
-  for (std::int64_t m = 0; m < cut.size(); ++m)
-    time.lower_bound += context_lower_bound(FlexibleItems(problem.settings, units, cut[m]).problem());
-  const bool is_tree = problem.settings.is_context_tree();
+Cost end_of(const StepPlan& plan, bool meets) {
   // Of each mini-batch what each rank takes, or of each wave its longest.
-  std::vector<std::vector<Cost>> longest(static_cast<std::size_t>(cut.size()));
+  std::vector<std::vector<Cost>> longest(plan.counts.size());
   for (const DpRankPlan& rank : plan.ranks) {
     std::vector<std::size_t> next(longest.size());
     std::vector<Cost> own(longest.size());
     for (const MicroBatchPlan& m : rank.micro_batches) {
       std::vector<Cost>& parts = longest[m.mini_batch.index()];
-      const std::size_t at = is_tree ? 0 : next[m.mini_batch.index()]++;
+      const std::size_t at = meets ? next[m.mini_batch.index()]++ : 0;
       if (parts.size() <= at) parts.resize(at + 1);
       own[m.mini_batch.index()] += m.cost;
-      parts[at] = std::max(parts[at], is_tree ? own[m.mini_batch.index()] : m.cost);
+      parts[at] = std::max(parts[at], meets ? m.cost : own[m.mini_batch.index()]);
     }
   }
-  for (const std::vector<Cost>& parts : longest)
-    time.end = std::accumulate(parts.begin(), parts.end(), time.end);
-  return time;
+  Cost end = 0;
+  for (const std::vector<Cost>& parts : longest) end = std::accumulate(parts.begin(), parts.end(), end);
+  return end;
+}
+
+Cost flexible_lower_bound(const StepProblem& problem) {
+  const PackUnits units = make_units(problem);
+  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
+  Cost bound = 0;
+  for (std::int64_t m = 0; m < cut.size(); ++m)
+    bound += context_lower_bound(FlexibleItems(problem.settings, units, cut[m]).problem());
+  return bound;
 }
 
 }  // namespace evenkeel

@@ -15,13 +15,12 @@ namespace evenkeel {
 /// replicated input. Preconditions: settings.flexible; units are made.
 void assign_flexible(const StepProblem& problem, StepAssignment& assignment);
 
-/// When the last DP rank is done, and before what no plan is, in the units of the cost, over all
-/// mini-batches.
-struct FlexibleTime {
-  Cost end = 0;
-  Cost lower_bound = 0;
-};
-/// Of a plan that plan_step made of the problem.
-[[nodiscard]] FlexibleTime flexible_time(const StepProblem& problem, const StepPlan& plan);
+/// When the last DP rank is done, where a micro-batch's cost is the time that its ranks take for it: they
+/// wait for each other at the end of each mini-batch or, where they meet, at every micro-batch too.
+[[nodiscard]] Cost end_of(const StepPlan& plan, bool meets);
+
+/// No plan of the problem ends before, whatever its groups; in the units of the cost. Precondition:
+/// settings.flexible.
+[[nodiscard]] Cost flexible_lower_bound(const StepProblem& problem);
 
 }  // namespace evenkeel

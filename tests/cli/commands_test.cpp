@@ -91,6 +91,16 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
             by_name.at("hierarchical, work").at("waiting_every_micro_batch"));
 }
 
+// On twice as many ranks it would be more than lengths can be summed up to.
+TEST(PlanCommand, compares_under_the_largest_cap_there_is) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n7\n900\n");
+  const ProgramResult result = run_evenkeel("plan --compare --lengths " + (scratch / "lengths.csv").string() +
+                                            " --set mesh.dp=4 --set micro_batch.max_tokens=2147483647");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("cp flexible"));
+}
+
 /// 96 lengths, few of them long, in a file of their own.
 std::string plan_of_96(const ScratchFolder& scratch) {
   std::string lengths = "length\n";
