@@ -19,8 +19,6 @@ void require_at_least(std::int64_t value, std::int64_t least, const std::string&
 }
 
 void require_shape(const ContextProblem& problem) {
-  if (problem.any_size)
-    throw InputError("any_size", "groups of any size are not supported", "leave it off: powers of two");
   require_at_least(problem.ranks, 1, "ranks");
   require_at_least(problem.max_size, 1, "max_size");
   if (problem.max_size > problem.ranks) {

@@ -26,10 +26,8 @@ struct ContextProblem {
   std::span<const std::int64_t> alignments{};
 
   std::int64_t ranks = 1;
-  std::int64_t max_size = 1;  ///< of a group; 1 .. ranks
-  /// False: sizes are powers of two, and a group's first rank a multiple of its size. True would be any
-  /// contiguous ranks; require_context_fits refuses it so far.
-  bool any_size = false;
+  /// Of a group, 1 .. ranks. Sizes are powers of two, and a group's first rank a multiple of its size.
+  std::int64_t max_size = 1;
   /// Of a micro-batch: max_size are aligned tokens a rank, so that a group of g holds g times that; max_items
   /// are samples of the whole group.
   BinLimits limits;
@@ -82,7 +80,7 @@ struct ContextSchedule {
 
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;
 /// InputError for lists that do not belong together, negative numbers, attention above the work that it is a
-/// part of, sums that reach 2^62, and any_size. O(items).
+/// part of, and sums that reach 2^62. O(items).
 void require_context_fits(const ContextProblem& problem);
 
 }  // namespace evenkeel

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "balance/block_heights.hpp"
+#include "base/hash.hpp"
 
 namespace evenkeel {
 
@@ -14,10 +15,7 @@ class Random {
  public:
   std::uint64_t below(std::uint64_t end) {
     state_ += 0x9e3779b97f4a7c15U;
-    std::uint64_t mixed = state_;
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-    return (mixed ^ (mixed >> 31)) % end;
+    return mix_64(state_) % end;
   }
 
  private:

@@ -36,7 +36,7 @@ std::string fault_of_task(const ContextProblem& problem, const ContextTask& task
                           std::span<const Item> items) {
   const bool is_power = (task.size & (task.size - 1)) == 0;
   if (task.size < 1 || task.size > problem.max_size) return "a group is too large";
-  if (!problem.any_size && (!is_power || task.first % task.size != 0)) return "a block does not line up";
+  if ((!is_power || task.first % task.size != 0)) return "a block does not line up";
   if (task.first < 0 || task.first + task.size > problem.ranks) return "a block lies outside";
   if (items.empty() || !std::ranges::is_sorted(items)) return "items do not ascend";
   if (!is_within(problem, sum_of(problem, items, task.size), task.size)) return "a micro-batch is too large";
