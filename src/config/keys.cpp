@@ -129,7 +129,7 @@ Keys mesh_keys() {
              "micro-batch a group of its own size, a power of two of neighbouring DP ranks; mesh.dp is then "
              "the number of ranks over tp and pp. It goes with packed micro-batches, max_tokens_per_rank, "
              "algorithm auto, free counts, kept mini-batches, pack.align auto, a cost that is not measured, "
-             "no speeds and no preset; with pp or expert parallelism set strategy: grid."),
+             "refine, no speeds and no preset; with pp or expert parallelism set strategy: grid."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
           "With cp: flexible the largest group of a micro-batch, a power of two; auto is the largest there "
           "is."),
@@ -343,7 +343,9 @@ Keys micro_batch_keys() {
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or costliest "
-          "first."),
+          "first. In a tree (cp: flexible with strategy hierarchical) larger groups come first, whatever "
+          "this "
+          "says; in waves it is the order of whole waves."),
       key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
           "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
           "algorithm "

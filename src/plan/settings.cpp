@@ -146,6 +146,8 @@ void require_flexible_fits(const PlanSettings& settings) {
   if (balance.algorithm != BalanceAlgorithm::automatic)
     refuse("its own algorithm", "balance.algorithm: auto");
   if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
+  if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
+  if (settings.cp.size != 1) refuse("DP ranks of one place", "the size of cp to 1");
   if (!balance.speeds.empty()) refuse("ranks that are equally fast", "balance.speeds: equal");
   if (balance.measured) refuse("a cost that does not change", "balance.cost to coefficients");
   if (!settings.mini_batches.keep && settings.mini_batches.count > 1)

@@ -25,16 +25,15 @@ std::vector<int> group_sizes(const StepAssignment& assignment) {
 /// Every sample is one segment, and a unit.
 SegmentTable whole_samples(const PlanSettings& settings, const StepAssignment& assignment) {
   const std::span<const std::int64_t> lengths = assignment.units.rows();
-  const std::span<const std::int64_t> aligned = assignment.units.items().sizes;
-  std::vector<Segment> segments;
-  segments.reserve(lengths.size());
-  for (std::size_t i = 0; i < lengths.size(); ++i)
-    segments.push_back({EntryId{std::ssize(segments)}, {0, lengths[i]}, aligned[i], settings.cp.size});
-  if (settings.flexible) {
-    const std::vector<int> sizes = group_sizes(assignment);
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      segments[i].group_size = sizes[i];
-      segments[i].aligned_length = align_up(lengths[i], settings.alignment(sizes[i]));
+  std::vector<Segment> segments(lengths.size());
+  for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
+    for (std::size_t g = 0; g < assignment.groups.size(); ++g) {
+      const int size = assignment.groups[g].size;
+      const std::int64_t alignment = settings.alignment(size);
+      for (const UnitId unit : mini_batch.units[static_cast<std::int64_t>(g)]) {
+        const std::int64_t length = lengths[unit.index()];
+        segments[unit.index()] = {EntryId{unit.value()}, {0, length}, align_up(length, alignment), size};
+      }
     }
   }
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {

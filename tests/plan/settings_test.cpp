@@ -206,6 +206,8 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
   expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "algorithm: auto");
   expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
+  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
+  expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "cp to 1");
   expect_refused([](PlanSettings& s) { s.balance.speeds = {1, 1, 1, 1}; }, "speeds: equal");
   expect_refused([](PlanSettings& s) { s.balance.measured = MeasuredCost{}; }, "balance.cost");
   expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = 9; }, "placement_tolerance: 0");
