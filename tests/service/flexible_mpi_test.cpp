@@ -14,11 +14,13 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "service/aggregations.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::all_aggregations;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::made_up_token;
@@ -255,13 +257,6 @@ Config flexible_config(int ranks) {
   config.loss.norm_length = norm_length;
   return config;
 }
-
-constexpr LossAggregation all_aggregations[] = {LossAggregation::token_mean,
-                                                LossAggregation::token_sum,
-                                                LossAggregation::seq_mean_token_sum,
-                                                LossAggregation::seq_mean_token_mean,
-                                                LossAggregation::seq_mean_token_sum_norm,
-                                                LossAggregation::prompt_mean};
 
 class FlexibleContextService : public testing::TestWithParam<Strategy> {
  protected:

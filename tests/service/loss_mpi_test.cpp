@@ -11,11 +11,13 @@
 #include "batch/mask.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "job/hash_consumer.hpp"
+#include "service/aggregations.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::all_aggregations;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::made_up_token;
@@ -99,13 +101,6 @@ double whole_loss(LossAggregation aggregation) {
   }
   return loss;
 }
-
-constexpr LossAggregation all_aggregations[] = {LossAggregation::token_mean,
-                                                LossAggregation::token_sum,
-                                                LossAggregation::seq_mean_token_sum,
-                                                LossAggregation::seq_mean_token_mean,
-                                                LossAggregation::seq_mean_token_sum_norm,
-                                                LossAggregation::prompt_mean};
 
 /// One rank's part of a micro-batch's loss, as a trainer computes it on its CP share.
 double micro_batch_loss(const PackedMicroBatch& m, const MicroBatchLoss& loss) {
