@@ -9,7 +9,8 @@
 
 namespace evenkeel {
 
-/// When the last rank of every block of every level ends.
+/// When the last rank of every block of every level ends, where levels are nested: a block of one level lies
+/// inside one of any higher level, or outside all of these.
 class BlockHeights {
  public:
   explicit BlockHeights(const ContextLevels& levels) : levels_(&levels) {
@@ -24,20 +25,37 @@ class BlockHeights {
 
   /// All ranks of a block are busy for longer, or less long. O(size of the block).
   void add(int level, std::size_t block, Cost time) {
-    std::size_t first = block;
-    std::size_t last = block + 1;
-    for (int below = level; below >= 0; --below, first *= 2, last *= 2)
-      for (std::size_t b = first; b < last; ++b) heights_[static_cast<std::size_t>(below)][b] += time;
+    const std::int64_t first = static_cast<std::int64_t>(block) * levels_->size(level);
+    for (int below = level; below >= 0; --below)
+      for (Cost& height : inside(below, first, levels_->size(level))) height += time;
     for (int above = level + 1; above < levels_->count(); ++above) {
-      block /= 2;
-      std::vector<Cost>& here = heights_[static_cast<std::size_t>(above)];
-      if (block >= here.size()) return;
-      const std::span<const Cost> halves = of(above - 1);
-      here[block] = std::max(halves[2 * block], halves[2 * block + 1]);
+      const std::int64_t parent = first / levels_->size(above);
+      if (parent >= levels_->blocks(above)) continue;
+      heights_[static_cast<std::size_t>(above)][static_cast<std::size_t>(parent)] =
+          highest_below(above, parent * levels_->size(above));
     }
   }
 
  private:
+  /// The blocks of a level that `size` ranks from `first` hold as wholes, where these begin with one.
+  std::span<Cost> inside(int level, std::int64_t first, std::int64_t size) {
+    return std::span(heights_[static_cast<std::size_t>(level)])
+        .subspan(static_cast<std::size_t>(first / levels_->size(level)),
+                 static_cast<std::size_t>(size / levels_->size(level)));
+  }
+
+  /// Of a block: that of the blocks on the next level below, and of what these leave of its ranks.
+  [[nodiscard]] Cost highest_below(int level, std::int64_t first) {
+    Cost highest = 0;
+    std::int64_t left = levels_->size(level);
+    for (int below = level - 1; left > 0; --below) {
+      for (const Cost height : inside(below, first, left)) highest = std::max(highest, height);
+      first += left / levels_->size(below) * levels_->size(below);
+      left %= levels_->size(below);
+    }
+    return highest;
+  }
+
   const ContextLevels* levels_;
   std::vector<std::vector<Cost>> heights_;
 };

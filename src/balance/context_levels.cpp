@@ -1,15 +1,39 @@
 #include "balance/context_levels.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "balance/item_order.hpp"
 
 namespace evenkeel {
 
-std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
+std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size) {
   std::vector<std::int64_t> sizes;
-  for (std::int64_t size = 1; size <= problem.max_size; size *= 2) sizes.push_back(size);
+  for (std::int64_t size = 1; size <= max_size; size *= 2) sizes.push_back(size);
   return sizes;
+}
+
+std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
+  if (problem.sizes == ContextSizes::powers_of_two) return powers_of_two_up_to(problem.max_size);
+  std::vector<std::int64_t> sizes;
+  std::int64_t step = 1;
+  for (std::int64_t size = 1; size < problem.max_size; size += step) {
+    if (size == 16 * step) step *= 2;
+    sizes.push_back(size);
+  }
+  sizes.push_back(problem.max_size);
+  return sizes;
+}
+
+bool fits_all(const ContextProblem& problem, std::span<const std::int64_t> sizes) {
+  for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
+    const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
+      return problem.aligned_size(item, size) <= context_cap(problem.limits, size);
+    });
+    if (!fits) return false;
+  }
+  return true;
 }
 
 std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
@@ -18,7 +42,10 @@ std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
 }
 
 ContextLevels::ContextLevels(const ContextProblem& problem)
-    : problem_(&problem), sizes_(context_sizes(problem)), lowest_(problem.items.size()) {
+    : ContextLevels(problem, context_sizes(problem)) {}
+
+ContextLevels::ContextLevels(const ContextProblem& problem, std::vector<std::int64_t> sizes)
+    : problem_(&problem), sizes_(std::move(sizes)), lowest_(problem.items.size()) {
   for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
   tokens_.reserve(problem.items.size());
   for (Item item = 0; item < num_items(); ++item) {

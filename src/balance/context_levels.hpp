@@ -2,17 +2,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "balance/context_schedule.hpp"
 
 namespace evenkeel {
 
-/// The sizes that groups of a problem may have, ascending, and what its items are on each. A level is a place
-/// in that list. Views the problem, which must outlive it and have passed require_context_fits.
+/// Sizes that groups of a problem may have, ascending, and what its items are on each. A level is a place in
+/// that list. Views the problem, which must outlive it and have passed require_context_fits.
 class ContextLevels {
  public:
+  /// Of all sizes that the problem allows.
   explicit ContextLevels(const ContextProblem& problem);
+  /// Of these, the first of which is 1. Precondition: fits_all(problem, sizes).
+  ContextLevels(const ContextProblem& problem, std::vector<std::int64_t> sizes);
 
   [[nodiscard]] const ContextProblem& problem() const noexcept { return *problem_; }
   [[nodiscard]] int count() const noexcept { return static_cast<int>(sizes_.size()); }
@@ -66,8 +70,14 @@ class ContextLevels {
 /// context_lower_bound of the problem, which has items.
 [[nodiscard]] Cost lower_bound_on(const ContextLevels& levels);
 
-/// Sizes that groups may have where they are powers of two: up to `max_size`.
+/// Sizes that groups may have, ascending.
 [[nodiscard]] std::vector<std::int64_t> context_sizes(const ContextProblem& problem);
+
+/// Powers of two up to `max_size`.
+[[nodiscard]] std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size);
+
+/// Whether every item fits a group of one of these sizes.
+[[nodiscard]] bool fits_all(const ContextProblem& problem, std::span<const std::int64_t> sizes);
 
 /// `size` times max_size of the limits, as far as numbers go.
 [[nodiscard]] std::int64_t context_cap(const BinLimits& limits, std::int64_t size);

@@ -10,6 +10,12 @@
 
 namespace evenkeel {
 
+/// Which sizes groups may have.
+enum class ContextSizes : std::uint8_t {
+  powers_of_two,  ///< and a group's first rank is a multiple of its size
+  any,            ///< every one up to 16, eight from one power of two to the next, and the largest
+};
+
 /// Items that are run by one or more of `ranks` ranks each, as context parallelism does with sequences.
 /// Views: what they look at must outlive it.
 struct ContextProblem {
@@ -26,8 +32,9 @@ struct ContextProblem {
   std::span<const std::int64_t> alignments{};
 
   std::int64_t ranks = 1;
-  /// Of a group, 1 .. ranks. Sizes are powers of two, and a group's first rank a multiple of its size.
+  /// Of a group, 1 .. ranks.
   std::int64_t max_size = 1;
+  ContextSizes sizes = ContextSizes::powers_of_two;
   /// Of a micro-batch: max_size are aligned tokens a rank, so that a group of g holds g times that; max_items
   /// are samples of the whole group.
   BinLimits limits;
@@ -67,7 +74,7 @@ struct ContextSchedule {
 /// on
 ///   a group on which it alone takes longer than T. (The dual of Hochbaum and Shmoys, 1987, for items whose
 ///   work grows with their groups.) The five largest items, which few choices of groups may leave room for,
-///   also need blocks of ranks that hold them within T; that is searched for.
+///   also need blocks of ranks that hold them within T; where sizes are powers of two that is searched for.
 ///
 /// Overheads are those of as many groups as tokens and samples need at least, and as T needs. Communication
 /// counts as what remains of it once the attention of all its micro-batch's items is taken off; since nobody

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include "balance/context_tree_leaves.hpp"
 #include "balance/context_tree_moves.hpp"
 #include "balance/context_tree_top.hpp"
+#include "balance/nested_sizes.hpp"
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 
@@ -53,7 +56,9 @@ using Choice = std::vector<Place>;
 
 class TreeSearch {
  public:
-  explicit TreeSearch(const ContextLevels& levels) : levels_(levels), bound_(lower_bound_on(levels)) {
+  /// `part`: what is tried is so much less, as one over this.
+  TreeSearch(const ContextLevels& levels, std::int64_t part)
+      : levels_(levels), bound_(lower_bound_on(levels)), part_(part), placements_left_(most_placed / part) {
     constexpr Cost longs_share = 16;
     for (const Item item : by_falling_work(levels)) {
       leaf_work_ += leaf_work(item);
@@ -98,7 +103,7 @@ class TreeSearch {
   /// Long items take the least area within a trial length: one choice a length, the most promising first.
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() const {
     const auto longs = static_cast<std::int64_t>(longs_.size());
-    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / 2 / (longs + 1), 4, most_trials);
+    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / part_ / 2 / (longs + 1), 4, most_trials);
     const bool are_many = trials >= 16;
     std::vector<std::pair<Cost, Choice>> choices;
     Cost trial = are_many ? 4 * bound_ : bound_;
@@ -211,7 +216,7 @@ class TreeSearch {
   void improve_places() {
     const std::int64_t n = levels_.num_items();
     const std::int64_t most_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
-    std::int64_t looks_left = most_looks / (1 + n / 4096);
+    std::int64_t looks_left = most_looks / (1 + n / 4096) / part_;
     if (levels_.problem().ranks + std::ssize(best_.tasks) > looks_left / 1024) return;
     improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, looks_left);
     best_.find_heights(levels_);
@@ -224,22 +229,35 @@ class TreeSearch {
   Cost leaf_work_ = 0;        ///< of all items, as leaves
   std::vector<Cost> times_;   ///< of each long item on all levels; -1 where it does not fit
   std::vector<Cost> areas_;
-  std::int64_t placements_left_ = most_placed;
+  std::int64_t part_;
+  std::int64_t placements_left_;
   Tree best_;
   Choice best_choice_;
 };
 
-}  // namespace
-
-ContextSchedule schedule_context_tree(const ContextProblem& problem) {
-  require_context_fits(problem);
-  if (problem.items.empty()) return {};
-  const ContextLevels levels(problem);
-  Tree tree = TreeSearch(levels).best();
+ContextSchedule scheduled_on(const ContextLevels& levels, std::int64_t part) {
+  Tree tree = TreeSearch(levels, part).best();
   const Cost end = tree.end();
   ContextSchedule schedule = finished_schedule(std::move(tree.tasks), levels);
   schedule.end = end;
   return schedule;
+}
+
+}  // namespace
+
+ContextSchedule schedule_context_tree(const ContextProblem& problem) {
+  constexpr std::int64_t part_of_others = 8;
+  require_context_fits(problem);
+  if (problem.items.empty()) return {};
+  std::optional<ContextSchedule> best;
+  for (const std::vector<std::int64_t>& sizes : nested_sizes(problem)) {
+    if (!fits_all(problem, sizes)) continue;
+    ContextSchedule schedule =
+        scheduled_on(ContextLevels(problem, sizes), best ? part_of_others : 1);
+    if (!best || schedule.end < best->end) best = std::move(schedule);
+  }
+  if (best) return *std::move(best);
+  throw LimitError("items", "each fits a group, but there are no sizes of groups inside each other that all fit");
 }
 
 }  // namespace evenkeel

@@ -67,11 +67,18 @@ class LevelBlocks {
   std::size_t offset_ = 0;             ///< the first task of this level
 };
 
-/// Those of the blocks of a level below, which have half the size.
-std::vector<Cost> halved(const std::vector<Cost>& heights, std::int64_t blocks) {
-  std::vector<Cost> result(static_cast<std::size_t>(blocks), 0);
-  for (std::size_t b = 0; b < result.size() && b / 2 < heights.size(); ++b) result[b] = heights[b / 2];
-  return result;
+/// Of every block of a level, whose ranks are busy alike: what its first one is.
+std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const ContextLevels& levels, int level) {
+  std::vector<Cost> blocks(static_cast<std::size_t>(levels.blocks(level)));
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    blocks[b] = ranks[b * static_cast<std::size_t>(levels.size(level))];
+  return blocks;
+}
+
+void set_heights(const std::vector<Cost>& blocks, const ContextLevels& levels, int level,
+                 std::vector<Cost>& ranks) {
+  auto next = ranks.begin();
+  for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
 
 }  // namespace
@@ -108,18 +115,17 @@ TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> it
   });
   TreeTop top;
   auto next = order.begin();
-  std::vector<Cost> heights(static_cast<std::size_t>(levels.blocks(levels.count() - 1)), 0);
+  top.heights.assign(static_cast<std::size_t>(levels.problem().ranks), 0);
   for (int level = levels.count() - 1; level > 0; --level) {
     const auto is_here = [&] { return next != order.end() && next->level == level; };
-    if (is_here()) {
-      LevelBlocks blocks(levels, level, heights, top.tasks);
-      for (; is_here() && !next->anywhere; ++next) blocks.place_on(next->item, next->block, heights);
-      blocks.start(heights);
-      for (; is_here(); ++next) blocks.place(next->item, heights);
-    }
-    heights = halved(heights, levels.blocks(level - 1));
+    if (!is_here()) continue;
+    std::vector<Cost> heights = heights_of_blocks(top.heights, levels, level);
+    LevelBlocks blocks(levels, level, heights, top.tasks);
+    for (; is_here() && !next->anywhere; ++next) blocks.place_on(next->item, next->block, heights);
+    blocks.start(heights);
+    for (; is_here(); ++next) blocks.place(next->item, heights);
+    set_heights(heights, levels, level, top.heights);
   }
-  top.heights = std::move(heights);
   return top;
 }
 

@@ -211,6 +211,23 @@ class WaveSearch {
   Waves best_;
 };
 
+ContextSchedule scheduled_on(const ContextLevels& levels) {
+  Waves waves = WaveSearch(levels).best();
+  ContextSchedule schedule = finished_schedule(std::move(waves.tasks), levels);
+  schedule.end = waves.end;
+  return schedule;
+}
+
+/// Of all sizes, and of powers of two alone, which leave less to choose from.
+ContextSchedule best_schedule(const ContextProblem& problem) {
+  ContextSchedule best = scheduled_on(ContextLevels(problem));
+  std::vector<std::int64_t> powers = powers_of_two_up_to(problem.max_size);
+  if (problem.sizes == ContextSizes::powers_of_two || !fits_all(problem, powers)) return best;
+  ContextSchedule schedule = scheduled_on(ContextLevels(problem, std::move(powers)));
+  if (schedule.end <= best.end) best = std::move(schedule);
+  return best;
+}
+
 }  // namespace
 
 ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64_t multiple_of,
@@ -219,12 +236,7 @@ ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64
   if (multiple_of < 1) throw InputError("multiple_of", std::to_string(multiple_of) + ", below 1");
   if (min_waves < 0) throw InputError("min_waves", std::to_string(min_waves) + ", below 0");
   ContextSchedule schedule;
-  if (!problem.items.empty()) {
-    const ContextLevels levels(problem);
-    Waves waves = WaveSearch(levels).best();
-    schedule = finished_schedule(std::move(waves.tasks), levels);
-    schedule.end = waves.end;
-  }
+  if (!problem.items.empty()) schedule = best_schedule(problem);
   const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
   schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
   return schedule;

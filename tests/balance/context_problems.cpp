@@ -36,7 +36,8 @@ std::string fault_of_task(const ContextProblem& problem, const ContextTask& task
                           std::span<const Item> items) {
   const bool is_power = (task.size & (task.size - 1)) == 0;
   if (task.size < 1 || task.size > problem.max_size) return "a group is too large";
-  if ((!is_power || task.first % task.size != 0)) return "a block does not line up";
+  const bool lines_up = is_power && task.first % task.size == 0;
+  if (problem.sizes == ContextSizes::powers_of_two && !lines_up) return "a block does not line up";
   if (task.first < 0 || task.first + task.size > problem.ranks) return "a block lies outside";
   if (items.empty() || !std::ranges::is_sorted(items)) return "items do not ascend";
   if (!is_within(problem, sum_of(problem, items, task.size), task.size)) return "a micro-batch is too large";
@@ -127,6 +128,24 @@ BySet repeated(const BySet& once) {
   return best;
 }
 
+/// Over all ranks, where blocks may have any size: of each number of ranks `all` of what one group of them
+/// has, and of what two parts of them have.
+template <typename All>
+BySet over_any_ranks(const ContextProblem& problem, const All& all) {
+  std::vector<BySet> best;
+  for (std::int64_t ranks = 1; ranks <= problem.ranks; ++ranks) {
+    BySet parts(std::size_t{1} << problem.items.size(), never);
+    parts[0] = 0;
+    for (std::int64_t left = 1; 2 * left <= ranks; ++left) {
+      const BySet halves = best_splits(best[static_cast<std::size_t>(left - 1)],
+                                       best[static_cast<std::size_t>(ranks - left - 1)], larger);
+      for (std::size_t set = 0; set < parts.size(); ++set) parts[set] = std::min(parts[set], halves[set]);
+    }
+    best.push_back(ranks <= problem.max_size ? all(single_tasks(problem, ranks), parts) : parts);
+  }
+  return best.back();
+}
+
 /// Over ranks 0 .. ranks - 1: blocks of the sizes that line up, from `block`, which may use its children.
 BySet over_ranks(const ContextProblem& problem,
                  const std::function<BySet(std::int64_t, const BySet*)>& block) {
@@ -164,6 +183,12 @@ std::string fault_of(const ContextProblem& problem, const ContextSchedule& sched
 }
 
 Cost least_tree_end(const ContextProblem& problem) {
+  if (problem.sizes == ContextSizes::any) {
+    const auto both_parts = [](const BySet& own, const BySet& parts) {
+      return best_splits(repeated(own), parts, both);
+    };
+    return over_any_ranks(problem, both_parts).back();
+  }
   return over_ranks(problem,
                     [&](std::int64_t size, const BySet* halves) {
                       const BySet own = repeated(single_tasks(problem, size));
@@ -173,6 +198,13 @@ Cost least_tree_end(const ContextProblem& problem) {
 }
 
 Cost least_waves_end(const ContextProblem& problem) {
+  if (problem.sizes == ContextSizes::any) {
+    const auto either = [](BySet own, const BySet& parts) {
+      for (std::size_t set = 0; set < own.size(); ++set) own[set] = std::min(own[set], parts[set]);
+      return own;
+    };
+    return repeated(over_any_ranks(problem, either)).back();
+  }
   const BySet wave = over_ranks(problem, [&](std::int64_t size, const BySet* halves) {
     BySet times = single_tasks(problem, size);
     for (std::size_t set = 0; halves != nullptr && set < times.size(); ++set)

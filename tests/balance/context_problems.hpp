@@ -115,6 +115,12 @@ inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 256 * 24576});
 }
 
+/// The same with groups of any size.
+inline OwnedContextProblem with_any_sizes(OwnedContextProblem made) {
+  made.rest.sizes = ContextSizes::any;
+  return made;
+}
+
 /// What is wrong with a schedule; empty where nothing is. Simulates it: a micro-batch starts when all of its
 /// ranks are free, or all ranks meet after each wave.
 std::string fault_of(const ContextProblem& problem, const ContextSchedule& schedule, bool waves);

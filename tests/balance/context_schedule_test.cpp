@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "balance/context_levels.hpp"
 #include "balance/context_problems.hpp"
+#include "balance/nested_sizes.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(ContextProblem, every_sequence_of_an_item_is_aligned_on_its_own) {
@@ -38,6 +41,29 @@ TEST(ContextFits, sizes_are_powers_of_two_up_to_the_largest) {
   EXPECT_NO_THROW(require_context_fits(made.problem()));
   made.rest.max_size = 3;
   EXPECT_THROW(require_context_fits(made.problem()), LimitError);
+}
+
+TEST(ContextFits, any_sizes_are_all_up_to_16_then_eight_to_a_doubling_and_the_largest) {
+  OwnedContextProblem made = context_problem({300}, 100, 100, 1, {});
+  made.rest.sizes = ContextSizes::any;
+  made.rest.max_size = 3;
+  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  EXPECT_EQ(context_sizes(made.problem()), (std::vector<std::int64_t>{1, 2, 3}));
+  made.rest.max_size = 43;
+  const std::vector<std::int64_t> sizes = context_sizes(made.problem());
+  EXPECT_THAT(std::vector(sizes.begin() + 14, sizes.end()),
+              ElementsAre(15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 43));
+}
+
+TEST(NestedSizes, each_divides_the_next_or_that_is_all_ranks) {
+  OwnedContextProblem made = with_any_sizes(context_problem({300}, 7, 100, 1, {}));
+  using Lists = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(nested_sizes(made.problem()),
+            (Lists{{1, 2, 4}, {1, 2, 4, 7}, {1, 7}, {1, 3, 6, 7}, {1, 2, 6, 7}, {1, 5, 7}}));
+  made.rest.max_size = 5;
+  EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4}, {1, 5}, {1, 3}}));
+  made.rest.sizes = ContextSizes::powers_of_two;
+  EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4}}));
 }
 
 TEST(ContextFits, an_item_that_counts_for_too_many_is_an_error) {
