@@ -7,14 +7,9 @@
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/communication_cost.hpp"
 #include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/context_group.hpp"
 
 namespace evenkeel {
-
-/// Which sizes groups may have.
-enum class ContextSizes : std::uint8_t {
-  powers_of_two,  ///< and a group's first rank is a multiple of its size
-  any,            ///< every one up to 16, eight from one power of two to the next, and the largest
-};
 
 /// Items that are run by one or more of `ranks` ranks each, as context parallelism does with sequences.
 /// Views: what they look at must outlive it.

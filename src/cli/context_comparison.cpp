@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -32,9 +33,11 @@ class ContextWays {
     // Cumulative lengths are 32-bit.
     const std::int64_t countable =
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
-    const std::int64_t most =
-        std::min<std::int64_t>(given.flexible ? given.flexible->max_size : places_, countable);
-    while (2 * std::int64_t{max_size_} <= most) max_size_ *= 2;
+    if (given.flexible) flexible_ = *given.flexible;
+    const std::int64_t most = std::min<std::int64_t>(given.flexible ? flexible_.max_size : places_, countable);
+    most_fixed_ = static_cast<int>(most);
+    flexible_.max_size = static_cast<int>(
+        flexible_.sizes == ContextSizes::any ? most : std::bit_floor(static_cast<std::uint64_t>(most)));
   }
 
   [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
@@ -49,7 +52,7 @@ class ContextWays {
   }
   [[nodiscard]] PlanSettings flexible(bool meets) const {
     PlanSettings settings = fixed(1, meets);
-    settings.flexible = FlexibleContext{max_size_};
+    settings.flexible = flexible_;
     return settings;
   }
 
@@ -69,7 +72,7 @@ class ContextWays {
   /// The best cp, or none where none fits.
   [[nodiscard]] std::optional<ComparedContext> best_fixed(bool meets) const {
     std::optional<ComparedContext> best;
-    for (int cp = 1; cp <= max_size_; cp *= 2) {
+    for (int cp = 1; cp <= most_fixed_; ++cp) {
       if (!fits(cp)) continue;
       const ComparedContext compared = plan_fixed(cp, meets);
       if (!best || compared.end < best->end) best = compared;
@@ -109,7 +112,8 @@ class ContextWays {
   const LengthTable& table_;
   int places_;
   std::int64_t tokens_per_rank_;
-  int max_size_ = 1;
+  FlexibleContext flexible_;
+  int most_fixed_ = 1;
   PlanSettings plain_;
 };
 

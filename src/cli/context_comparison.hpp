@@ -29,7 +29,7 @@ struct ContextComparison {
   std::string advice;                 ///< in a sentence
 };
 
-/// Plans the step with every cp that is a power of two and fits, and with groups of their own sizes. Nothing
+/// Plans the step with every cp that divides the ranks and fits, and with groups of their own sizes. Nothing
 /// where no cp fits the samples. Work is the settings' cost, or flops-7b where that is tokens; communication
 /// and overhead are the settings'. Throws as plan_step does.
 [[nodiscard]] std::optional<ContextComparison> compare_contexts(const LengthTable& table,

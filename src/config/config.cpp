@@ -16,21 +16,27 @@ namespace {
 /// Cumulative lengths are 32-bit.
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
-/// The largest power of two of places that there are and, unless it is said, whose micro-batches can be
+/// The most places, or power of two of them, that there are and, unless it is said, whose micro-batches can be
 /// counted.
-int largest_group(const std::optional<int>& max_cp, std::int64_t tokens_per_rank, int places) {
-  const std::int64_t most = max_cp ? *max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
-  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(most, places))));
+int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
+  const std::int64_t most =
+      mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
+  const auto largest = static_cast<std::uint64_t>(std::min<std::int64_t>(most, places));
+  return static_cast<int>(mesh.context_sizes == ContextSizes::any ? largest : std::bit_floor(largest));
 }
 
-void require_max_cp_fits(const MeshSettings& mesh) {
+void require_sizes_fit(const MeshSettings& mesh) {
+  if (!mesh.flexible_cp && mesh.context_sizes == ContextSizes::any)
+    throw ConfigError("mesh.context_sizes", "is any, and cp is a number",
+                      "Leave it out, or set mesh.cp: flexible");
   if (!mesh.max_cp) return;
   const std::string value = "is " + std::to_string(*mesh.max_cp);
   if (!mesh.flexible_cp)
     throw ConfigError("mesh.max_cp", value + ", and cp is a number",
                       "Leave it out, or set mesh.cp: flexible");
-  if (!std::has_single_bit(static_cast<unsigned>(*mesh.max_cp)))
-    throw ConfigError("mesh.max_cp", value + ", which is no power of two", "Set 1, 2, 4, 8, ...");
+  if (mesh.context_sizes != ContextSizes::any && !std::has_single_bit(static_cast<unsigned>(*mesh.max_cp)))
+    throw ConfigError("mesh.max_cp", value + ", which is no power of two",
+                      "Set 1, 2, 4, 8, ..., or mesh.context_sizes: any");
 }
 
 void require_countable(std::int64_t per_rank, std::int64_t ranks) {
@@ -43,7 +49,7 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
 
 /// What depends on how many ranks run a micro-batch together.
 void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
-  require_max_cp_fits(mesh);
+  require_sizes_fit(mesh);
   const std::optional<std::int64_t> per_rank = std::exchange(settings.micro_batch.max_tokens_per_rank, {});
   if (!per_rank && settings.micro_batch.max_tokens == 0) {
     throw ConfigError("micro_batch.max_tokens",
@@ -63,7 +69,7 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
         "Set it in place of micro_batch.max_tokens");
   }
   settings.micro_batch.max_tokens = *per_rank;
-  settings.flexible = FlexibleContext{largest_group(mesh.max_cp, *per_rank, std::max(1, settings.dp))};
+  settings.flexible = FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp)), mesh.context_sizes};
   require_countable(*per_rank, settings.flexible->max_size);
 }
 

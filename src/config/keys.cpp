@@ -126,13 +126,19 @@ Keys mesh_keys() {
   return {
       key("mesh.tp", m, &MeshSettings::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
       cp_key("Ranks of context parallelism; each gets its part of every sequence. flexible gives each "
-             "micro-batch a group of its own size, a power of two of neighbouring DP ranks; mesh.dp is then "
+             "micro-batch a group of its own size of neighbouring DP ranks (context_sizes); mesh.dp is then "
              "the number of ranks over tp and pp. It goes with packed micro-batches, max_tokens_per_rank, "
              "algorithm auto, free counts, kept mini-batches, pack.align auto, a cost that is not measured, "
              "refine, no speeds and no preset; with pp or expert parallelism set strategy: grid."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
-          "With cp: flexible the largest group of a micro-batch, a power of two; auto is the largest there "
-          "is."),
+          "With cp: flexible the largest group of a micro-batch, a power of two unless context_sizes is any; "
+          "auto is the largest there is."),
+      key("mesh.context_sizes", m, &MeshSettings::context_sizes,
+          Choice<ContextSizes>(
+              {{"powers-of-two", ContextSizes::powers_of_two}, {"any", ContextSizes::any}}),
+          "With cp: flexible the sizes of groups: powers of two, each at a multiple of its size; or any up to "
+          "16, then eight to a doubling, and the largest, anywhere. Planning takes some times as long; it "
+          "pays where the number of DP ranks is no power of two, or links are slow."),
       key("mesh.pp", m, &MeshSettings::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
       key("mesh.vpp", m, &MeshSettings::vpp, axis,
           "Virtual stages a pipeline rank holds (interleaved schedule)."),

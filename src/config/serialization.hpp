@@ -18,7 +18,7 @@
 namespace evenkeel::config_detail {
 
 /// One version covers Config and its parts: raise it when a member is added to any of them.
-inline constexpr unsigned archive_version = 6;
+inline constexpr unsigned archive_version = 7;
 
 }  // namespace evenkeel::config_detail
 
@@ -83,6 +83,7 @@ void serialize(Archive& archive, evenkeel::MeshSettings& mesh, unsigned /*versio
   evenkeel::config_detail::archive_optional(archive, mesh.dp);
   archive& mesh.order& mesh.data_ranks& mesh.flexible_cp;
   evenkeel::config_detail::archive_optional(archive, mesh.max_cp);
+  evenkeel::config_detail::archive_enum(archive, mesh.context_sizes);
 }
 
 template <class Archive>

@@ -80,13 +80,21 @@ Mesh::Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options) 
   work.in_any_case([&] {
     if (!has_place()) return;
     connect_places();
-    if (options.context_groups) connect_groups();
+    if (options.groups) connect_groups(*options.groups);
   });
   work.agree(everyone_);
 }
 
 const Communicator& Mesh::context(const ContextGroup& group) const {
   EVENKEEL_PRECONDITION(cheap, group.contains(data_place()), group.first.value(), group.size);
+  if (any_groups_) {
+    auto& made = any_groups_->made;
+    const std::pair key{group.first, group.size};
+    auto found = made.find(key);
+    if (found == made.end())
+      found = made.emplace(key, any_groups_->places.neighbours(group.first.value(), group.size)).first;
+    return found->second;
+  }
   if (contexts_.empty()) {
     EVENKEEL_PRECONDITION(cheap, group.size == grid_.sizes().cp, group.size, grid_.sizes().cp);
     return along(Axis::cp);
@@ -99,14 +107,19 @@ const Communicator& Mesh::context(const ContextGroup& group) const {
 }
 
 // Every rank takes part in every split; those at the end that fill no group of a size get nobody.
-void Mesh::connect_groups() {
+void Mesh::connect_groups(ContextSizes sizes_of_groups) {
   const GridPoint& sizes = grid_.sizes();
   const int places = sizes.dp * sizes.cp;
   const int place = data_place().value();
+  const int line = here_.pp * sizes.tp + here_.tp;
+  if (sizes_of_groups == ContextSizes::any) {
+    any_groups_ = std::make_shared<AnyGroups>();
+    any_groups_->places = world_.split(line, place);
+    return;
+  }
   for (int size = 1; size <= places; size *= 2) {
     const int group = place / size;
     const bool is_whole = (group + 1) * size <= places;
-    const int line = here_.pp * sizes.tp + here_.tp;
     contexts_.push_back(world_.split(is_whole ? line * places + group : nobody, place));
   }
 }

@@ -35,6 +35,7 @@ class FlexibleItems {
     problem_.alignments = alignments_;
     problem_.ranks = settings.dp;
     problem_.max_size = settings.largest_group();
+    problem_.sizes = settings.flexible->sizes;
     problem_.limits = settings.micro_batch.limits();
     problem_.communication = settings.communication_cost();
   }

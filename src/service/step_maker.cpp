@@ -71,6 +71,12 @@ std::vector<int> dp_of_ranks(const Grid& grid) {
   return dp;
 }
 
+/// What a mesh has for micro-batches with groups of their own.
+std::optional<ContextSizes> groups_of(const MeshSettings& mesh) {
+  if (!mesh.flexible_cp) return std::nullopt;
+  return mesh.context_sizes;
+}
+
 }  // namespace
 
 std::string under_profile(std::string_view profile) {
@@ -89,7 +95,7 @@ void require_made(const Step& step) {
 }
 
 StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from)
-    : mesh_(world, grid_over(world, config), {config.mesh.data_ranks, config.mesh.flexible_cp}) {
+    : mesh_(world, grid_over(world, config), {config.mesh.data_ranks, groups_of(config.mesh)}) {
   fail_together(mesh_.everyone(), try_on_replicated_data([&] {
                   config_ = config;
                   dp_of_rank_ = dp_of_ranks(mesh_.grid());

@@ -318,6 +318,19 @@ TEST(ConfigYaml, groups_of_their_own_sizes_and_caps_a_rank_round_trip) {
             FlexibleContext{8});
 }
 
+TEST(ConfigMesh, sizes_of_groups_are_powers_of_two_unless_they_are_any) {
+  const auto flexible = [](const std::string& mesh) {
+    return parse("mesh: {cp: flexible, " + mesh + "}\nmicro_batch: {max_tokens_per_rank: 64}")
+        .plan_settings({1, 1, 7, 1})
+        .flexible;
+  };
+  EXPECT_EQ(flexible("dp: 7"), FlexibleContext{4});
+  EXPECT_EQ(flexible("dp: 7, context_sizes: any"), (FlexibleContext{7, ContextSizes::any}));
+  EXPECT_EQ(flexible("dp: 7, context_sizes: any, max_cp: 6"), (FlexibleContext{6, ContextSizes::any}));
+  EXPECT_THROW((void)flexible("dp: 7, max_cp: 6"), ConfigError);
+  EXPECT_THROW((void)parse("mesh: {context_sizes: any}"), ConfigError);
+}
+
 TEST(ConfigCap, is_counted_over_the_group_or_on_each_rank) {
   const auto cap = [](const std::string& yaml, std::vector<std::string> overrides = {}) {
     return parse_config(yaml, "job.yaml", overrides).plan_settings({1, 4, 2, 1}).micro_batch.max_tokens;

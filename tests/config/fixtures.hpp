@@ -58,7 +58,8 @@ inline Config flexible_config() {
   Config config;
   config.mesh.dp = 8;
   config.mesh.flexible_cp = true;
-  config.mesh.max_cp = 4;
+  config.mesh.max_cp = 6;
+  config.mesh.context_sizes = ContextSizes::any;
   config.balance.cost = CostModel::flops_7b();
   config.balance.overhead = 1000;
   config.balance.communication = {333, 2500, 4, 500};

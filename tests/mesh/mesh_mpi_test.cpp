@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "mesh/mpi_call.hpp"
@@ -42,6 +45,52 @@ TEST(Mesh, communicators_are_the_lines_of_the_grid) {
       EXPECT_EQ(members, expected);
     }
   }
+}
+
+/// Whose places they are, and that the rank in the group is the member's number.
+void expect_is_group(const Communicator& comm, const ContextGroup& group, const Mesh& mesh) {
+  EXPECT_EQ(comm.rank(), group.rank_of(mesh.data_place()).value());
+  std::vector<int> members(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(mesh.rank().value(), std::span(members));
+  std::vector<int> expected;
+  for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
+    const GridPoint there = mesh.grid().point_of(WorldRank{rank});
+    if (there.tp != mesh.here().tp || there.pp != mesh.here().pp) continue;
+    if (group.contains(data_place_of(there, mesh.grid().sizes()))) expected.push_back(rank);
+  }
+  std::ranges::sort(expected, {}, [&](int rank) {
+    return data_place_of(mesh.grid().point_of(WorldRank{rank}), mesh.grid().sizes());
+  });
+  EXPECT_EQ(members, expected);
+}
+
+TEST(Mesh, groups_of_places_have_communicators_of_powers_of_two_or_of_any_size) {
+  const boost::mpi::communicator world;
+  for (const Grid& grid : grids_for(world.size())) {
+    if (grid.sizes().cp != 1) continue;
+    const int places = grid.sizes().dp;
+    const Mesh powers(world, grid, {.groups = ContextSizes::powers_of_two});
+    for (const ContextGroup& group : context_groups(places, places))
+      if (group.contains(powers.data_place())) expect_is_group(powers.context(group), group, powers);
+    const Mesh any(world, grid, {.groups = ContextSizes::any});
+    for (int first = 0; first < places; ++first) {
+      for (int size = 1; first + size <= places; ++size) {
+        const ContextGroup group{DataPlace{first}, size};
+        if (!group.contains(any.data_place())) continue;
+        expect_is_group(any.context(group), group, any);
+        EXPECT_EQ(MPI_Comm(any.context(group)), MPI_Comm(Mesh(any).context(group)));  // made once
+      }
+    }
+  }
+}
+
+TEST(ContextGroups, are_listed_size_by_size_from_the_first_place_on) {
+  const std::vector<ContextGroup> groups = context_groups(6, 4);
+  ASSERT_EQ(groups.size(), 10U);
+  EXPECT_EQ(groups[5], (ContextGroup{DataPlace{5}, 1}));
+  EXPECT_EQ(groups[8], (ContextGroup{DataPlace{4}, 2}));
+  EXPECT_EQ(groups[9], (ContextGroup{DataPlace{0}, 4}));
+  EXPECT_EQ(context_groups(6, 1).size(), 6U);
 }
 
 TEST(Mesh, ranks_of_a_node_and_of_a_place_on_it_are_found_by_grid_and_node) {

@@ -28,6 +28,7 @@ struct MeshSettings {
   int data_ranks = 0;                        ///< ranks beside the grid, which bring the samples (see serve())
   bool flexible_cp = false;                  ///< each micro-batch has a group of its own size; cp is then 1
   std::optional<int> max_cp = std::nullopt;  ///< the largest of these groups; unset: what there is
+  ContextSizes context_sizes = ContextSizes::powers_of_two;  ///< of these groups
 
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };

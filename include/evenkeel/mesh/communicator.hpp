@@ -31,6 +31,7 @@ class MpiRanks final : public RankGroup {
   void all_reduce(std::span<std::int64_t> values, Extreme which) const override;
   [[nodiscard]] Communicator duplicate() const override;
   [[nodiscard]] Communicator split(int color, int key) const override;
+  [[nodiscard]] Communicator neighbours(int first, int count) const override;
   [[nodiscard]] Communicator split_by_node() const override;
   [[nodiscard]] bool allows_threads() const override;
 
@@ -83,6 +84,7 @@ class Communicator {
   }
   [[nodiscard]] Communicator duplicate() const { return group().duplicate(); }
   [[nodiscard]] Communicator split(int color, int key) const { return group().split(color, key); }
+  [[nodiscard]] Communicator neighbours(int first, int count) const { return group().neighbours(first, count); }
   [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
   [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
   /// Waits until all ranks have called it.

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/context_group.hpp"
@@ -12,9 +16,10 @@ namespace evenkeel {
 
 /// What a mesh has beside its grid.
 struct MeshOptions {
-  int data_ranks = 0;  ///< ranks of the communicator without a place
-  bool context_groups =
-      false;  ///< communicators of groups of places, for micro-batches with groups of their own
+  /// Ranks of the communicator without a place.
+  int data_ranks = 0;
+  /// Set: micro-batches have groups of their own, of these sizes, and these have communicators.
+  std::optional<ContextSizes> groups = std::nullopt;
 };
 
 /// A process grid laid over a communicator, with one communicator a line of the grid and those of this rank's
@@ -54,9 +59,12 @@ class Mesh {
   }
 
   /// The ranks of this one's tp and pp that run a micro-batch together; the rank in it is its member's
-  /// number. With a fixed cp these are along(Axis::cp); with context_groups there is one communicator for
-  /// each power of two, made with the mesh. Preconditions: this place is one of the group, which is of that
-  /// form.
+  /// number. With a fixed cp these are along(Axis::cp). With groups of powers of two there is one communicator
+  /// for each, made with the mesh. With groups of any size the first call for a group makes its communicator,
+  /// collectively over the group's ranks alone; they keep it. Calls in the order of a step's micro-batches
+  /// cannot deadlock, since no micro-batches of groups do. Not thread-safe then; MpiError where MPI cannot make
+  /// it, MeshError where something else than MPI connects the ranks and cannot. Preconditions: this place is
+  /// one of the group, which is one of a plan's.
   [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
 
   /// The node of each rank of everyone(): the lowest rank on it.
@@ -70,9 +78,15 @@ class Mesh {
   }
 
  private:
+  /// Those that were asked for, of the places of this rank's tp and pp.
+  struct AnyGroups {
+    Communicator places;
+    std::map<std::pair<DataPlace, int>, Communicator> made;
+  };
+
   /// Collective over world().
   void connect_places();
-  void connect_groups();
+  void connect_groups(ContextSizes sizes);
 
   Grid grid_;
   GridPoint here_{-1, -1, -1, -1};
@@ -80,7 +94,8 @@ class Mesh {
   Communicator everyone_;
   Communicator world_;
   std::array<Communicator, 4> lines_;
-  std::vector<Communicator> contexts_;  // of 1, 2, 4, ... places
+  std::vector<Communicator> contexts_;      // of 1, 2, 4, ... places
+  std::shared_ptr<AnyGroups> any_groups_;  // of any size
   std::vector<int> nodes_;
   Communicator node_;
   Communicator model_parallel_on_node_;

@@ -45,6 +45,8 @@ class RankGroup {
   [[nodiscard]] virtual Communicator duplicate() const = 0;
   /// The ranks of one color, ordered by key and then by rank; nobody where the color is negative.
   [[nodiscard]] virtual Communicator split(int color, int key) const = 0;
+  /// The ranks from `first` on, `count` of them. Collective over these alone, of which this one is.
+  [[nodiscard]] virtual Communicator neighbours(int first, int count) const = 0;
   /// The ranks of this one's node, in order: those that may be able to share memory with it.
   [[nodiscard]] virtual Communicator split_by_node() const = 0;
   /// Whether several threads may make calls at once, each over a group of its own. The same on all ranks.
@@ -64,6 +66,10 @@ class ForeignRanks : public RankGroup {
   /// which expects as many of this one; those of a rank for itself are 0.
   virtual void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,
                           std::span<std::byte> in, std::span<const std::int64_t> in_bytes) const = 0;
+
+  /// What is made by some ranks alone is not asked of everybody: this throws MeshError that says so. Trainers
+  /// then make groups of micro-batches in their own way, with MicroBatch::context.
+  [[nodiscard]] Communicator neighbours(int first, int count) const override;
 
   /// What Evenkeel keeps with the group; it goes with it. Not for users.
   struct Kept {

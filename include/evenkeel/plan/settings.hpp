@@ -153,10 +153,10 @@ enum class PrefixSharing : std::uint8_t {
   trees,    ///< samples of one uid share whatever prefixes they have in common, and prefixes of prefixes
 };
 
-/// Context parallelism that fits each micro-batch: a group of its own size runs it, a power of two of
-/// neighbouring DP ranks, the first of which is a multiple of that.
+/// Context parallelism that fits each micro-batch: a group of its own size of neighbouring DP ranks runs it.
 struct FlexibleContext {
   int max_size = 1;  ///< of a group
+  ContextSizes sizes = ContextSizes::powers_of_two;
 
   friend bool operator==(const FlexibleContext&, const FlexibleContext&) = default;
 };
