@@ -103,7 +103,8 @@ class TreeSearch {
   /// Long items take the least area within a trial length: one choice a length, the most promising first.
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() const {
     const auto longs = static_cast<std::int64_t>(longs_.size());
-    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / part_ / 2 / (longs + 1), 4, most_trials);
+    const std::int64_t trials =
+        std::clamp<std::int64_t>(most_placed / part_ / 2 / (longs + 1), 4, most_trials);
     const bool are_many = trials >= 16;
     std::vector<std::pair<Cost, Choice>> choices;
     Cost trial = are_many ? 4 * bound_ : bound_;
@@ -252,12 +253,12 @@ ContextSchedule schedule_context_tree(const ContextProblem& problem) {
   std::optional<ContextSchedule> best;
   for (const std::vector<std::int64_t>& sizes : nested_sizes(problem)) {
     if (!fits_all(problem, sizes)) continue;
-    ContextSchedule schedule =
-        scheduled_on(ContextLevels(problem, sizes), best ? part_of_others : 1);
+    ContextSchedule schedule = scheduled_on(ContextLevels(problem, sizes), best ? part_of_others : 1);
     if (!best || schedule.end < best->end) best = std::move(schedule);
   }
   if (best) return *std::move(best);
-  throw LimitError("items", "each fits a group, but there are no sizes of groups inside each other that all fit");
+  throw LimitError("items",
+                   "each fits a group, but there are no sizes of groups inside each other that all fit");
 }
 
 }  // namespace evenkeel

@@ -147,6 +147,16 @@ evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_
   });
 }
 
+evenkeel_status evenkeel_service_context(const evenkeel_service* service, const evenkeel_step* step,
+                                         int64_t micro_batch, MPI_Comm* comm) {
+  return guarded([&] {
+    require(comm, "comm");
+    require(service, "service");
+    const MicroBatch& m = step->step.micro_batches[micro_batch_index(step, micro_batch)];
+    *comm = service->service->mesh().context(m.context);
+  });
+}
+
 evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_step* step,
                                             const char* profile, const evenkeel_samples* added) {
   return guarded([&] {

@@ -103,6 +103,15 @@ evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t mic
   });
 }
 
+evenkeel_status evenkeel_step_context_group(const evenkeel_step* step, int64_t micro_batch,
+                                            evenkeel_context_group* group) {
+  return guarded([&] {
+    require(group, "group");
+    const MicroBatch& m = step->step.micro_batches[micro_batch_index(step, micro_batch)];
+    *group = {m.context.first.value(), m.context.size, m.tensors.cp_rank.value()};
+  });
+}
+
 evenkeel_status evenkeel_step_field(const evenkeel_step* step, int64_t micro_batch, int64_t index,
                                     evenkeel_field* field) {
   return guarded([&] {

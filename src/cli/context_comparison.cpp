@@ -34,7 +34,8 @@ class ContextWays {
     const std::int64_t countable =
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
     if (given.flexible) flexible_ = *given.flexible;
-    const std::int64_t most = std::min<std::int64_t>(given.flexible ? flexible_.max_size : places_, countable);
+    const std::int64_t most =
+        std::min<std::int64_t>(given.flexible ? flexible_.max_size : places_, countable);
     most_fixed_ = static_cast<int>(most);
     flexible_.max_size = static_cast<int>(
         flexible_.sizes == ContextSizes::any ? most : std::bit_floor(static_cast<std::uint64_t>(most)));

@@ -14,6 +14,7 @@
 #include "base/text_layout.hpp"
 #include "cli/labelled_lines.hpp"
 #include "evenkeel/base/error.hpp"
+#include "page/mesh_picture.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -196,11 +197,8 @@ std::string explain(const json& report, std::size_t width) {
   for (const json& step : report.at("steps")) add(step, profiles);
   LabelledLines lines(width);
   if (report.contains("mesh")) {
-    const json& mesh = report.at("mesh");
-    lines.line("ran on",
-               fmt::format("tp {} x cp {} x dp {} x pp {}, {:.3f} seconds", mesh.at("tp").get<int>(),
-                           mesh.at("cp").get<int>(), mesh.at("dp").get<int>(), mesh.at("pp").get<int>(),
-                           report.at("seconds").get<double>()));
+    lines.line("ran on", fmt::format("{}, {:.3f} seconds", to_text(mesh_picture_from(report.at("mesh"))),
+                                     report.at("seconds").get<double>()));
   }
   if (profiles.empty()) lines.line("steps", "none so far");
   for (const auto& [name, passes] : profiles) {

@@ -165,7 +165,7 @@ std::string page_of(const PlanInput& input, const GridPoint& mesh, const PlanSet
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
   subject.version = EVENKEEL_VERSION;
-  subject.mesh = mesh;
+  subject.mesh = {mesh, settings.flexible.has_value()};
   subject.text = summary({input.table, settings, 0, input.trees}, plan, seconds, {});
   return html_page(subject, std::span(&run, 1));
 }

@@ -16,8 +16,8 @@ namespace {
 /// Cumulative lengths are 32-bit.
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
-/// The most places, or power of two of them, that there are and, unless it is said, whose micro-batches can be
-/// counted.
+/// The most places, or power of two of them, that there are and, unless it is said, whose micro-batches can
+/// be counted.
 int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
   const std::int64_t most =
       mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
@@ -69,7 +69,8 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
         "Set it in place of micro_batch.max_tokens");
   }
   settings.micro_batch.max_tokens = *per_rank;
-  settings.flexible = FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp)), mesh.context_sizes};
+  settings.flexible =
+      FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp)), mesh.context_sizes};
   require_countable(*per_rank, settings.flexible->max_size);
 }
 

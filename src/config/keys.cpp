@@ -134,9 +134,9 @@ Keys mesh_keys() {
           "With cp: flexible the largest group of a micro-batch, a power of two unless context_sizes is any; "
           "auto is the largest there is."),
       key("mesh.context_sizes", m, &MeshSettings::context_sizes,
-          Choice<ContextSizes>(
-              {{"powers-of-two", ContextSizes::powers_of_two}, {"any", ContextSizes::any}}),
-          "With cp: flexible the sizes of groups: powers of two, each at a multiple of its size; or any up to "
+          Choice<ContextSizes>({{"powers-of-two", ContextSizes::powers_of_two}, {"any", ContextSizes::any}}),
+          "With cp: flexible the sizes of groups: powers of two, each at a multiple of its size; or any up "
+          "to "
           "16, then eight to a doubling, and the largest, anywhere. Planning takes some times as long; it "
           "pays where the number of DP ranks is no power of two, or links are slow."),
       key("mesh.pp", m, &MeshSettings::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),

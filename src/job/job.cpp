@@ -149,7 +149,7 @@ OutputRequest Job::output_request() const {
 }
 
 void Job::run() {
-  report_.mesh = service_.mesh().grid().sizes();
+  report_.mesh = {service_.mesh().grid().sizes(), config_.mesh.flexible_cp};
   report_.data_ranks = service_.mesh().data_ranks();
   report_.first_step = state_.begin().next_step;
   for (const StreamSource& source : stream_->sources())

@@ -99,8 +99,8 @@ Communicator MpiRanks::split(int color, int key) const {
   });
 }
 
-// The memory of each is taken before anybody calls: a rank that lacks it leaves the others waiting, as it would
-// with a micro-batch of the group. Groups of MPI are local.
+// The memory of each is taken before anybody calls: a rank that lacks it leaves the others waiting, as it
+// would with a micro-batch of the group. Groups of MPI are local.
 Communicator MpiRanks::neighbours(int first, int count) const {
   NewCommunicator made;
   const MpiGroup all(comm_);

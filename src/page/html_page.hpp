@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "evenkeel/base/grid.hpp"
 #include "page/advice.hpp"
+#include "page/mesh_picture.hpp"
 #include "page/run_picture.hpp"
 
 namespace evenkeel {
@@ -16,7 +16,7 @@ struct PageSubject {
 
   Kind kind = Kind::run;
   std::string version;  ///< of the program; empty: not said
-  GridPoint mesh{};
+  MeshPicture mesh{};
   RunCircumstances circumstances;
   std::string text;  ///< the same as a table, for those who have no script
 };

@@ -92,7 +92,8 @@ json kept_json(const KeptStep& step) {
     if (rank.micro_batches.empty()) continue;
     json micro_batches = json::array();
     for (const MicroBatchPicture& m : rank.micro_batches)
-      micro_batches.push_back({m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch});
+      micro_batches.push_back(
+          {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch, m.first_rank, m.ranks});
     ranks.push_back({{"rank", r}, {"speed", rank.speed}, {"micro_batches", std::move(micro_batches)}});
   }
   return {{"step", step.step},
@@ -205,14 +206,12 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
 nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles) {
   json all = json::array();
   for (const RunPicture& run : profiles) all.push_back(profile_json(run, subject.circumstances));
-  return {
-      {"kind", subject.kind == PageSubject::Kind::run ? "run" : "plan"},
-      {"version", subject.version},
-      {"mesh",
-       {{"tp", subject.mesh.tp}, {"cp", subject.mesh.cp}, {"dp", subject.mesh.dp}, {"pp", subject.mesh.pp}}},
-      {"seconds", subject.circumstances.seconds},
-      {"phases", phase_names},
-      {"profiles", std::move(all)}};
+  return {{"kind", subject.kind == PageSubject::Kind::run ? "run" : "plan"},
+          {"version", subject.version},
+          {"mesh", to_json(subject.mesh)},
+          {"seconds", subject.circumstances.seconds},
+          {"phases", phase_names},
+          {"profiles", std::move(all)}};
 }
 
 }  // namespace evenkeel

@@ -88,6 +88,8 @@ MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& pla
   const std::int64_t parts = settings.flexible ? plan.context.size : 1;
   const std::int64_t part = settings.flexible ? rank.value() - plan.context.first.value() : 0;
   MicroBatchPicture picture;
+  picture.first_rank = rank.value() - part;
+  picture.ranks = parts;
   picture.samples = std::ssize(plan.entries);
   picture.tokens = plan.tokens * (part + 1) / parts - plan.tokens * part / parts;
   picture.rows = plan.aligned_tokens / parts;

@@ -22,6 +22,8 @@ struct MicroBatchPicture {
   std::int64_t cost = 0;
   std::int64_t longest = 0;     ///< tokens of its longest sample
   std::int64_t mini_batch = 0;  ///< the optimizer update it belongs to
+  std::int64_t first_rank = 0;  ///< of the DP ranks that run it together
+  std::int64_t ranks = 1;       ///< how many these are
 
   friend bool operator==(const MicroBatchPicture&, const MicroBatchPicture&) = default;
 };

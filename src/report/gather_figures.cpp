@@ -74,7 +74,8 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
   std::vector<std::int64_t> numbers{plan.lower_bound};
   for (const MicroBatchPlan& plan_of_one : plan.micro_batches) {
     const MicroBatchPicture m = picture_of(step.record->table(), plan_of_one, settings, DpRank{here.dp});
-    numbers.insert(numbers.end(), {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch});
+    numbers.insert(numbers.end(),
+                   {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch, m.first_rank, m.ranks});
   }
   return numbers;
 }
@@ -91,9 +92,9 @@ std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::i
     const std::span<const std::int64_t> numbers = gathered.of(rank.index());
     PlannedDpRank& plan = plans.emplace_back();
     plan.lower_bound = numbers[0];
-    for (std::size_t i = 1; i < numbers.size(); i += 6) {
-      plan.micro_batches.push_back(
-          {numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4], numbers[i + 5]});
+    for (std::size_t i = 1; i < numbers.size(); i += 8) {
+      plan.micro_batches.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3],
+                                    numbers[i + 4], numbers[i + 5], numbers[i + 6], numbers[i + 7]});
     }
   }
   return plans;

@@ -227,8 +227,8 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
   Table table(style);
   const std::string data_ranks =
       report.data_ranks == 0 ? "" : fmt::format(" and {}", counted(report.data_ranks, "data rank"));
-  table.line(fmt::format("Evenkeel on tp {} x cp {} x dp {} x pp {}{}: {:.3f} seconds", report.mesh.tp,
-                         report.mesh.cp, report.mesh.dp, report.mesh.pp, data_ranks, report.seconds));
+  table.line(
+      fmt::format("Evenkeel on {}{}: {:.3f} seconds", to_text(report.mesh), data_ranks, report.seconds));
   for (const ReportedSource& source : report.sources) {
     const std::string filtered = filter_in_words(source.counts);
     if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
@@ -292,13 +292,9 @@ nlohmann::json to_json(const RunReport& report) {
   for (const StepFigures& figures : report.steps) steps.push_back(to_json(figures));
   nlohmann::json sources = nlohmann::json::array();
   for (const ReportedSource& source : report.sources) sources.push_back(to_json(source));
-  return {{"mesh",
-           {{"tp", report.mesh.tp}, {"cp", report.mesh.cp}, {"dp", report.mesh.dp}, {"pp", report.mesh.pp}}},
-          {"data_ranks", report.data_ranks},
-          {"seconds", report.seconds},
-          {"first_step", report.first_step},
-          {"sources", std::move(sources)},
-          {"advice", advice_json(report)},
+  return {{"mesh", to_json(report.mesh)},  {"data_ranks", report.data_ranks},
+          {"seconds", report.seconds},     {"first_step", report.first_step},
+          {"sources", std::move(sources)}, {"advice", advice_json(report)},
           {"steps", std::move(steps)}};
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/text_layout.hpp"
-#include "evenkeel/base/grid.hpp"
 #include "page/advice.hpp"
+#include "page/mesh_picture.hpp"
 #include "page/run_picture.hpp"
 #include "report/reported_source.hpp"
 #include "report/run_totals.hpp"
@@ -20,7 +20,7 @@ struct RunReport {
   /// What to_json lists one by one: some KiB a step. Without, memory does not depend on the number of steps.
   enum class Steps : std::uint8_t { totals, each };
 
-  GridPoint mesh{};
+  MeshPicture mesh{};
   int data_ranks = 0;
   Steps keeps = Steps::totals;
   double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest

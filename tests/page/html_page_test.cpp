@@ -87,5 +87,18 @@ TEST(HtmlPage, says_how_many_dp_ranks_of_a_step_it_leaves_out) {
   EXPECT_EQ(kept["ranks"].size(), RunPicture::most_kept_micro_batches / 2);
 }
 
+TEST(HtmlPage, says_which_dp_ranks_run_a_micro_batch_together) {
+  StepPicture step = step_of(0, 4);
+  for (DpRankPicture& rank : step.dp_ranks) rank.micro_batches.front() = {1, 10, 10, 10, 40, 0, 0, 4};
+  RunPicture run;
+  run.add(step);
+  PageSubject subject;
+  subject.mesh = {{1, 1, 4, 1}, true};
+  const nlohmann::json page = page_json(subject, std::span(&run, 1));
+  EXPECT_EQ(page["mesh"]["cp"], "flexible");
+  const nlohmann::json of_rank = page["profiles"][0]["kept"][0]["ranks"][2]["micro_batches"];
+  EXPECT_EQ(of_rank[0], (nlohmann::json{1, 10, 10, 10, 40, 0, 0, 4}));
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -129,7 +129,7 @@ TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_say
   config.balance.cost = CostModel::flops_7b();
   DataService service(world, config);
   const auto report_of = [&](const Step& step) {
-    RunReport report{.mesh = service.mesh().grid().sizes(), .seconds = 1};
+    RunReport report{.mesh = {service.mesh().grid().sizes()}, .seconds = 1};
     const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);
     if (figures) report.add(*figures);
     return to_text(report, {.width = 200});

@@ -33,9 +33,9 @@ struct ContextGroup {
   friend constexpr bool operator==(const ContextGroup&, const ContextGroup&) = default;
 };
 
-/// All groups of powers of two of places, up to `largest` of them, in the order in which libraries whose groups
-/// are made by all ranks together, such as NCCL's process groups, should make them: size by size from 1, and
-/// of each size from the first place on. 2 * places groups at most. Local.
+/// All groups of powers of two of places, up to `largest` of them, in the order in which libraries whose
+/// groups are made by all ranks together, such as NCCL's process groups, should make them: size by size from
+/// 1, and of each size from the first place on. 2 * places groups at most. Local.
 ///
 /// Example: of 6 places, up to 4: six of 1, (0, 2), (2, 2), (4, 2), and (0, 4).
 [[nodiscard]] inline std::vector<ContextGroup> context_groups(int places, int largest) {

@@ -232,6 +232,16 @@ EVENKEEL_API evenkeel_status evenkeel_step_get_seconds(const evenkeel_step* step
 EVENKEEL_API int64_t evenkeel_step_num_micro_batches(const evenkeel_step* step);
 EVENKEEL_API evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t micro_batch,
                                                        evenkeel_micro_batch* view);
+/* The data-parallel and context-parallel places that run a micro-batch together, and this rank's number among
+ * them, which says which part of the sequences it has. With `mesh.cp: flexible` each micro-batch has its own.
+ */
+typedef struct evenkeel_context_group {
+  int32_t first; /* the first place */
+  int32_t size;  /* places: neighbours */
+  int32_t rank;  /* this rank's, from 0 on */
+} evenkeel_context_group;
+EVENKEEL_API evenkeel_status evenkeel_step_context_group(const evenkeel_step* step, int64_t micro_batch,
+                                                         evenkeel_context_group* group);
 /* A field of a micro-batch, by its number or by its name; INPUT where no field has that name. Token fields
  * have local_rows rows, sample fields one a sample. Its bytes are packed memory itself, which ranks of a node
  * may share. */
@@ -296,6 +306,13 @@ EVENKEEL_API evenkeel_status evenkeel_service_get_place(const evenkeel_service* 
  * not there. After an error the service can be used again. */
 EVENKEEL_API evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_samples* samples,
                                                    const char* profile, evenkeel_step** step);
+/* The communicator of the group that runs a micro-batch, over which keys and values are passed on; the rank
+ * in it is the group's. It stays the service's. Local, but where `mesh.context_sizes` is `any`: there the
+ * first call for a group is collective over its ranks, which all come to it if each asks for its
+ * micro-batches in their order. */
+EVENKEEL_API evenkeel_status evenkeel_service_context(const evenkeel_service* service,
+                                                      const evenkeel_step* step, int64_t micro_batch,
+                                                      MPI_Comm* comm);
 /* Passes over the samples of `step` again, under another profile: `step` is then this pass, and views of the
  * pass before hold no more. Tokens stay where they are as far as profiles deal and cut samples alike. `added`
  * are further fields of this rank's samples, in the order in which it brought them, as

@@ -84,7 +84,9 @@ class Communicator {
   }
   [[nodiscard]] Communicator duplicate() const { return group().duplicate(); }
   [[nodiscard]] Communicator split(int color, int key) const { return group().split(color, key); }
-  [[nodiscard]] Communicator neighbours(int first, int count) const { return group().neighbours(first, count); }
+  [[nodiscard]] Communicator neighbours(int first, int count) const {
+    return group().neighbours(first, count);
+  }
   [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
   [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
   /// Waits until all ranks have called it.

@@ -59,12 +59,12 @@ class Mesh {
   }
 
   /// The ranks of this one's tp and pp that run a micro-batch together; the rank in it is its member's
-  /// number. With a fixed cp these are along(Axis::cp). With groups of powers of two there is one communicator
-  /// for each, made with the mesh. With groups of any size the first call for a group makes its communicator,
-  /// collectively over the group's ranks alone; they keep it. Calls in the order of a step's micro-batches
-  /// cannot deadlock, since no micro-batches of groups do. Not thread-safe then; MpiError where MPI cannot make
-  /// it, MeshError where something else than MPI connects the ranks and cannot. Preconditions: this place is
-  /// one of the group, which is one of a plan's.
+  /// number. With a fixed cp these are along(Axis::cp). With groups of powers of two there is one
+  /// communicator for each, made with the mesh. With groups of any size the first call for a group makes its
+  /// communicator, collectively over the group's ranks alone; they keep it. Calls in the order of a step's
+  /// micro-batches cannot deadlock, since no micro-batches of groups do. Not thread-safe then; MpiError where
+  /// MPI cannot make it, MeshError where something else than MPI connects the ranks and cannot.
+  /// Preconditions: this place is one of the group, which is one of a plan's.
   [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
 
   /// The node of each rank of everyone(): the lowest rank on it.
@@ -94,7 +94,7 @@ class Mesh {
   Communicator everyone_;
   Communicator world_;
   std::array<Communicator, 4> lines_;
-  std::vector<Communicator> contexts_;      // of 1, 2, 4, ... places
+  std::vector<Communicator> contexts_;     // of 1, 2, 4, ... places
   std::shared_ptr<AnyGroups> any_groups_;  // of any size
   std::vector<int> nodes_;
   Communicator node_;

@@ -80,7 +80,8 @@ function dpRanks() {
 
 function gantt() {
   if (!run.kept.length) return;
-  const { box, controls } = card('Micro-batches of a step', 'What each DP rank runs, one micro-batch after the other. '
+  const { box, controls } = card('Micro-batches of a step', 'What each DP rank runs, one micro-batch after the other'
+    + (data.mesh.cp === 'flexible' ? '; DP ranks of a group run one together. ' : '. ')
     + 'The axis is planned work (' + run.planning.cost + '), not measured time.');
   const worst = run.kept.reduce((a, b) => b.waiting > a.waiting ? b : a);
   let step = worst;
@@ -130,7 +131,8 @@ function drawGantt(area, step, meets, sorted) {
     waiting += rectangle(x(0), y + lane * 0.38, x(end) - x(0), Math.max(1, lane * 0.24 - gap / 2));
     row.list.forEach((m, j) => {
       const w = x(row.from[j] + row.times[j]) - x(row.from[j]);
-      if (w > 0) levels[Math.max(0, Math.min(4, Math.ceil(m[2] / cap * 5) - 1))] += rectangle(x(row.from[j]), y, Math.max(0.4, w - (w > 4 ? 1 : 0)), lane - gap);
+      const joined = !sorted && row.rank + 1 < m[6] + m[7] && rows[r + 1] && rows[r + 1].rank === row.rank + 1;
+      if (w > 0) levels[Math.max(0, Math.min(4, Math.ceil(m[2] / cap * 5) - 1))] += rectangle(x(row.from[j]), y, Math.max(0.4, w - (w > 4 ? 1 : 0)), joined ? lane : lane - gap);
     });
   });
   draw(svg, 'path', { d: waiting || 'M0 0', fill: 'var(--wait)' });
@@ -158,8 +160,9 @@ function drawGantt(area, step, meets, sorted) {
       const row = rows[r];
       if (j < 0) return [`DP rank ${row.rank}`, [['work', whole(sum(row.list.map((m) => m[3])))], ['tokens', whole(sum(row.list.map((m) => m[1])))],
         ['micro-batches', whole(row.list.length)], ['empty', whole(row.list.filter((m) => m[2] === 0).length)], ['waits', percent(1 - row.total / (end || 1))]]];
-      const [samples, tokens, filled, cost, longest, mini] = row.list[j];
-      return [`DP rank ${row.rank}, micro-batch ${j}`, [['samples', whole(samples)], ['tokens', whole(tokens)],
+      const [samples, tokens, filled, cost, longest, mini, first, size] = row.list[j];
+      const group = size > 1 ? [['its group', `DP ranks ${first} to ${first + size - 1}`]] : [];
+      return [`DP rank ${row.rank}, micro-batch ${j}`, [...group, ['samples', whole(samples)], ['tokens', whole(tokens)],
         ['rows', `${whole(filled)} of ${whole(cap)} (${percent(filled / cap, 0)})`], ['hold no token', whole(filled - tokens)],
         ['longest sample', whole(longest)], ['work', whole(cost)], ['mini-batch', whole(mini)]]];
     },
@@ -331,7 +334,7 @@ function drawAll() {
   const m = data.mesh;
   byId('title').textContent = (isPlan ? 'Plan of a step' : 'Report of a run') + (run && run.name ? ', profile ' + run.name : '');
   byId('subtitle').textContent = `Evenkeel${data.version ? ' ' + data.version : ''} on tp ${m.tp} × cp ${m.cp} × dp ${m.dp} × pp ${m.pp}`
-    + (isPlan ? '' : `, ${counted(m.tp * m.cp * m.dp * m.pp, 'rank')}, ${seconds(data.seconds)}`);
+    + (isPlan ? '' : `, ${counted(m.tp * (m.cp === 'flexible' ? 1 : m.cp) * m.dp * m.pp, 'rank')}, ${seconds(data.seconds)}`);
   document.title = byId('title').textContent + ' · Evenkeel';
   if (!run) { byId('main').append(html('p', { text: 'No steps were run.' })); return; }
   tiles();
