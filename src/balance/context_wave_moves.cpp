@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <tuple>
 #include <utility>
+
+#include "balance/context_wave_places.hpp"
 
 namespace evenkeel {
 
@@ -249,6 +252,21 @@ void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, 
   moves.write_back();
 }
 
+namespace {
+
+/// Powers of two that come by falling size line up side by side, wherever nodes begin.
+void settle_wave(std::span<OpenTask> tasks, const ContextLevels& levels) {
+  const ContextProblem& problem = levels.problem();
+  const bool line_up = problem.sizes == ContextSizes::powers_of_two;
+  std::vector<std::int64_t> sizes;
+  for (const OpenTask& task : tasks) sizes.push_back(levels.size(task.level));
+  const std::vector<std::int64_t> firsts =
+      places_in_wave(sizes, problem.ranks, line_up ? problem.ranks : problem.communication.ranks_per_node);
+  for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].first = firsts[t];
+}
+
+}  // namespace
+
 void settle_waves(Waves& waves, const ContextLevels& levels) {
   std::vector<std::pair<Cost, std::int64_t>> times;
   for (const OpenTask& task : waves.tasks) {
@@ -264,11 +282,11 @@ void settle_waves(Waves& waves, const ContextLevels& levels) {
   std::ranges::stable_sort(waves.tasks, [](const OpenTask& left, const OpenTask& right) {
     return std::pair(left.wave, -left.level) < std::pair(right.wave, -right.level);
   });
-  std::int64_t next = 0;
-  for (std::size_t t = 0; t < waves.tasks.size(); ++t) {
-    if (t == 0 || waves.tasks[t].wave != waves.tasks[t - 1].wave) next = 0;
-    waves.tasks[t].first = next;
-    next += levels.size(waves.tasks[t].level);
+  for (auto begin = waves.tasks.begin(); begin != waves.tasks.end();) {
+    const auto end = std::find_if(begin, waves.tasks.end(),
+                                  [&](const OpenTask& task) { return task.wave != begin->wave; });
+    settle_wave({begin, end}, levels);
+    begin = end;
   }
 }
 

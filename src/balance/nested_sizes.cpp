@@ -11,7 +11,10 @@ std::vector<std::vector<std::int64_t>> nested_sizes(const ContextProblem& proble
   const std::int64_t most = problem.max_size;
   std::vector<std::vector<std::int64_t>> lists{powers_of_two_up_to(most)};
   if (problem.sizes == ContextSizes::powers_of_two) return lists;
+  const std::int64_t node = problem.communication.ranks_per_node;
   const auto add = [&](std::vector<std::int64_t> sizes) {
+    if (problem.ranks > node)
+      std::erase_if(sizes, [&](std::int64_t size) { return size < node && node % size != 0; });
     if (most == problem.ranks && sizes.back() != most) sizes.push_back(most);
     if (std::ranges::find(lists, sizes) == lists.end()) lists.push_back(std::move(sizes));
   };

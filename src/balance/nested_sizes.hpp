@@ -12,7 +12,8 @@ namespace evenkeel {
 ///
 /// The first are the powers of two, the only one where sizes are such. With any sizes: the largest that may
 /// be alone; and powers of two that go on as 3, 5 and 7 times powers of two, each with all ranks where a
-/// group may have these. O(log(max_size)) lists; one that has no size of its own is left out.
+/// group may have these. Sizes below a node's that do not divide it are left out where there are several
+/// nodes, since some of their blocks would lie across two. O(log(max_size)) lists, no two alike.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> nested_sizes(const ContextProblem& problem);
 
 }  // namespace evenkeel

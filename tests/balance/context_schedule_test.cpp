@@ -5,6 +5,7 @@
 
 #include "balance/context_levels.hpp"
 #include "balance/context_problems.hpp"
+#include "balance/context_wave_places.hpp"
 #include "balance/nested_sizes.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -55,6 +56,14 @@ TEST(ContextFits, any_sizes_are_all_up_to_16_then_eight_to_a_doubling_and_the_la
               ElementsAre(15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 43));
 }
 
+TEST(WavePlaces, keep_groups_inside_a_node_where_that_goes) {
+  using Places = std::vector<std::int64_t>;
+  EXPECT_EQ(places_in_wave(Places{12, 5, 5, 3, 3}, 32, 8), (Places{0, 16, 24, 12, 21}));
+  EXPECT_EQ(places_in_wave(Places{6, 6, 4}, 16, 8), (Places{0, 6, 12}));  // 4 fits no node's rest
+  EXPECT_EQ(places_in_wave(Places{4, 2, 1}, 8, 8), (Places{0, 4, 6}));
+  EXPECT_EQ(places_in_wave(Places{}, 8, 8), Places{});
+}
+
 TEST(NestedSizes, each_divides_the_next_or_that_is_all_ranks) {
   OwnedContextProblem made = with_any_sizes(context_problem({300}, 7, 100, 1, {}));
   using Lists = std::vector<std::vector<std::int64_t>>;
@@ -64,6 +73,19 @@ TEST(NestedSizes, each_divides_the_next_or_that_is_all_ranks) {
   EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4}, {1, 5}, {1, 3}}));
   made.rest.sizes = ContextSizes::powers_of_two;
   EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4}}));
+  made = with_any_sizes(context_problem({300}, 24, 100, 1, {.ranks_per_node = 8}));
+  EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4, 8, 16},
+                                                 {1, 2, 4, 8, 16, 24},
+                                                 {1, 24},
+                                                 {1, 12, 24},
+                                                 {1, 2, 12, 24},
+                                                 {1, 2, 4, 12, 24},
+                                                 {1, 2, 4, 8, 24},
+                                                 {1, 10, 20, 24},
+                                                 {1, 2, 10, 20, 24},
+                                                 {1, 2, 4, 20, 24},
+                                                 {1, 14, 24},
+                                                 {1, 2, 14, 24}}));
 }
 
 TEST(ContextFits, an_item_that_counts_for_too_many_is_an_error) {
