@@ -130,6 +130,9 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (m.packing && !own_packing) keys.insert("micro_batch.packing");
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
+  const bool own_groups = packed && own && automatic && !b.equal_count && b.speeds.empty() && cut_first &&
+                          b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest;
+  if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   return keys;
 }
 
@@ -143,7 +146,7 @@ std::string description(const PlanSettings& s) {
          number(s.micro_batch.order) + " mini-batches " + number(s.mini_batches.count) +
          (s.mini_batches.keep ? " kept" : "") + (s.mini_batches.shuffle ? " drawn" : "") + " equal " +
          number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) + " algorithm " +
-         number(s.balance.algorithm);
+         number(s.balance.algorithm) + (s.flexible ? " groups of their own" : "");
 }
 
 /// A planned step, and what is promised of it.
@@ -156,6 +159,7 @@ class PlannedStep {
         plan_(plan_step(problem_)) {}
 
   void expect_all_promises() const {
+    if (settings_.flexible) return expect_promises_of_groups();
     expect_every_sample_once();
     expect_equal_counts();
     for (const DpRankPlan& rank : plan_.ranks) {
@@ -166,6 +170,29 @@ class PlannedStep {
   }
 
  private:
+  /// Every member of a group lists its micro-batches, in one order.
+  void expect_promises_of_groups() const {
+    std::vector<EntryId> entries;
+    std::vector<std::vector<const MicroBatchPlan*>> of_all;  // what both DP ranks run
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      of_all.emplace_back();
+      for (const MicroBatchPlan& m : plan_.ranks[r].micro_batches) {
+        const DpRank rank{static_cast<int>(r)};
+        EXPECT_TRUE(m.context.contains(DataPlace{rank.value()}));
+        EXPECT_LE(m.aligned_tokens, settings_.cap(m.context.size));
+        EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
+        if (m.is_led_by(rank)) entries.insert(entries.end(), m.entries.begin(), m.entries.end());
+        if (m.context.size == dp) of_all.back().push_back(&m);
+      }
+    }
+    std::ranges::sort(entries);
+    EXPECT_EQ(entries, testing_support::all_ids<EntryId>(problem_.table.size()));
+    EXPECT_TRUE(std::ranges::equal(of_all.front(), of_all.back(),
+                                   [](const auto* left, const auto* right) { return *left == *right; }));
+    if (!settings_.is_context_tree()) expect_equal_counts();
+    expect_groups_whole();
+  }
+
   void expect_every_sample_once() const {
     std::vector<EntryId> entries;
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
@@ -203,6 +230,7 @@ class PlannedStep {
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
       for (std::size_t j = 0; j < plan_.ranks[r].micro_batches.size(); ++j) {
         const MicroBatchPlan& m = plan_.ranks[r].micro_batches[j];
+        if (!m.is_led_by(DpRank{static_cast<int>(r)})) continue;
         for (const EntryId entry : m.entries) place_of_entry[entry] = {r, m.mini_batch, j};
       }
     }
@@ -288,6 +316,7 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
   std::int64_t planned = 0;
   std::int64_t refused = 0;
   std::uint64_t number = 0;
+  constexpr std::uint64_t some = 5;  // of them with groups of their own, too
   for (bool more = true; more; ++number) {
     std::mt19937_64 random(number);
     PlanSettings settings;
@@ -295,6 +324,11 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
     draw_numbers(random, settings);
     ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
     if (HasFailure()) FAIL() << description(settings);
+    if (number % some == 0) {
+      settings.flexible = FlexibleContext{dp, ContextSizes::any};
+      ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
+      if (HasFailure()) FAIL() << description(settings);
+    }
     more = false;
     for (std::size_t i = 1; i < chosen.size() && !more; ++i) {
       more = ++chosen[i] < settings_choices[i].size();
