@@ -131,7 +131,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
   const bool own_groups = packed && own && automatic && !b.equal_count && b.speeds.empty() && cut_first &&
-                          b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest;
+                          b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
+                          (grid || (m.min_count == 1 && !m.multiple_of));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   return keys;
 }
