@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/pipeline_figures.hpp"
 #include "plan/flexible_groups.hpp"
 
 namespace evenkeel::cli {
@@ -109,7 +110,8 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
       counted(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
       counted(settings.micro_batch.max_tokens, "token"), seconds,
       bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
-  return indented(heading, 0, style.width) + table.to_text(style.width);
+  return indented(heading, 0, style.width) + table.to_text(style.width) +
+         pipeline_line(plan, settings, style);
 }
 
 nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds) {
@@ -117,14 +119,16 @@ nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, d
   const NumberedMicroBatches numbered(plan, !is_tree);
   nlohmann::json micro_batches = nlohmann::json::array();
   for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
-  return {{"data_ranks", problem.settings.dp},
-          {"meet", is_tree ? "step" : "micro_batch"},
-          {"num_micro_batches", plan.num_micro_batches()},
-          {"micro_batches", std::move(micro_batches)},
-          {"ranks", numbered.of_ranks()},
-          {"end", end_of(plan, !is_tree)},
-          {"lower_bound", flexible_lower_bound(problem)},
-          {"plan_seconds", seconds}};
+  nlohmann::json json = {{"data_ranks", problem.settings.dp},
+                         {"meet", is_tree ? "step" : "micro_batch"},
+                         {"num_micro_batches", plan.num_micro_batches()},
+                         {"micro_batches", std::move(micro_batches)},
+                         {"ranks", numbered.of_ranks()},
+                         {"end", end_of(plan, !is_tree)},
+                         {"lower_bound", flexible_lower_bound(problem)},
+                         {"plan_seconds", seconds}};
+  add_pipeline(json, plan, problem.settings);
+  return json;
 }
 
 }  // namespace evenkeel::cli

@@ -10,6 +10,7 @@
 #include "cli/context_comparison.hpp"
 #include "cli/flexible_plan.hpp"
 #include "cli/option_values.hpp"
+#include "cli/pipeline_figures.hpp"
 #include "cli/plan_comparison.hpp"
 #include "cli/plan_input.hpp"
 #include "cli/terminal.hpp"
@@ -91,17 +92,19 @@ Cost dp_cost_lower_bound(const LengthTable& table, const PlanSettings& settings,
 nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
                        double seconds) {
   const StepBalance balance = step_balance(plan, settings.balance.speeds);
-  return {{"dp", settings.dp},
-          {"num_micro_batches", plan.num_micro_batches()},
-          {"lower_bound",
-           {{"num_micro_batches", micro_batch_lower_bound(plan)},
-            {"dp_max_cost", dp_cost_lower_bound(table, settings, plan)}}},
-          {"ranks", json_of(table, plan, settings.balance.speeds)},
-          {"balance",
-           {{"dp_max_over_mean", balance.dp_max_over_mean},
-            {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
-            {"step_max_over_mean", balance.step_max_over_mean}}},
-          {"plan_seconds", seconds}};
+  nlohmann::json json = {{"dp", settings.dp},
+                         {"num_micro_batches", plan.num_micro_batches()},
+                         {"lower_bound",
+                          {{"num_micro_batches", micro_batch_lower_bound(plan)},
+                           {"dp_max_cost", dp_cost_lower_bound(table, settings, plan)}}},
+                         {"ranks", json_of(table, plan, settings.balance.speeds)},
+                         {"balance",
+                          {{"dp_max_over_mean", balance.dp_max_over_mean},
+                           {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
+                           {"step_max_over_mean", balance.step_max_over_mean}}},
+                         {"plan_seconds", seconds}};
+  add_pipeline(json, plan, settings);
+  return json;
 }
 
 std::string heading(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
@@ -144,7 +147,8 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
   ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
   return indented(heading(table, settings, plan, seconds), 0, style.width) +
-         broken_caps(settings, plan, style) + ratios.to_text(style.width);
+         broken_caps(settings, plan, style) + ratios.to_text(style.width) +
+         pipeline_line(plan, settings, style);
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text) {

@@ -19,6 +19,9 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   plain.micro_batch.mode = MicroBatchMode::packed;
   plain.micro_batch.packing = std::nullopt;
   plain.micro_batch.count = CountRule::fewest;
+  // Presets do not go with it, and no figure here says what it is for.
+  if (given.micro_batch.order == MicroBatchOrder::schedule)
+    plain.micro_batch.order = MicroBatchOrder::pipeline;
   plain.mini_batches.keep = true;
   plain.sharing = PrefixSharing::none;
   std::vector<Way> ways;

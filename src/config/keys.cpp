@@ -318,7 +318,8 @@ Keys micro_batch_keys() {
                                       {"fixed", MicroBatchMode::fixed}});
   const Choice<MicroBatchOrder> orders({{"pipeline", MicroBatchOrder::pipeline},
                                         {"plan", MicroBatchOrder::plan},
-                                        {"cost", MicroBatchOrder::cost}});
+                                        {"cost", MicroBatchOrder::cost},
+                                        {"schedule", MicroBatchOrder::schedule}});
   const Choice<std::optional<BinPacking>> packings(
       {{"auto", std::nullopt},
        {"first-fit-decreasing", BinPacking::first_fit_decreasing},
@@ -348,10 +349,11 @@ Keys micro_batch_keys() {
           Integer<Int64>{1, largest_multiple},
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
-          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, or costliest "
-          "first. In a tree (cp: flexible with strategy hierarchical) larger groups come first, whatever "
-          "this "
-          "says; in waves it is the order of whole waves."),
+          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
+          "first, or the one found whose simulated pipeline ends first (1F1B, or interleaved with vpp > 1; "
+          "with pp 1 as pipeline; no preset). In a tree (cp: flexible with strategy hierarchical) larger "
+          "groups come first, whatever this says; in a grid and in waves it is the order of whole columns "
+          "and waves, by their longest micro-batch."),
       key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
           "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
           "algorithm "

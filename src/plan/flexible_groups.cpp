@@ -97,7 +97,8 @@ struct ScheduledMiniBatch {
 
 /// Where each wave runs: the settings' order of one stand-in a wave that takes as long.
 std::vector<std::int64_t> wave_order(const ContextSchedule& schedule,
-                                     std::span<const MicroBatchPlan> micro_batches, MicroBatchOrder order) {
+                                     std::span<const MicroBatchPlan> micro_batches,
+                                     const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
     stand_ins[static_cast<std::size_t>(w)].entries = {EntryId{schedule.waves - 1 - w}};
@@ -105,7 +106,7 @@ std::vector<std::int64_t> wave_order(const ContextSchedule& schedule,
     Cost& slowest = stand_ins[static_cast<std::size_t>(schedule.tasks[t].wave)].cost;
     slowest = std::max(slowest, micro_batches[t].cost);
   }
-  order_micro_batches(stand_ins, order);
+  order_micro_batches(stand_ins, settings);
   std::vector<std::int64_t> position(stand_ins.size());
   for (std::size_t at = 0; at < stand_ins.size(); ++at) {
     const std::int64_t wave = schedule.waves - 1 - stand_ins[at].entries.front().value();
@@ -134,8 +135,7 @@ ScheduledMiniBatch schedule_mini_batch(const StepProblem& problem, const PackUni
   }
   if (!settings.is_context_tree()) {
     scheduled.num_waves = schedule.waves;
-    const std::vector<std::int64_t> position =
-        wave_order(schedule, scheduled.micro_batches, settings.micro_batch.order);
+    const std::vector<std::int64_t> position = wave_order(schedule, scheduled.micro_batches, settings);
     for (const ContextTask& task : schedule.tasks)
       scheduled.waves.push_back(position[static_cast<std::size_t>(task.wave)]);
   }

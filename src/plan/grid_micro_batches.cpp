@@ -16,7 +16,7 @@ namespace {
 /// Where each column goes: order_micro_batches on one stand-in a column, as costly as the column's costliest
 /// cell.
 std::vector<std::int64_t> column_order(const Partition& cells, std::span<const Cost> costs, GridShape shape,
-                                       MicroBatchOrder order) {
+                                       const PlanSettings& settings) {
   const std::vector<Cost> sums = group_sums(cells, costs);
   std::vector<MicroBatchPlan> stand_ins;
   for (std::int64_t j = 0; j < shape.columns; ++j) {
@@ -25,7 +25,7 @@ std::vector<std::int64_t> column_order(const Partition& cells, std::span<const C
       stand_in.cost = std::max(stand_in.cost, sums[static_cast<std::size_t>(row * shape.columns + j)]);
     stand_in.entries = {EntryId{shape.columns - 1 - j}};  // of equals the first column goes first
   }
-  order_micro_batches(stand_ins, order);
+  order_micro_batches(stand_ins, settings);
   std::vector<std::int64_t> columns;
   for (const MicroBatchPlan& stand_in : stand_ins)
     columns.push_back(shape.columns - 1 - stand_in.entries.front().value());
@@ -46,7 +46,7 @@ MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& uni
   assigned.joint.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
   const GridShape shape{settings.dp, agreed_count(assigned.joint.count.needed, settings)};
   const Partition grid = partition_into_grid(own.costs, own.items(), limits, shape);
-  const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings.micro_batch.order);
+  const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings);
   std::vector<std::vector<UnitId>> shares;
   for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
     std::vector<MicroBatchPlan>& micro_batches = assigned.joint.of_ranks.emplace_back();

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
+#include "plan/pipeline_order.hpp"
 
 namespace evenkeel {
 namespace {
@@ -35,6 +38,44 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
                        " holds under the cap, " + std::to_string(settings.cap(size)),
                    "Raise micro_batch.max_tokens_per_rank, mesh.max_cp or the number of ranks, or shorten or "
                    "drop the sample");
+}
+
+/// How the micro-batches are to be run, in an order that follows from nothing but them.
+RunOrder named_order(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
+  RunOrder falling(micro_batches.size());
+  std::iota(falling.begin(), falling.end(), std::int64_t{0});
+  if (order == MicroBatchOrder::plan) return falling;
+  const auto first_entry = [](const MicroBatchPlan& m) {
+    return m.empty() ? EntryId{std::numeric_limits<std::int64_t>::min()} : m.entries.front();
+  };
+  std::ranges::stable_sort(falling, std::ranges::greater{}, [&](std::int64_t at) {
+    const MicroBatchPlan& m = micro_batches[static_cast<std::size_t>(at)];
+    return std::tuple(m.cost, first_entry(m));
+  });
+  if (order == MicroBatchOrder::cost) return falling;
+  RunOrder ends_cheap;
+  ends_cheap.reserve(falling.size());
+  for (std::size_t i = 0; i < falling.size(); i += 2) ends_cheap.push_back(falling[i]);
+  std::ranges::reverse(ends_cheap);
+  for (std::size_t i = 1; i < falling.size(); i += 2) ends_cheap.push_back(falling[i]);
+  return ends_cheap;
+}
+
+void reorder(std::vector<MicroBatchPlan>& micro_batches, const RunOrder& order) {
+  std::vector<MicroBatchPlan> reordered;
+  reordered.reserve(order.size());
+  for (const std::int64_t at : order)
+    reordered.push_back(std::move(micro_batches[static_cast<std::size_t>(at)]));
+  micro_batches = std::move(reordered);
+}
+
+/// Steps that simulations of one mini-batch's list may take: of a DP rank's, or in a grid of all ranks' at
+/// once. Planning all ranks in one process then takes no more than some tenths of a second longer.
+std::int64_t most_steps_of_a_list(const PlanSettings& settings) {
+  constexpr std::int64_t of_a_list = std::int64_t{1} << 20;
+  constexpr std::int64_t of_a_step = std::int64_t{1} << 25;
+  const std::int64_t lists_of_a_mini_batch = settings.balance.strategy == Strategy::grid ? 1 : settings.dp;
+  return std::min(of_a_list, of_a_step / lists_of_a_mini_batch / settings.mini_batches.count);
 }
 
 }  // namespace
@@ -73,19 +114,23 @@ std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& setti
 }
 
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
-  if (order == MicroBatchOrder::plan) return;
-  const auto first_entry = [](const MicroBatchPlan& m) {
-    return m.empty() ? EntryId{std::numeric_limits<std::int64_t>::min()} : m.entries.front();
-  };
-  std::ranges::stable_sort(micro_batches, std::ranges::greater{},
-                           [&](const MicroBatchPlan& m) { return std::tuple(m.cost, first_entry(m)); });
-  if (order == MicroBatchOrder::cost) return;
-  std::vector<MicroBatchPlan> reordered;
-  reordered.reserve(micro_batches.size());
-  for (std::size_t i = 0; i < micro_batches.size(); i += 2) reordered.push_back(std::move(micro_batches[i]));
-  std::ranges::reverse(reordered);
-  for (std::size_t i = 1; i < micro_batches.size(); i += 2) reordered.push_back(std::move(micro_batches[i]));
-  micro_batches = std::move(reordered);
+  EVENKEEL_PRECONDITION(cheap, order != MicroBatchOrder::schedule);
+  reorder(micro_batches, named_order(micro_batches, order));
+}
+
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings) {
+  const MicroBatchOrder order = settings.micro_batch.order;
+  if (order != MicroBatchOrder::schedule) {
+    order_micro_batches(micro_batches, order);
+    return;
+  }
+  const std::vector<RunOrder> named{named_order(micro_batches, MicroBatchOrder::pipeline),
+                                    named_order(micro_batches, MicroBatchOrder::plan),
+                                    named_order(micro_batches, MicroBatchOrder::cost)};
+  std::vector<Cost> costs;
+  for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
+  reorder(micro_batches,
+          order_by_schedule({settings.pp, settings.vpp}, costs, named, most_steps_of_a_list(settings)));
 }
 
 }  // namespace evenkeel

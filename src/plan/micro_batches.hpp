@@ -26,6 +26,13 @@ void require_samples_fit(const LengthTable& table, const PlanSettings& settings)
 /// reversed and the others after it, as verl and ROLL do, so that the costliest stand in the middle.
 ///
 /// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
+///
+/// Precondition: not `schedule`, which needs the settings.
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);
+
+/// The same by the settings' order. For `schedule` it is order_by_schedule of the orders `pipeline`, `plan`
+/// and `cost` with the settings' pp and vpp: where pp is 1, that of `pipeline`. How long it may look for a
+/// better one falls with the DP ranks and mini-batches of a step: at most 2^20 steps of simulations a list.
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings);
 
 }  // namespace evenkeel

@@ -35,7 +35,7 @@ std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
     micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
-  order_micro_batches(micro_batches, rules.order);
+  order_micro_batches(micro_batches, settings());
   return micro_batches;
 }
 

@@ -129,6 +129,14 @@ void require_measurable(const PlanSettings& settings) {
                     "Set balance.preset: none, or another cost");
 }
 
+void require_order_fits(const PlanSettings& settings) {
+  if (settings.micro_batch.order != MicroBatchOrder::schedule) return;
+  if (settings.balance.preset == Preset::none) return;
+  throw ConfigError("micro_batch.order",
+                    "schedule needs Evenkeel's own planning: presets have orders of their own",
+                    "Set balance.preset: none, or another order");
+}
+
 /// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
 constexpr std::int64_t largest_alignment = std::numeric_limits<std::int32_t>::max();
 
@@ -249,6 +257,7 @@ void PlanSettings::validate() const {
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (balance.placement_tolerance > 0) require_tolerance_fits(*this);
   require_packing_and_count_fit(*this);
+  require_order_fits(*this);
   if (sharing != PrefixSharing::none) require_sharing_fits(*this);
   const std::int64_t aligned = alignment(largest_group());
   if (cap(largest_group()) < aligned || micro_batch.max_tokens < alignment()) {

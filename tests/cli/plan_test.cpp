@@ -194,6 +194,42 @@ TEST(PlanTables, fit_the_line) {
   }
 }
 
+TEST(PlanPipeline, says_when_it_ends_and_how_much_of_it_is_bubble) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n" + std::string("6\n6\n6\n6\n6\n6\n"));
+  const std::string json = (scratch / "plan.json").string();
+  const auto plan = [&](const std::string& settings) {
+    return run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() + " --json " + json +
+                        " --set micro_batch.max_tokens=6 " + settings);
+  };
+  const auto written = [&] { return nlohmann::json::parse(read_text(json)); };
+  // Three micro-batches of 6 on each DP rank: two stages take as long as for four.
+  const ProgramResult two_stages = plan("--set mesh.dp=2 --set mesh.pp=2 --set micro_batch.order=schedule");
+  ASSERT_EQ(two_stages.status, 0) << two_stages.err;
+  EXPECT_THAT(two_stages.out, HasSubstr("simulated pipeline of 2 stages: ends at 12, 25.00 % of it bubble"));
+  const nlohmann::json expected = {{"stages", 2}, {"chunks", 1}, {"end", 12}, {"bubble", 0.25}};
+  EXPECT_EQ(written().at("pipeline"), expected);
+
+  const std::string waves =
+      "--set mesh.dp=2 --set mesh.cp=flexible --set balance.strategy=grid "
+      "--set micro_batch.max_tokens=auto --set micro_batch.max_tokens_per_rank=6 ";
+  EXPECT_THAT(plan(waves + "--set mesh.pp=2").out, HasSubstr("simulated pipeline of 2 stages: ends at "));
+  EXPECT_EQ(written().at("pipeline").at("stages"), 2);
+
+  EXPECT_THAT(plan("--set mesh.dp=2").out, Not(HasSubstr("pipeline")));
+  EXPECT_FALSE(written().contains("pipeline"));
+}
+
+TEST(PlanPipeline, is_compared_with_presets_that_have_orders_of_their_own) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
+  const ProgramResult result = run_evenkeel(
+      "plan --compare --set mesh.dp=2 --set mesh.pp=2 --set micro_batch.order=schedule --lengths " +
+      (scratch / "lengths.csv").string());
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("preset verl"));
+}
+
 TEST(PlanTables, alarm_where_a_cap_is_broken) {
   const ScratchFolder scratch;
   const std::filesystem::path scratch_file = scratch / "lengths.csv";

@@ -78,7 +78,8 @@ Choices all_choices() {
                std::optional(BinPacking::best_fit_decreasing),
                std::optional(BinPacking::modified_first_fit_decreasing)},
               [](S& s, auto v) { s.micro_batch.packing = v; }),
-      choices({MicroBatchOrder::pipeline, MicroBatchOrder::plan, MicroBatchOrder::cost},
+      choices({MicroBatchOrder::pipeline, MicroBatchOrder::plan, MicroBatchOrder::cost,
+               MicroBatchOrder::schedule},
               [](S& s, auto v) { s.micro_batch.order = v; }),
       choices({MiniBatchSettings{1}, {2}, {2, true, true}, {2, false}},
               [](S& s, auto v) { s.mini_batches = v; }),
@@ -104,6 +105,7 @@ void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   if (below(3) == 0) settings.micro_batch.multiple_of = 2;
   settings.micro_batch.size = 1 + below(4);
   settings.micro_batch.shuffle = below(2) == 0;
+  settings.pp = 1 + static_cast<int>(below(3));
   settings.seed = random();
 }
 
@@ -129,6 +131,7 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   const bool own_packing = packed && own && !grid;
   if (m.packing && !own_packing) keys.insert("micro_batch.packing");
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
+  if (m.order == MicroBatchOrder::schedule && !own) keys.insert("micro_batch.order");
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
   const bool own_groups = packed && own && automatic && !b.equal_count && b.speeds.empty() && cut_first &&
                           b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&

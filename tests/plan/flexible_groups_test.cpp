@@ -112,11 +112,13 @@ struct RandomStep {
     settings.cp.layout = *rc::gen::element(CpLayout::zigzag, CpLayout::contiguous);
     settings.align_lcm = *rc::gen::element<std::int64_t>(1, 3);
     settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
-    settings.micro_batch.order = *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::cost);
+    settings.micro_batch.order =
+        *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::cost, MicroBatchOrder::schedule);
     settings.sharing = *rc::gen::element(PrefixSharing::none, PrefixSharing::prompts);
     if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 6);
     if (settings.balance.strategy == Strategy::grid)
       settings.micro_batch.multiple_of = *rc::gen::inRange<std::int64_t>(1, 4);
+    if (settings.balance.strategy == Strategy::grid) settings.pp = *rc::gen::inRange(1, 4);
     // The longest must fit where there is one rank only.
     if (settings.dp < 4) settings.micro_batch.max_tokens = 120;
   }

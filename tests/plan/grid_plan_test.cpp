@@ -85,7 +85,9 @@ RC_GTEST_PROP(GridPlan, delivers_every_sample_once_under_the_limits, ()) {
   PlanSettings settings = grid_settings(*rc::gen::inRange(1, 7), *rc::gen::inRange<std::int64_t>(64, 200));
   settings.balance.cost = *rc::gen::element(CostModel::tokens(), CostModel::flops_7b());
   settings.tp = *rc::gen::inRange(1, 5);
-  settings.micro_batch.order = *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::cost);
+  settings.pp = *rc::gen::inRange(1, 4);
+  settings.micro_batch.order =
+      *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::cost, MicroBatchOrder::schedule);
   if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 4);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 3);
   const StepPlan plan = plan_step({table, settings});

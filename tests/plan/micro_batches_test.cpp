@@ -62,6 +62,17 @@ TEST(OrderMicroBatches, none_and_one_stay_what_they_are) {
   EXPECT_THAT(costs_of(one), ElementsAre(7));
 }
 
+TEST(OrderMicroBatches, by_schedule_ends_first_and_is_as_for_a_pipeline_where_there_is_none) {
+  PlanSettings settings;
+  settings.micro_batch.order = MicroBatchOrder::schedule;
+  std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
+  order_micro_batches(micro_batches, settings);
+  EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 3, 5, 4, 2));
+  settings.pp = 4;
+  order_micro_batches(micro_batches, settings);
+  EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 2, 3, 5, 4));
+}
+
 // MindSpeed's worked example: [1,2,2,5,3,7,6,3] in four micro-batches; the document's own grouping
 // [[1,7],[2,6],[2,5],[3,3]] has at most 8 tokens in one.
 TEST(PlanMicroBatches, mindspeeds_example_is_as_even_as_the_document_says) {

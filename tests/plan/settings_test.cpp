@@ -256,6 +256,16 @@ TEST(PlanSettings, presets_cannot_measure_their_costs) {
   EXPECT_EQ(refusal(settings).first, "balance.cost: measured: every");
 }
 
+TEST(PlanSettings, presets_keep_orders_of_their_own) {
+  PlanSettings settings;
+  settings.micro_batch.order = MicroBatchOrder::schedule;
+  EXPECT_NO_THROW(settings.validate());
+  for (const Preset preset : {Preset::verl, Preset::roll, Preset::mindspeed_rl}) {
+    settings.balance.preset = preset;
+    EXPECT_EQ(refusal(settings).first, "micro_batch.order");
+  }
+}
+
 TEST(PlanSettings, time_is_work_of_the_slowest_rank) {
   const PlanSettings settings = with_speeds({1000, 500, 2000}, 3);
   EXPECT_EQ(settings.time_of(600, 0), 300);

@@ -50,8 +50,8 @@ PlanSettings any_settings() {
                         BalanceAlgorithm::sorted_stride, BalanceAlgorithm::none);
   settings.balance.cost = *rc::gen::element(CostModel::tokens(), CostModel::flops_7b());
   settings.balance.equal_count = *rc::gen::arbitrary<bool>();
-  settings.micro_batch.order =
-      *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::plan, MicroBatchOrder::cost);
+  settings.micro_batch.order = *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::plan,
+                                                 MicroBatchOrder::cost, MicroBatchOrder::schedule);
   settings.micro_batch.min_count = *rc::gen::inRange<std::int64_t>(1, 6);
   if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 5);
   settings.micro_batch.mode =

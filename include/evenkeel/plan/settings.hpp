@@ -27,6 +27,7 @@ enum class MicroBatchOrder : std::uint8_t {
   pipeline,  ///< cheap ones at both ends, where a pipeline fills and drains (verl, ROLL)
   plan,      ///< as the planner made them
   cost,      ///< costliest first
+  schedule,  ///< by simulating the pipeline, 1F1B or interleaved; of one stage: as `pipeline`
 };
 
 /// Another system whose exact partitions are wanted. Each ignores what its reference ignores, the cap of a

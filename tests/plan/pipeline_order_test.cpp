@@ -1,0 +1,116 @@
+#include "plan/pipeline_order.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/list_checks.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr std::int64_t many = std::int64_t{1} << 20;
+
+RunOrder as_given(std::size_t count) {
+  RunOrder order(count);
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  return order;
+}
+
+std::int64_t end_of(PipelineShape shape, const std::vector<Cost>& costs, const RunOrder& order) {
+  std::vector<Cost> in_order;
+  for (const std::int64_t at : order) in_order.push_back(costs[static_cast<std::size_t>(at)]);
+  return PipelineSimulation(shape, std::ssize(costs)).end(in_order);
+}
+
+std::int64_t first_end_of_all_orders(PipelineShape shape, const std::vector<Cost>& costs) {
+  RunOrder order = as_given(costs.size());
+  std::int64_t first = end_of(shape, costs, order);
+  while (std::ranges::next_permutation(order).found) first = std::min(first, end_of(shape, costs, order));
+  return first;
+}
+
+RunOrder chosen(PipelineShape shape, const std::vector<Cost>& costs, std::int64_t most_steps = many) {
+  return order_by_schedule(shape, costs, std::vector<RunOrder>{as_given(costs.size())}, most_steps);
+}
+
+// More orders than may be simulated; so it was seen, not proven.
+TEST(OrderBySchedule, is_the_best_of_all_orders_of_these_though_it_looks_at_few) {
+  const std::vector<std::pair<PipelineShape, std::vector<Cost>>> examples{
+      {{4, 1}, {3, 9, 1, 4, 7}},     {{4, 1}, {10, 10, 30, 10, 10, 10}},       {{3, 2}, {6, 2, 9, 1, 5, 4}},
+      {{2, 3}, {8, 8, 3, 20, 1, 5}}, {{8, 1}, {1000, 936, 512, 77, 640, 333}},
+  };
+  for (const auto& [shape, costs] : examples) {
+    const std::int64_t steps = 200 * simulation_steps(shape, std::ssize(costs));
+    EXPECT_EQ(end_of(shape, costs, chosen(shape, costs, steps)), first_end_of_all_orders(shape, costs))
+        << shape.stages << " stages, " << shape.chunks << " chunks, " << testing::PrintToString(costs);
+  }
+}
+
+TEST(OrderBySchedule, is_the_first_candidate_where_order_is_all_one) {
+  EXPECT_THAT(chosen({1, 1}, {3, 1, 2}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(chosen({4, 1}, {5, 5, 5}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(chosen({4, 1}, {5}), ElementsAre(0));
+  EXPECT_TRUE(chosen({4, 1}, {}).empty());
+}
+
+TEST(OrderBySchedule, is_the_first_candidate_where_a_simulation_takes_too_long) {
+  const std::vector<Cost> costs{3, 1, 2};
+  EXPECT_THAT(chosen({most_steps_of_an_order, 1}, costs), ElementsAre(0, 1, 2));
+  EXPECT_THAT(chosen({1 << 20, 1 << 20}, costs), ElementsAre(0, 1, 2));
+}
+
+// Both are costs of 2, 2, 1, 1, and end before whatever else is looked at.
+TEST(OrderBySchedule, leaves_ties_to_the_candidate_that_stands_first) {
+  const std::vector<Cost> costs{2, 1, 2, 1};
+  const std::vector<RunOrder> alike{{0, 2, 1, 3}, {2, 0, 3, 1}};
+  EXPECT_EQ(order_by_schedule({2, 1}, costs, alike, 0), alike[0]);
+  EXPECT_EQ(order_by_schedule({2, 1}, costs, std::vector{alike[1], alike[0]}, 0), alike[1]);
+}
+
+TEST(OrderBySchedule, of_costs_near_the_largest_number_is_found_too) {
+  const std::vector<Cost> costs{1, 3, 2};
+  std::vector<Cost> large;
+  for (const Cost cost : costs) large.push_back(cost << 60);
+  EXPECT_EQ(chosen({2, 1}, large), chosen({2, 1}, costs));
+}
+
+RC_GTEST_PROP(OrderBySchedule, is_the_best_of_all_orders_where_there_are_few, ()) {
+  const PipelineShape shape{*rc::gen::inRange<std::int64_t>(1, 5), *rc::gen::inRange<std::int64_t>(1, 4)};
+  const auto count = *rc::gen::inRange<std::size_t>(1, 6);
+  const auto costs = *rc::gen::container<std::vector<Cost>>(count, rc::gen::inRange<Cost>(0, 60));
+  RC_ASSERT(end_of(shape, costs, chosen(shape, costs)) == first_end_of_all_orders(shape, costs));
+}
+
+RC_GTEST_PROP(OrderBySchedule, never_ends_later_than_a_candidate_however_little_is_simulated, ()) {
+  const PipelineShape shape{*rc::gen::inRange<std::int64_t>(1, 7), *rc::gen::inRange<std::int64_t>(1, 4)};
+  const auto count = *rc::gen::inRange<std::size_t>(1, 20);
+  const auto costs = *rc::gen::container<std::vector<Cost>>(count, rc::gen::inRange<Cost>(0, 60));
+  std::vector<RunOrder> candidates;
+  const RunOrder given = as_given(count);
+  const auto order_of = [](const auto& pairs) {
+    RunOrder order;
+    for (const auto& pair : pairs) order.push_back(pair.second);
+    return order;
+  };
+  for (int c = 0; c < 3; ++c) {
+    std::vector<std::pair<int, std::int64_t>> keyed;
+    for (const std::int64_t at : given) keyed.emplace_back(*rc::gen::inRange(0, 1000), at);
+    std::ranges::sort(keyed);
+    candidates.push_back(order_of(keyed));
+  }
+  const auto most_steps = *rc::gen::element<std::int64_t>(0, 500, 20'000);
+  const RunOrder order = order_by_schedule(shape, costs, candidates, most_steps);
+  RC_ASSERT(is_permutation(order, std::ssize(costs)));
+  RC_ASSERT(order == order_by_schedule(shape, costs, candidates, most_steps));
+  for (const RunOrder& candidate : candidates)
+    RC_ASSERT(end_of(shape, costs, order) <= end_of(shape, costs, candidate));
+}
+
+}  // namespace
+}  // namespace evenkeel
