@@ -4,23 +4,11 @@
 #include <utility>
 
 #include "balance/block_heights.hpp"
-#include "base/hash.hpp"
+#include "base/search_moves.hpp"
 
 namespace evenkeel {
 
 namespace {
-
-/// Steele, Lea and Flood's splitmix64 (2014).
-class Random {
- public:
-  std::uint64_t below(std::uint64_t end) {
-    state_ += 0x9e3779b97f4a7c15U;
-    return mix_64(state_) % end;
-  }
-
- private:
-  std::uint64_t state_ = 0;
-};
 
 /// Where an item can go.
 struct Spot {
@@ -60,12 +48,12 @@ class TreeMoves {
   /// Those micro-batches of some ranks whose groups are not too large.
   bool take_apart(std::size_t last) {
     items_.clear();
-    const auto ranks = static_cast<std::uint64_t>(heights_.of(0).size());
-    const std::uint64_t others = random_.below(4);
+    const auto ranks = heights_.of(0).size();
+    const int others = random_.below(4);
     chosen_.assign(1, last);
-    for (std::uint64_t i = 0; i < others; ++i) chosen_.push_back(random_.below(ranks));
-    const int highest = static_cast<int>(random_.below(static_cast<std::uint64_t>(levels_->count())));
-    const std::uint64_t kept_of_8 = random_.below(5);
+    for (int i = 0; i < others; ++i) chosen_.push_back(random_.below(ranks));
+    const int highest = random_.below(levels_->count());
+    const int kept_of_8 = random_.below(5);
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
       if (task.level > highest || !runs_on_chosen(task) || random_.below(8) < kept_of_8) continue;
@@ -116,7 +104,7 @@ class TreeMoves {
   /// By falling work; in half of the cases only roughly.
   void sort_items() {
     std::vector<std::pair<Cost, Item>> order;
-    const std::uint64_t spread = random_.below(2) == 0 ? 1 : 512;
+    const int spread = random_.below(2) == 0 ? 1 : 512;
     for (const Item item : items_) {
       const Cost work = levels_->work(item).work;
       order.emplace_back(-(work - work / 1024 * static_cast<Cost>(random_.below(spread))), item);
@@ -178,7 +166,7 @@ class TreeMoves {
   std::vector<OpenTask>* tasks_;
   const ContextLevels* levels_;
   BlockHeights heights_;
-  Random random_;
+  SearchMoves random_;
   Cost limit_ = 0;  ///< no rank may end later
   std::int64_t looks_ = 0;
   std::vector<std::size_t> chosen_;

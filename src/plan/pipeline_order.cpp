@@ -5,24 +5,12 @@
 #include <tuple>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "base/list_checks.hpp"
+#include "base/search_moves.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 namespace {
-
-/// Steele, Lea and Flood's splitmix64 (2014).
-class Random {
- public:
-  std::int64_t below(std::int64_t end) {
-    state_ += 0x9e3779b97f4a7c15U;
-    return static_cast<std::int64_t>(mix_64(state_) % static_cast<std::uint64_t>(end));
-  }
-
- private:
-  std::uint64_t state_ = 0;
-};
 
 RunOrder mirrored(RunOrder order) {
   std::ranges::reverse(order);
@@ -101,7 +89,7 @@ class OrderSearch {
     RunOrder order = best_;
     RunOrder moved;
     std::int64_t end = best_end_;
-    Random random;
+    SearchMoves random;
     // More moves than that hardly ever find anything.
     const std::int64_t patience = 2 * count() * count();
     std::int64_t in_vain = 0;
@@ -135,7 +123,7 @@ class OrderSearch {
   }
 
   /// Two change places, or one goes to another's place and all between them move by one.
-  void move_one(RunOrder& order, Random& random) const {
+  void move_one(RunOrder& order, SearchMoves& random) const {
     const std::int64_t from = random.below(count());
     std::int64_t to = random.below(count() - 1);
     if (to >= from) ++to;
