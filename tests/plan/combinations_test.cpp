@@ -135,7 +135,7 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
   const bool own_groups = packed && own && automatic && !b.equal_count && b.speeds.empty() && cut_first &&
                           b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
-                          (grid || (m.min_count == 1 && !m.multiple_of));
+                          (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   return keys;
 }
