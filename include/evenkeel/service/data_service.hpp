@@ -105,7 +105,7 @@ class DataService {
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) const;
 
   /// How long this rank took for one micro-batch of a step, forward and backward as the trainer likes, but
-  /// always the same. Local and thread-safe; any rank may report any micro-batches, or none. Where the step's
+  /// always the same, with waiting for the members of its group and for no others. Local and thread-safe; any rank may report any micro-batches, or none. Where the step's
   /// profile has `balance.cost: measured`, the times of all ranks are gathered when later steps of that
   /// profile begin, and balance these; else, and for empty micro-batches, without effect. `step` is of this
   /// service, or of a Prefetcher with the same configuration (tell that one, where it makes further steps).
