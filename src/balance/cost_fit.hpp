@@ -71,7 +71,7 @@ struct FitGroups {
 /// communication that attention does not hide, a bounded number of times. They cannot tell a c, which then is
 /// unset in the model and stays as `groups` has it, while
 /// - fewer than 4 are of groups that it holds for, which are then left out of the fit;
-/// - the present one explains the times as well, but for noise;
+/// - none shows in the times beyond noise;
 /// - they have nothing to tell it by, such as groups of one size only, which communicate all the time.
 /// Where all communication is hidden they bound c from above: it is set if that is below the present one, and
 /// never larger than that. v is given and not fitted: where communication is hidden times say nothing of it,

@@ -1,6 +1,7 @@
 #include "balance/time_fit.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -47,16 +48,14 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   return result;
 }
 
-// Tries no hop, each one and both. More of them have to explain more.
+// Tries no hop, each one and both. What assumes more has to explain more.
 TimeFit::Choice TimeFit::choose() const {
   const Choice all_kept{{}, std::vector<char>(times_.size())};
   std::optional<Fit> best;
   const auto take_if_better = [&](std::optional<Fit> fit) {
     if (!fit) return;
-    // As Schwarz's criterion (1978), but twice as strict, since each is the best of several.
-    const double beyond_noise = 2 * std::log(static_cast<double>(times_.size()));
-    const auto more = best ? fit->choice.num_fitted() - best->choice.num_fitted() : 0;
-    if (!best || gain(*fit, *best) > beyond_noise * static_cast<double>(more)) best = std::move(fit);
+    if (!best || gain(*fit, *best) > beyond_noise() * (assumptions_of(*fit) - assumptions_of(*best)))
+      best = std::move(fit);
   };
   const auto can_tell = [&](std::size_t link) { return std::ssize(thresholds_[link]) >= fewest_exposed; };
   if (!can_tell(0) && !can_tell(1)) return all_kept;
@@ -74,12 +73,33 @@ TimeFit::Choice TimeFit::choose() const {
   return best ? best->choice : all_kept;
 }
 
+// How much a fit takes for true of links. To fit what shows in the times is less than to go on with what
+// would show in them, which is less than to say that nothing shows; least is what makes no difference.
+double TimeFit::assumptions_of(const Fit& fit) const {
+  double sum = 0;
+  for (std::size_t link = 0; link < num_links; ++link) {
+    if (fit.choice.fitted[link]) {
+      sum += (fit.told & bit_of(link)) != 0 ? 1 : 2;
+    } else if (shows(fit.choice, link)) {
+      sum += 1.5;
+    }
+  }
+  return sum;
+}
+
+bool TimeFit::shows(const Choice& choice, std::size_t link) const {
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    if (choice.exposed[i] != 0 && times_[i].link == link) return true;
+  }
+  return false;
+}
+
 // Choices that differ in how many of a link's times begin as exposed: those with least attention to hide
 // behind.
 std::vector<TimeFit::Choice> TimeFit::starts(Choice choice, const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
   choice.fitted = fitted;
-  for (const std::size_t quarters : {4, 2, 1, 0}) {
+  for (const std::size_t quarters : {0, 1, 2, 4}) {
     std::array<double, num_links> last{-1, -1};
     for (std::size_t link = 0; link < num_links; ++link) {
       const std::size_t exposed = thresholds_[link].size() * quarters / 4;
@@ -100,13 +120,21 @@ void TimeFit::copy_exposed(const Choice& from, std::size_t link, Choice& to) con
   }
 }
 
+// Where hops show, that has to explain the times beyond noise.
 std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) const {
   std::optional<Fit> best;
   for (const Choice& start : starts) {
     std::optional<Fit> fit = run(start, few_rounds);
-    if (fit && (!best || gain(*fit, *best) > 0)) best = std::move(fit);
+    if (!fit) continue;
+    const int more = best ? std::popcount(fit->told) - std::popcount(best->told) : 0;
+    if (!best || gain(*fit, *best) > beyond_noise() * more) best = std::move(fit);
   }
   return best;
+}
+
+// As Schwarz's criterion (1978), but twice as strict, since each fit is the best of several.
+double TimeFit::beyond_noise() const {
+  return 2 * std::log(static_cast<double>(times_.size()));
 }
 
 std::optional<TimeFit::Fit> TimeFit::run(Choice choice, int rounds) const {
@@ -150,8 +178,8 @@ void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
 
 unsigned TimeFit::extra_terms(const Choice& choice) const {
   unsigned extra = 0;
-  for (std::size_t i = 0; i < times_.size(); ++i) {
-    if (choice.exposed[i] != 0 && choice.fitted[times_[i].link]) extra |= bit_of(times_[i].link);
+  for (std::size_t link = 0; link < num_links; ++link) {
+    if (choice.fitted[link] && shows(choice, link)) extra |= bit_of(link);
   }
   return extra;
 }

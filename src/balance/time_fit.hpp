@@ -25,8 +25,8 @@ struct ScaledTime {
 /// seconds ~ overhead + linear tokens + quadratic squares + max(0, hop hops - overlap quadratic squares), by
 /// robust least squares without negative coefficients. Which times have communication that is exposed, the
 /// max, is found by alternating: coefficients from times as they are classified, classes from coefficients, a
-/// bounded number of times and from several starts. A link's hop is fitted only where that explains the times
-/// beyond noise better than the present one does, and is otherwise kept: see fit_time_model. Deterministic.
+/// bounded number of times and from several starts. A link's hop is fitted only where exposed
+/// communication explains the times beyond noise, and is otherwise kept: see fit_time_model. Deterministic.
 class TimeFit {
  public:
   /// Times with exposed communication that tell a hop; of fewer it would be made of noise.
@@ -49,8 +49,6 @@ class TimeFit {
   struct Choice {
     std::array<bool, num_links> fitted{};
     std::vector<char> exposed;
-
-    [[nodiscard]] int num_fitted() const noexcept { return (fitted[0] ? 1 : 0) + (fitted[1] ? 1 : 0); }
   };
   struct Fit {
     Choice choice;
@@ -62,6 +60,9 @@ class TimeFit {
   [[nodiscard]] std::optional<Fit> run(Choice choice, int rounds) const;
   [[nodiscard]] Choice choose() const;
   [[nodiscard]] std::vector<Choice> starts(Choice choice, const std::array<bool, num_links>& fitted) const;
+  [[nodiscard]] double beyond_noise() const;
+  [[nodiscard]] double assumptions_of(const Fit& fit) const;
+  [[nodiscard]] bool shows(const Choice& choice, std::size_t link) const;
   void copy_exposed(const Choice& from, std::size_t link, Choice& to) const;
   [[nodiscard]] std::optional<Fit> best_of(const std::vector<Choice>& starts) const;
   [[nodiscard]] unsigned extra_terms(const Choice& choice) const;
