@@ -5,131 +5,16 @@
 #include <cmath>
 #include <cstddef>
 
+#include "balance/time_fit.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 
 namespace {
 
-constexpr std::size_t num_terms = 3;
-using Terms = std::array<double, num_terms>;
-
-struct Row {
-  Terms terms{};  ///< 1, tokens and squares, each divided by its largest value
-  double seconds = 0;
-  double weight = 1;
-};
-
-double value_of(const Terms& coefficients, const Row& row) {
-  double value = 0;
-  for (std::size_t i = 0; i < num_terms; ++i) value += coefficients[i] * row.terms[i];
-  return value;
-}
-
-/// Precondition: not empty.
-double median(std::vector<double> values) {
-  EVENKEEL_PRECONDITION(cheap, !values.empty());
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 bool is_sound(const CostObservation& observation) {
   return observation.tokens >= 0 && std::isfinite(observation.squares) && observation.squares >= 0 &&
-         std::isfinite(observation.seconds) && observation.seconds > 0;
-}
-
-/// Weighted sums of products: the normal equations of all terms.
-struct NormalEquations {
-  std::array<Terms, num_terms> products{};
-  Terms targets{};
-
-  explicit NormalEquations(std::span<const Row> rows) {
-    for (const Row& row : rows) {
-      for (std::size_t i = 0; i < num_terms; ++i) {
-        targets[i] += row.weight * row.terms[i] * row.seconds;
-        for (std::size_t j = 0; j < num_terms; ++j)
-          products[i][j] += row.weight * row.terms[i] * row.terms[j];
-      }
-    }
-  }
-
-  /// For the terms whose bit is set in `used`, by elimination; nothing when they depend on each other.
-  [[nodiscard]] std::optional<Terms> solve(unsigned used) const {
-    std::array<Terms, num_terms> left = products;
-    Terms right = targets;
-    const auto is_used = [&](std::size_t i) { return (used >> i & 1U) != 0; };
-    for (std::size_t pivot = 0; pivot < num_terms; ++pivot) {
-      if (!is_used(pivot)) continue;
-      constexpr double independent = 1e-4;  // share of a term that the others do not explain: 1 % of its size
-      if (left[pivot][pivot] <= independent * products[pivot][pivot]) return std::nullopt;
-      for (std::size_t row = 0; row < num_terms; ++row) {
-        if (row == pivot || !is_used(row)) continue;
-        const double factor = left[row][pivot] / left[pivot][pivot];
-        for (std::size_t j = 0; j < num_terms; ++j) left[row][j] -= factor * left[pivot][j];
-        right[row] -= factor * right[pivot];
-      }
-    }
-    Terms solution{};
-    for (std::size_t i = 0; i < num_terms; ++i) solution[i] = is_used(i) ? right[i] / left[i][i] : 0;
-    return solution;
-  }
-};
-
-// One bit a term.
-constexpr unsigned all_terms = (1U << num_terms) - 1;
-constexpr unsigned without_overhead = all_terms - 1;
-
-double weighted_squares(const Terms& coefficients, std::span<const Row> rows) {
-  double sum = 0;
-  for (const Row& row : rows) {
-    const double residual = row.seconds - value_of(coefficients, row);
-    sum += row.weight * residual * residual;
-  }
-  return sum;
-}
-
-/// The most terms that the rows can tell apart; 0 when tokens and squares depend on each other.
-unsigned terms_told_apart(const NormalEquations& equations) {
-  if (equations.solve(all_terms)) return all_terms;
-  return equations.solve(without_overhead) ? without_overhead : 0;
-}
-
-/// Least squares over every choice of terms whose coefficients come out without a negative one: few enough to
-/// try them all. Nothing when the terms depend on each other.
-std::optional<Terms> solve_not_negative(std::span<const Row> rows) {
-  const NormalEquations equations(rows);
-  const unsigned usable = terms_told_apart(equations);
-  std::optional<Terms> best;
-  double least = 0;
-  for (unsigned used = 1; used <= usable; ++used) {
-    if ((used & ~usable) != 0) continue;
-    const std::optional<Terms> solution = equations.solve(used);
-    if (!solution || std::ranges::any_of(*solution, [](double c) { return c < 0; })) continue;
-    const double squares = weighted_squares(*solution, rows);
-    if (best && squares >= least) continue;
-    best = solution;
-    least = squares;
-  }
-  return best;
-}
-
-/// Huber's weights: 1 near the fit, falling with the distance beyond 1.345 standard deviations. False when
-/// the fit is exact for half of the rows but for rounding, which is no noise to go by.
-bool reweight(std::vector<Row>& rows, const Terms& coefficients) {
-  std::vector<double> distances;
-  std::vector<double> seconds;
-  for (const Row& row : rows) {
-    distances.push_back(std::abs(row.seconds - value_of(coefficients, row)));
-    seconds.push_back(row.seconds);
-  }
-  constexpr double rounding = 1e-9;
-  constexpr double deviation_of_median = 1.4826;
-  const double limit = 1.345 * deviation_of_median * median(distances);
-  if (limit <= rounding * median(std::move(seconds))) return false;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[i].weight = distances[i] <= limit ? 1 : limit / distances[i];
-  return true;
+         std::isfinite(observation.seconds) && observation.seconds > 0 && observation.ranks >= 1;
 }
 
 /// What the integers of a cost model stand for.
@@ -138,9 +23,12 @@ struct Unit {
   CostModel model;
 };
 
-Unit unit_of(const TimeModel& times) {
+Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
   constexpr double longest = 1 << 30;  // tokens; below that, the squares are nothing beside the tokens
-  if (times.linear > longest * times.quadratic) return {times.linear, {1, 0}};
+  if (times.linear > longest * times.quadratic) {
+    const auto token = static_cast<std::int64_t>(lone_token);
+    return {times.linear / static_cast<double>(token), {token, 0}};
+  }
   constexpr double fine = 1024;
   const double ratio = times.linear / times.quadratic;
   const std::int64_t quadratic = ratio < fine ? 16 : 1;
@@ -148,57 +36,104 @@ Unit unit_of(const TimeModel& times) {
   return {times.quadratic / units, {std::llround(ratio * units), quadratic}};
 }
 
-// A coefficient with the seconds and terms that it was fitted to, not divided by their largest values.
-double coefficient(double fitted, double largest_seconds, double largest_term) {
-  return fitted / largest_term * largest_seconds;
-}
-
 // Whether integers can stand for it: no coefficient is beyond what a double holds, nor so small that its
 // digits are gone.
 bool is_usable(const TimeModel& times) {
   const auto is_ordinary = [](double c) { return c == 0 || (std::isnormal(c) && c > 0); };
   return is_ordinary(times.overhead) && is_ordinary(times.linear) && is_ordinary(times.quadratic) &&
+         is_ordinary(times.inside_node.value_or(0)) && is_ordinary(times.between_nodes.value_or(0)) &&
          (times.linear > 0 || times.quadratic > 0) && std::isnormal(unit_of(times).seconds);
 }
 
+/// Sound observations, each divided by the largest.
+struct ScaledTimes {
+  std::vector<ScaledTime> times;
+  ScaledTime largest;
+  std::array<double, num_links> largest_hops{};
+
+  ScaledTimes(std::span<const CostObservation> observations, std::int64_t ranks_per_node) {
+    for (const CostObservation& each : observations) {
+      if (is_sound(each)) add(each, ranks_per_node);
+    }
+    leave_out_lone_links();
+    for (const ScaledTime& time : times) {
+      largest.tokens = std::max(largest.tokens, time.tokens);
+      largest.squares = std::max(largest.squares, time.squares);
+      largest.seconds = std::max(largest.seconds, time.seconds);
+      largest_hops[time.link] = std::max(largest_hops[time.link], time.hops);
+    }
+    // Nothing is above 1 from here on, so that no sum overflows.
+    for (ScaledTime& time : times) {
+      time.tokens /= largest.tokens;
+      time.squares /= largest.squares;
+      time.seconds /= largest.seconds;
+      if (time.hops > 0) time.hops /= largest_hops[time.link];
+    }
+  }
+
+  // A coefficient with the seconds and terms that it was fitted to, not divided by their largest values.
+  [[nodiscard]] double coefficient(double fitted, double largest_term) const {
+    return fitted / largest_term * largest.seconds;
+  }
+  // Of a link, the other way round.
+  [[nodiscard]] PresentHop scaled(const PresentHop& hop, std::size_t link) const {
+    const double hops = largest_hops[link];
+    return {hop.seconds * hops / largest.seconds, hop.tokens * hops / largest.tokens,
+            hop.squares * hops / largest.squares};
+  }
+
+ private:
+  void add(const CostObservation& each, std::int64_t ranks_per_node) {
+    const auto ranks = static_cast<double>(each.ranks);
+    const double tokens = static_cast<double>(each.tokens) / ranks;
+    times.push_back({tokens, each.squares / ranks, tokens * (ranks - 1),
+                     each.ranks <= ranks_per_node ? std::size_t{0} : std::size_t{1}, each.seconds});
+  }
+
+  // Too few to tell what a link costs would only pass it off as something else.
+  void leave_out_lone_links() {
+    for (std::size_t link = 0; link < num_links; ++link) {
+      const auto is_of_link = [&](const ScaledTime& time) { return time.hops > 0 && time.link == link; };
+      if (std::ranges::count_if(times, is_of_link) < TimeFit::fewest_exposed)
+        std::erase_if(times, is_of_link);
+    }
+  }
+};
+
 }  // namespace
 
-std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations) {
-  std::vector<Row> rows;
-  Terms largest{};
-  double largest_seconds = 0;
-  for (const CostObservation& each : observations) {
-    if (!is_sound(each)) continue;
-    largest_seconds = std::max(largest_seconds, each.seconds);
-    rows.push_back({{1, static_cast<double>(each.tokens), each.squares}, each.seconds});
-    for (std::size_t i = 0; i < num_terms; ++i) largest[i] = std::max(largest[i], rows.back().terms[i]);
-  }
+std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations,
+                                        const FitGroups& groups) {
+  const ScaledTimes scaled(observations, groups.ranks_per_node);
   constexpr std::size_t fewest = 16;
-  if (rows.size() < fewest || std::ranges::min(largest) <= 0) return std::nullopt;
-  // Nothing is above 1 from here on, so that no sum overflows.
-  for (Row& row : rows) {
-    for (std::size_t i = 0; i < num_terms; ++i) row.terms[i] /= largest[i];
-    row.seconds /= largest_seconds;
-  }
-  std::optional<Terms> fit = solve_not_negative(rows);
-  constexpr int rounds = 30;
-  for (int round = 0; fit && round < rounds && reweight(rows, *fit); ++round) fit = solve_not_negative(rows);
+  if (scaled.times.size() < fewest || scaled.largest.tokens <= 0 || scaled.largest.squares <= 0)
+    return std::nullopt;
+  const auto fit = TimeFit(scaled.times, groups.overlap,
+                           {scaled.scaled(groups.inside_node, 0), scaled.scaled(groups.between_nodes, 1)})
+                       .best();
   if (!fit) return std::nullopt;
-  const TimeModel times{coefficient((*fit)[0], largest_seconds, largest[0]),
-                        coefficient((*fit)[1], largest_seconds, largest[1]),
-                        coefficient((*fit)[2], largest_seconds, largest[2])};
+  TimeModel times{scaled.coefficient(fit->coefficients[0], 1),
+                  scaled.coefficient(fit->coefficients[1], scaled.largest.tokens),
+                  scaled.coefficient(fit->coefficients[2], scaled.largest.squares)};
+  const auto& [inside_node, between_nodes] = fit->hops;
+  if (inside_node) times.inside_node = scaled.coefficient(*inside_node, scaled.largest_hops[0]);
+  if (between_nodes) times.between_nodes = scaled.coefficient(*between_nodes, scaled.largest_hops[1]);
   if (!is_usable(times)) return std::nullopt;
   return times;
 }
 
-CostModel cost_model_of(const TimeModel& times) {
+CostModel cost_model_of(const TimeModel& times, TokenUnits units) {
   EVENKEEL_PRECONDITION(cheap, times.linear > 0 || times.quadratic > 0, times.linear, times.quadratic);
-  return unit_of(times).model;
+  return unit_of(times, units).model;
 }
 
-Cost overhead_cost_of(const TimeModel& times) {
+Cost cost_of_seconds(double seconds, const TimeModel& times, TokenUnits units) {
   constexpr double most = 1e14;  // so that the sum over the micro-batches of a step stays within 64 bits
-  return std::llround(std::min(times.overhead / unit_of(times).seconds, most));
+  return std::llround(std::min(seconds / unit_of(times, units).seconds, most));
+}
+
+Cost overhead_cost_of(const TimeModel& times, TokenUnits units) {
+  return cost_of_seconds(times.overhead, times, units);
 }
 
 std::vector<std::int64_t> estimate_speeds(std::span<const CostObservation> observations,

@@ -22,6 +22,14 @@ std::string told(const SourceFingerprint& source) {
                      source.digest);
 }
 
+std::string told(const SavedCost& cost) {
+  std::string text = fmt::format("{:.3g} s a micro-batch, {:.3g} s a token, {:.3g} s a squared length",
+                                 cost.overhead, cost.linear, cost.quadratic);
+  if (cost.inside_node) text += fmt::format(", {:.3g} s a token and hop inside a node", *cost.inside_node);
+  if (cost.between_nodes) text += fmt::format(", {:.3g} s between nodes", *cost.between_nodes);
+  return text + ", from " + number_of(cost.observations, "time");
+}
+
 /// The settings that are not what they are where nobody says anything.
 std::vector<ConfigSetting> changed_settings(const ServiceState& state) {
   const std::vector<ConfigSetting> defaults = list_settings(Config{});
@@ -38,11 +46,8 @@ void add_state(const ServiceState& state, LabelledLines& lines) {
   lines.line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
                                      state.mesh.dp, state.mesh.pp));
   for (const SourceFingerprint& source : state.sources) lines.line("source", told(source));
-  for (const auto& [profile, cost] : state.costs) {
-    lines.line("measured" + (profile.empty() ? "" : " " + profile),
-               fmt::format("{:.3g} s a micro-batch, {:.3g} s a token, {:.3g} s a squared length, from {}",
-                           cost.overhead, cost.linear, cost.quadratic, number_of(cost.observations, "time")));
-  }
+  for (const auto& [profile, cost] : state.costs)
+    lines.line("measured" + (profile.empty() ? "" : " " + profile), told(cost));
   for (const auto& [path, value] : changed_settings(state)) lines.line("setting", path + ": " + value);
 }
 

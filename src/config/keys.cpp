@@ -128,8 +128,8 @@ Keys mesh_keys() {
       cp_key("Ranks of context parallelism; each gets its part of every sequence. flexible gives each "
              "micro-batch a group of its own size of neighbouring DP ranks (context_sizes); mesh.dp is then "
              "the number of ranks over tp and pp. It goes with packed micro-batches, max_tokens_per_rank, "
-             "algorithm auto, free counts, kept mini-batches, pack.align auto, a cost that is not measured, "
-             "refine, no speeds and no preset; with pp or expert parallelism set strategy: grid."),
+             "algorithm auto, free counts, kept mini-batches, pack.align auto, refine, no speeds and no "
+             "preset; with pp or expert parallelism set strategy: grid."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
           "With cp: flexible the largest group of a micro-batch, a power of two unless context_sizes is any; "
           "auto is the largest there is."),
@@ -301,8 +301,8 @@ Keys balance_keys() {
           "the "
           "units of the cost, in groups inside a node and in larger ones; how many places (ranks over tp and "
           "pp) a node has; and the share of attention that hides it, 0 to 1. auto is 333 and 2500 of the "
-          "24576 "
-          "that a token costs a 7B model with grouped queries, 8 / tp places, and 1."),
+          "24576 that a token costs a 7B model with grouped queries, 8 / tp places, and 1. With a measured "
+          "cost the first two are where measuring begins."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),

@@ -38,6 +38,7 @@ class FlexibleItems {
     problem_.sizes = settings.flexible->sizes;
     problem_.limits = settings.micro_batch.limits();
     problem_.communication = settings.communication_cost();
+    if (settings.balance.measured) keep_countable(problem_.communication);
   }
   FlexibleItems(const FlexibleItems&) = delete;
   FlexibleItems& operator=(const FlexibleItems&) = delete;
@@ -56,6 +57,17 @@ class FlexibleItems {
   }
 
  private:
+  // What was measured may be anything. Its sums stay within 64 bits, so that it is no reason to refuse a
+  // step.
+  void keep_countable(CommunicationCost& cost) const {
+    constexpr Cost most = Cost{1} << 60;
+    std::int64_t rows = 1;
+    for (const ContextWork& work : work_) rows += work.rows;
+    const Cost most_of_a_hop = most / problem_.max_size / rows;
+    cost.inside_node = std::min(cost.inside_node, most_of_a_hop);
+    cost.between_nodes = std::min(cost.between_nodes, most_of_a_hop);
+    cost.overhead = std::min(cost.overhead, most / problem_.max_size / (std::ssize(work_) + 1));
+  }
   void add(const PackUnit& unit, Cost linear) {
     work_.push_back({unit.rows, unit.cost, unit.cost - linear * unit.rows});
     counts_.push_back(std::ssize(unit.entries));

@@ -11,6 +11,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
+#include "plan/default_communication.hpp"
 
 namespace evenkeel {
 
@@ -157,7 +158,6 @@ void require_flexible_fits(const PlanSettings& settings) {
   if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
   if (settings.cp.size != 1) refuse("DP ranks of one place", "the size of cp to 1");
   if (!balance.speeds.empty()) refuse("ranks that are equally fast", "balance.speeds: equal");
-  if (balance.measured) refuse("a cost that does not change", "balance.cost to coefficients");
   if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
   if (balance.placement_tolerance > 0)
@@ -205,10 +205,7 @@ std::int64_t PlanSettings::alignment(int group_size) const {
 }
 
 CommunicationCost PlanSettings::communication_cost() const noexcept {
-  // What a token of a 7B model with grouped queries costs, and its keys and values on an H100 node's links.
-  constexpr Cost token = 24576;
-  constexpr Cost inside_node = 333;
-  constexpr Cost between_nodes = 2500;
+  using namespace default_communication;
   constexpr std::int64_t devices = 8;
   const CommunicationSettings& chosen = balance.communication;
   const auto part_of_token = [&](Cost part) {

@@ -80,6 +80,13 @@ void add_cost_rows(const StepFigures& last, Table& table) {
   table.row("cost, measured",
             fmt::format("{:.3g} s + {:.3g} s a token + {:.3g} s a squared length{}", cost.times->overhead,
                         cost.times->linear, cost.times->quadratic, kept));
+  if (!cost.communication) return;
+  const auto text_of = [](const HopInUse& hop, std::string_view where) {
+    return fmt::format("{:.3g} s {}{}", hop.seconds, where, hop.kept ? " (kept)" : "");
+  };
+  table.row("communication, a token and hop",
+            text_of(cost.communication->inside_node, "inside a node") + ", " +
+                text_of(cost.communication->between_nodes, "between nodes"));
 }
 
 void add_micro_batch_rows(const RunTotals& t, Table& table) {
@@ -169,18 +176,28 @@ nlohmann::json json_of(const StepBalance& balance) {
           {"step_max_over_mean", balance.step_max_over_mean}};
 }
 
+nlohmann::json json_of(const HopInUse& hop) {
+  return {{"seconds", hop.seconds}, {"kept", hop.kept}};
+}
+
 nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
   nlohmann::json json = {{"linear", cost.model.linear},
                          {"quadratic", cost.model.quadratic},
                          {"window", cost.model.window},
                          {"measured", nullptr}};
   if (!is_measured) return json;
-  json["measured"] = {
-      {"observations", cost.observations}, {"kept_the_model_before", cost.kept}, {"seconds", nullptr}};
+  json["measured"] = {{"observations", cost.observations},
+                      {"kept_the_model_before", cost.kept},
+                      {"seconds", nullptr},
+                      {"a_token_and_hop", nullptr}};
   if (cost.times) {
     json["measured"]["seconds"] = {{"a_micro_batch", cost.times->overhead},
                                    {"a_token", cost.times->linear},
                                    {"a_squared_length", cost.times->quadratic}};
+  }
+  if (cost.communication) {
+    json["measured"]["a_token_and_hop"] = {{"inside_node", json_of(cost.communication->inside_node)},
+                                           {"between_nodes", json_of(cost.communication->between_nodes)}};
   }
   return json;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -35,11 +36,15 @@ Json json_of(const SourceFingerprint& source) {
           {"digest", hexadecimal(source.digest)}};
 }
 
+// What was not measured is not there, as in states of before it could be.
 Json json_of(const SavedCost& cost) {
-  return {{"overhead", cost.overhead},
-          {"linear", cost.linear},
-          {"quadratic", cost.quadratic},
-          {"observations", cost.observations}};
+  Json json = {{"overhead", cost.overhead},
+               {"linear", cost.linear},
+               {"quadratic", cost.quadratic},
+               {"observations", cost.observations}};
+  if (cost.inside_node) json["inside_node"] = *cost.inside_node;
+  if (cost.between_nodes) json["between_nodes"] = *cost.between_nodes;
+  return json;
 }
 
 Json json_of(const ServiceState& state) {
@@ -110,6 +115,12 @@ class Reader {
     return number;
   }
 
+  /// The same, where it is there.
+  [[nodiscard]] std::optional<double> optional_seconds(const char* key) const {
+    if (!object_.contains(key)) return std::nullopt;
+    return seconds(key);
+  }
+
   [[noreturn]] void refuse(const std::string& why) const { throw InputError("", name_ + " " + why); }
 
  private:
@@ -133,6 +144,8 @@ SavedCost cost_of(const Json& json) {
   cost.quadratic = reader.seconds("quadratic");
   if (cost.linear == 0 && cost.quadratic == 0) reader.refuse("has neither a linear nor a quadratic part");
   cost.observations = reader.integer("observations", 0, any_size);
+  cost.inside_node = reader.optional_seconds("inside_node");
+  cost.between_nodes = reader.optional_seconds("between_nodes");
   return cost;
 }
 

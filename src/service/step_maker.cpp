@@ -99,7 +99,7 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
   fail_together(mesh_.everyone(), try_on_replicated_data([&] {
                   config_ = config;
                   dp_of_rank_ = dp_of_ranks(mesh_.grid());
-                  time_reports_ = std::make_unique<TimeReports>(config, from);
+                  time_reports_ = std::make_unique<TimeReports>(config, mesh_.grid().sizes(), from);
                   auto nothing = std::make_unique<StepRecord>();
                   nothing->samples = std::make_shared<const StepSamples>();
                   nothing_ = std::move(nothing);
@@ -130,9 +130,7 @@ PlanSettings StepMaker::plan_settings(std::string_view profile) const {
   settings.dp_of_rank = dp_of_rank_;
   const std::span<const int> nodes = mesh_.nodes().first(dp_of_rank_.size());
   settings.node_of_rank.assign(nodes.begin(), nodes.end());
-  const CostInUse cost = cost_in_use(profile);
-  settings.balance.cost = cost.model;
-  if (cost.times) settings.balance.overhead = cost.overhead();
+  cost_in_use(profile).use_in(settings.balance);
   return settings;
 }
 
@@ -301,8 +299,7 @@ void StepMaker::use_measured_cost(Making& making) {
   making.work.on_replicated_data([&] {
     CostInUse& cost = making.record->cost;
     cost = cost_in_use(making.step.profile);
-    making.settings.balance.cost = cost.model;
-    if (cost.times) making.settings.balance.overhead = cost.overhead();
+    cost.use_in(making.settings.balance);
   });
 }
 

@@ -10,10 +10,23 @@
 
 namespace evenkeel {
 
-TimeReports::TimeReports(const Config& config, const ServiceState& from) {
+namespace {
+
+/// What is configured of the communication of groups, where micro-batches have such of their own sizes.
+std::optional<CommunicationSettings> groups_of(const PlanSettings& settings) {
+  if (!settings.flexible) return std::nullopt;
+  CommunicationSettings groups = settings.balance.communication;
+  groups.ranks_per_node = settings.communication_cost().ranks_per_node;
+  return groups;
+}
+
+}  // namespace
+
+TimeReports::TimeReports(const Config& config, const GridPoint& mesh, const ServiceState& from) {
   const auto add_profile = [&](const std::string& name, const BalanceSettings& balance) {
     if (!balance.measured) return;
-    profiles_.emplace(name, Measured{*balance.measured, {balance.cost, balance.measured->window}});
+    const auto groups = groups_of(config.plan_settings(mesh, name));
+    profiles_.emplace(name, Measured{*balance.measured, {balance.cost, balance.measured->window, groups}});
   };
   add_profile("", config.balance);
   for (const auto& [name, profile] : config.profiles) add_profile(name, profile.balance);
@@ -22,7 +35,9 @@ TimeReports::TimeReports(const Config& config, const ServiceState& from) {
     const auto found = from.costs.find(name);
     if (found == from.costs.end()) continue;
     const SavedCost& cost = found->second;
-    measured.model.take_over({cost.overhead, cost.linear, cost.quadratic}, cost.observations);
+    measured.model.take_over(
+        {cost.overhead, cost.linear, cost.quadratic, cost.inside_node, cost.between_nodes},
+        cost.observations);
   }
 }
 
@@ -71,7 +86,9 @@ std::map<std::string, SavedCost> TimeReports::saved() const {
 
 std::optional<SavedCost> saved_cost(const CostInUse& cost) {
   if (!cost.times) return std::nullopt;
-  return SavedCost{cost.times->overhead, cost.times->linear, cost.times->quadratic, cost.observations};
+  const TimeModel& times = *cost.times;
+  return SavedCost{times.overhead,    times.linear,      times.quadratic,
+                   cost.observations, times.inside_node, times.between_nodes};
 }
 
 }  // namespace evenkeel

@@ -20,7 +20,8 @@ namespace evenkeel {
 class TimeReports {
  public:
   /// Costs begin as the configuration has them, or as `from` does, whose next step is the first one here.
-  explicit TimeReports(const Config& config, const ServiceState& from = {});
+  /// `mesh` has the sizes of the mesh. Throws ConfigError as Config::plan_settings() does.
+  TimeReports(const Config& config, const GridPoint& mesh, const ServiceState& from);
 
   /// Whether the profile's cost is measured. Any thread; so is add().
   [[nodiscard]] bool wanted(std::string_view profile) const { return profiles_.contains(profile); }

@@ -78,17 +78,90 @@ TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
   EXPECT_EQ(seen.dp_rank, 1);
 }
 
+TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
+  const LengthTable table = table_of({10, 10});
+  PlanSettings settings;
+  MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), {UnitId{0}});
+  plan.context.size = 4;
+  EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 1);
+  settings.flexible = FlexibleContext{1};
+  EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 4);
+}
+
+/// Times of groups, in turn of 1, 2 and `most` ranks; communication hides behind nothing.
+std::vector<CostObservation> times_of_groups(const TimeModel& times, std::int64_t most) {
+  std::vector<CostObservation> observations = times_of(times, 120);
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    CostObservation& each = observations[i];
+    each.ranks = i % 3 == 0 ? 1 : i % 3 == 1 ? 2 : most;
+    const auto ranks = static_cast<double>(each.ranks);
+    const double hop = (each.ranks <= 4 ? times.inside_node : times.between_nodes).value();
+    each.seconds =
+        times.overhead +
+        (times(each) - times.overhead + hop * (ranks - 1) * static_cast<double>(each.tokens)) / ranks;
+  }
+  return observations;
+}
+
+constexpr TimeModel cluster{0.02, 3e-6, 1e-9, 2e-7, 5e-7};
+
+TEST(MeasuredCostModel, measures_what_communication_of_groups_costs) {
+  MeasuredCostModel costs(CostModel::tokens(), 1000, CommunicationSettings{7, 7, 4, 0});
+  costs.learn(times_of_groups(cluster, 8));
+  BalanceSettings balance;
+  balance.communication = {7, 7, 4, 0};
+  costs.in_use().use_in(balance);
+  EXPECT_EQ(balance.cost, (CostModel{3000, 1}));
+  EXPECT_EQ(balance.overhead, 20'000'000);
+  EXPECT_EQ(balance.communication, (CommunicationSettings{200, 500, 4, 0}));
+  EXPECT_FALSE(costs.in_use().communication->inside_node.kept);
+  EXPECT_FALSE(costs.in_use().communication->between_nodes.kept);
+}
+
+TEST(MeasuredCostModel, communication_that_no_times_tell_keeps_its_share_of_a_token) {
+  MeasuredCostModel given(CostModel{1000, 0}, 1000, CommunicationSettings{7, 100, 4, 0});
+  MeasuredCostModel without_tokens(CostModel{0, 10}, 1000, CommunicationSettings{7, 2000, 4, 0});
+  MeasuredCostModel usual(CostModel::tokens(), 1000, CommunicationSettings{{}, {}, 4, 0});
+  for (MeasuredCostModel* costs : {&given, &without_tokens, &usual}) {
+    costs->learn(times_of_groups(cluster, 4));
+    const CommunicationInUse in_use = costs->in_use().communication.value();
+    EXPECT_EQ(in_use.inside_node.cost, 200);
+    EXPECT_FALSE(in_use.inside_node.kept);
+    EXPECT_TRUE(in_use.between_nodes.kept);
+  }
+  EXPECT_EQ(given.in_use().communication->between_nodes.cost, 300);
+  EXPECT_EQ(without_tokens.in_use().communication->between_nodes.cost, 200);
+  EXPECT_EQ(usual.in_use().communication->between_nodes.cost, 3000 * 2500 / 24576);
+}
+
+TEST(MeasuredCostModel, communication_that_was_measured_stays_when_later_times_cannot_tell_it) {
+  MeasuredCostModel costs(CostModel::tokens(), 120, CommunicationSettings{7, 7, 4, 0});
+  costs.learn(times_of_groups(cluster, 8));
+  costs.learn(times_of_groups(cluster, 1));
+  const CommunicationInUse in_use = costs.in_use().communication.value();
+  EXPECT_EQ(in_use.inside_node.cost, 200);
+  EXPECT_EQ(in_use.between_nodes.cost, 500);
+  EXPECT_TRUE(in_use.between_nodes.kept);
+  MeasuredCostModel resumed(CostModel::tokens(), 120, CommunicationSettings{7, 7, 4, 0});
+  resumed.take_over(costs.in_use().times.value(), 120);
+  BalanceSettings before;
+  BalanceSettings after;
+  costs.in_use().use_in(before);
+  resumed.in_use().use_in(after);
+  EXPECT_EQ(before, after);
+}
+
 TEST(MeasuredCostModel, begins_with_the_configured_model) {
   const MeasuredCostModel costs(CostModel::flops_7b(), 100);
   EXPECT_EQ(costs.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 0, false}));
-  EXPECT_EQ(costs.in_use().overhead(), std::nullopt);
+  EXPECT_EQ(costs.in_use().overhead, std::nullopt);
 }
 
 TEST(MeasuredCostModel, follows_the_machine) {
   MeasuredCostModel costs(CostModel::tokens(), 1000);
   costs.learn(times_of(machine, 40));
   EXPECT_EQ(costs.in_use().model, (CostModel{3000, 1}));
-  EXPECT_EQ(costs.in_use().overhead(), 20'000'000);
+  EXPECT_EQ(costs.in_use().overhead, 20'000'000);
   EXPECT_EQ(costs.in_use().observations, 40);
   EXPECT_FALSE(costs.in_use().kept);
 }

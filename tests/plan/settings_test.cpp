@@ -209,7 +209,6 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
   expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "cp to 1");
   expect_refused([](PlanSettings& s) { s.balance.speeds = {1, 1, 1, 1}; }, "speeds: equal");
-  expect_refused([](PlanSettings& s) { s.balance.measured = MeasuredCost{}; }, "balance.cost");
   expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = 9; }, "placement_tolerance: 0");
   expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
   expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
@@ -243,6 +242,16 @@ TEST(PlanSettings, communication_follows_the_cost_unless_it_is_given) {
   settings.balance.communication = {1, 2, 3, 500};
   settings.balance.overhead = 7;
   EXPECT_EQ(settings.communication_cost(), (CommunicationCost{1, 2, 3, 500, 7}));
+}
+
+TEST(PlanSettings, costs_of_groups_of_their_own_sizes_can_be_measured) {
+  PlanSettings settings;
+  settings.dp = 4;
+  settings.flexible = FlexibleContext{4};
+  settings.balance.measured = MeasuredCost{};
+  EXPECT_EQ(refusal(settings).first, "");
+  settings.balance.strategy = Strategy::grid;
+  EXPECT_EQ(refusal(settings).first, "");
 }
 
 TEST(PlanSettings, presets_cannot_measure_their_costs) {

@@ -26,6 +26,7 @@ ServiceState made_up_state() {
   state.sources = {{"rollouts.jsonl", 4096, 1 << 20, 0xfedcba9876543210}};
   state.order = 0x123456789abcdef0;
   state.costs["update"] = {1.0 / 3, 2e-9, 1e-13, 640};
+  state.costs["groups"] = {1e-3, 2e-9, 0, 64, 1.0 / 3e9, 0.0};
   return state;
 }
 
@@ -53,6 +54,21 @@ std::string refusal_of(const std::string& text) {
   }
   ADD_FAILURE() << "it was read: " << text;
   return {};
+}
+
+TEST(ServiceState, of_before_communication_was_measured_is_read_and_written_as_ever) {
+  ServiceState state = made_up_state();
+  state.costs.erase("groups");
+  const std::string text = to_text(state);
+  EXPECT_EQ(text.find("_node"), std::string::npos);
+  EXPECT_EQ(parse_state(text, "a state"), state);
+}
+
+TEST(ServiceState, holds_no_communication_that_no_times_can_tell) {
+  const std::string text = to_text(made_up_state());
+  const std::string broken = replaced(text, "\"between_nodes\": 0.0", "\"between_nodes\": -1.0");
+  EXPECT_THAT(refusal_of(with_right_checksum(broken)),
+              HasSubstr("between_nodes that is no number of seconds"));
 }
 
 TEST(ServiceState, comes_back_from_its_text_exactly) {

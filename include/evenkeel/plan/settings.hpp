@@ -60,7 +60,8 @@ struct MeasuredCost {
 };
 
 /// What context parallelism costs beside the work, where micro-batches have groups of their own sizes; in the
-/// units of the cost (see CommunicationCost).
+/// units of the cost (see CommunicationCost). With a measured cost inside_node and between_nodes are where
+/// measuring begins.
 struct CommunicationSettings {
   std::optional<Cost> inside_node;    ///< unset: 333 of the 24576 that a token costs a 7B model with GQA
   std::optional<Cost> between_nodes;  ///< unset: 2500 of these

@@ -105,12 +105,12 @@ class DataService {
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) const;
 
   /// How long this rank took for one micro-batch of a step, forward and backward as the trainer likes, but
-  /// always the same. Local and thread-safe; any rank may report any micro-batches, or none. Where the step's
-  /// profile has `balance.cost: measured`, the times of all ranks are gathered when later steps of that
-  /// profile begin, and balance these; else, and for empty micro-batches, without effect. `step` is of this
-  /// service, or of a Prefetcher with the same configuration (tell that one, where it makes further steps).
-  /// Throws InputError for a step that was moved from, a micro-batch that the step has not, or seconds that
-  /// are not finite and above 0.
+  /// always the same, with waiting for the members of its group and for no others. Local and thread-safe; any
+  /// rank may report any micro-batches, or none. Where the step's profile has `balance.cost: measured`, the
+  /// times of all ranks are gathered when later steps of that profile begin, and balance these; else, and for
+  /// empty micro-batches, without effect. `step` is of this service, or of a Prefetcher with the same
+  /// configuration (tell that one, where it makes further steps). Throws InputError for a step that was moved
+  /// from, a micro-batch that the step has not, or seconds that are not finite and above 0.
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
  private:

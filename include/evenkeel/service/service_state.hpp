@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,10 @@ struct SavedCost {
   double linear = 0;              ///< seconds a token
   double quadratic = 0;           ///< seconds a squared length
   std::int64_t observations = 0;  ///< that they were fitted to
+  /// Seconds to pass the keys and values of one token on by one rank in groups inside a node, and in larger
+  /// ones; unset where no times told them.
+  std::optional<double> inside_node = std::nullopt;
+  std::optional<double> between_nodes = std::nullopt;
 
   friend bool operator==(const SavedCost&, const SavedCost&) = default;
 };

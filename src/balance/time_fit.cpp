@@ -1,0 +1,244 @@
+#include "balance/time_fit.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+constexpr std::size_t hop_term = 3;  // of the first link
+constexpr int few_rounds = 6;        // enough to see which choice explains the times
+
+unsigned bit_of(std::size_t link) {
+  return 1U << (hop_term + link);
+}
+
+}  // namespace
+
+TimeFit::TimeFit(std::vector<ScaledTime> times, double overlap,
+                 const std::array<PresentHop, num_links>& present)
+    : times_(std::move(times)), overlap_(overlap), present_(present) {
+  EVENKEEL_PRECONDITION(cheap, !times_.empty());
+  EVENKEEL_PRECONDITION(cheap, overlap >= 0 && overlap <= 1, overlap);
+  std::vector<double> seconds;
+  for (const ScaledTime& time : times_) {
+    seconds.push_back(time.seconds);
+    if (time.hops > 0) thresholds_[time.link].push_back(time.squares / time.hops);
+  }
+  for (std::vector<double>& of_link : thresholds_) std::ranges::sort(of_link);
+  rounding_ = 1e-9 * median(std::move(seconds));
+}
+
+std::optional<TimeFit::Result> TimeFit::best() const {
+  constexpr int rounds = 30;
+  const std::optional<Fit> fit = run(choose(), rounds);
+  if (!fit) return std::nullopt;
+  Result result{fit->coefficients, {}};
+  for (std::size_t link = 0; link < num_links; ++link) {
+    const double hop = hop_of(link, *fit);
+    const double present = present_[link](fit->coefficients[1], fit->coefficients[2]);
+    const bool told = (fit->told & bit_of(link)) != 0 || hop < present;
+    if (fit->choice.fitted[link] && told) result.hops[link] = hop;
+  }
+  return result;
+}
+
+// Tries no hop, each one and both. What assumes more has to explain more.
+TimeFit::Choice TimeFit::choose() const {
+  const Choice all_kept{{}, std::vector<char>(times_.size())};
+  std::optional<Fit> best;
+  const auto take_if_better = [&](std::optional<Fit> fit) {
+    if (!fit) return;
+    if (!best || gain(*fit, *best) > beyond_noise() * (assumptions_of(*fit) - assumptions_of(*best)))
+      best = std::move(fit);
+  };
+  const auto can_tell = [&](std::size_t link) { return std::ssize(thresholds_[link]) >= fewest_exposed; };
+  if (!can_tell(0) && !can_tell(1)) return all_kept;
+  take_if_better(run(all_kept, few_rounds));
+  // The links' own classes are where both begin once more.
+  std::vector<Choice> both = starts(all_kept, {true, true});
+  both.push_back(both.back());
+  for (std::size_t link = 0; link < num_links; ++link) {
+    if (!can_tell(link)) continue;
+    std::optional<Fit> fit = best_of(starts(all_kept, {link == 0, link == 1}));
+    if (fit) copy_exposed(fit->choice, link, both.back());
+    take_if_better(std::move(fit));
+  }
+  if (can_tell(0) && can_tell(1)) take_if_better(best_of(both));
+  return best ? best->choice : all_kept;
+}
+
+// How much a fit takes for true of links. To fit what shows in the times is less than to go on with what
+// would show in them, which is less than to say that nothing shows; least is what makes no difference.
+double TimeFit::assumptions_of(const Fit& fit) const {
+  double sum = 0;
+  for (std::size_t link = 0; link < num_links; ++link) {
+    if (fit.choice.fitted[link]) {
+      sum += (fit.told & bit_of(link)) != 0 ? 1 : 2;
+    } else if (shows(fit.choice, link)) {
+      sum += 1.5;
+    }
+  }
+  return sum;
+}
+
+bool TimeFit::shows(const Choice& choice, std::size_t link) const {
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    if (choice.exposed[i] != 0 && times_[i].link == link) return true;
+  }
+  return false;
+}
+
+// Choices that differ in how many of a link's times begin as exposed: those with least attention to hide
+// behind.
+std::vector<TimeFit::Choice> TimeFit::starts(Choice choice, const std::array<bool, num_links>& fitted) const {
+  std::vector<Choice> starts;
+  choice.fitted = fitted;
+  for (const std::size_t quarters : {0, 1, 2, 4}) {
+    std::array<double, num_links> last{-1, -1};
+    for (std::size_t link = 0; link < num_links; ++link) {
+      const std::size_t exposed = thresholds_[link].size() * quarters / 4;
+      if (fitted[link] && exposed > 0) last[link] = thresholds_[link][exposed - 1];
+    }
+    for (std::size_t i = 0; i < times_.size(); ++i) {
+      const ScaledTime& time = times_[i];
+      choice.exposed[i] = time.hops > 0 && time.squares / time.hops <= last[time.link] ? 1 : 0;
+    }
+    starts.push_back(choice);
+  }
+  return starts;
+}
+
+void TimeFit::copy_exposed(const Choice& from, std::size_t link, Choice& to) const {
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    if (times_[i].link == link) to.exposed[i] = from.exposed[i];
+  }
+}
+
+// Where hops show, that has to explain the times beyond noise.
+std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) const {
+  std::optional<Fit> best;
+  for (const Choice& start : starts) {
+    std::optional<Fit> fit = run(start, few_rounds);
+    if (!fit) continue;
+    const int more = best ? std::popcount(fit->told) - std::popcount(best->told) : 0;
+    if (!best || gain(*fit, *best) > beyond_noise() * more) best = std::move(fit);
+  }
+  return best;
+}
+
+// As Schwarz's criterion (1978), but twice as strict, since each fit is the best of several.
+double TimeFit::beyond_noise() const {
+  return 2 * std::log(static_cast<double>(times_.size()));
+}
+
+std::optional<TimeFit::Fit> TimeFit::run(Choice choice, int rounds) const {
+  std::vector<Row> rows(times_.size());
+  fill(rows, choice);
+  unsigned told = extra_terms(choice);
+  std::optional<Terms> terms = solve_not_negative(rows, told);
+  for (int round = 0; terms && round < rounds; ++round) {
+    const bool moved = expose(choice, *terms);
+    if (moved) fill(rows, choice);
+    if (!reweight(rows, *terms, rounding_) && !moved) break;
+    told = extra_terms(choice);
+    terms = solve_not_negative(rows, told);
+  }
+  if (!terms) return std::nullopt;
+  Fit fit{std::move(choice), told, *terms, {}};
+  fit.distances = distances_of(fit);
+  return fit;
+}
+
+// Terms of hops that are fitted to exposed times. Weights stay.
+void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    const ScaledTime& time = times_[i];
+    Row& row = rows[i];
+    row.terms = {1, time.tokens, time.squares};
+    row.seconds = time.seconds;
+    row.offset = 0;
+    if (choice.exposed[i] == 0) continue;
+    row.terms[2] = (1 - overlap_) * time.squares;
+    if (choice.fitted[time.link]) {
+      row.terms[hop_term + time.link] = time.hops;
+    } else {
+      const PresentHop& present = present_[time.link];
+      row.offset = present.seconds * time.hops;
+      row.terms[1] += present.tokens * time.hops;
+      row.terms[2] += present.squares * time.hops;
+    }
+  }
+}
+
+unsigned TimeFit::extra_terms(const Choice& choice) const {
+  unsigned extra = 0;
+  for (std::size_t link = 0; link < num_links; ++link) {
+    if (choice.fitted[link] && shows(choice, link)) extra |= bit_of(link);
+  }
+  return extra;
+}
+
+// Classifies the times anew; whether any changed its class.
+bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
+  std::array<double, num_links> hops{};
+  for (std::size_t link = 0; link < num_links; ++link) {
+    hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
+                                     : present_[link](coefficients[1], coefficients[2]);
+    // Times are exposed below this ratio of squares to hops.
+    const double ratio = hops[link] / (overlap_ * coefficients[2]);
+    const std::vector<double>& thresholds = thresholds_[link];
+    if (choice.fitted[link] && !std::isnan(ratio) &&
+        std::ranges::upper_bound(thresholds, ratio) - thresholds.begin() < fewest_exposed)
+      hops[link] = 0;
+  }
+  bool moved = false;
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    const ScaledTime& time = times_[i];
+    const double hop = hops[time.link];
+    const bool exposed =
+        time.hops > 0 && hop > 0 && hop * time.hops >= overlap_ * coefficients[2] * time.squares;
+    moved = moved || exposed != (choice.exposed[i] != 0);
+    choice.exposed[i] = exposed ? 1 : 0;
+  }
+  return moved;
+}
+
+// What the fit says of a link. Where a fitted one is exposed nowhere, times only say how much it is at most.
+double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
+  const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
+  if (!fit.choice.fitted[link]) return present;
+  if ((fit.told & bit_of(link)) != 0) return fit.coefficients[hop_term + link];
+  return std::min(present, overlap_ * fit.coefficients[2] * thresholds_[link].front());
+}
+
+std::vector<double> TimeFit::distances_of(const Fit& fit) const {
+  const Terms& c = fit.coefficients;
+  const std::array<double, num_links> hops{hop_of(0, fit), hop_of(1, fit)};
+  std::vector<double> distances;
+  for (const ScaledTime& time : times_) {
+    const double attention = c[2] * time.squares;
+    const double exposed = std::max(0.0, hops[time.link] * time.hops - overlap_ * attention);
+    distances.push_back(std::abs(time.seconds - (c[0] + c[1] * time.tokens + attention + exposed)));
+  }
+  return distances;
+}
+
+// By how much the logarithm of the likelihood is larger, with Laplace's distribution of errors cut off where
+// they are none of the machine's usual noise.
+double TimeFit::gain(const Fit& fit, const Fit& over) const {
+  const double usual =
+      std::max(rounding_, std::min(median(fit.distances), median(over.distances)) / std::log(2.0));
+  constexpr double most = 10;
+  double sum = 0;
+  for (std::size_t i = 0; i < times_.size(); ++i)
+    sum += std::min(most, over.distances[i] / usual) - std::min(most, fit.distances[i] / usual);
+  return sum;
+}
+
+}  // namespace evenkeel
