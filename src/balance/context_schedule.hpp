@@ -80,6 +80,32 @@ struct ContextSchedule {
 /// Precondition: require_context_fits passes. Integers only. O(items * sizes), and less for short ones.
 [[nodiscard]] Cost context_lower_bound(const ContextProblem& problem);
 
+/// No schedule ends before where ranks meet at every micro-batch: in waves each of which lasts as long as its
+/// longest micro-batch. Not below context_lower_bound, and above it where long items need high waves that
+/// short ones cannot fill, since a rank holds no more than max_size tokens in a wave.
+///
+/// The proof. Let a token be worth some price, so that a rank holds tokens worth F at most, and an item what
+/// its work is, but no more than its tokens are worth. Call some of the items that take longest on their best
+/// groups giants. In a wave of height h, a group of g ranks has g h of time. What others than giants are
+/// worth there is at most g F less the tokens of its giants, and at most g (h - overhead) less their work and
+/// exposed communication. So of its time a group has no use for g D, where D is h - F or the overhead if that
+/// is more; and for a giant takes, beside g D, at least what the giant is worth, and at least its work,
+/// exposed communication and g times the overhead less g D. (Of giants that share a group, too: g D comes off
+/// only once.) Summed over all waves and divided by the ranks, this and what other items are worth is no
+/// later than the end.
+///
+/// Giants take the less, the higher waves are. So for each height of the highest wave, which is not below the
+/// least time of the longest giant, all giants are taken at that height; and D counts for the highest wave,
+/// and for as many further ones as the giants need by work, tokens and, for the first few, blocks of ranks.
+/// The k-th highest is as high as the least time of that giant with which those before it stop fitting into k
+/// - 1 waves. The least of that over all heights is a bound, and the largest over some prices and numbers of
+/// giants is taken. (Heights are told apart to 1 in 512, each range of them with its least D and its least
+/// that giants take.)
+///
+/// Precondition: require_context_fits passes. Integers only. O(items * log(items)), and some milliseconds
+/// more for many long items.
+[[nodiscard]] Cost context_waves_lower_bound(const ContextProblem& problem);
+
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;
 /// InputError for lists that do not belong together, negative numbers, attention above the work that it is a
 /// part of, and sums that reach 2^62. O(items).

@@ -1,6 +1,8 @@
 #include "balance/context_uniform_waves.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,8 +16,8 @@ namespace {
 
 /// What items cost and take on groups of one size.
 struct UniformItems {
-  UniformItems(const ContextLevels& levels, int level) {
-    for (Item item = 0; item < levels.num_items(); ++item) {
+  UniformItems(std::span<const Item> items, const ContextLevels& levels, int level) {
+    for (const Item item : items) {
       costs.push_back(levels.work(item).work);
       sizes.push_back(levels.aligned(item, level));
       counts.push_back(levels.problem().count_of(item));
@@ -28,16 +30,14 @@ struct UniformItems {
 
 }  // namespace
 
-std::optional<Waves> uniform_waves(const ContextLevels& levels, int level) {
-  for (Item item = 0; item < levels.num_items(); ++item)
-    if (!levels.fits(item, level)) return std::nullopt;
-  const UniformItems items(levels, level);
-  const BinItems bins(items.sizes, items.counts);
+Waves uniform_waves_of(std::vector<Item> items, const ContextLevels& levels, int level) {
+  const UniformItems uniform(items, levels, level);
+  const BinItems bins(uniform.sizes, uniform.counts);
   const BinLimits limits{levels.cap(level), levels.problem().limits.max_items};
   const std::int64_t rows = levels.blocks(level);
-  const std::int64_t cells = count_groups(items.costs, bins, limits).needed;
+  const std::int64_t cells = count_groups(uniform.costs, bins, limits).needed;
   const GridShape shape{rows, std::max<std::int64_t>(1, balance_checks::ceil_div(cells, rows))};
-  const Partition grid = partition_into_grid(items.costs, bins, limits, shape);
+  const Partition grid = partition_into_grid(uniform.costs, bins, limits, shape);
   Waves waves;
   std::vector<Cost> longest(static_cast<std::size_t>(shape.columns));
   for (std::int64_t cell = 0; cell < grid.size(); ++cell) {
@@ -46,7 +46,7 @@ std::optional<Waves> uniform_waves(const ContextLevels& levels, int level) {
     task.first = cell / shape.columns * levels.size(level);
     task.level = level;
     task.wave = cell % shape.columns;
-    for (const Item item : grid[cell]) task.add(item, levels);
+    for (const Item at : grid[cell]) task.add(items[static_cast<std::size_t>(at)], levels);
     Cost& of_wave = longest[static_cast<std::size_t>(task.wave)];
     of_wave = std::max(of_wave, task.time);
     waves.tasks.push_back(std::move(task));
@@ -54,6 +54,13 @@ std::optional<Waves> uniform_waves(const ContextLevels& levels, int level) {
   std::ranges::stable_sort(waves.tasks, {}, &OpenTask::wave);
   for (const Cost time : longest) waves.end += time;
   return waves;
+}
+
+std::optional<Waves> uniform_waves(const ContextLevels& levels, int level) {
+  std::vector<Item> items(static_cast<std::size_t>(levels.num_items()));
+  std::iota(items.begin(), items.end(), Item{0});
+  if (std::ranges::any_of(items, [&](Item item) { return !levels.fits(item, level); })) return std::nullopt;
+  return uniform_waves_of(std::move(items), levels, level);
 }
 
 }  // namespace evenkeel

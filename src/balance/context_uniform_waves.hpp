@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "balance/context_wave_builder.hpp"
 
@@ -10,5 +11,8 @@ namespace evenkeel {
 /// allow (partition_into_grid). Nothing where an item does not fit. Where all items are short beside a cap,
 /// no mix of sizes is more even.
 [[nodiscard]] std::optional<Waves> uniform_waves(const ContextLevels& levels, int level);
+
+/// The same of some of the items, which all fit there.
+[[nodiscard]] Waves uniform_waves_of(std::vector<Item> items, const ContextLevels& levels, int level);
 
 }  // namespace evenkeel

@@ -118,16 +118,44 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::spa
   waves.end += longest_of(std::span(waves.tasks).subspan(first_task));
 }
 
-Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
+void WaveBuilder::add_wave(const WaveTrial& trial, Waves& waves) {
+  start_with(waves);
+  build_wave(trial, waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1, {}, waves);
+}
+
+Item WaveBuilder::first_left(const Waves& waves) {
+  start_with(waves);
+  return order_[next_left(0)];
+}
+
+bool WaveBuilder::holds_all(const Waves& waves) const {
+  std::size_t held = 0;
+  for (const OpenTask& task : waves.tasks) held += task.items.size();
+  return held == order_.size();
+}
+
+Waves WaveBuilder::fill_up(const WaveTrial& trial, Waves start) {
   start_with(start);
   Waves waves;
-  std::int64_t wave = 0;
-  for (auto begin = start.tasks.begin(); begin != start.tasks.end(); ++wave) {
+  for (auto begin = start.tasks.begin(); begin != start.tasks.end();) {
+    const std::int64_t wave = begin->wave;
     const auto end =
         std::find_if(begin, start.tasks.end(), [&](const OpenTask& task) { return task.wave != wave; });
     build_wave(trial, wave, {begin, end}, waves);
     begin = end;
   }
+  return waves;
+}
+
+std::vector<Item> WaveBuilder::left() {
+  std::vector<Item> items;
+  for (std::size_t at = next_left(0); at < order_.size(); at = next_left(at + 1)) items.push_back(order_[at]);
+  return items;
+}
+
+Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
+  Waves waves = fill_up(trial, std::move(start));
+  std::int64_t wave = waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1;
   for (; next_left(0) < order_.size(); ++wave) build_wave(trial, wave, {}, waves);
   return waves;
 }

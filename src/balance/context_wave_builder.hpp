@@ -34,6 +34,15 @@ class WaveBuilder {
 
   /// `start` has micro-batches by wave that are kept; more items are added to them, and more waves.
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
+  /// Adds items to the waves of `start` only.
+  [[nodiscard]] Waves fill_up(const WaveTrial& trial, Waves start);
+  /// Those that the last waves that were built leave.
+  [[nodiscard]] std::vector<Item> left();
+  /// Adds one wave of items that are in none yet, of which there are some.
+  void add_wave(const WaveTrial& trial, Waves& waves);
+  /// The largest item that is in no wave. Precondition: there is one.
+  [[nodiscard]] Item first_left(const Waves& waves);
+  [[nodiscard]] bool holds_all(const Waves& waves) const;
   /// Items by falling work.
   [[nodiscard]] std::span<const Item> order() const noexcept { return order_; }
 

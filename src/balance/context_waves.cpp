@@ -1,12 +1,15 @@
 #include "balance/context_waves.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "balance/checks.hpp"
 #include "balance/context_uniform_waves.hpp"
+#include "balance/context_wave_beam.hpp"
 #include "balance/context_wave_builder.hpp"
 #include "balance/context_wave_moves.hpp"
 #include "evenkeel/base/error.hpp"
@@ -23,10 +26,12 @@ constexpr std::int64_t most_in_a_grid = 1 << 14;
 constexpr Cost near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
 constexpr std::int64_t looks_per_item = 1 << 12;
-/// So many trials are improved.
+/// So many trials of either kind are improved.
 constexpr std::int64_t most_started = 24;
 /// So many of those get all items.
 constexpr std::size_t most_filled = 4;
+/// In so many of those, small items that are left are spread evenly.
+constexpr std::size_t most_even = 4;
 constexpr Cost unlimited = balance_checks::sum_limit >> 20;
 
 /// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
@@ -98,6 +103,11 @@ class WaveSearch {
     sand_.work = sand_.per_token * tokens;
   }
 
+  /// The more items a rank has, the less need be tried: many waves are even by themselves.
+  [[nodiscard]] std::int64_t effort_divisor() const {
+    return 1 + levels_.num_items() / levels_.problem().ranks / 256;
+  }
+
   /// The more items, the fewer.
   [[nodiscard]] std::int64_t looks() const {
     const std::int64_t n = levels_.num_items();
@@ -113,7 +123,7 @@ class WaveSearch {
     std::vector<Start> starts;
     if (longs_.empty()) return {{.waves = {}, .trial = {.height = unlimited}}};
     WaveBuilder builder(levels_, longs_);
-    std::int64_t placements = most_placed / 2 + levels_.num_items() / 4;
+    std::int64_t placements = (most_placed / 2 + levels_.num_items() / 4) / effort_divisor();
     std::int64_t no_looks = 0;
     const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
     for (const Cost height : heights) {
@@ -137,52 +147,96 @@ class WaveSearch {
     starts.erase(same.begin(), same.end());
   }
 
-  [[nodiscard]] std::vector<Start> improved_starts() const {
-    std::vector<Start> starts = built_starts();
-    if (std::ssize(starts) > most_started) starts.resize(most_started);
-    std::int64_t looks_left = looks() / 2;
-    for (Start& start : starts) improve_waves(start.waves, levels_, sand_, looks_left);
+  /// The same, where it is searched for how high each is.
+  [[nodiscard]] std::vector<Start> searched_starts() const {
+    std::vector<Start> starts;
+    if (longs_.empty()) return starts;
+    WaveBuilder builder(levels_, longs_);
+    const std::int64_t placements = (8 * most_placed + levels_.num_items()) / effort_divisor();
+    if (std::ssize(longs_) > placements / 64) return starts;
+    for (Waves& waves : beam_waves(levels_, builder, sand_, placements))
+      starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
     sort_without_same(starts);
     return starts;
   }
 
-  /// All items in waves: from some starts, then from the best of these with several heights of the waves that
-  /// follow.
+  void improve(std::vector<Start>& starts) const {
+    if (std::ssize(starts) > most_started) starts.resize(most_started);
+    std::int64_t looks_left = looks() / 2;
+    for (Start& start : starts) improve_waves(start.waves, levels_, sand_, looks_left);
+  }
+
+  [[nodiscard]] std::vector<Start> improved_starts() const {
+    std::vector<Start> starts = built_starts();
+    std::vector<Start> searched = searched_starts();
+    improve(starts);
+    improve(searched);
+    std::ranges::move(searched, std::back_inserter(starts));
+    sort_without_same(starts);
+    return starts;
+  }
+
+  /// Which start is filled up how, and what came of it.
+  struct Filling {
+    const Start* start = nullptr;
+    Cost slack = 0;
+    Cost end = 0;
+  };
+
+  /// All items in waves: from some starts; then from the best of these with what they leave spread evenly,
+  /// and with several heights of the waves that follow.
   [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
-    std::int64_t placements = levels_.num_items() <= few_items ? 2 * most_placed : most_placed;
+    std::int64_t fills =
+        (levels_.num_items() <= few_items ? 2 * most_placed : most_placed) / levels_.num_items();
     std::vector<Waves> filled;
-    std::size_t best = 0;  // of `filled`
-    std::size_t best_start = 0;
-    Cost best_slack = 0;
-    const auto fill = [&](std::size_t start, Cost slack, Cost height) {
-      WaveTrial trial = starts[start].trial;
-      trial.slack = slack;
-      trial.height = height;
-      filled.push_back(builder_.build(trial, starts[start].waves));
-      placements -= levels_.num_items();
-      if (filled.back().end >= filled[best].end) return;
-      best = filled.size() - 1;
-      best_start = start;
-      best_slack = slack;
-    };
-    for (std::size_t start = 0; start < starts.size() && start < most_filled; ++start) {
-      for (const Cost slack : {0, 64, 16})
-        if (filled.empty() || (placements >= levels_.num_items() && !longs_.empty()))
-          fill(start, slack, unlimited);
+    std::vector<Filling> fillings;
+    for (const Start& start : std::span(starts).first(std::min(starts.size(), most_filled))) {
+      for (const Cost slack : {0, 64, 16}) {
+        if (!filled.empty() && (--fills <= 0 || longs_.empty())) break;
+        filled.push_back(filled_up({.start = &start, .slack = slack}, unlimited));
+        fillings.push_back({.start = &start, .slack = slack, .end = filled.back().end});
+      }
     }
-    const std::size_t start = best_start;
-    const Cost slack = best_slack;
+    std::ranges::stable_sort(fillings, {}, &Filling::end);
+    if (levels_.num_items() <= most_in_a_grid)
+      for (const Filling& filling : std::span(fillings).first(std::min(fillings.size(), most_even)))
+        filled.push_back(filled_evenly(filling));
     for (const Cost height : heights_)
-      if (placements >= levels_.num_items()) fill(start, slack, height);
+      if (--fills > 0) filled.push_back(filled_up(fillings.front(), height));
     return filled;
+  }
+
+  /// With further waves as high as `height`.
+  [[nodiscard]] Waves filled_up(const Filling& filling, Cost height) {
+    WaveTrial trial = filling.start->trial;
+    trial.slack = filling.slack;
+    trial.height = height;
+    return builder_.build(trial, filling.start->waves);
+  }
+
+  /// Small items that waves of long ones leave are spread over all ranks.
+  [[nodiscard]] Waves filled_evenly(const Filling& filling) {
+    WaveTrial trial = filling.start->trial;
+    trial.slack = filling.slack;
+    Waves waves = builder_.fill_up(trial, filling.start->waves);
+    const std::vector<Item> left = builder_.left();
+    if (left.empty()) return waves;
+    const std::int64_t next = waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1;
+    Waves rest = uniform_waves_of(left, levels_, 0);
+    for (OpenTask& task : rest.tasks) {
+      task.wave += next;
+      waves.tasks.push_back(std::move(task));
+    }
+    waves.end += rest.end;
+    return waves;
   }
 
   /// Keeps the best.
   void improve_filled(std::vector<Waves>& filled) {
     std::ranges::stable_sort(filled, {}, &Waves::end);
     best_ = filled.front();
-    std::int64_t looks_left = looks();
+    std::int64_t looks_left = 2 * looks();
     for (Waves& waves : filled) {
       if (looks_left <= 0 || is_near(best_.end)) return;
       improve_waves(waves, levels_, {}, looks_left);

@@ -10,10 +10,11 @@ namespace evenkeel {
 /// ranks may be idle. The number of waves is a multiple of `multiple_of`, and at least `min_waves`; the last
 /// ones may be empty. Waves come by falling time.
 ///
-/// Items that do not fit into a wave of full single ranks find their waves first, for several heights: the
-/// largest says how high its wave is, the others fill it; ruin and recreate improves that, as if small items
-/// were sand. Then these fill up what room is left, and further waves; and the best of all are improved
-/// again.
+/// Items that do not fit into a wave of full single ranks find their waves first: for several heights that
+/// are the same for all waves, and by a beam search over the height of each. The largest item says how high
+/// its wave is, the others fill it; ruin and recreate improves that, as if small items were sand. Then these
+/// fill up what room is left, and further waves, or are spread evenly over these; and the best of all are
+/// improved again.
 ///
 /// Throws as require_context_fits does; InputError where multiple_of is below 1 or min_waves below 0.
 /// Deterministic, local, integers only; how much is tried is bounded by counts, which fall with the number of

@@ -176,7 +176,8 @@ std::string fault_of(const ContextProblem& problem, const ContextSchedule& sched
     if (!waves && t > 0 && task.size > schedule.tasks[static_cast<std::size_t>(t - 1)].size)
       return "sizes do not fall";
   }
-  if (schedule.end < context_lower_bound(problem)) return "it ends before the lower bound";
+  const Cost bound = waves ? context_waves_lower_bound(problem) : context_lower_bound(problem);
+  if (schedule.end < bound) return "it ends before the lower bound";
   if (waves) return fault_of_waves(problem, schedule);
   if (schedule.waves != 0) return "waves where there are none";
   return simulated_end(problem, schedule) == schedule.end ? "" : "it does not end when it says";

@@ -6,6 +6,7 @@
 #include "balance/context_levels.hpp"
 #include "balance/context_problems.hpp"
 #include "balance/context_wave_places.hpp"
+#include "balance/context_waves.hpp"
 #include "balance/nested_sizes.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -156,6 +157,36 @@ TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
                                                    {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
   EXPECT_EQ(context_lower_bound(made.problem()), 14000);
   EXPECT_EQ(least_tree_end(made.problem()), 14000);
+}
+
+TEST(ContextWavesLowerBound, no_items_end_at_once) {
+  EXPECT_EQ(context_waves_lower_bound(context_problem({}, 4, 100, 1, {}).problem()), 0);
+}
+
+// A sequence of 100 tokens, 10000 on 1 of 2 ranks or 15000 on both, and 60 of 10 tokens, 100 each, of which a
+// rank holds 10: beside the long one 1000 can be done in its wave, and 5000 are left for two ranks.
+TEST(ContextWavesLowerBound, short_items_cannot_fill_a_wave_of_a_long_one) {
+  std::vector<std::int64_t> lengths(60, 10);
+  lengths.push_back(100);
+  OwnedContextProblem made =
+      context_problem(lengths, 2, 100, 0, {.inside_node = 200, .ranks_per_node = 2, .overlap = 0});
+  EXPECT_EQ(context_lower_bound(made.problem()), 10000);
+  const Cost bound = context_waves_lower_bound(made.problem());
+  EXPECT_GE(bound, 12450);
+  EXPECT_LE(bound, 12500);
+  EXPECT_EQ(schedule_context_waves(made.problem()).end, 12500);
+}
+
+TEST(ContextWavesLowerBound, is_no_later_than_the_optimum_and_not_below_that_of_all_schedules) {
+  int better = 0;
+  for (std::uint64_t seed = 1000; seed < 1400; ++seed) {
+    const OwnedContextProblem made = random_context_problem(seed, 8, 4);
+    const Cost bound = context_waves_lower_bound(made.problem());
+    ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
+    ASSERT_GE(bound, context_lower_bound(made.problem())) << "seed " << seed;
+    if (bound > context_lower_bound(made.problem())) ++better;
+  }
+  EXPECT_GE(better, 30);
 }
 
 TEST(ContextLowerBound, is_no_later_than_the_optimum) {
