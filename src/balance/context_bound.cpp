@@ -51,7 +51,6 @@ class Feasibility {
     const std::int64_t ranks = levels_->problem().ranks;
     if (ceil_div(all, ranks) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    if (levels_->problem().sizes != ContextSizes::powers_of_two) return true;
     // What the giants may take is what they have in this sum, and what is left.
     return giants_.fit(limit, limit - cost.overhead, giants_.least_area(0, limit) + limit * ranks - all);
   }

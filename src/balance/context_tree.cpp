@@ -250,10 +250,14 @@ ContextSchedule schedule_context_tree(const ContextProblem& problem) {
   constexpr std::int64_t part_of_others = 8;
   require_context_fits(problem);
   if (problem.items.empty()) return {};
+  ContextProblem powers = problem;  // never later than these
+  powers.sizes = ContextSizes::powers_of_two;
+  const std::vector<std::vector<std::int64_t>> lists = nested_sizes(problem);
   std::optional<ContextSchedule> best;
-  for (const std::vector<std::int64_t>& sizes : nested_sizes(problem)) {
+  for (const std::vector<std::int64_t>& sizes : lists) {
     if (!fits_all(problem, sizes)) continue;
-    ContextSchedule schedule = scheduled_on(ContextLevels(problem, sizes), best ? part_of_others : 1);
+    const ContextLevels levels(sizes == lists.front() ? powers : problem, sizes);
+    ContextSchedule schedule = scheduled_on(levels, best ? part_of_others : 1);
     if (!best || schedule.end < best->end) best = std::move(schedule);
   }
   if (best) return *std::move(best);

@@ -275,9 +275,10 @@ ContextSchedule scheduled_on(const ContextLevels& levels) {
 /// Of all sizes, and of powers of two alone, which leave less to choose from.
 ContextSchedule best_schedule(const ContextProblem& problem) {
   ContextSchedule best = scheduled_on(ContextLevels(problem));
-  std::vector<std::int64_t> powers = powers_of_two_up_to(problem.max_size);
-  if (problem.sizes == ContextSizes::powers_of_two || !fits_all(problem, powers)) return best;
-  ContextSchedule schedule = scheduled_on(ContextLevels(problem, std::move(powers)));
+  ContextProblem powers = problem;
+  powers.sizes = ContextSizes::powers_of_two;
+  if (problem.sizes == powers.sizes || !fits_all(problem, context_sizes(powers))) return best;
+  ContextSchedule schedule = scheduled_on(ContextLevels(powers));
   if (schedule.end <= best.end) best = std::move(schedule);
   return best;
 }

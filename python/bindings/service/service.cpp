@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/errors.hpp"
 #include "bindings/service/step.hpp"
@@ -95,6 +96,43 @@ py::dict place_of(const DataService& self) {
   return place;
 }
 
+/// Who runs micro-batches of a group together, of the places of one tp and pp; in the order of its members.
+std::vector<int> ranks_of(const ContextGroup& group, GridPoint like, const Grid& grid) {
+  std::vector<int> ranks;
+  for (int place = group.first.value(); place < group.first.value() + group.size; ++place) {
+    like.dp = place / grid.sizes().cp;
+    like.cp = place % grid.sizes().cp;
+    ranks.push_back(grid.rank_of(like).value());
+  }
+  return ranks;
+}
+
+std::vector<int> context_ranks(const DataService& self, const SharedStep& step, std::size_t micro_batch) {
+  const Mesh& mesh = self.mesh();
+  return ranks_of(step->step.micro_batches.at(micro_batch).context, mesh.here(), mesh.grid());
+}
+
+/// Of all tp and pp, group by group.
+std::vector<std::vector<int>> all_context_groups(const DataService& self, const Config& config) {
+  if (config.mesh.context_sizes == ContextSizes::any) {
+    throw ConfigError("mesh.context_sizes", "is any: there are too many groups to make them all before",
+                      "Make those of micro-batches when they come (context_ranks), or leave it out");
+  }
+  const Grid& grid = self.mesh().grid();
+  const GridPoint& sizes = grid.sizes();
+  std::vector<ContextGroup> groups;
+  if (config.mesh.flexible_cp) {
+    groups = context_groups(sizes.dp, self.plan_settings().largest_group());
+  } else {
+    for (int dp = 0; dp < sizes.dp; ++dp) groups.push_back({DataPlace{dp * sizes.cp}, sizes.cp});
+  }
+  std::vector<std::vector<int>> all;
+  for (const ContextGroup& group : groups)
+    for (int pp = 0; pp < sizes.pp; ++pp)
+      for (int tp = 0; tp < sizes.tp; ++tp) all.push_back(ranks_of(group, {tp, 0, 0, pp}, grid));
+  return all;
+}
+
 std::unique_ptr<Prefetcher> make_ahead(const Communicator& ranks, const Config& config, std::int64_t steps,
                                        py::object reader, const std::optional<ServiceState>& from,
                                        bool accepts_changes, std::string profile) {
@@ -139,7 +177,9 @@ void bind_service(py::module_& module) {
       .def("report_time", [](const DataService& self, const SharedStep& step, std::size_t micro_batch,
                              double seconds) { self.report_time(step->step, micro_batch, seconds); })
       .def("state", &DataService::state)
-      .def("place", &place_of);
+      .def("place", &place_of)
+      .def("context_ranks", &context_ranks, py::arg("step"), py::arg("micro_batch"))
+      .def("context_groups", &all_context_groups, py::arg("config"));
   py::class_<Prefetcher, std::unique_ptr<Prefetcher, WithoutGil>>(module, "Ahead")
       .def(
           py::init([](const Communicator& ranks, const Config& config, std::int64_t steps, py::object reader,

@@ -69,6 +69,16 @@ class DataService:
         """By axis (tp, cp, dp, pp): this rank's place along it, and how many there are."""
         return self._core.place()
 
+    def context_groups(self) -> list[list[int]]:
+        """The ranks of every group that may run a micro-batch together, over all tp and pp, in one order on all ranks: make a
+        process group of each in that order. With ``mesh.cp: flexible`` groups are all powers of two of neighbours, else those
+        of the fixed cp. Raises ConfigError where ``mesh.context_sizes`` is ``any``: see context_ranks()."""
+        return self._core.context_groups(self._config._core)
+
+    def context_ranks(self, step: Step, micro_batch: int) -> list[int]:
+        """The ranks that run a micro-batch of this rank's together, in the order of their numbers in the group."""
+        return self._core.context_ranks(step._core, micro_batch)
+
     def step(self, samples: Samples | Callable[[], Samples], profile: str = "") -> Step:
         """One step over the samples that the ranks bring, each its own; a callable brings them when they are wanted, and what
         it raises all ranks raise."""

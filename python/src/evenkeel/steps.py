@@ -142,9 +142,13 @@ class MicroBatch(WithFields):
     def _as_tensors(self) -> dict[str, Any]:
         return self.tensors if self._tensors else self._made(True)
 
-    def packed_seq_params(self) -> dict[str, Any]:
-        """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params())``."""
+    def packed_seq_params(self, group: Any = None) -> dict[str, Any]:
+        """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params())``. With ``mesh.cp: flexible``
+        hand in the process group of this micro-batch: Megatron then takes it in place of its own (``cp_group`` and
+        ``local_cp_size``, which older versions do not have)."""
+        own = {} if group is None else {"cp_group": group, "local_cp_size": self.context[1]}
         return {
+            **own,
             "qkv_format": "thd",
             "cu_seqlens_q": self.cu_seqlens,
             "cu_seqlens_kv": self.cu_seqlens,

@@ -30,11 +30,16 @@ def samples_of(step):
 
 
 exact = True
+groups = [] if "any" in config else service.context_groups()
+grouped = True
 
 
 def add(what):
-    global exact
-    for micro_batch in what.micro_batches:
+    global exact, grouped
+    for number, micro_batch in enumerate(what.micro_batches):
+        ranks = service.context_ranks(what, number)
+        first, size, rank = micro_batch.context
+        grouped = grouped and len(ranks) == size and ranks[rank] == service.rank and (not groups or ranks in groups)
         exact = exact and np.array_equal(micro_batch.exact_loss_weights.astype(np.float32), micro_batch["loss_weights"])
         exact = exact and (micro_batch.tree is None) == (micro_batch.prediction_offsets is None)
         for name in sorted(micro_batch.tensors):
@@ -56,4 +61,4 @@ for number in range(2):
         home = home and np.array_equal(back["back"], mine["input_ids"]) and back.ids.tolist() == mine.ids.tolist()
     step = service.step_again(step, "update", back)
     add(step)
-tell(service.rank, digest=digest.hexdigest(), tokens=handed, home=bool(home), exact=exact, mesh=service.mesh)
+tell(service.rank, digest=digest.hexdigest(), tokens=handed, home=bool(home), exact=exact, grouped=grouped, mesh=service.mesh)

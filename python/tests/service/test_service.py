@@ -7,6 +7,16 @@ import pytest
 import evenkeel
 from jobs import run
 
+def flexible(strategy, tokens=80):
+    """Few tokens a rank, so that long samples need groups."""
+    log_prob = {"micro_batch": {"max_tokens_per_rank": 2 * tokens}}
+    return {
+        "micro_batch": {"max_tokens_per_rank": tokens},
+        "balance": {"cost": "flops-7b", "strategy": strategy},
+        "profiles": {"log_prob": log_prob, "update": {"pack": {"align_lcm": 16}}},
+    }
+
+
 MODES = {
     "plain": {},
     "context parallel": {"mesh": {"cp": 2}},
@@ -14,6 +24,9 @@ MODES = {
     "messages only": {"exchange": {"path": "point-to-point"}},
     "all to all": {"exchange": {"path": "alltoallv"}},
     "prefixes": {"prefix": {"share": True}},
+    "groups of their own": {"mesh": {"cp": "flexible"}, **flexible("hierarchical")},
+    "groups of any size in waves": {"mesh": {"cp": "flexible", "context_sizes": "any"}, **flexible("grid")},
+    "groups and tensor parallel": {"mesh": {"cp": "flexible", "tp": 2}, **flexible("grid", 160)},
 }
 
 
@@ -32,8 +45,16 @@ def test_process_groups_are_handed_what_mpi_hands_out(mode, ranks):
     over_mpi = run("steps.py", ranks, over="mpi", arguments=[config_of(mode)])
     over_torch = run("steps.py", ranks, over="torch", arguments=[config_of(mode)])
     assert over_torch == over_mpi
-    assert all(rank["home"] and rank["exact"] for rank in over_mpi)
+    assert all(rank["home"] and rank["exact"] and rank["grouped"] for rank in over_mpi)
     assert sum(rank["tokens"] for rank in over_mpi) > 0
+
+
+@pytest.mark.parametrize("mode, number", [("plain", 4), ("context parallel", 2), ("groups of their own", 7)])
+def test_groups_are_listed_for_those_who_make_them_all(mode, number):
+    ranks = run("groups.py", 4, over="mpi", arguments=[config_of(mode)])
+    assert all(rank["groups"] == ranks[0]["groups"] for rank in ranks)
+    assert len(ranks[0]["groups"]) == number
+    assert run("groups.py", 2, over="mpi", arguments=[config_of("groups of any size in waves")])[0]["groups"] == "mesh.context_sizes"
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
@@ -81,7 +102,8 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["passed over"] == 0
         assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as bits
         assert told["left for the collector"] == 0  # steps of gigabytes must not wait for it
-        assert "cu_seqlens_q_padded" in told["megatron"] and told["flash"]
+        assert "cu_seqlens_q_padded" in told["megatron"] and "cp_group" not in told["megatron"] and told["flash"]
+        assert told["megatron's group"] == ["a group", 1]
         assert told["loader"] == [0, 1, 2]
         assert "has handed out steps of configured sources" in told["mixed"]
 

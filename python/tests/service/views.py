@@ -43,6 +43,8 @@ ballast = [np.full(1 << 18, 7) for _ in range(8)]
 told["views live on"] = torch.equal(tokens, copy) and int(again.max()) < 10_000
 parameters = service.step(samples(), "log_prob").micro_batches[0]
 told["megatron"] = sorted(parameters.packed_seq_params())
+of_group = parameters.packed_seq_params("a group")
+told["megatron's group"] = [of_group["cp_group"], of_group["local_cp_size"]]
 told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
 
 arrays = evenkeel.DataService(over, config, tensors="numpy").step(samples()).micro_batches[0]
