@@ -33,12 +33,16 @@ class ContextWays {
     // Cumulative lengths are 32-bit.
     const std::int64_t countable =
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
-    if (given.flexible) flexible_ = *given.flexible;
-    const std::int64_t most =
-        std::min<std::int64_t>(given.flexible ? flexible_.max_size : places_, countable);
-    most_fixed_ = static_cast<int>(most);
-    flexible_.max_size = static_cast<int>(
-        flexible_.sizes == ContextSizes::any ? most : std::bit_floor(static_cast<std::uint64_t>(most)));
+    const auto most = static_cast<int>(std::min<std::int64_t>(places_, countable));
+    const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
+    if (given.flexible) {
+      flexible_ = *given.flexible;
+    } else {
+      const bool line_up = std::has_single_bit(static_cast<unsigned>(places_));
+      flexible_ = {line_up ? power : most, line_up ? ContextSizes::powers_of_two : ContextSizes::any};
+    }
+    // A limit that somebody set holds for a fixed cp, too.
+    most_fixed_ = flexible_.max_size < power ? flexible_.max_size : most;
   }
 
   [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
@@ -81,6 +85,12 @@ class ContextWays {
     return best;
   }
 
+  [[nodiscard]] bool groups_fit() const {
+    const PlanSettings settings = flexible(false);
+    const std::int64_t cap = settings.cap(settings.largest_group());
+    const std::int64_t alignment = settings.alignment(settings.largest_group());
+    return longest() <= cap / alignment * alignment;
+  }
   [[nodiscard]] ComparedContext plan_flexible(bool meets) const {
     return plan(flexible(meets), meets, [](MicroBatchPlan&) {});
   }
@@ -95,6 +105,7 @@ class ContextWays {
     ComparedContext compared;
     compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     compared.cp = settings.flexible ? 0 : settings.cp.size;
+    compared.any_sizes = settings.flexible && settings.flexible->sizes == ContextSizes::any;
     compared.meets = meets;
     compared.micro_batches = plan.num_micro_batches();
     for (DpRankPlan& rank : plan.ranks) std::ranges::for_each(rank.micro_batches, to_time);
@@ -124,7 +135,7 @@ double ratio(Cost longer, Cost shorter) {
 
 std::string words_for(const ComparedContext& way) {
   return (way.cp == 0 ? std::string("cp flexible") : fmt::format("cp {}", way.cp)) +
-         (way.meets ? ", ranks meet" : "");
+         (way.any_sizes ? ", any sizes" : "") + (way.meets ? ", ranks meet" : "");
 }
 
 /// How many samples need more than one rank.
@@ -135,39 +146,53 @@ std::string long_samples(const LengthTable& table, const ContextWays& ways) {
   return fmt::format("{} of {}", grouped(count), counted(table.size(), "sample"));
 }
 
-std::string advice(const LengthTable& table, const ContextWays& ways, const ContextComparison& comparison) {
-  const double once = ratio(comparison.ways[0].end, comparison.ways[1].end);
-  const double meeting = ratio(comparison.ways[2].end, comparison.ways[3].end);
+/// The best fixed cp beside groups of their own, where ranks wait once and where they meet.
+struct BestWays {
+  std::optional<ComparedContext> fixed;
+  ComparedContext flexible;
+
+  [[nodiscard]] double gain() const { return ratio(fixed->end, flexible.end); }
+};
+
+std::string advice(const LengthTable& table, const ContextWays& ways, const BestWays& once,
+                   const BestWays& meeting) {
+  const std::string lengths =
+      fmt::format("{} are longer than the {} of a rank, and the longest has {}", long_samples(table, ways),
+                  counted(ways.tokens_per_rank(), "token"), counted(ways.longest(), "token"));
+  if (!once.fixed || !meeting.fixed) {
+    return fmt::format("No cp that divides the ranks holds all samples, and mesh.cp: flexible does: {}.",
+                       lengths);
+  }
   constexpr double worth_it = 1.01;
-  const std::string lengths = fmt::format(
-      "{} longer than the {} of a rank, and the longest has {}", long_samples(table, ways) + " are",
-      counted(ways.tokens_per_rank(), "token"), counted(ways.longest(), "token"));
-  if (std::max(once, meeting) < worth_it) {
+  if (std::max(once.gain(), meeting.gain()) < worth_it) {
     return fmt::format(
         "mesh.cp: flexible gains nothing on these lengths over cp {} ({} where ranks meet at every "
         "micro-batch): {}.",
-        comparison.ways[0].cp, comparison.ways[2].cp, lengths);
+        once.fixed->cp, meeting.fixed->cp, lengths);
   }
   return fmt::format(
-      "With mesh.cp: flexible the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast as "
-      "with "
-      "cp {} where ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or leaves "
-      "ranks "
-      "waiting.",
-      once, comparison.ways[0].cp, meeting, comparison.ways[2].cp, lengths);
+      "With mesh.cp: flexible{} the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast "
+      "as "
+      "with cp {} where ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or "
+      "leaves ranks waiting.",
+      once.flexible.any_sizes ? " and context_sizes: any" : "", once.gain(), once.fixed->cp, meeting.gain(),
+      meeting.fixed->cp, lengths);
 }
 
 }  // namespace
 
 std::optional<ContextComparison> compare_contexts(const LengthTable& table, const PlanSettings& settings) {
   const ContextWays ways(table, settings);
-  const std::optional<ComparedContext> once = ways.best_fixed(false);
-  const std::optional<ComparedContext> meeting = ways.best_fixed(true);
-  if (!once || !meeting) return std::nullopt;
+  if (!settings.flexible && !ways.groups_fit()) return std::nullopt;
+  const BestWays once{ways.best_fixed(false), ways.plan_flexible(false)};
+  const BestWays meeting{ways.best_fixed(true), ways.plan_flexible(true)};
   ContextComparison comparison;
-  comparison.ways = {*once, ways.plan_flexible(false), *meeting, ways.plan_flexible(true)};
+  for (const BestWays& best : {once, meeting}) {
+    if (best.fixed) comparison.ways.push_back(*best.fixed);
+    comparison.ways.push_back(best.flexible);
+  }
   comparison.lower_bound = ways.lower_bound();
-  comparison.advice = advice(table, ways, comparison);
+  comparison.advice = advice(table, ways, once, meeting);
   return comparison;
 }
 
@@ -186,14 +211,16 @@ std::string context_table(const ContextComparison& comparison, const TextStyle& 
 nlohmann::json context_json(const ContextComparison& comparison) {
   nlohmann::json ways = nlohmann::json::array();
   for (const ComparedContext& way : comparison.ways) {
-    ways.push_back({{"way", words_for(way)},
-                    {"cp", way.cp == 0 ? nlohmann::json("flexible") : nlohmann::json(way.cp)},
-                    {"meet", way.meets ? "micro_batch" : "step"},
-                    {"num_micro_batches", way.micro_batches},
-                    {"end", way.end},
-                    {"lower_bound", comparison.lower_bound},
-                    {"end_over_bound", ratio(way.end, comparison.lower_bound)},
-                    {"plan_seconds", way.seconds}});
+    nlohmann::json& json = ways.emplace_back();
+    json = {{"way", words_for(way)},
+            {"cp", way.cp == 0 ? nlohmann::json("flexible") : nlohmann::json(way.cp)},
+            {"meet", way.meets ? "micro_batch" : "step"},
+            {"num_micro_batches", way.micro_batches},
+            {"end", way.end},
+            {"lower_bound", comparison.lower_bound},
+            {"end_over_bound", ratio(way.end, comparison.lower_bound)},
+            {"plan_seconds", way.seconds}};
+    if (way.cp == 0) json["context_sizes"] = way.any_sizes ? "any" : "powers-of-two";
   }
   return ways;
 }

@@ -91,6 +91,19 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
             by_name.at("hierarchical, work").at("waiting_every_micro_batch"));
 }
 
+TEST(PlanCommand, compares_groups_where_no_cp_divides_the_ranks) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n7\n900\n");
+  const std::string plan = "plan --compare --lengths " + (scratch / "lengths.csv").string() +
+                           " --set mesh.dp=7 --set micro_batch.max_tokens_per_rank=600 ";
+  const ProgramResult limited = run_evenkeel(plan + "--set mesh.cp=flexible --set mesh.max_cp=2");
+  ASSERT_EQ(limited.status, 0) << limited.err;
+  EXPECT_THAT(limited.out, HasSubstr("No cp that divides the ranks holds all samples"));
+  const std::string any = " --set mesh.context_sizes=any";
+  EXPECT_THAT(run_evenkeel(plan + "--set mesh.cp=flexible" + any).out, HasSubstr("cp flexible, any sizes"));
+  EXPECT_NE(run_evenkeel(plan + "--set mesh.cp=flexible --set mesh.max_cp=1").status, 0);
+}
+
 // On twice as many ranks it would be more than lengths can be summed up to.
 TEST(PlanCommand, compares_under_the_largest_cap_there_is) {
   const ScratchFolder scratch;
