@@ -1,5 +1,5 @@
 """Starts jobs of several processes for tests: the same script under mpirun, and as processes of torch.distributed that are
-started as torchrun starts them. Each rank prints one line of JSON; run() returns them by rank."""
+started as torchrun starts them. Each rank tells something; run() returns what, by rank."""
 
 import json
 import os
@@ -8,27 +8,32 @@ import random
 import socket
 import subprocess
 import sys
+import tempfile
 
 SCRIPTS = pathlib.Path(__file__).parent
 TIMEOUT = 120
+TOLD_IN = "EVENKEEL_TESTS_TOLD_IN"
 
 
 def run(script, ranks, *, over, arguments=()):
     """What the ranks of a script in this folder printed."""
-    done = processes([sys.executable, str(SCRIPTS / script), *map(str, arguments)], ranks, over=over)
-    lines = [line for process in done for line in process.stdout.splitlines() if line.startswith("{")]
-    told = sorted((json.loads(line) for line in lines), key=lambda line: line["rank"])
+    command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
+    with tempfile.TemporaryDirectory() as folder:
+        processes(command, ranks, over=over, environment={TOLD_IN: folder})
+        told = [json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()]
+    told.sort(key=lambda line: line["rank"])
     assert [line["rank"] for line in told] == list(range(ranks))
     return told
 
 
-def processes(command, ranks, *, over, timeout=TIMEOUT):
+def processes(command, ranks, *, over, timeout=TIMEOUT, environment=None):
     """A command on so many ranks, ``over`` "mpi" or "torch", run to a good end."""
+    environment = {**os.environ, **(environment or {})}
     if over == "mpi":
         launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
-        done = [subprocess.run(launcher + command, capture_output=True, text=True, timeout=timeout)]
+        done = [subprocess.run(launcher + command, env=environment, capture_output=True, text=True, timeout=timeout)]
     else:
-        done = _run_by_torch(command, ranks, timeout)
+        done = _run_by_torch(command, ranks, timeout, environment)
     for process in done:
         assert process.returncode == 0, process.stdout + process.stderr
     return done
@@ -46,11 +51,11 @@ def _free_port():
                 continue
 
 
-def _run_by_torch(command, ranks, timeout):
+def _run_by_torch(command, ranks, timeout, environment):
     port = _free_port()
     job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     started = [
-        subprocess.Popen(command, env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        subprocess.Popen(command, env={**environment, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for rank in range(ranks)
     ]
@@ -78,4 +83,5 @@ def group():
 
 
 def tell(rank, **what):
-    os.write(1, (json.dumps({"rank": rank, **what}) + "\n").encode())  # at once, so that ranks do not mix
+    """What run() returns of this rank. In a file of its own, since mpirun mixes what ranks print."""
+    pathlib.Path(os.environ[TOLD_IN], f"{rank}.json").write_text(json.dumps({"rank": rank, **what}))
