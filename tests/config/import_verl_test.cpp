@@ -120,6 +120,39 @@ actor_rollout_ref:
               HasSubstr("unused: one job has one value"));
 }
 
+TEST(ImportVerl, context_parallelism_that_megatron_chooses_is_flexible) {
+  const std::string actor = R"(
+actor_rollout_ref:
+  actor:
+    strategy: megatron
+    use_dynamic_bsz: true
+    ppo_max_token_len_per_gpu: 16384
+    megatron:
+      dynamic_context_parallel: true
+      max_seqlen_per_dp_cp_rank: 8192
+      context_parallel_size: 2
+      pipeline_model_parallel_size: )";
+  const std::string rest =
+      "\n  rollout: {log_prob_use_dynamic_bsz: true, log_prob_max_token_len_per_gpu: 9}\n";
+  const ImportedConfig config = imported(actor + "1" + rest + "trainer: {balance_batch: false}\n");
+  EXPECT_EQ(setting(config, "mesh.cp"), "flexible");
+  EXPECT_EQ(setting(config, "micro_batch.mode"), "packed");
+  EXPECT_EQ(setting(config, "micro_batch.max_tokens_per_rank"), "8192");
+  EXPECT_EQ(setting(config, "profiles.log_prob.micro_batch.max_tokens_per_rank"), "8192");
+  EXPECT_EQ(setting(config, "micro_batch.max_tokens"), "(not set)");
+  EXPECT_EQ(setting(config, "balance.algorithm"), "(not set)");
+  EXPECT_EQ(setting(config, "balance.strategy"), "(not set)");
+  EXPECT_EQ(setting(config, "balance.cost"), "flops-7b");
+  EXPECT_THAT(outcome(config, "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"),
+              HasSubstr("packed under max_tokens_per_rank"));
+  EXPECT_TRUE(parse_config(config.yaml, "imported").mesh.flexible_cp);
+  EXPECT_EQ(setting(imported(actor + "2" + rest), "balance.strategy"), "grid");
+  EXPECT_EQ(setting(imported("actor_rollout_ref: {actor: {strategy: megatron, megatron: "
+                             "{dynamic_context_parallel: false, context_parallel_size: 2}}}"),
+                    "mesh.cp"),
+            "2");
+}
+
 TEST(ImportVerl, the_engine_may_hold_the_ulysses_size_too) {
   const ImportedConfig config = imported(R"(
 actor_rollout_ref:

@@ -230,7 +230,12 @@ const Setting* Facts::find(std::string_view path) const {
 
 std::int64_t Facts::mesh_size(const std::string& axis) const {
   const Setting* size = find("mesh." + axis);
-  return size == nullptr ? 1 : std::stoll(size->value);
+  return size == nullptr || (axis == "cp" && has_flexible_cp()) ? 1 : std::stoll(size->value);
+}
+
+bool Facts::has_flexible_cp() const {
+  const Setting* cp = find("mesh.cp");
+  return cp != nullptr && cp->value == "flexible";
 }
 
 void Facts::settle(const std::string& fact, const std::string& note) {

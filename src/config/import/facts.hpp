@@ -54,6 +54,8 @@ class Facts {
   /// Adds a setting that no foreign key asked for.
   void set_because(const std::string& path, const std::string& value, const std::string& why);
   [[nodiscard]] const Setting* find(std::string_view path) const;
+  /// Whether micro-batches have context-parallel groups of their own; after mesh.cp was set.
+  [[nodiscard]] bool has_flexible_cp() const;
   /// Ranks along an axis of the mesh, "tp": what was set, else 1.
   [[nodiscard]] std::int64_t mesh_size(const std::string& axis) const;
 
@@ -100,7 +102,6 @@ class Facts {
   void apply_same_rules();
   void miss_as(const SameRule& rule, const std::string& why);
   [[nodiscard]] bool has_section_of(std::string_view path) const;
-  void apply_refuse_rules();
   void report_lost_facts();
   void add_missing(const std::string& foreign, const std::string& path, const std::string& why);
   [[nodiscard]] std::optional<std::size_t> find_key(std::string_view path) const;

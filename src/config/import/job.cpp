@@ -52,6 +52,24 @@ void import_cp(Facts& facts, const std::vector<std::string>& stated) {
   }
 }
 
+bool is_flexible(Facts& facts) {
+  if (!facts.flag("dynamic_cp").value_or(false)) return false;
+  if (facts.integer("rank_cap")) return true;
+  const std::string why = "each micro-batch has a cp of its own, and the cap of a rank is not found";
+  facts.leave("dynamic_cp", why);
+  facts.miss("mesh.cp", "dynamic_cp", why);
+  return false;
+}
+
+/// Context parallelism that Megatron chooses for each micro-batch.
+void import_flexible_cp(Facts& facts) {
+  facts.set("mesh.cp", "flexible", {"dynamic_cp"}, "each micro-batch has a group of its own");
+  facts.settle("cp", "groups have the sizes that their micro-batches need");
+  facts.settle("cp_algo", "");
+  if (facts.mesh_size("pp") > 1)
+    facts.set_because("balance.strategy", "grid", "with mesh.cp: flexible the stages of a pipeline need it");
+}
+
 /// Megatron on Ascend counts the layers of a virtual stage.
 void import_vpp_of_layers(Facts& facts) {
   const auto of_stage = facts.integer("vpp_layers");
@@ -193,7 +211,10 @@ void import_mesh(Facts& facts) {
   if (trainer != nullptr && trainer->is_megatron) {
     for (const char* fact : {"ulysses", "engine_ulysses"}) facts.leave(fact, "Megatron does not read it");
     cp = {"cp"};
+    if (is_flexible(facts)) return import_flexible_cp(facts);
   }
+  for (const char* fact : {"dynamic_cp", "rank_cap"})
+    facts.leave(fact, "cp is the same for all micro-batches");
   import_cp(facts, cp);
 }
 
@@ -208,15 +229,21 @@ void import_batch(Facts& facts) {
 
 void import_balance(Facts& facts) {
   const auto balance = facts.flag("balance");
-  if (balance) facts.set("balance.algorithm", *balance ? "auto" : "none", {"balance"});
+  if (facts.has_flexible_cp()) {
+    facts.settle("balance", "with mesh.cp: flexible it is always balanced");
+  } else if (balance) {
+    facts.set("balance.algorithm", *balance ? "auto" : "none", {"balance"});
+  }
   const SystemTable& table = facts.table();
-  if (!table.cost.empty() && balance.value_or(true)) {
+  if (!table.cost.empty() && (balance.value_or(true) || facts.has_flexible_cp())) {
     facts.set_because("balance.cost", table.cost, table.title + " balances work, not tokens");
   }
 }
 
 void import_preset(Facts& facts) {
   const SystemTable& table = facts.table();
+  if (facts.has_flexible_cp())
+    facts.refuse("dynamic_cp", "--preset needs a cp that is one number: import without it");
   facts.set_because("balance.preset", std::string(to_string(table.system)), "--preset: its own partitions");
   if (!table.balanced_by_default && facts.find("balance.algorithm") == nullptr) {
     facts.set_because("balance.algorithm", "none", "--preset: it does not balance unless asked to");

@@ -71,7 +71,8 @@ std::string key_of_job_fact(std::string_view fact) {
   static const std::vector<std::pair<std::string, std::vector<std::string_view>>> keys{
       {"mesh.tp", {"tp"}},
       {"mesh.pp", {"pp"}},
-      {"mesh.cp", {"cp", "ulysses", "engine_ulysses"}},
+      {"mesh.cp", {"cp", "ulysses", "engine_ulysses", "dynamic_cp"}},
+      {"micro_batch.max_tokens_per_rank", {"rank_cap"}},
       {"mesh.vpp", {"vpp", "vpp_layers", "layers"}},
       {"pack.cp_layout", {"cp_algo"}},
       {"batch.global_batch", {"prompts", "responses"}},
@@ -202,17 +203,6 @@ bool Facts::has_section_of(std::string_view path) const {
   return std::ranges::any_of(keys_, [&](const ForeignKey& key) { return is_at_or_below(key.path, section); });
 }
 
-void Facts::apply_refuse_rules() {
-  for (const RefuseRule& rule : table_.refuse) {
-    const auto key = find_key(rule.path);
-    if (!key || left_section(rule.path)) continue;
-    const std::string& lost = keys_[*key].value.missing;
-    if (lost.empty() && value_of(rule.path, "") != rule.value) continue;
-    add_once(outcomes_[*key].reasons, lost.empty() ? rule.why : lost);
-    add_missing(rule.path, rule.setting, lost.empty() ? rule.why : lost);
-  }
-}
-
 std::string Facts::value_of(std::string_view path, const std::string& fallback) const {
   const auto key = find_key(path);
   if (!key || keys_[*key].value.is_null()) return fallback;
@@ -240,7 +230,6 @@ std::string Facts::why_unused(const ForeignKey& key) const {
 
 void Facts::report(ImportedConfig& imported) {
   apply_same_rules();
-  apply_refuse_rules();
   report_lost_facts();
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     Outcome& outcome = outcomes_[i];

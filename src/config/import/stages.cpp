@@ -21,6 +21,7 @@ class Stage {
   Stage(Facts& facts, const StageRule& rule) : facts_(facts), rule_(rule), name_(rule.name) {}
 
   [[nodiscard]] std::vector<StageSetting> settings() {
+    if (facts_.has_flexible_cp()) return flexible_settings();
     read_mode();
     if (mode_ == "packed" || (mode_ == "fixed" && is_packed())) read_cap();
     if (mode_ == "packed") {
@@ -42,6 +43,7 @@ class Stage {
 
   /// After the settings are set: what is missing for them.
   void want_the_rest() {
+    if (facts_.has_flexible_cp()) return;
     if (mode_.empty()) {
       if (rule_.is_required || facts_.mentions_stage(name_)) {
         want("mode", {"packed", "padded", "size", "global_size"},
@@ -69,6 +71,18 @@ class Stage {
     std::vector<std::string> facts;
     for (const std::string& name : names) facts.push_back(fact(name));
     facts_.want(path_of(key), facts, why);
+  }
+
+  /// All passes pack under one cap, whatever they would do with a cp that is one number.
+  [[nodiscard]] std::vector<StageSetting> flexible_settings() {
+    if (rule_.is_required || facts_.mentions_stage(name_)) {
+      settings_.push_back({"mode", "packed", {"dynamic_cp"}});
+      settings_.push_back(
+          {"max_tokens_per_rank", std::to_string(facts_.integer("rank_cap").value_or(1)), {"rank_cap"}});
+    }
+    facts_.settle(fact("packed"), "");
+    leave_all("with mesh.cp: flexible its micro-batches are packed under max_tokens_per_rank");
+    return std::move(settings_);
   }
 
   void read_mode() {
@@ -147,8 +161,11 @@ class Stage {
   }
 
   void leave_the_rest() {
-    const std::string why = mode_.empty() ? "how micro-batches are cut is not in this file"
-                                          : "has no effect when micro_batch.mode is " + mode_;
+    leave_all(mode_.empty() ? "how micro-batches are cut is not in this file"
+                            : "has no effect when micro_batch.mode is " + mode_);
+  }
+
+  void leave_all(const std::string& why) {
     for (const char* name : {"packed", "padded", "algorithm", "cap", "gpu_cap", "padded_cap", "max_samples",
                              "min_count", "size", "global_size", "length_round", "shuffle"}) {
       facts_.leave(fact(name), why);

@@ -13,7 +13,8 @@
 /// keys.
 ///
 /// Facts of the job: tp, cp, pp, vpp, vpp_layers and layers (from which vpp follows), ulysses and
-/// engine_ulysses (a cp without zigzag), cp_algo, prompts and responses (of a step, of a prompt), mini
+/// engine_ulysses (a cp without zigzag), cp_algo, dynamic_cp and rank_cap (a cp for each micro-batch, and its
+/// cap on a rank), prompts and responses (of a step, of a prompt), mini
 /// (prompts of a mini-batch), rank_batch, accumulation and devices (from which ROLL's batches follow), nodes
 /// and gpus, epochs, shuffle, no_shuffle, drop_last, seed, random_mini, balance, packing, loss, norm (what it
 /// divides by), width, prompt_width and sequence_width (of the padded tensor it divides by otherwise),
@@ -43,14 +44,6 @@ struct SameRule {
   std::string fallback;  ///< the value of either when it is absent
   /// Its section, if it is there, means the fallback when it leaves the key out.
   bool counts_when_absent = false;
-};
-
-/// A switch that Evenkeel has nothing for: with this value the import is not faithful.
-struct RefuseRule {
-  std::string path;
-  std::string value;
-  std::string setting;  ///< Evenkeel's key that it would decide
-  std::string why;
 };
 
 /// Keys that are none of Evenkeel's business: those at or below `path`, or, for "*.name", every one called
@@ -100,7 +93,6 @@ struct SystemTable {
   std::vector<KeyRule> keys;
   std::vector<AlwaysRule> always;
   std::vector<SameRule> same;
-  std::vector<RefuseRule> refuse;
   std::vector<OutsideRule> outside;
   std::vector<ImpliedFact> implied;
   std::vector<std::string> harmless;  ///< packages and files of defaults lists that decide nothing here

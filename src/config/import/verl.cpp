@@ -7,6 +7,14 @@ const std::string actor = "actor_rollout_ref.actor.";
 const std::string ref = "actor_rollout_ref.ref.";
 const std::string rollout = "actor_rollout_ref.rollout.";
 
+/// Sizes of the mesh in the section of Megatron's engine.
+std::vector<KeyRule> mesh_rules(const std::string& engine) {
+  std::vector<KeyRule> rules{{engine + "dynamic_context_parallel", {"dynamic_cp"}},
+                             {engine + "max_seqlen_per_dp_cp_rank", {"rank_cap"}}};
+  for (const auto& [key, fact] : megatron_axes()) rules.push_back({engine + key, {fact}});
+  return rules;
+}
+
 std::vector<KeyRule> job_rules() {
   std::vector<KeyRule> rules{
       {actor + "ulysses_sequence_parallel_size", {"ulysses"}},
@@ -36,7 +44,7 @@ std::vector<KeyRule> job_rules() {
       {"algorithm.adv_estimator", {"advantages"}},
       {"critic.enable", {"critic"}},
   };
-  for (const auto& [key, fact] : megatron_axes()) rules.push_back({actor + "megatron." + key, {fact}});
+  append(rules, mesh_rules(actor + "megatron."));
   return rules;
 }
 
@@ -81,6 +89,8 @@ std::vector<SameRule> same_rules() {
     for (const auto& [key, fact] : megatron_axes()) {
       rules.push_back({section + "megatron." + key, actor + "megatron." + key, "1", true});
     }
+    for (const std::string key : {"dynamic_context_parallel", "max_seqlen_per_dp_cp_rank"})
+      rules.push_back({section + "megatron." + key, actor + "megatron." + key, ""});
     for (const std::string& place :
          {ulysses, "fsdp_config." + ulysses, "fsdp." + ulysses, "model.fsdp_config." + ulysses})
       rules.push_back({section + place, actor + ulysses, "1"});
@@ -158,11 +168,6 @@ std::string why_no_critic(Facts& facts) {
   return is_off && !facts.is_lost("critic") ? "advantages are not GAE: the critic does not run" : "";
 }
 
-std::vector<RefuseRule> refuse_rules(const std::string& engine) {
-  return {{engine + "dynamic_context_parallel", "true", "mesh.cp",
-           "context parallelism that changes with each micro-batch: here mesh.cp is one number"}};
-}
-
 std::vector<TrainerRule> trainers() {
   return {{"fsdp", "sum"}, {"fsdp2", "sum"}, {"megatron", "mean", true}};
 }
@@ -179,7 +184,6 @@ SystemTable rl_table() {
   append(table.keys, job_rules());
   append(table.keys, stage_rules());
   table.same = same_rules();
-  table.refuse = refuse_rules(actor + "megatron.");
   table.outside = outside_rules();
   table.harmless = {"actor_rollout_ref.model",
                     "critic.model",
@@ -225,7 +229,7 @@ std::vector<KeyRule> tuning_rules() {
       {"engine._target_", {"trainer"}},
       {"engine.strategy", {"trainer"}},
   };
-  for (const auto& [key, fact] : megatron_axes()) rules.push_back({"engine." + key, {fact}});
+  append(rules, mesh_rules("engine."));
   append(rules, pass_rules("train", {"data.use_dynamic_bsz", "data.max_token_len_per_gpu",
                                      "data.micro_batch_size_per_gpu", "data.micro_batch_size"}));
   return rules;
@@ -239,7 +243,6 @@ SystemTable tuning_table() {
   table.not_marks = {"actor_rollout_ref"};
   table.stages = {{"train", true}};
   table.keys = tuning_rules();
-  table.refuse = refuse_rules("engine.");
   table.outside = {{"data.max_length", "real lengths decide, not a padded width"},
                    {"data", "where samples come from: set source"},
                    {"model", "the model and its training"},
