@@ -3,6 +3,9 @@
 #include <mpi.h>
 
 #include <bit>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -60,6 +63,12 @@ void require_ranks_of_one_group(const Communicator& comm) {
                     "Merge them first (MPI_Intercomm_merge), or give each group one of its own");
   }
 }
+
+/// Those that were asked for, of the places of this rank's tp and pp.
+struct Mesh::AnyGroups {
+  Communicator places;
+  std::map<std::pair<DataPlace, int>, Communicator> made;
+};
 
 Communicator duplicate(const Communicator& comm) {
   require_ranks_of_one_group(comm);

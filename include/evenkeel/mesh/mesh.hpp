@@ -1,11 +1,9 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "evenkeel/base/context_group.hpp"
@@ -61,9 +59,9 @@ class Mesh {
   /// The ranks of this one's tp and pp that run a micro-batch together; the rank in it is its member's
   /// number. With a fixed cp these are along(Axis::cp). With groups of powers of two there is one
   /// communicator for each, made with the mesh. With groups of any size the first call for a group makes its
-  /// communicator, collectively over the group's ranks alone; they keep it. Calls in the order of a step's
-  /// micro-batches cannot deadlock, since no micro-batches of groups do. Not thread-safe then; MpiError where
-  /// MPI cannot make it, MeshError where something else than MPI connects the ranks and cannot.
+  /// communicator, collectively over the group's ranks alone; they keep it. All come to their groups in
+  /// one order, that of a step's micro-batches, so that no call can deadlock; one thread at a time. MpiError
+  /// where MPI cannot make it, MeshError where something else than MPI connects the ranks and cannot.
   /// Preconditions: this place is one of the group, which is one of a plan's.
   [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
 
@@ -78,11 +76,7 @@ class Mesh {
   }
 
  private:
-  /// Those that were asked for, of the places of this rank's tp and pp.
-  struct AnyGroups {
-    Communicator places;
-    std::map<std::pair<DataPlace, int>, Communicator> made;
-  };
+  struct AnyGroups;
 
   /// Collective over world().
   void connect_places();
