@@ -65,11 +65,10 @@ struct ContextSchedule {
 /// No schedule ends before, neither where ranks meet at the end only nor where they meet at every
 /// micro-batch. 0 for no items. The largest of
 /// - the least time of any one item on its best group;
-/// - the least limit T for which ranks * T holds all work, overheads and exposed communication, if no item is
-/// on
-///   a group on which it alone takes longer than T. (The dual of Hochbaum and Shmoys, 1987, for items whose
-///   work grows with their groups.) The five largest items, which few choices of groups may leave room for,
-///   also need blocks of ranks that hold them within T; where sizes are powers of two that is searched for.
+/// - the least limit T for which ranks * T holds all work, overheads and exposed communication, if no item
+///   is on a group on which it alone takes longer than T. (The dual of Hochbaum and Shmoys, 1987, for items
+///   whose work grows with their groups.) The five largest items, which few choices of groups may leave room
+///   for, also need blocks of ranks that hold them within T; where sizes are powers of two that is searched.
 ///
 /// Overheads are those of as many groups as tokens and samples need at least, and as T needs. Communication
 /// counts as what remains of it once the attention of all its micro-batch's items is taken off; since nobody
