@@ -12,8 +12,9 @@ namespace evenkeel {
 ///
 /// The first are the powers of two, the only one where sizes are such. With any sizes: the largest that may
 /// be alone; and powers of two that go on as 3, 5 and 7 times powers of two, each with all ranks where a
-/// group may have these. Sizes below a node's that do not divide it are left out where there are several
-/// nodes, since some of their blocks would lie across two. O(log(max_size)) lists, no two alike.
+/// group may have these. Of these further lists, sizes below a node's that do not divide it are left out
+/// where there are several nodes, since some of their blocks would lie across two. O(log(max_size)) lists, no
+/// two alike.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> nested_sizes(const ContextProblem& problem);
 
 }  // namespace evenkeel

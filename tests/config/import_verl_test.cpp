@@ -153,6 +153,21 @@ actor_rollout_ref:
             "2");
 }
 
+TEST(ImportVerl, a_cp_of_each_micro_batch_is_never_taken_for_one_that_is_fixed) {
+  const std::string dynamic = "megatron: {dynamic_context_parallel: true, context_parallel_size: 2";
+  const auto actor = [&](const std::string& keys) {
+    return imported("actor_rollout_ref: {actor: {ppo_mini_batch_size: 8, " + keys + "}}");
+  };
+  const ImportedConfig of_any_trainer = actor(dynamic + ", max_seqlen_per_dp_cp_rank: 512}");
+  EXPECT_EQ(setting(of_any_trainer, "mesh.cp"), "flexible");
+  const ImportedConfig without_cap = actor("strategy: megatron, " + dynamic + "}");
+  EXPECT_THAT(test::missing(without_cap),
+              testing::Contains("actor_rollout_ref.actor.megatron.dynamic_context_parallel -> mesh.cp: 2"));
+  EXPECT_THAT(outcome(actor("strategy: fsdp, " + dynamic + ", max_seqlen_per_dp_cp_rank: 512}"),
+                      "actor_rollout_ref.actor.megatron.dynamic_context_parallel"),
+              HasSubstr("only Megatron reads it"));
+}
+
 TEST(ImportVerl, the_engine_may_hold_the_ulysses_size_too) {
   const ImportedConfig config = imported(R"(
 actor_rollout_ref:

@@ -10,25 +10,14 @@
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "report/run_report.hpp"
+#include "service/skewed_share.hpp"
 #include "service/step_record.hpp"
-#include "support/made_up_batch.hpp"
 
 namespace evenkeel {
 namespace {
 
-using testing_support::made_up_batch;
-using testing_support::made_up_fields;
-using testing_support::mix;
-
-/// 96 samples a rank of 1 to 600 tokens, other ones every step, few of them long.
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
-  std::vector<SampleShape> shapes;
-  for (std::int64_t i = 0; i < 96; ++i) {
-    const std::int64_t id = (96 * step + i) * comm.size() + comm.rank();
-    const auto draw = mix(static_cast<std::uint64_t>(id), 77) % 600;
-    shapes.push_back({SampleId{id}, 0, 1, static_cast<std::int64_t>(draw * draw / 600)});
-  }
-  return made_up_batch(std::move(shapes), made_up_fields());
+  return test::skewed_share(comm, step, 96, 77);
 }
 
 /// Packs so that the last micro-batch of each rank is left with what remains, and overhead can be told.

@@ -122,7 +122,7 @@ std::vector<std::vector<int>> all_context_groups(const DataService& self, const 
   const GridPoint& sizes = grid.sizes();
   std::vector<ContextGroup> groups;
   if (config.mesh.flexible_cp) {
-    groups = context_groups(sizes.dp, self.plan_settings().largest_group());
+    groups = context_groups(sizes.dp, config.mesh.max_cp.value_or(sizes.dp));
   } else {
     for (int dp = 0; dp < sizes.dp; ++dp) groups.push_back({DataPlace{dp * sizes.cp}, sizes.cp});
   }

@@ -52,20 +52,10 @@ void import_cp(Facts& facts, const std::vector<std::string>& stated) {
   }
 }
 
-bool is_flexible(Facts& facts) {
-  if (!facts.flag("dynamic_cp").value_or(false)) return false;
-  if (facts.integer("rank_cap")) return true;
-  const std::string why = "each micro-batch has a cp of its own, and the cap of a rank is not found";
-  facts.leave("dynamic_cp", why);
-  facts.miss("mesh.cp", "dynamic_cp", why);
-  return false;
-}
-
 /// Context parallelism that Megatron chooses for each micro-batch.
 void import_flexible_cp(Facts& facts) {
   facts.set("mesh.cp", "flexible", {"dynamic_cp"}, "each micro-batch has a group of its own");
   facts.settle("cp", "groups have the sizes that their micro-batches need");
-  facts.settle("cp_algo", "");
   if (facts.mesh_size("pp") > 1)
     facts.set_because("balance.strategy", "grid", "with mesh.cp: flexible the stages of a pipeline need it");
 }
@@ -204,18 +194,23 @@ void import_mesh(Facts& facts) {
     }
     import_vpp_of_layers(facts);
   } else {
-    for (const char* fact : {"tp", "pp", "vpp", "cp"})
+    for (const char* fact : {"tp", "pp", "vpp", "cp", "dynamic_cp", "rank_cap"})
       facts.leave(fact, "only Megatron reads it, and this job trains with " + trainer->word);
     cp.erase(cp.begin());
   }
   if (trainer != nullptr && trainer->is_megatron) {
     for (const char* fact : {"ulysses", "engine_ulysses"}) facts.leave(fact, "Megatron does not read it");
     cp = {"cp"};
-    if (is_flexible(facts)) return import_flexible_cp(facts);
   }
-  for (const char* fact : {"dynamic_cp", "rank_cap"})
-    facts.leave(fact, "cp is the same for all micro-batches");
+  const bool on_megatron = trainer == nullptr || trainer->is_megatron;
+  const bool dynamic = on_megatron && facts.flag("dynamic_cp").value_or(false);
+  if (dynamic && facts.integer("rank_cap")) return import_flexible_cp(facts);
   import_cp(facts, cp);
+  const std::string why = dynamic ? "each micro-batch has a cp of its own, and the cap of a rank is not found"
+                                  : "cp is the same for all micro-batches";
+  if (on_megatron)
+    for (const char* fact : {"dynamic_cp", "rank_cap"}) facts.leave(fact, why);
+  if (dynamic) facts.miss("mesh.cp", "dynamic_cp", why);
 }
 
 void import_batch(Facts& facts) {
