@@ -1,7 +1,20 @@
 include(GoogleTest)
 
-# Tests are compiled with little optimization where the libraries under test have much: that takes half the time.
+# Tests are compiled with less optimization than the libraries under test: that takes half the time.
 set(EVENKEEL_TEST_COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+if(EVENKEEL_SANITIZE STREQUAL "address")
+  set(EVENKEEL_TEST_COMPILE_OPTIONS -O0)
+endif()
+# What tests are compiled with after all else. Where only they are a unity build, rooms keep their warnings.
+add_library(evenkeel_test_options INTERFACE)
+if(EVENKEEL_UNITY_TESTS)
+  target_compile_options(evenkeel_test_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+endif()
+
+set(EVENKEEL_SERIAL_TIMEOUT 120)
+if(EVENKEEL_SANITIZE)
+  set(EVENKEEL_SERIAL_TIMEOUT 600)  # every access is looked at
+endif()
 
 # evenkeel_add_test(NAME SOURCES ... [LINKS ...] [PROCESSORS n])
 #
@@ -13,13 +26,16 @@ function(evenkeel_add_test name)
     set(TEST_PROCESSORS 1)
   endif()
   add_executable(${name} ${TEST_SOURCES})
+  if(EVENKEEL_UNITY_TESTS)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+  endif()
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest_main
-                                        rapidcheck)
+                                        rapidcheck evenkeel_test_options)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
   # Listing the tests starts the program, which takes seconds with sanitizers and libtorch on a busy machine.
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS serial
-                       PROCESSORS ${TEST_PROCESSORS})
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${EVENKEEL_SERIAL_TIMEOUT} LABELS serial PROCESSORS ${TEST_PROCESSORS})
 endfunction()
 
 # evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...] [THREADS])
@@ -29,25 +45,24 @@ endfunction()
 # runs as NAME.threads.r<N>, where all threads may call MPI.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
                     --mca btl_base_warn_component_unused 0)
-set(EVENKEEL_MPI_TIMEOUT 180)
-if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-  set(EVENKEEL_MPI_TIMEOUT 600)  # nothing is optimized, and contracts are checked
-endif()
+# Ranks that wait let others go first: beside what computes, seconds become minutes.
+set(EVENKEEL_MPI_TIMEOUT 600)
 set(EVENKEEL_MPI_ENVIRONMENT)
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
   set(EVENKEEL_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
 elseif(EVENKEEL_SANITIZE STREQUAL "thread")
   set(EVENKEEL_MPI_ENVIRONMENT TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/thread-sanitizer.supp)
-  # Every access is looked at: many times slower.
-  set(EVENKEEL_MPI_TIMEOUT 600)
 endif()
 
 function(evenkeel_add_mpi_test name)
   cmake_parse_arguments(TEST "THREADS" "" "RANKS;SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  if(EVENKEEL_UNITY_TESTS)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+  endif()
   target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck
-                                        Boost::mpi MPI::MPI_CXX)
+                                        Boost::mpi MPI::MPI_CXX evenkeel_test_options)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
   foreach(ranks ${TEST_RANKS})

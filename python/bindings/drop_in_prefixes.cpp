@@ -45,7 +45,7 @@ py::tuple shape_of(const TokenPlaces& places) {
   return py::make_tuple(places.shape().batch, places.shape().width);
 }
 
-py::array_t<std::uint8_t> mask_of(const TokenPlaces& places) {
+py::array_t<std::uint8_t> token_mask_of(const TokenPlaces& places) {
   const std::vector<std::uint8_t> mask = places.mask();
   return py::array_t<std::uint8_t>({places.shape().batch, places.shape().width}, mask.data());
 }
@@ -62,8 +62,8 @@ py::tuple tuple_of(const TokenMap& map) {
 
 py::tuple split_of(const PrefixLayout& layout, std::int64_t include_prefix_last, bool pad) {
   const PrefixSplit split = layout.split(include_prefix_last, pad ? ShortPrefix::pad : ShortPrefix::error);
-  return py::make_tuple(tuple_of(split.prefix), mask_of(split.prefix.target), tuple_of(split.suffix),
-                        mask_of(split.suffix.target));
+  return py::make_tuple(tuple_of(split.prefix), token_mask_of(split.prefix.target), tuple_of(split.suffix),
+                        token_mask_of(split.suffix.target));
 }
 
 PrefixPlaces places_by_mask(const py::iterable& group_info, const MaskArray& mask) {
@@ -102,8 +102,8 @@ void bind_drop_in_prefixes(py::module_& module) {
                              [](const PrefixPlaces& self) { return shape_of(self.layout.grouped()); });
 
   const auto add_mask = [&](const char* name, auto places_of) {
-    places.def_property_readonly(name,
-                                 [=](const PrefixPlaces& self) { return mask_of(places_of(self.layout)); });
+    places.def_property_readonly(
+        name, [=](const PrefixPlaces& self) { return token_mask_of(places_of(self.layout)); });
   };
   add_mask("padding_mask", [](const PrefixLayout& layout) { return layout.grouped(); });
   add_mask("grouped_prefix_mask", [](const PrefixLayout& layout) { return layout.prefix().source; });

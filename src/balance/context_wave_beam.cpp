@@ -11,7 +11,7 @@ namespace {
 
 /// So many beginnings with as many waves are kept.
 constexpr std::int64_t most_kept = 24;
-constexpr Cost unlimited = balance_checks::sum_limit >> 20;
+constexpr Cost any_height = balance_checks::sum_limit >> 20;
 /// Waves are as high as their first item takes, and by 1 / one of these more; 0: no more.
 constexpr Cost extras[] = {0, 8, 3};
 
@@ -26,7 +26,7 @@ class WaveBeam {
     std::vector<State> beam{{.waves = {}, .left = area_, .score = 0}};
     while (!beam.empty()) {
       if (placements_ <= 0) {
-        done_.push_back(builder_.build({.first_limit = unlimited}, beam.front().waves));
+        done_.push_back(builder_.build({.first_limit = any_height}, beam.front().waves));
         break;
       }
       std::vector<State> next;

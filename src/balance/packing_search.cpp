@@ -19,11 +19,11 @@ namespace {
 using Ranks = std::vector<std::size_t>;
 
 /// What an item takes of a bin.
-struct Load {
+struct BinLoad {
   std::int64_t size = 0;
   std::int64_t count = 0;
 
-  friend bool operator==(const Load&, const Load&) = default;
+  friend bool operator==(const BinLoad&, const BinLoad&) = default;
 };
 
 /// One way to fill a bin.
@@ -35,7 +35,7 @@ struct Completion {
 class PackingSearch {
  public:
   /// `falling` by size, neighbours of one size by falling count.
-  PackingSearch(std::vector<Load> falling, BinLimits limits, std::int64_t& steps)
+  PackingSearch(std::vector<BinLoad> falling, BinLimits limits, std::int64_t& steps)
       : loads_(std::move(falling)), limits_(limits), steps_(steps) {
     limits_.max_items = std::min(limits.max_items, count_of_all());
     counts_bind_ = limits_.max_items < most_that_fit();
@@ -67,14 +67,14 @@ class PackingSearch {
 
   [[nodiscard]] std::int64_t count_of_all() const {
     return std::accumulate(loads_.begin(), loads_.end(), std::int64_t{0},
-                           [](std::int64_t sum, const Load& load) { return sum + load.count; });
+                           [](std::int64_t sum, const BinLoad& load) { return sum + load.count; });
   }
 
   /// No bin counts for more, whatever is in it: no more items fit than of the smallest sizes, nor do these
   /// count for more than as many of the largest counts.
   [[nodiscard]] std::int64_t most_that_fit() const {
     std::vector<std::int64_t> counts;
-    for (const Load& load : loads_) counts.push_back(load.count);
+    for (const BinLoad& load : loads_) counts.push_back(load.count);
     std::ranges::sort(counts, std::ranges::greater{});
     std::int64_t room = limits_.max_size;
     std::int64_t most = 0;
@@ -86,7 +86,7 @@ class PackingSearch {
     return most;
   }
 
-  [[nodiscard]] const Load& at(const Filling& filling, std::size_t position) const {
+  [[nodiscard]] const BinLoad& at(const Filling& filling, std::size_t position) const {
     return loads_[filling.left[position]];
   }
   [[nodiscard]] std::int64_t size_at(const Filling& filling, std::size_t position) const {
@@ -118,7 +118,7 @@ class PackingSearch {
   }
 
   bool fill_bin(const Ranks& left, std::int64_t bins) {
-    const Load& first = loads_[left.front()];
+    const BinLoad& first = loads_[left.front()];
     Filling filling{
         left, std::vector<std::int64_t>(left.size() + 1, 0), bins, 0, first.size, first.count, {0}, {}, {},
         false};
@@ -181,7 +181,7 @@ class PackingSearch {
   }
 
   /// Whether an item that was passed over has a size and a count within these, ends included.
-  [[nodiscard]] bool was_passed(const Filling& filling, const Load& least, const Load& most) const {
+  [[nodiscard]] bool was_passed(const Filling& filling, const BinLoad& least, const BinLoad& most) const {
     const auto first = std::ranges::partition_point(
         filling.passed, [&](std::size_t position) { return size_at(filling, position) > most.size; });
     const auto end = std::find_if(first, filling.passed.end(), [&](std::size_t position) {
@@ -196,10 +196,10 @@ class PackingSearch {
   /// Whether an item that stays out could be added, or stand in for a smaller one or two that are in: then
   /// packings with this set can be turned into packings with that one.
   [[nodiscard]] bool is_dominated(const Filling& filling) {
-    const Load room{limits_.max_size - filling.size, limits_.max_items - filling.count};
+    const BinLoad room{limits_.max_size - filling.size, limits_.max_items - filling.count};
     if (was_passed(filling, {}, room)) return true;
     for (std::size_t i = 1; i < filling.taken.size(); ++i) {
-      const Load& one = at(filling, filling.taken[i]);
+      const BinLoad& one = at(filling, filling.taken[i]);
       if (was_passed(filling, {one.size + 1, one.count}, {one.size + room.size, one.count + room.count}))
         return true;
       if (counts_bind_) continue;
@@ -242,7 +242,7 @@ class PackingSearch {
     }
   }
 
-  std::vector<Load> loads_;
+  std::vector<BinLoad> loads_;
   BinLimits limits_;
   bool counts_bind_ = false;  ///< bins may be full by number before they are by size
   std::int64_t& steps_;
@@ -270,7 +270,7 @@ PackingSearchResult search_packing(BinItems items, BinLimits limits, std::int64_
       return std::pair(entry.cost, items.count_of(entry.item));
     });
   }
-  std::vector<Load> falling;
+  std::vector<BinLoad> falling;
   falling.reserve(order.size());
   for (const CostedItem& entry : order) falling.push_back({entry.cost, items.count_of(entry.item)});
   PackingSearch search(std::move(falling), limits, steps);

@@ -89,7 +89,7 @@ double mean(const std::vector<double>& values) {
 }
 
 /// What a method did with all batches.
-struct Outcome {
+struct CappedOutcome {
   int broken = 0;         ///< batches with a micro-batch above the cap
   double worst_fill = 0;  ///< the fullest micro-batch of all, over the cap
   std::vector<double> counts;
@@ -98,8 +98,8 @@ struct Outcome {
   std::vector<double> seconds;
 };
 
-Outcome outcome_of(const Method& method, std::span<const Batch> batches, std::int64_t cap) {
-  Outcome outcome;
+CappedOutcome outcome_of(const Method& method, std::span<const Batch> batches, std::int64_t cap) {
+  CappedOutcome outcome;
   for (const Batch& batch : batches) {
     Partition partition;
     outcome.seconds.push_back(seconds_of([&] { partition = method.pack(batch, cap); }));
@@ -132,7 +132,7 @@ Table compare(std::string key, std::string title, std::span<const Batch> batches
   }
   table.add({"(lower bound)", nullptr, nullptr, mean(bounds), 1.0, nullptr, nullptr, nullptr, nullptr});
   for (const Method& method : methods) {
-    const Outcome outcome = outcome_of(method, batches, cap);
+    const CappedOutcome outcome = outcome_of(method, batches, cap);
     table.add({method.name, outcome.broken, outcome.worst_fill, mean(outcome.counts),
                mean(outcome.counts) / mean(bounds), mean(outcome.spreads), std::ranges::max(outcome.spreads),
                mean(outcome.least), median(outcome.seconds) * 1e6});

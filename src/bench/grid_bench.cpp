@@ -15,19 +15,19 @@
 namespace evenkeel::bench {
 namespace {
 
-constexpr GridShape shape{64, 16};
+constexpr GridShape drawn_shape{64, 16};
 
-struct Samples {
+struct DrawnSamples {
   std::vector<std::int64_t> tokens;
   std::vector<Cost> costs;
 };
 
 /// As many as leave half a micro-batch of each rank free: 16 are needed, and enough.
-Samples samples_for(std::int64_t cap, std::uint64_t seed) {
+DrawnSamples samples_for(std::int64_t cap, std::uint64_t seed) {
   constexpr std::size_t plenty = 1U << 16U;
   const CostModel model = CostModel::flops_7b();
-  std::int64_t room = shape.rows * (2 * shape.columns - 1) * cap / 2;
-  Samples samples;
+  std::int64_t room = drawn_shape.rows * (2 * drawn_shape.columns - 1) * cap / 2;
+  DrawnSamples samples;
   for (const std::int64_t length :
        made_up_lengths(plenty, seed, {7.5, 1.0, 64, std::min<std::int64_t>(32768, cap)})) {
     if (length > room) break;
@@ -49,27 +49,27 @@ std::int64_t count_above(std::span<const std::int64_t> tokens, std::int64_t cap)
 }
 
 /// Costliest micro-batch first, as far as differencing goes.
-Layout differenced_twice(const Samples& samples, std::int64_t cap) {
+Layout differenced_twice(const DrawnSamples& samples, std::int64_t cap) {
   Layout layout;
-  const Partition ranks = karmarkar_karp(samples.costs, shape.rows);
-  for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
-    Samples own;
+  const Partition ranks = karmarkar_karp(samples.costs, drawn_shape.rows);
+  for (std::int64_t rank = 0; rank < drawn_shape.rows; ++rank) {
+    DrawnSamples own;
     for (const Item item : ranks[rank]) {
       own.tokens.push_back(samples.tokens[static_cast<std::size_t>(item)]);
       own.costs.push_back(samples.costs[static_cast<std::size_t>(item)]);
     }
-    const Partition micro_batches = karmarkar_karp(own.costs, shape.columns);
+    const Partition micro_batches = karmarkar_karp(own.costs, drawn_shape.columns);
     layout.costs.push_back(group_sums(micro_batches, own.costs));
     layout.above_cap += count_above(group_sums(micro_batches, own.tokens), cap);
   }
   return layout;
 }
 
-Layout layout_of(const Partition& grid, const Samples& samples, std::int64_t cap) {
+Layout layout_of(const Partition& grid, const DrawnSamples& samples, std::int64_t cap) {
   Layout layout;
   const std::vector<Cost> sums = group_sums(grid, samples.costs);
-  for (auto row = sums.begin(); row != sums.end(); row += shape.columns)
-    layout.costs.emplace_back(row, row + shape.columns);
+  for (auto row = sums.begin(); row != sums.end(); row += drawn_shape.columns)
+    layout.costs.emplace_back(row, row + drawn_shape.columns);
   layout.above_cap = count_above(group_sums(grid, samples.tokens), cap);
   return layout;
 }
@@ -87,11 +87,11 @@ double most_cost(std::int64_t longest, std::int64_t cap) {
 /// costliest samples that cannot share a micro-batch make them; they take no more work than micro-batches
 /// with the longest samples can; all columns together are at least as dear as the work that is left for the
 /// others.
-double least_waiting(const Samples& samples, std::int64_t cap) {
+double least_waiting(const DrawnSamples& samples, std::int64_t cap) {
   std::vector<std::int64_t> longest = samples.tokens;
   std::ranges::sort(longest, std::ranges::greater{});
   const CostModel model = CostModel::flops_7b();
-  const auto rows = static_cast<std::size_t>(shape.rows);
+  const auto rows = static_cast<std::size_t>(drawn_shape.rows);
   const double work = std::accumulate(samples.costs.begin(), samples.costs.end(), 0.0);
   double least = work / static_cast<double>(rows);
   double peaks = 0;
@@ -106,15 +106,15 @@ double least_waiting(const Samples& samples, std::int64_t cap) {
 }
 
 /// One entry a seed.
-struct Outcome {
+struct GridOutcome {
   std::vector<double> samples, once_twice, every_twice, above_twice, once, every, ratio, least, seconds;
 };
 
-void add(Outcome& outcome, const Samples& samples, std::int64_t cap) {
+void add(GridOutcome& outcome, const DrawnSamples& samples, std::int64_t cap) {
   const Layout twice = differenced_twice(samples, cap);
   Partition grid;
   outcome.seconds.push_back(seconds_of(
-      [&] { grid = partition_into_grid(samples.costs, samples.tokens, {.max_size = cap}, shape); }));
+      [&] { grid = partition_into_grid(samples.costs, samples.tokens, {.max_size = cap}, drawn_shape); }));
   const StepWaiting of_twice = step_waiting(step_balance(twice.costs));
   const StepWaiting of_grid = step_waiting(step_balance(layout_of(grid, samples, cap).costs));
   outcome.samples.push_back(static_cast<double>(samples.tokens.size()));
@@ -135,7 +135,7 @@ Table waiting_of_grids(const PlanOptions& options) {
       "grid",
       fmt::format("Whole steps on dp {}, {} micro-batches a rank, balanced on flops; waiting as a share "
                   "of the step; medians of {} seeds",
-                  shape.rows, shape.columns, seeds),
+                  drawn_shape.rows, drawn_shape.columns, seeds),
       {{"cap", "cap"},
        {"samples", "samples", 0},
        {"twice_above_cap", "Karmarkar-Karp twice: above the cap", 0},
@@ -148,7 +148,7 @@ Table waiting_of_grids(const PlanOptions& options) {
        {"least", "its lower bound, %", 3},
        {"ms", "ms", 1}});
   for (const std::int64_t cap : {32768, 40960, 65536}) {
-    Outcome outcome;
+    GridOutcome outcome;
     for (int seed = 1; seed <= seeds; ++seed)
       add(outcome, samples_for(cap, static_cast<std::uint64_t>(seed)), cap);
     table.add({cap, median(outcome.samples), median(outcome.above_twice), median(outcome.once_twice),

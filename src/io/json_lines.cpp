@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t block_bytes = 1 << 20;
+constexpr std::int64_t run_bytes = 1 << 20;
 constexpr std::int64_t gap_bytes = 1 << 12;  ///< reading over this much is cheaper than one more call
 constexpr std::size_t longest_text = 60;
 
@@ -50,7 +50,7 @@ class LineBlock {
           !runs_.empty() && line.offset >= runs_.back().end && line.offset - runs_.back().end <= gap_bytes;
       const std::int64_t end = line.offset + line.bytes;
       const std::int64_t bytes = bytes_ + end - (goes_on ? runs_.back().end : line.offset);
-      if (!runs_.empty() && (bytes > block_bytes || &files.file_of(line) != file)) break;
+      if (!runs_.empty() && (bytes > run_bytes || &files.file_of(line) != file)) break;
       bytes_ = bytes;
       starts_.push_back(bytes - line.bytes);
       if (!goes_on) runs_.push_back({line.offset, end});

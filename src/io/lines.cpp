@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t block_bytes = 1 << 20;
+constexpr std::int64_t line_block_bytes = 1 << 20;
 constexpr std::int64_t tail_block_bytes = 1 << 16;  ///< past the range, where one line at most is left
 constexpr std::string_view white_space = " \t\r\f\v";
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
@@ -121,7 +121,7 @@ LineScan scan_lines(const InputFile& file, ByteRange range) {
   std::int64_t position = std::max<std::int64_t>(range.begin - 1, 0);
   while (position < file.size() && !cutter.done(position)) {
     const std::int64_t wanted =
-        position < range.end ? std::min(block_bytes, range.end - position) : tail_block_bytes;
+        position < range.end ? std::min(line_block_bytes, range.end - position) : tail_block_bytes;
     block.resize(static_cast<std::size_t>(std::min(wanted, file.size() - position)));
     file.read(block, position);
     cutter.feed({block.data(), block.size()}, position);

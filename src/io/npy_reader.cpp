@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::size_t widened_at_once = std::size_t{1} << 20;
 
 /// What stands ahead of the elements.
 struct Preamble {
@@ -157,7 +157,7 @@ ByteRange NpyArray::bytes_of(RowRange rows) const noexcept {
 void NpyArray::convert_rows(std::int64_t first, DType dtype, std::span<std::byte> out) const {
   const std::size_t element = size_of(dtype_);
   const std::size_t wide = evenkeel::size_of(dtype);
-  std::vector<char> block(std::min(block_bytes, out.size() / wide * element));
+  std::vector<char> block(std::min(widened_at_once, out.size() / wide * element));
   while (!out.empty()) {
     const std::span<char> part = std::span(block).first(std::min(block.size(), out.size() / wide * element));
     const std::int64_t place = data_begin_ + first * static_cast<std::int64_t>(element);

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::size_t converted_at_once = std::size_t{1} << 20;
 
 /// How elements that no column has become such of one.
 struct Widening {
@@ -85,7 +85,7 @@ class SafetensorsTensors : public TensorFile {
     const std::size_t narrow = size_of(widening.from);
     const DType dtype = *tensors_[tensor].dtype;
     const std::size_t wide = size_of(dtype);
-    std::vector<char> block(std::min(block_bytes, out.size() / wide * narrow));
+    std::vector<char> block(std::min(converted_at_once, out.size() / wide * narrow));
     while (!out.empty()) {
       const std::span<char> part = std::span(block).first(std::min(block.size(), out.size() / wide * narrow));
       const std::int64_t place = begins_[tensor] + first * static_cast<std::int64_t>(narrow);

@@ -14,7 +14,7 @@ namespace evenkeel {
 namespace {
 
 namespace names = tensor_names;
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::size_t copied_at_once = std::size_t{1} << 20;
 constexpr std::array own_names{names::tokens,
                                names::attention_mask,
                                names::offsets,
@@ -67,7 +67,7 @@ class SpoolingWriter : public SampleWriter {
               SpooledBytes& bytes = spool_.rows(field);
               std::vector<std::byte> block;
               for (std::int64_t at = 0; at < bytes.size(); at += std::ssize(block)) {
-                block.resize(std::min(block_bytes, static_cast<std::size_t>(bytes.size() - at)));
+                block.resize(std::min(copied_at_once, static_cast<std::size_t>(bytes.size() - at)));
                 bytes.read(block, at);
                 sink(block);
               }

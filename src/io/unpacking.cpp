@@ -17,17 +17,17 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t block_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t unpacked_at_once = std::int64_t{1} << 20;
 
 /// Packed bytes, a block at a time.
 class PackedBytes {
  public:
   explicit PackedBytes(const InputFile& file)
-      : file_(file), block_(static_cast<std::size_t>(std::min(block_bytes, file.size()))) {}
+      : file_(file), block_(static_cast<std::size_t>(std::min(unpacked_at_once, file.size()))) {}
 
   /// What follows, empty where the file ends.
   [[nodiscard]] std::span<const char> next() {
-    const auto bytes = static_cast<std::size_t>(std::min(block_bytes, file_.size() - read_));
+    const auto bytes = static_cast<std::size_t>(std::min(unpacked_at_once, file_.size() - read_));
     const std::span<char> part = std::span(block_).first(bytes);
     file_.read(part, read_);
     read_ += static_cast<std::int64_t>(bytes);
@@ -74,7 +74,7 @@ void unpack_gzip(const InputFile& file, const std::function<void(std::span<const
   PackedBytes packed(file);
   Inflation inflation;
   z_stream& stream = inflation.stream();
-  std::vector<char> out(block_bytes);
+  std::vector<char> out(unpacked_at_once);
   bool in_member = true;
   while (true) {
     if (stream.avail_in == 0) {
@@ -107,7 +107,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
   PackedBytes packed(file);
   const std::unique_ptr<ZSTD_DStream, FreeStream> stream(ZSTD_createDStream());
   if (!stream) throw std::bad_alloc();
-  std::vector<char> out(block_bytes);
+  std::vector<char> out(unpacked_at_once);
   std::size_t wanted = 1;  // 0 at the end of a frame
   bool is_full = false;    // there may be more to come without more bytes
   ZSTD_inBuffer in{nullptr, 0, 0};

@@ -10,10 +10,10 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t latest_time = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t product_up_to_most(std::int64_t left, std::int64_t right) noexcept {
-  return right != 0 && left > most / right ? most : left * right;
+  return right != 0 && left > latest_time / right ? latest_time : left * right;
 }
 
 /// With several chunks the schedule takes micro-batches in groups of as many as there are stages.
@@ -40,7 +40,7 @@ int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept 
   // No time passes what all passes of all stages take one after the other.
   const std::int64_t passes = product_up_to_most(product_up_to_most(shape.stages, shape.chunks), 3);
   int shift = 0;
-  while (product_up_to_most(passes, sum >> shift) == most) ++shift;
+  while (product_up_to_most(passes, sum >> shift) == latest_time) ++shift;
   return shift;
 }
 

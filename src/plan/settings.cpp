@@ -139,7 +139,7 @@ void require_order_fits(const PlanSettings& settings) {
 }
 
 /// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
-constexpr std::int64_t largest_alignment = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t most_alignment = std::numeric_limits<std::int32_t>::max();
 
 /// Groups of their own sizes are assigned, packed and laid out at once.
 void require_flexible_fits(const PlanSettings& settings) {
@@ -177,11 +177,11 @@ void require_flexible_fits(const PlanSettings& settings) {
 /// Least common multiple of two numbers that are at least 1.
 std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
   const std::int64_t factor = left / std::gcd(left, right);
-  if (factor <= largest_alignment / right) return factor * right;
+  if (factor <= most_alignment / right) return factor * right;
   throw ConfigError(
       "pack.align_lcm",
       "the least common multiple of " + std::to_string(left) + " and " + std::to_string(right) +
-          ", to which sequences would be aligned, is above " + std::to_string(largest_alignment),
+          ", to which sequences would be aligned, is above " + std::to_string(most_alignment),
       "Choose pack.align, pack.align_lcm and, for padded micro-batches, micro_batch.length_round "
       "with more factors in common");
 }

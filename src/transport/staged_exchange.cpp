@@ -3,7 +3,7 @@
 namespace evenkeel {
 namespace {
 
-const std::optional<ErrorReport> no_error;
+const std::optional<ErrorReport> no_failure;
 
 // By rank: whether its bytes go through all_to_all.
 std::vector<bool> ranks_sent_to(const NodeMemory* memory, int rank, std::size_t ranks) {
@@ -73,7 +73,7 @@ MessageTraffic StagedExchange::run(const Communicator& comm) {
 }
 
 const std::optional<ErrorReport>& StagedExchange::error() const noexcept {
-  return transfer_ ? transfer_->error() : no_error;
+  return transfer_ ? transfer_->error() : no_failure;
 }
 
 }  // namespace evenkeel

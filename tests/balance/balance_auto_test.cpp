@@ -11,6 +11,7 @@
 #include <string>
 
 #include "balance/best_largest_sum.hpp"
+#include "balance/document_lengths.hpp"
 #include "balance/lpt.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
@@ -21,11 +22,10 @@
 namespace evenkeel {
 namespace {
 
+using test::document_lengths;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
-
-const std::vector<Cost> document_lengths = {1, 2, 2, 5, 3, 7, 6, 3};
 
 TEST(BalanceItems, is_karmarkar_karp_where_that_reaches_the_bound) {
   EXPECT_EQ(balance_items(document_lengths, 4), karmarkar_karp(document_lengths, 4));
@@ -109,6 +109,8 @@ struct Workload {
   CostModel model;
   std::size_t n;
   std::int64_t k;
+
+  friend void PrintTo(const Workload& workload, std::ostream* out) { *out << workload.name; }
 };
 
 class LongTailedLengths : public testing::TestWithParam<Workload> {};
@@ -131,15 +133,17 @@ INSTANTIATE_TEST_SUITE_P(Inputs, LongTailedLengths,
                                          Workload{"flops_8192_on_256", CostModel::flops_7b(), 8192, 256}),
                          [](const auto& test) { return test.param.name; });
 
-struct Adversary {
+struct AutoAdversary {
   std::string name;
   std::vector<Cost> costs;
   std::int64_t k;
   Cost best_free;
   Cost best_equal;
+
+  friend void PrintTo(const AutoAdversary& adversary, std::ostream* out) { *out << adversary.name; }
 };
 
-class AdversarialCosts : public testing::TestWithParam<Adversary> {};
+class AdversarialCosts : public testing::TestWithParam<AutoAdversary> {};
 
 TEST_P(AdversarialCosts, are_dealt_at_the_optimum) {
   const auto& [name, costs, k, best_free, best_equal] = GetParam();
@@ -169,20 +173,24 @@ std::vector<Cost> two_clusters() {
   return costs;
 }
 
-constexpr Cost huge = Cost{1} << 40;
+constexpr Cost huge_of_auto = Cost{1} << 40;
 
 INSTANTIATE_TEST_SUITE_P(
     Inputs, AdversarialCosts,
-    testing::Values(
-        Adversary{"all_equal", std::vector<Cost>(100, 7), 8, 13 * 7, 13 * 7},
-        Adversary{"one_giant", one_giant(), 10, 1'000'000, 1'000'000 + 99 * 3},
-        Adversary{"powers_of_two", powers_of_two(), 4, huge, huge + (1 << 9) - 1},
-        Adversary{"two_clusters", two_clusters(), 10, 5005, 5005},
-        Adversary{"fewer_items_than_groups", {5, 9, 5}, 7, 9, 9},
-        Adversary{"one_item_a_group", {5, 9, 2, 9}, 4, 9, 9},
-        Adversary{"zeros", std::vector<Cost>(50, 0), 6, 0, 0},
-        Adversary{
-            "huge", {huge, huge + 1, huge + 2, huge + 3, huge + 4, huge + 5}, 3, 2 * huge + 5, 2 * huge + 5}),
+    testing::Values(AutoAdversary{"all_equal", std::vector<Cost>(100, 7), 8, 13 * 7, 13 * 7},
+                    AutoAdversary{"one_giant", one_giant(), 10, 1'000'000, 1'000'000 + 99 * 3},
+                    AutoAdversary{"powers_of_two", powers_of_two(), 4, huge_of_auto,
+                                  huge_of_auto + (1 << 9) - 1},
+                    AutoAdversary{"two_clusters", two_clusters(), 10, 5005, 5005},
+                    AutoAdversary{"fewer_items_than_groups", {5, 9, 5}, 7, 9, 9},
+                    AutoAdversary{"one_item_a_group", {5, 9, 2, 9}, 4, 9, 9},
+                    AutoAdversary{"zeros", std::vector<Cost>(50, 0), 6, 0, 0},
+                    AutoAdversary{"huge",
+                                  {huge_of_auto, huge_of_auto + 1, huge_of_auto + 2, huge_of_auto + 3,
+                                   huge_of_auto + 4, huge_of_auto + 5},
+                                  3,
+                                  2 * huge_of_auto + 5,
+                                  2 * huge_of_auto + 5}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -177,13 +177,15 @@ TEST(PartitionUnderLimits, costs_and_sizes_must_be_as_many) {
   EXPECT_THROW((void)count_groups(Sizes{-1}, Sizes{1}, {.max_size = 9}), InputError);
 }
 
-struct Adversary {
+struct CappedAdversary {
   std::string name;
   Sizes sizes;
   BinLimits limits;
+
+  friend void PrintTo(const CappedAdversary& adversary, std::ostream* out) { *out << adversary.name; }
 };
 
-class AdversarialSizes : public testing::TestWithParam<Adversary> {};
+class AdversarialSizes : public testing::TestWithParam<CappedAdversary> {};
 
 TEST_P(AdversarialSizes, keep_the_limits_for_every_count) {
   const auto& [name, sizes, limits] = GetParam();
@@ -204,21 +206,24 @@ Sizes joined(Sizes left, const Sizes& right) {
   return left;
 }
 
-constexpr std::int64_t huge = std::int64_t{1} << 40;
+constexpr std::int64_t huge_size = std::int64_t{1} << 40;
 
 INSTANTIATE_TEST_SUITE_P(
     Inputs, AdversarialSizes,
-    testing::Values(
-        Adversary{"all_equal", Sizes(37, 5), {.max_size = 16}},
-        Adversary{"one_giant", joined({100}, Sizes(40, 3)), {.max_size = 100}},
-        Adversary{"powers_of_two", powers_of_two(20), {.max_size = (1 << 19) + 3}},
-        Adversary{"two_clusters", joined(Sizes(21, 51), Sizes(30, 34)), {.max_size = 100}},
-        Adversary{"one_item", {7}, {.max_size = 7}},
-        Adversary{"zeros", Sizes(12, 0), {.max_size = 0, .max_items = 5}},
-        Adversary{"huge", joined(Sizes(9, huge), Sizes(5, huge / 2 + 1)), {.max_size = 2 * huge}},
-        Adversary{"exactly_the_cap", Sizes(10, 64), {.max_size = 64}},
-        Adversary{"one_item_a_group", {9, 1, 8, 2, 7}, {.max_size = 50, .max_items = 1}},
-        Adversary{"thirds", joined(Sizes(13, 34), joined(Sizes(13, 33), Sizes(13, 33))), {.max_size = 100}}),
+    testing::Values(CappedAdversary{"all_equal", Sizes(37, 5), {.max_size = 16}},
+                    CappedAdversary{"one_giant", joined({100}, Sizes(40, 3)), {.max_size = 100}},
+                    CappedAdversary{"powers_of_two", powers_of_two(20), {.max_size = (1 << 19) + 3}},
+                    CappedAdversary{"two_clusters", joined(Sizes(21, 51), Sizes(30, 34)), {.max_size = 100}},
+                    CappedAdversary{"one_item", {7}, {.max_size = 7}},
+                    CappedAdversary{"zeros", Sizes(12, 0), {.max_size = 0, .max_items = 5}},
+                    CappedAdversary{"huge",
+                                    joined(Sizes(9, huge_size), Sizes(5, huge_size / 2 + 1)),
+                                    {.max_size = 2 * huge_size}},
+                    CappedAdversary{"exactly_the_cap", Sizes(10, 64), {.max_size = 64}},
+                    CappedAdversary{"one_item_a_group", {9, 1, 8, 2, 7}, {.max_size = 50, .max_items = 1}},
+                    CappedAdversary{"thirds",
+                                    joined(Sizes(13, 34), joined(Sizes(13, 33), Sizes(13, 33))),
+                                    {.max_size = 100}}),
     [](const auto& param) { return param.param.name; });
 
 RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_every_count_from_the_needed_one_on, ()) {

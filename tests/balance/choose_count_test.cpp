@@ -95,13 +95,15 @@ RC_GTEST_PROP(ChooseCount, is_never_slower_than_the_fewest_and_keeps_the_limits,
   RC_ASSERT(choice.time <= estimated_time(at_fewest, timing));
 }
 
-struct Adversary {
+struct CountAdversary {
   std::string name;
   std::vector<Cost> costs;
   CountChoice choice;  ///< overhead 1, 2 stages, cap: twice the largest
+
+  friend void PrintTo(const CountAdversary& adversary, std::ostream* out) { *out << adversary.name; }
 };
 
-class AdversarialCounts : public testing::TestWithParam<Adversary> {};
+class AdversarialCounts : public testing::TestWithParam<CountAdversary> {};
 
 TEST_P(AdversarialCounts, are_chosen_under_the_cap) {
   const auto& [name, costs, choice] = GetParam();
@@ -109,17 +111,18 @@ TEST_P(AdversarialCounts, are_chosen_under_the_cap) {
   EXPECT_EQ(choose_count(std::vector{alike(costs)}, limits, {.overhead = 1, .stages = 2}), choice);
 }
 
-constexpr Cost huge = Cost{1} << 40;
+constexpr Cost huge_item = Cost{1} << 40;
 
 INSTANTIATE_TEST_SUITE_P(
     Inputs, AdversarialCounts,
-    testing::Values(Adversary{"all_equal", std::vector<Cost>(8, 5), {8, 4, 40 + 8 + 6}},
-                    Adversary{"one_giant", {100, 1, 1, 1}, {2, 1, 103 + 2 + 101}},
-                    Adversary{"powers_of_two", {1, 2, 4, 8, 16}, {2, 1, 31 + 2 + 17}},
-                    Adversary{"two_clusters", {10, 10, 1, 1}, {2, 2, 22 + 2 + 12}},
-                    Adversary{"one_item", {7}, {1, 1, 7 + 1 + 8}},
-                    Adversary{"zeros", std::vector<Cost>(5, 0), {1, 1, 0 + 1 + 1}},
-                    Adversary{"huge", std::vector<Cost>(4, huge), {4, 2, 4 * huge + 4 + huge + 1}}),
+    testing::Values(CountAdversary{"all_equal", std::vector<Cost>(8, 5), {8, 4, 40 + 8 + 6}},
+                    CountAdversary{"one_giant", {100, 1, 1, 1}, {2, 1, 103 + 2 + 101}},
+                    CountAdversary{"powers_of_two", {1, 2, 4, 8, 16}, {2, 1, 31 + 2 + 17}},
+                    CountAdversary{"two_clusters", {10, 10, 1, 1}, {2, 2, 22 + 2 + 12}},
+                    CountAdversary{"one_item", {7}, {1, 1, 7 + 1 + 8}},
+                    CountAdversary{"zeros", std::vector<Cost>(5, 0), {1, 1, 0 + 1 + 1}},
+                    CountAdversary{
+                        "huge", std::vector<Cost>(4, huge_item), {4, 2, 4 * huge_item + 4 + huge_item + 1}}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -261,14 +261,16 @@ RC_GTEST_PROP(PartitionIntoGrid, keeps_the_limits_on_items_that_stand_for_severa
   expect_sound(grid, costs, items, limits, shape);
 }
 
-struct Adversary {
+struct GridAdversary {
   std::string name;
   std::vector<Cost> costs;
   std::int64_t max_size;
   Cost meeting;  ///< the optimum for 3 rows of 4
+
+  friend void PrintTo(const GridAdversary& adversary, std::ostream* out) { *out << adversary.name; }
 };
 
-class AdversarialGrid : public testing::TestWithParam<Adversary> {};
+class AdversarialGrid : public testing::TestWithParam<GridAdversary> {};
 
 TEST_P(AdversarialGrid, meets_at_the_lowest_cost) {
   const auto& [name, costs, max_size, meeting] = GetParam();
@@ -288,20 +290,20 @@ std::vector<Cost> joined(std::vector<Cost> left, const std::vector<Cost>& right)
   return left;
 }
 
-constexpr Cost huge = Cost{1} << 40;
+constexpr Cost huge_cell = Cost{1} << 40;
 constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
 INSTANTIATE_TEST_SUITE_P(
     Inputs, AdversarialGrid,
-    testing::Values(Adversary{"all_equal", std::vector<Cost>(36, 5), 15, 60},
-                    Adversary{"one_giant", joined({100}, std::vector<Cost>(22, 10)), 110, 110},
-                    Adversary{"powers_of_two", powers_of_two(), none, huge},
-                    Adversary{"two_clusters", joined(std::vector<Cost>(6, 50), std::vector<Cost>(6, 1)), 60,
-                              102},
-                    Adversary{"fewer_items_than_cells", {9, 5, 7}, 9, 9},
-                    Adversary{"as_many_items_as_cells", {6, 6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3}, 6, 18},
-                    Adversary{"zeros", std::vector<Cost>(20, 0), 1, 0},
-                    Adversary{"huge", std::vector<Cost>(12, huge), huge, 4 * huge}),
+    testing::Values(GridAdversary{"all_equal", std::vector<Cost>(36, 5), 15, 60},
+                    GridAdversary{"one_giant", joined({100}, std::vector<Cost>(22, 10)), 110, 110},
+                    GridAdversary{"powers_of_two", powers_of_two(), none, huge_cell},
+                    GridAdversary{"two_clusters", joined(std::vector<Cost>(6, 50), std::vector<Cost>(6, 1)),
+                                  60, 102},
+                    GridAdversary{"fewer_items_than_cells", {9, 5, 7}, 9, 9},
+                    GridAdversary{"as_many_items_as_cells", {6, 6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3}, 6, 18},
+                    GridAdversary{"zeros", std::vector<Cost>(20, 0), 1, 0},
+                    GridAdversary{"huge", std::vector<Cost>(12, huge_cell), huge_cell, 4 * huge_cell}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 using Observations = std::vector<CostObservation>;
 
 /// Attention catches up with the linear part at 3000 tokens, and hides links between nodes from there on.
-constexpr TimeModel machine{0.02, 3e-6, 1e-9, 3e-7, 3e-6};
+constexpr TimeModel machine_of_groups{0.02, 3e-6, 1e-9, 3e-7, 3e-6};
 constexpr FitGroups unknown{.ranks_per_node = 4, .overlap = 1};
 
 double seconds_on_group(const TimeModel& times, const FitGroups& groups, const CostObservation& seen) {
@@ -46,7 +46,7 @@ Observations measured(const TimeModel& times, const FitGroups& groups, std::size
   return observations;
 }
 
-void expect_near(const TimeModel& fit, const TimeModel& wanted, double tolerance) {
+void expect_near_with_communication(const TimeModel& fit, const TimeModel& wanted, double tolerance) {
   EXPECT_NEAR(fit.overhead, wanted.overhead, tolerance * wanted.overhead);
   EXPECT_NEAR(fit.linear, wanted.linear, tolerance * wanted.linear);
   EXPECT_NEAR(fit.quadratic, wanted.quadratic, tolerance * wanted.quadratic);
@@ -62,7 +62,7 @@ void expect_near(const TimeModel& fit, const TimeModel& wanted, double tolerance
 
 /// Both links are slow enough to be seen whatever hides them.
 TimeModel with_hops(double inside_node, double between_nodes) {
-  TimeModel times = machine;
+  TimeModel times = machine_of_groups;
   times.inside_node = inside_node;
   times.between_nodes = between_nodes;
   return times;
@@ -75,7 +75,7 @@ TEST(GroupTimes, tell_what_communication_costs_that_is_hidden_in_part) {
     const TimeModel times = with_hops(1.5e-6, 4e-6);
     const std::optional<TimeModel> fit = fit_time_model(measured(times, groups, 300), groups);
     ASSERT_TRUE(fit) << overlap;
-    expect_near(*fit, times, 1e-6);
+    expect_near_with_communication(*fit, times, 1e-6);
   }
 }
 
@@ -86,7 +86,7 @@ TEST(GroupTimes, tell_it_through_noise_of_two_percent) {
     const TimeModel times = with_hops(1.5e-6, 4e-6);
     const std::optional<TimeModel> fit = fit_time_model(measured(times, groups, 800, 0.02), groups);
     ASSERT_TRUE(fit) << overlap;
-    expect_near(*fit, times, 0.1);
+    expect_near_with_communication(*fit, times, 0.1);
   }
 }
 
@@ -99,7 +99,7 @@ TEST(GroupTimes, a_few_stalls_do_not_count_for_much) {
     for (std::size_t i = 0; i < observations.size(); i += 20) observations[i].seconds *= 20;
     const std::optional<TimeModel> fit = fit_time_model(observations, groups);
     ASSERT_TRUE(fit) << overlap;
-    expect_near(*fit, times, 0.1);
+    expect_near_with_communication(*fit, times, 0.1);
   }
 }
 
@@ -112,7 +112,7 @@ TEST(GroupTimes, tell_the_same_whatever_was_assumed_before) {
     groups.between_nodes.tokens = assumed / 1e-6;
     const std::optional<TimeModel> fit = fit_time_model(observations, groups);
     ASSERT_TRUE(fit) << assumed;
-    expect_near(*fit, times, 0.1);
+    expect_near_with_communication(*fit, times, 0.1);
   }
 }
 
@@ -122,7 +122,7 @@ TEST(GroupTimes, of_groups_inside_a_node_leave_links_between_nodes_as_they_are) 
   ASSERT_TRUE(fit);
   TimeModel wanted = times;
   wanted.between_nodes.reset();
-  expect_near(*fit, wanted, 1e-6);
+  expect_near_with_communication(*fit, wanted, 1e-6);
 }
 
 TEST(GroupTimes, of_single_ranks_tell_nothing_of_communication_and_the_rest_as_ever) {
@@ -130,7 +130,7 @@ TEST(GroupTimes, of_single_ranks_tell_nothing_of_communication_and_the_rest_as_e
   groups.inside_node.seconds = 1e-6;
   groups.between_nodes.tokens = 0.1;
   for (const double noise : {0.0, 0.02}) {
-    const Observations single = measured(machine, unknown, 200, noise, 1);
+    const Observations single = measured(machine_of_groups, unknown, 200, noise, 1);
     const std::optional<TimeModel> fit = fit_time_model(single, groups);
     ASSERT_TRUE(fit);
     EXPECT_EQ(fit->inside_node, std::nullopt);
@@ -147,7 +147,7 @@ TEST(GroupTimes, tell_it_anew_where_it_is_what_was_assumed) {
     const std::optional<TimeModel> fit =
         fit_time_model(measured(with_hops(1.5e-6, 4e-6), groups, 300, noise), groups);
     ASSERT_TRUE(fit);
-    expect_near(*fit, with_hops(1.5e-6, 4e-6), noise > 0 ? 0.1 : 1e-6);
+    expect_near_with_communication(*fit, with_hops(1.5e-6, 4e-6), noise > 0 ? 0.1 : 1e-6);
   }
 }
 
@@ -165,9 +165,9 @@ TEST(GroupTimes, of_communication_that_is_all_hidden_keep_what_is_assumed_or_low
     groups.inside_node.seconds = groups.between_nodes.seconds = 1e-4;
     const std::optional<TimeModel> high = fit_time_model(observations, groups);
     ASSERT_TRUE(high);
-    expect_near(*high,
-                {times.overhead, times.linear, times.quadratic, high->inside_node, high->between_nodes},
-                noise > 0 ? 0.1 : 1e-6);
+    expect_near_with_communication(
+        *high, {times.overhead, times.linear, times.quadratic, high->inside_node, high->between_nodes},
+        noise > 0 ? 0.1 : 1e-6);
     ASSERT_TRUE(high->inside_node && high->between_nodes);
     EXPECT_LT(*high->inside_node, 1e-5);
     EXPECT_LT(*high->between_nodes, 1e-5);
@@ -189,7 +189,8 @@ TEST(GroupTimes, of_groups_of_one_size_that_always_communicate_cannot_tell_it_fr
   }
   const std::optional<TimeModel> fit = fit_time_model(observations, groups);
   ASSERT_TRUE(fit);
-  expect_near(*fit, {machine.overhead, machine.linear, machine.quadratic}, 1e-6);
+  expect_near_with_communication(
+      *fit, {machine_of_groups.overhead, machine_of_groups.linear, machine_of_groups.quadratic}, 1e-6);
 }
 
 TEST(GroupTimes, fewer_than_four_of_a_link_say_nothing_of_it) {
@@ -205,11 +206,11 @@ TEST(GroupTimes, fewer_than_four_of_a_link_say_nothing_of_it) {
   }
   const std::optional<TimeModel> fit = fit_time_model(observations, unknown);
   ASSERT_TRUE(fit);
-  expect_near(*fit, times, 1e-6);
+  expect_near_with_communication(*fit, times, 1e-6);
 }
 
 TEST(GroupTimes, groups_of_no_ranks_are_not_sound) {
-  Observations observations = measured(machine, unknown, 16);
+  Observations observations = measured(machine_of_groups, unknown, 16);
   EXPECT_TRUE(fit_time_model(observations, unknown));
   observations[3].ranks = 0;
   EXPECT_FALSE(fit_time_model(observations, unknown));
@@ -220,7 +221,7 @@ TEST(GroupTimes, make_integers_fine_enough_for_communication_where_squares_cost_
   EXPECT_EQ(cost_model_of(flat, TokenUnits::fine), (CostModel{24576, 0}));
   EXPECT_EQ(cost_of_seconds(*flat.inside_node, flat, TokenUnits::fine), 333);
   EXPECT_EQ(overhead_cost_of(flat, TokenUnits::fine), 10'000'000);
-  EXPECT_EQ(cost_model_of(machine, TokenUnits::fine), cost_model_of(machine));
+  EXPECT_EQ(cost_model_of(machine_of_groups, TokenUnits::fine), cost_model_of(machine_of_groups));
 }
 
 RC_GTEST_PROP(GroupTimes, of_any_machine_are_explained, ()) {

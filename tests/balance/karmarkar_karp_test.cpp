@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "balance/document_lengths.hpp"
 #include "balance/random_costs.hpp"
 #include "balance/reference_karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
@@ -11,13 +12,12 @@
 namespace evenkeel {
 namespace {
 
+using test::document_lengths;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// The lengths that MindSpeed-RL's document on the dynamic batch size explains its partitions with.
-const std::vector<Cost> document_lengths = {1, 2, 2, 5, 3, 7, 6, 3};
-
 TEST(KarmarkarKarp, the_documents_example_is_at_least_as_even_as_the_document_says) {
   const Partition stated{std::vector<std::vector<Item>>{{0, 5}, {1, 6}, {2, 3}, {4, 7}}};
   EXPECT_EQ(largest_sum(stated, document_lengths), 8);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "balance/document_lengths.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"
@@ -11,10 +12,9 @@
 namespace evenkeel {
 namespace {
 
+using test::document_lengths;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-const std::vector<Cost> document_lengths = {1, 2, 2, 5, 3, 7, 6, 3};
 
 TEST(LongestProcessingTime, of_equal_costs_the_larger_item_goes_first) {
   EXPECT_THAT(longest_processing_time(std::vector<Cost>{4, 4}, 1).to_vectors(),

@@ -85,13 +85,15 @@ RC_GTEST_PROP(PartitionBySpeed, of_a_few_items_is_near_the_optimum, ()) {
   RC_ASSERT(partition == partition_by_speed(costs, speeds));
 }
 
-struct Adversary {
+struct SpeedAdversary {
   std::string name;
   std::vector<Cost> costs;
   double end;  ///< for speeds 1, 2 and 4
+
+  friend void PrintTo(const SpeedAdversary& adversary, std::ostream* out) { *out << adversary.name; }
 };
 
-class AdversarialSpeeds : public testing::TestWithParam<Adversary> {};
+class AdversarialSpeeds : public testing::TestWithParam<SpeedAdversary> {};
 
 TEST_P(AdversarialSpeeds, end_when_the_best_deal_does) {
   const auto& [name, costs, end] = GetParam();
@@ -101,18 +103,19 @@ TEST_P(AdversarialSpeeds, end_when_the_best_deal_does) {
   EXPECT_DOUBLE_EQ(latest_end(partition, costs, speeds), end);
 }
 
-constexpr Cost huge = Cost{1} << 40;
+constexpr Cost huge_share = Cost{1} << 40;
 
 INSTANTIATE_TEST_SUITE_P(
     Inputs, AdversarialSpeeds,
-    testing::Values(Adversary{"all_equal", std::vector<Cost>(70, 5), 50},
-                    Adversary{"one_giant", {400, 3, 3, 3, 3, 3, 3}, 100},
-                    Adversary{"powers_of_two", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, 292.5},
-                    Adversary{"two_clusters", {40, 40, 40, 20, 20, 20, 10, 10, 10}, 30},
-                    Adversary{"fewer_items_than_groups", {8, 4}, 2},
-                    Adversary{"one_item_a_group", {4, 8, 16}, 4},
-                    Adversary{"zeros", std::vector<Cost>(9, 0), 0},
-                    Adversary{"huge", std::vector<Cost>(7, huge), static_cast<double>(huge)}),
+    testing::Values(SpeedAdversary{"all_equal", std::vector<Cost>(70, 5), 50},
+                    SpeedAdversary{"one_giant", {400, 3, 3, 3, 3, 3, 3}, 100},
+                    SpeedAdversary{"powers_of_two", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, 292.5},
+                    SpeedAdversary{"two_clusters", {40, 40, 40, 20, 20, 20, 10, 10, 10}, 30},
+                    SpeedAdversary{"fewer_items_than_groups", {8, 4}, 2},
+                    SpeedAdversary{"one_item_a_group", {4, 8, 16}, 4},
+                    SpeedAdversary{"zeros", std::vector<Cost>(9, 0), 0},
+                    SpeedAdversary{"huge", std::vector<Cost>(7, huge_share),
+                                   static_cast<double>(huge_share)}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

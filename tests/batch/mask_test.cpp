@@ -13,6 +13,10 @@ using testing::ElementsAre;
 struct Mask {
   DType dtype;
   std::vector<std::int64_t> trailing;
+
+  friend void PrintTo(const Mask& mask, std::ostream* out) {
+    *out << name_of(mask.dtype) << testing::PrintToString(mask.trailing);
+  }
 };
 
 class MasksOfEveryWidth : public testing::TestWithParam<Mask> {

@@ -28,6 +28,11 @@ constexpr const char* commands[] = {
 struct WrongWords {
   const char* words;
   const char* line;
+
+  /// What GoogleTest and CTest call a case: the words, never the addresses of a run.
+  friend void PrintTo(const WrongWords& wrong, std::ostream* out) {
+    *out << "'evenkeel " << wrong.words << "'";
+  }
 };
 
 class CommandLine : public testing::TestWithParam<WrongWords> {};

@@ -26,7 +26,7 @@ std::string shown(const std::filesystem::path& path, std::size_t width) {
 }
 
 /// Every line below the first, which is the path, is at most `width` characters long, or a single word.
-void expect_fits(const std::string& text, std::size_t width) {
+void expect_fits_below_the_path(const std::string& text, std::size_t width) {
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
@@ -47,9 +47,9 @@ TEST(InspectCommand, shows_tensors_of_a_dump_and_the_folder_in_lines_as_wide_as_
   const std::filesystem::path file = dump / "step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors";
   for (const std::size_t width : {34U, 40U, 80U, 200U}) {
     const std::string tensors = shown(file, width);
-    expect_fits(tensors, width);
+    expect_fits_below_the_path(tensors, width);
     EXPECT_THAT(tensors, AllOf(HasSubstr("cu_seqlens_padded"), HasSubstr("num_tokens"))) << width;
-    if (width >= 40) expect_fits(shown(dump, width), width);  // a time stands in one line
+    if (width >= 40) expect_fits_below_the_path(shown(dump, width), width);  // a time stands in one line
   }
   EXPECT_THAT(shown(file, 80), AllOf(HasSubstr("\ntensor             dtype    shape     bytes\n"),
                                      HasSubstr("\nsample_index       int64    [24]        192\n"),
@@ -67,7 +67,7 @@ TEST(InspectCommand, shows_fields_of_rollouts_in_lines_as_wide_as_the_terminal) 
              "\n");
   for (const std::size_t width : {34U, 40U, 80U, 200U}) {
     const std::string text = shown(scratch / "rollouts.jsonl", width);
-    expect_fits(text, width);
+    expect_fits_below_the_path(text, width);
     EXPECT_THAT(text, AllOf(HasSubstr("a_field_with_a_long_name_indeed"), HasSubstr("response_token"),
                             HasSubstr("spoken")))
         << width;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/refusal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
 #include "support/scratch_folder.hpp"
@@ -13,19 +14,10 @@
 namespace evenkeel {
 namespace {
 
+using test::refusal;
 using testing::HasSubstr;
 using testing::StartsWith;
 using testing_support::read_text;
-
-/// The line a user reads when this configuration is refused with a ConfigError.
-std::string refusal(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-  try {
-    static_cast<void>(parse_config(yaml, "job.yaml", overrides));
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 std::string repeated(const std::string& text, int times) {
   std::string all;

@@ -4,21 +4,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "config/refusal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// The line a user reads when this configuration is refused with a ConfigError.
-std::string refusal(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-  try {
-    static_cast<void>(parse_config(yaml, "job.yaml", overrides));
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
+using test::refusal;
 
 TEST(ConfigUnknownKey, names_the_line_and_the_nearest_key) {
   EXPECT_EQ(refusal("mesh: {tp: 2}\nmicro_batch:\n  max_token: 4096\n"),

@@ -13,6 +13,8 @@ struct Corpus {
   std::string file;
   std::vector<std::string> overrides;
   std::vector<std::string> settings;
+
+  friend void PrintTo(const Corpus& corpus, std::ostream* out) { *out << corpus.name; }
 };
 
 std::vector<Corpus> corpus();

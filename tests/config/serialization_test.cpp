@@ -57,14 +57,14 @@ struct OtherConfig {
     archive& anything;
   }
 };
-using OlderConfig = OtherConfig<4>;
-using NewerConfig = OtherConfig<6>;
+using OlderConfig = OtherConfig<config_detail::archive_version - 1>;
+using NewerConfig = OtherConfig<config_detail::archive_version + 1>;
 
 }  // namespace
 }  // namespace evenkeel
 
-BOOST_CLASS_VERSION(evenkeel::OlderConfig, 4)
-BOOST_CLASS_VERSION(evenkeel::NewerConfig, 6)
+BOOST_CLASS_VERSION(evenkeel::OlderConfig, evenkeel::config_detail::archive_version - 1)
+BOOST_CLASS_VERSION(evenkeel::NewerConfig, evenkeel::config_detail::archive_version + 1)
 
 namespace evenkeel {
 namespace {

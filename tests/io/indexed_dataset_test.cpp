@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using namespace testing_support;
 
-std::string reading_fails(const std::string& index, const std::string& data = small_data) {
+std::string indexed_error(const std::string& index, const std::string& data = small_data) {
   const Files files(index, data);
   const ErrorReport report = report_of<InputError>([&] { IndexedDataset{files.prefix()}; });
   EXPECT_THAT((std::vector{files.index_path().string(), files.data_path().string()}),
@@ -160,28 +160,28 @@ TEST(IndexedDataset, a_missing_file_is_an_io_error) {
 
 TEST(IndexedDataset, an_index_cut_anywhere_is_refused) {
   for (std::size_t size = 0; size < small_index.size(); ++size) {
-    EXPECT_FALSE(reading_fails(small_index.substr(0, size)).empty()) << size;
+    EXPECT_FALSE(indexed_error(small_index.substr(0, size)).empty()) << size;
   }
   for (const std::size_t more : {1U, 2U, 4U, 8U}) {
-    EXPECT_THAT(reading_fails(small_index + std::string(more, '\0')),
+    EXPECT_THAT(indexed_error(small_index + std::string(more, '\0')),
                 HasSubstr("has " + std::to_string(more) + " bytes after 3 sequences"));
   }
 }
 
 TEST(IndexedDataset, an_index_whose_header_is_wrong_is_refused) {
-  EXPECT_EQ(reading_fails("MMIDIDX"), "has 7 bytes; the header of an index alone has 34");
-  EXPECT_EQ(reading_fails(small_index_with(8, "x")), "does not start with MMIDIDX and two zero bytes");
-  EXPECT_EQ(reading_fails(small_index_with(9, "\2")), "has version 2 (at byte 9); only version 1 is known");
-  EXPECT_EQ(reading_fails(small_index_with(17, "\0"s)),
+  EXPECT_EQ(indexed_error("MMIDIDX"), "has 7 bytes; the header of an index alone has 34");
+  EXPECT_EQ(indexed_error(small_index_with(8, "x")), "does not start with MMIDIDX and two zero bytes");
+  EXPECT_EQ(indexed_error(small_index_with(9, "\2")), "has version 2 (at byte 9); only version 1 is known");
+  EXPECT_EQ(indexed_error(small_index_with(17, "\0"s)),
             "has the dtype code 0 (at byte 17); codes are 1 to 8");
-  EXPECT_THAT(reading_fails(small_index_with(17, "\x09")), HasSubstr("dtype code 9"));
-  EXPECT_EQ(reading_fails(small_index_with(18, "\7")),
+  EXPECT_THAT(indexed_error(small_index_with(17, "\x09")), HasSubstr("dtype code 9"));
+  EXPECT_EQ(indexed_error(small_index_with(18, "\7")),
             "has 7 sequences (at byte 18), which is more than its 94 bytes can hold")
       << "62 bytes are left, 7 sequences have 84";
-  EXPECT_EQ(reading_fails(small_index_with(26, "\4")),
+  EXPECT_EQ(indexed_error(small_index_with(26, "\4")),
             "has 4 starts of documents (at byte 26), which is more than its 94 bytes can hold after 3 "
             "sequences");
-  EXPECT_THAT(reading_fails(small_index_with(26, "\0"s)), HasSubstr("has no start of a document"));
+  EXPECT_THAT(indexed_error(small_index_with(26, "\0"s)), HasSubstr("has no start of a document"));
 }
 
 TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {
@@ -191,7 +191,7 @@ TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {
     for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, high - 1, high,
                                       high + 3, most / 12, most / 12 + 1, most / 8, most - 1, most}) {
       if (place == 9 && value == 1) continue;  // the version there is
-      EXPECT_FALSE(reading_fails(small_index_with(place, bytes_of(value))).empty()) << place << ' ' << value;
+      EXPECT_FALSE(indexed_error(small_index_with(place, bytes_of(value))).empty()) << place << ' ' << value;
     }
   }
   for (int code = 0; code < 256; ++code) {
@@ -200,7 +200,7 @@ TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {
       const Files files(small_index_with(17, "\3"), small_data);
       EXPECT_THAT(tokens_of(IndexedDataset(files.prefix()), {0, 3}), ElementsAre(1, 2, 300, -1));
     } else {
-      EXPECT_FALSE(reading_fails(small_index_with(17, std::string(1, static_cast<char>(code)))).empty())
+      EXPECT_FALSE(indexed_error(small_index_with(17, std::string(1, static_cast<char>(code)))).empty())
           << code;
     }
   }
@@ -208,48 +208,48 @@ TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {
 
 TEST(IndexedDataset, lengths_that_the_data_does_not_have_are_refused) {
   constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
-  EXPECT_EQ(reading_fails(small_index_with(38, bytes_of(std::int32_t{-1}))),
+  EXPECT_EQ(indexed_error(small_index_with(38, bytes_of(std::int32_t{-1}))),
             "sequence 1 has -1 tokens (at byte 38); a length is 0 or more");
-  EXPECT_THAT(reading_fails(small_index_with(38, bytes_of(most))),
+  EXPECT_THAT(indexed_error(small_index_with(38, bytes_of(most))),
               AllOf(HasSubstr("sequence 1 has 2147483647 tokens (at byte 38) and starts at token 3"),
                     HasSubstr("has 4 tokens of uint16 in 8 bytes")));
-  EXPECT_THAT(reading_fails(small_index_with(34, bytes_of(std::numeric_limits<std::int32_t>::min()))),
+  EXPECT_THAT(indexed_error(small_index_with(34, bytes_of(std::numeric_limits<std::int32_t>::min()))),
               HasSubstr("a length is 0 or more"));
-  EXPECT_THAT(reading_fails(small_index_with(42, std::string(4, '\0'))),
+  EXPECT_THAT(indexed_error(small_index_with(42, std::string(4, '\0'))),
               HasSubstr("has 8 bytes; the 3 uint16 of its index"));
 }
 
 TEST(IndexedDataset, data_of_another_size_is_refused) {
-  EXPECT_THAT(reading_fails(small_index, ""), HasSubstr("has 0 tokens of uint16 in 0 bytes"));
-  EXPECT_THAT(reading_fails(small_index, small_data.substr(0, 7)), HasSubstr("has 3 tokens"));
-  EXPECT_THAT(reading_fails(small_index, small_data + "x"),
+  EXPECT_THAT(indexed_error(small_index, ""), HasSubstr("has 0 tokens of uint16 in 0 bytes"));
+  EXPECT_THAT(indexed_error(small_index, small_data.substr(0, 7)), HasSubstr("has 3 tokens"));
+  EXPECT_THAT(indexed_error(small_index, small_data + "x"),
               AllOf(HasSubstr("has 9 bytes; the 4 uint16"), HasSubstr("have 8")));
-  EXPECT_THAT(reading_fails(small_index, small_data + small_data), HasSubstr("has 16 bytes"));
+  EXPECT_THAT(indexed_error(small_index, small_data + small_data), HasSubstr("has 16 bytes"));
 }
 
 TEST(IndexedDataset, offsets_other_than_the_end_of_the_sequence_before_are_refused) {
-  EXPECT_EQ(reading_fails(small_index_with(54, bytes_of(std::int64_t{4}))),
+  EXPECT_EQ(indexed_error(small_index_with(54, bytes_of(std::int64_t{4}))),
             "sequence 1 starts at byte 4 of .bin (at byte 54); the sequences before it end at 6");
   for (const std::int64_t offset :
        {std::int64_t{-6}, std::int64_t{0}, std::int64_t{7}, std::int64_t{8},
         std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
-    EXPECT_THAT(reading_fails(small_index_with(62, bytes_of(offset))),
+    EXPECT_THAT(indexed_error(small_index_with(62, bytes_of(offset))),
                 HasSubstr("sequence 2 starts at byte " + std::to_string(offset)));
   }
-  EXPECT_THAT(reading_fails(small_index_with(46, bytes_of(std::int64_t{2}))), HasSubstr("sequence 0"));
+  EXPECT_THAT(indexed_error(small_index_with(46, bytes_of(std::int64_t{2}))), HasSubstr("sequence 0"));
 }
 
 TEST(IndexedDataset, documents_that_do_not_hold_every_sequence_once_are_refused) {
-  EXPECT_EQ(reading_fails(small_index_with(70, bytes_of(std::int64_t{1}))),
+  EXPECT_EQ(indexed_error(small_index_with(70, bytes_of(std::int64_t{1}))),
             "document 0 starts at sequence 1 (at byte 70); the first one starts at 0");
-  EXPECT_EQ(reading_fails(small_index_with(78, bytes_of(std::int64_t{4}))),
+  EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{4}))),
             "document 1 starts at sequence 4 (at byte 78); there are 3 sequences");
-  EXPECT_EQ(reading_fails(small_index_with(78, bytes_of(std::int64_t{-1}))),
+  EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{-1}))),
             "document 1 starts at sequence -1 (at byte 78), before the one ahead of it, at 0");
-  EXPECT_EQ(reading_fails(small_index_with(86, bytes_of(std::int64_t{2}))),
+  EXPECT_EQ(indexed_error(small_index_with(86, bytes_of(std::int64_t{2}))),
             "the last document ends at sequence 2 (at byte 86); there are 3 sequences");
-  EXPECT_THAT(reading_fails(small_index_with(86, bytes_of(std::int64_t{1}))), HasSubstr("before the one"));
-  EXPECT_THAT(reading_fails(small_index_with(78, bytes_of(std::numeric_limits<std::int64_t>::max()))),
+  EXPECT_THAT(indexed_error(small_index_with(86, bytes_of(std::int64_t{1}))), HasSubstr("before the one"));
+  EXPECT_THAT(indexed_error(small_index_with(78, bytes_of(std::numeric_limits<std::int64_t>::max()))),
               HasSubstr("there are 3 sequences"));
 }
 

@@ -38,7 +38,7 @@ JsonlSchema schema_of(std::vector<FieldSpec> fields) {
 }
 
 /// What reading this one line with these fields throws.
-ErrorReport reading_fails(const std::string& line, const std::vector<FieldSpec>& fields = {}) {
+ErrorReport jsonl_error(const std::string& line, const std::vector<FieldSpec>& fields = {}) {
   const TemporaryFile file("\n" + line + "\n", ".jsonl");
   const std::vector<LineRef> lines = scan_whole(file.path()).lines;
   ErrorReport report =
@@ -127,13 +127,13 @@ TEST(ReadSamples, the_uid_tells_the_group) {
 TEST(ReadSamples, the_largest_token_is_read_and_one_more_is_refused) {
   const TemporaryFile file(R"({"prompt_ids": [9223372036854775807], "response_ids": []})", ".jsonl");
   EXPECT_THAT(read_all(file.path()).at("input_ids").values<std::int64_t>(), ElementsAre(9223372036854775807));
-  EXPECT_EQ(reading_fails(R"({"prompt_ids": [9223372036854775808], "response_ids": []})").message,
+  EXPECT_EQ(jsonl_error(R"({"prompt_ids": [9223372036854775808], "response_ids": []})").message,
             "prompt_ids[0] is 9223372036854775808; a token is an integer from 0 to 9223372036854775807");
 }
 
 TEST(ReadSamples, a_token_that_is_none_is_an_error_with_its_place_and_value) {
   const auto message = [](const std::string& token) {
-    return reading_fails(R"({"prompt_ids": [1], "response_ids": [2, 3, )" + token + "]}").message;
+    return jsonl_error(R"({"prompt_ids": [1], "response_ids": [2, 3, )" + token + "]}").message;
   };
   EXPECT_THAT(message("-4"), HasSubstr("response_ids[2] is -4;"));
   EXPECT_THAT(message("2.5"), HasSubstr("response_ids[2] is 2.5;"));
@@ -144,38 +144,38 @@ TEST(ReadSamples, a_token_that_is_none_is_an_error_with_its_place_and_value) {
 }
 
 TEST(ReadSamples, a_line_that_is_no_json_object_is_an_error) {
-  EXPECT_THAT(reading_fails("{\"prompt_ids\": [1, \"response_ids\": [2]}").message,
+  EXPECT_THAT(jsonl_error("{\"prompt_ids\": [1, \"response_ids\": [2]}").message,
               HasSubstr("not valid JSON: "));
-  EXPECT_THAT(reading_fails(R"({"prompt_ids": [1], "response_ids": [2])").message,
+  EXPECT_THAT(jsonl_error(R"({"prompt_ids": [1], "response_ids": [2])").message,
               HasSubstr("not valid JSON: "));
-  EXPECT_THAT(reading_fails(R"({"prompt_ids": [1], "response_ids": [2]} {})").message,
+  EXPECT_THAT(jsonl_error(R"({"prompt_ids": [1], "response_ids": [2]} {})").message,
               HasSubstr("not valid JSON: "));
-  EXPECT_THAT(reading_fails("{\"prompt_ids\": [1], \"response_ids\": [2], \"x\": \"\xff\"}").message,
+  EXPECT_THAT(jsonl_error("{\"prompt_ids\": [1], \"response_ids\": [2], \"x\": \"\xff\"}").message,
               HasSubstr("not valid JSON: "));
-  EXPECT_EQ(reading_fails("[1, 2]").message, "is [1,2]; a JSON object is needed");
-  EXPECT_EQ(reading_fails("3").message, "is 3; a JSON object is needed");
+  EXPECT_EQ(jsonl_error("[1, 2]").message, "is [1,2]; a JSON object is needed");
+  EXPECT_EQ(jsonl_error("3").message, "is 3; a JSON object is needed");
 }
 
 TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_column) {
-  EXPECT_EQ(reading_fails(rollout_with(R"("reward": NaN)")).message,
+  EXPECT_EQ(jsonl_error(rollout_with(R"("reward": NaN)")).message,
             "field 'reward' holds NaN in column 55; JSON has no NaN and no Infinity");
-  EXPECT_EQ(reading_fails(rollout_with(R"("adv": [0.5, -Infinity])")).message,
+  EXPECT_EQ(jsonl_error(rollout_with(R"("adv": [0.5, -Infinity])")).message,
             "field 'adv' holds -Infinity in column 58; JSON has no NaN and no Infinity");
-  EXPECT_EQ(reading_fails(R"({"prompt_ids": [NaN], "response_ids": []})").message,
+  EXPECT_EQ(jsonl_error(R"({"prompt_ids": [NaN], "response_ids": []})").message,
             "field 'prompt_ids' holds NaN in column 17; JSON has no NaN and no Infinity");
-  EXPECT_EQ(reading_fails(rollout_with(R"("é": "NaN \" Infinity", "top": [[1, 2], [3, Infinity]])")).message,
+  EXPECT_EQ(jsonl_error(rollout_with(R"("é": "NaN \" Infinity", "top": [[1, 2], [3, Infinity]])")).message,
             "field 'top' holds Infinity in column 89; JSON has no NaN and no Infinity");
-  EXPECT_EQ(reading_fails("[1, NaN]").message, "holds NaN in column 5; JSON has no NaN and no Infinity");
+  EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON has no NaN and no Infinity");
 }
 
 TEST(ReadSamples, a_number_that_is_not_finite_is_refused_wherever_it_stands) {
   for (const std::string word : {"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf", "+Infinity", "-nan"}) {
     for (const std::string& value : {word, "[" + word + "]", R"({"deep": [{"er": )" + word + "}]}"}) {
-      EXPECT_THAT(reading_fails(rollout_with(R"("note": "a", "x": )" + value)).message,
+      EXPECT_THAT(jsonl_error(rollout_with(R"("note": "a", "x": )" + value)).message,
                   HasSubstr("field 'x' holds " + word + " in column"));
     }
   }
-  EXPECT_THAT(reading_fails(rollout_with(R"("x": nano)")).message, HasSubstr("not valid JSON"));
+  EXPECT_THAT(jsonl_error(rollout_with(R"("x": nano)")).message, HasSubstr("not valid JSON"));
 }
 
 TEST(ReadSamples, words_for_such_numbers_may_be_in_texts_and_names) {
@@ -196,23 +196,23 @@ TEST(ReadSamples, utf_16_is_refused_by_name) {
 }
 
 TEST(ReadSamples, a_long_value_is_cut_short_in_the_message) {
-  EXPECT_LT(reading_fails("\"" + std::string(5000, 'x') + "\"").message.size(), 120U);
+  EXPECT_LT(jsonl_error("\"" + std::string(5000, 'x') + "\"").message.size(), 120U);
 }
 
 TEST(ReadSamples, missing_or_odd_token_lists_are_errors) {
-  EXPECT_EQ(reading_fails(R"({"response_ids": [2]})").message, "has no prompt_ids");
-  EXPECT_EQ(reading_fails(R"({"prompt_ids": [2]})").message, "has no response_ids");
-  EXPECT_EQ(reading_fails(R"({"prompt_ids": 2, "response_ids": []})").message,
+  EXPECT_EQ(jsonl_error(R"({"response_ids": [2]})").message, "has no prompt_ids");
+  EXPECT_EQ(jsonl_error(R"({"prompt_ids": [2]})").message, "has no response_ids");
+  EXPECT_EQ(jsonl_error(R"({"prompt_ids": 2, "response_ids": []})").message,
             "prompt_ids is 2; a list of tokens is needed");
 }
 
 TEST(ReadSamples, a_key_that_is_there_twice_is_an_error) {
-  EXPECT_EQ(reading_fails(R"({"prompt_ids": [1], "prompt_ids": [2], "response_ids": []})").message,
+  EXPECT_EQ(jsonl_error(R"({"prompt_ids": [1], "prompt_ids": [2], "response_ids": []})").message,
             "has the key 'prompt_ids' twice");
 }
 
 TEST(ReadSamples, a_uid_that_is_neither_text_nor_integer_is_an_error) {
-  EXPECT_EQ(reading_fails(R"({"uid": 1.5, "prompt_ids": [], "response_ids": []})").message,
+  EXPECT_EQ(jsonl_error(R"({"uid": 1.5, "prompt_ids": [], "response_ids": []})").message,
             "uid is 1.5; a text or an integer is needed");
 }
 
@@ -221,27 +221,27 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   const FieldSpec count{"n", DType::int64, FieldKind::sample, {}};
   const FieldSpec mask{"mask", DType::boolean, FieldKind::token, {}};
   const FieldSpec pairs{"top", DType::int64, FieldKind::response_token, {2}};
-  EXPECT_EQ(reading_fails(rollout_with("\"x\": 1"), {count}).message,
+  EXPECT_EQ(jsonl_error(rollout_with("\"x\": 1"), {count}).message,
             "has no field 'n', which other samples have");
-  EXPECT_EQ(reading_fails(rollout_with("\"adv\": [1]"), {advantages}).message,
+  EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1]"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 rows; the sample needs 2");
-  EXPECT_EQ(reading_fails(rollout_with("\"adv\": 1"), {advantages}).message,
+  EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 where a list is needed");
   EXPECT_EQ(
-      reading_fails(rollout_with("\"adv\": [1, true]"), {advantages}).message,
+      jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
       "field 'adv' (response_token, float32) has an element true; a number within the range of float32 is "
       "needed");
-  EXPECT_THAT(reading_fails(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
+  EXPECT_THAT(jsonl_error(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
               HasSubstr("range of float32"));
-  EXPECT_EQ(reading_fails(rollout_with("\"n\": 1.5"), {count}).message,
+  EXPECT_EQ(jsonl_error(rollout_with("\"n\": 1.5"), {count}).message,
             "field 'n' (sample, int64) has an element 1.5; a 64-bit integer is needed");
-  EXPECT_THAT(reading_fails(rollout_with("\"n\": 9223372036854775808"), {count}).message,
+  EXPECT_THAT(jsonl_error(rollout_with("\"n\": 9223372036854775808"), {count}).message,
               HasSubstr("a 64-bit integer is needed"));
-  EXPECT_THAT(reading_fails(rollout_with("\"mask\": [true, 1, false]"), {mask}).message,
+  EXPECT_THAT(jsonl_error(rollout_with("\"mask\": [true, 1, false]"), {mask}).message,
               HasSubstr("true or false is needed"));
-  EXPECT_EQ(reading_fails(rollout_with("\"top\": [[1, 2], [3]]"), {pairs}).message,
+  EXPECT_EQ(jsonl_error(rollout_with("\"top\": [[1, 2], [3]]"), {pairs}).message,
             "field 'top' (response_token, int64) has 1 elements in a row; other samples have 2");
-  EXPECT_THAT(reading_fails(rollout_with("\"top\": [[1, 2], [3, [4]]]"), {pairs}).message,
+  EXPECT_THAT(jsonl_error(rollout_with("\"top\": [[1, 2], [3, [4]]]"), {pairs}).message,
               HasSubstr("has an element [4]"));
 }
 

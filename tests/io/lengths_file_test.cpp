@@ -22,7 +22,7 @@ std::vector<FileLengths> read(const std::string& text, const std::string& ending
 }
 
 /// What reading this file throws; the error must be at this line.
-ErrorReport reading_fails(const std::string& text, const std::string& ending, int line) {
+ErrorReport lengths_error(const std::string& text, const std::string& ending, int line) {
   const TemporaryFile file(text, ending);
   ErrorReport report = report_of<InputError>([&] { (void)read_length_table(InputFile(file.path())); });
   EXPECT_EQ(report.where, file.line(line));
@@ -70,52 +70,52 @@ TEST(LengthTable, a_header_alone_or_an_empty_jsonl_gives_no_rows) {
 }
 
 TEST(LengthTable, a_csv_without_the_columns_is_an_error_that_lists_them) {
-  const ErrorReport report = reading_fails("prompt_length,tokens\n1,2\n", ".csv", 1);
+  const ErrorReport report = lengths_error("prompt_length,tokens\n1,2\n", ".csv", 1);
   EXPECT_EQ(report.message, "has the columns 'prompt_length, tokens'");
   EXPECT_THAT(report.hint, HasSubstr("prompt_length and response_length, or length"));
 }
 
 TEST(LengthTable, a_column_or_key_that_is_there_twice_is_an_error) {
-  EXPECT_EQ(reading_fails("length,uid,length\n1,a,2\n", ".csv", 1).message, "has the column 'length' twice");
-  EXPECT_EQ(reading_fails("length,note,note\n1,a,2\n", ".csv", 1).message, "has the column 'note' twice");
-  EXPECT_EQ(reading_fails("{\"length\": 1, \"length\": 2}\n", ".jsonl", 1).message,
+  EXPECT_EQ(lengths_error("length,uid,length\n1,a,2\n", ".csv", 1).message, "has the column 'length' twice");
+  EXPECT_EQ(lengths_error("length,note,note\n1,a,2\n", ".csv", 1).message, "has the column 'note' twice");
+  EXPECT_EQ(lengths_error("{\"length\": 1, \"length\": 2}\n", ".jsonl", 1).message,
             "has the key 'length' twice");
   EXPECT_THAT(read("length,,\n1,,\n", ".csv"), ElementsAre(FileLengths{0, 1, mix_64(1)}))
       << "spreadsheets write columns without any content";
 }
 
 TEST(LengthTable, a_value_that_runs_over_several_lines_is_an_error_on_its_first) {
-  EXPECT_THAT(reading_fails("length,uid\n1,a\n5,\"b\nc\"\n", ".csv", 3).message,
+  EXPECT_THAT(lengths_error("length,uid\n1,a\n5,\"b\nc\"\n", ".csv", 3).message,
               HasSubstr("ends inside a quoted value"));
-  EXPECT_THAT(reading_fails("uid,length\n\"b\n\nc\",4\n", ".csv", 2).message,
+  EXPECT_THAT(lengths_error("uid,length\n\"b\n\nc\",4\n", ".csv", 2).message,
               HasSubstr("ends inside a quoted value"));
-  EXPECT_THAT(reading_fails("length,\"a\nb\"\n1,2\n", ".csv", 1).message,
+  EXPECT_THAT(lengths_error("length,\"a\nb\"\n1,2\n", ".csv", 1).message,
               HasSubstr("ends inside a quoted value"));
 }
 
 TEST(LengthTable, quotation_marks_enclose_whole_values) {
-  EXPECT_EQ(reading_fails("length\n\"12\"3\n", ".csv", 2).message, "has '3' behind the quoted value '12'");
-  EXPECT_THAT(reading_fails("length\n1\"2\"\n", ".csv", 2).message, HasSubstr("length is '1\"2\"'"));
+  EXPECT_EQ(lengths_error("length\n\"12\"3\n", ".csv", 2).message, "has '3' behind the quoted value '12'");
+  EXPECT_THAT(lengths_error("length\n1\"2\"\n", ".csv", 2).message, HasSubstr("length is '1\"2\"'"));
   EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(FileLengths{0, 7, mix_64(1)}));
 }
 
 TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
   for (const std::string header :
        {"prompt_length;response_length\n1;2\n", "uid\tlength\na\t2\n", "length\r1\r2"}) {
-    EXPECT_THAT(reading_fails(header, ".csv", 1).hint, HasSubstr("by commas"));
+    EXPECT_THAT(lengths_error(header, ".csv", 1).hint, HasSubstr("by commas"));
   }
 }
 
 TEST(LengthTable, length_beside_its_parts_must_be_their_sum) {
   EXPECT_THAT(read("length,prompt_length,response_length\n5,2,3\n", ".csv"),
               ElementsAre(FileLengths{2, 3, mix_64(1)}));
-  EXPECT_EQ(reading_fails("length,prompt_length,response_length\n5,2,4\n", ".csv", 2).message,
+  EXPECT_EQ(lengths_error("length,prompt_length,response_length\n5,2,4\n", ".csv", 2).message,
             "length is 5, but prompt_length and response_length are 2 and 4");
   EXPECT_EQ(
-      reading_fails("{\"length\": 5, \"prompt_length\": 2, \"response_length\": 4}", ".jsonl", 1).message,
+      lengths_error("{\"length\": 5, \"prompt_length\": 2, \"response_length\": 4}", ".jsonl", 1).message,
       "length is 5, but prompt_length and response_length are 2 and 4");
-  EXPECT_THAT(reading_fails("prompt_length,length\n2,5\n", ".csv", 1).message, HasSubstr("has the columns"));
-  EXPECT_EQ(reading_fails("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
+  EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message, HasSubstr("has the columns"));
+  EXPECT_EQ(lengths_error("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
             "has one of prompt_length and response_length");
 }
 
@@ -131,13 +131,13 @@ TEST(LengthTable, what_pandas_writes_is_read_or_refused_with_its_value) {
   EXPECT_THAT(read(",prompt_length,response_length\n0,3,4\n1,5,6\n", ".csv"),
               ElementsAre(FileLengths{3, 4, mix_64(1)}, FileLengths{5, 6, mix_64(2)}))
       << "to_csv() with its index";
-  EXPECT_EQ(reading_fails("length\n3.0\n\"\"\n", ".csv", 2).message,
+  EXPECT_EQ(lengths_error("length\n3.0\n\"\"\n", ".csv", 2).message,
             "length is '3.0'; a length is an integer from 0 to 1099511627776")
       << "a column with gaps";
   EXPECT_THAT(read("{\"prompt_length\":3,\"response_length\":4,\"uid\":null}\n", ".jsonl"),
               ElementsAre(FileLengths{3, 4, mix_64(0)}))
       << "to_json(lines=True)";
-  EXPECT_THAT(reading_fails("{\"length\": NaN}\n", ".jsonl", 1).message, HasSubstr("'length' holds NaN"));
+  EXPECT_THAT(lengths_error("{\"length\": NaN}\n", ".jsonl", 1).message, HasSubstr("'length' holds NaN"));
 }
 
 TEST(LengthTable, an_empty_csv_is_an_error) {
@@ -147,29 +147,29 @@ TEST(LengthTable, an_empty_csv_is_an_error) {
 }
 
 TEST(LengthTable, a_row_with_other_columns_than_the_header_is_an_error) {
-  EXPECT_EQ(reading_fails("prompt_length,response_length\n1,2\n3\n", ".csv", 3).message,
+  EXPECT_EQ(lengths_error("prompt_length,response_length\n1,2\n3\n", ".csv", 3).message,
             "has 1 values; the header names 2 columns");
 }
 
 TEST(LengthTable, a_length_that_is_none_is_an_error_with_its_value) {
   for (const std::string value :
        {"-1", "1.5", "", "x", "0x10", "1 2", "1099511627777", "99999999999999999999"}) {
-    EXPECT_EQ(reading_fails("length\n5\n" + value + (value.empty() ? "\"\"\n" : "\n"), ".csv", 3).message,
+    EXPECT_EQ(lengths_error("length\n5\n" + value + (value.empty() ? "\"\"\n" : "\n"), ".csv", 3).message,
               "length is '" + value + "'; a length is an integer from 0 to 1099511627776");
   }
   for (const std::string value : {"-1", "1.5", "null", "\"7\"", "1099511627777"}) {
     EXPECT_EQ(
-        reading_fails("{\"prompt_length\": 1, \"response_length\": " + value + "}", ".jsonl", 1).message,
+        lengths_error("{\"prompt_length\": 1, \"response_length\": " + value + "}", ".jsonl", 1).message,
         "response_length is " + value + "; a length is an integer from 0 to 1099511627776");
   }
 }
 
 TEST(LengthTable, a_jsonl_line_without_lengths_is_an_error) {
-  EXPECT_EQ(reading_fails("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "tells no length");
-  EXPECT_EQ(reading_fails("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
+  EXPECT_EQ(lengths_error("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "tells no length");
+  EXPECT_EQ(lengths_error("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
             "has one of prompt_length and response_length");
-  EXPECT_EQ(reading_fails("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");
-  EXPECT_THAT(reading_fails("{\"length\": 1,}\n", ".jsonl", 1).message, HasSubstr("not valid JSON"));
+  EXPECT_EQ(lengths_error("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");
+  EXPECT_THAT(lengths_error("{\"length\": 1,}\n", ".jsonl", 1).message, HasSubstr("not valid JSON"));
 }
 
 RC_GTEST_PROP(LengthTable, any_text_is_read_or_refused_at_a_place_in_the_file, ()) {

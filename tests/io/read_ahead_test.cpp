@@ -19,7 +19,7 @@ namespace {
 using testing_support::TemporaryFile;
 
 const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t read_unit = std::int64_t{1} << 20;
 
 /// A file on the disk that is not in the system's cache, as far as the system lets it go.
 class UncachedFile {
@@ -105,11 +105,11 @@ TEST(ReadAhead, starts_anew_after_each_start) {
 TEST(ReadAhead, brings_ranges_of_several_files_in_any_order) {
   if (!follows_hints())
     GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
-  const UncachedFile first(4 * mebibyte);
-  const UncachedFile second(4 * mebibyte);
-  const ByteRange late{3 * mebibyte + 5, 3 * mebibyte + 5000};
+  const UncachedFile first(4 * read_unit);
+  const UncachedFile second(4 * read_unit);
+  const ByteRange late{3 * read_unit + 5, 3 * read_unit + 5000};
   const ByteRange early{10, 200};
-  const ByteRange end{4 * mebibyte - 7, 4 * mebibyte};
+  const ByteRange end{4 * read_unit - 7, 4 * read_unit};
   ReadAhead ahead;
   ahead.add(first.input(), late);
   ahead.add(second.input(), end);
@@ -127,13 +127,13 @@ TEST(ReadAhead, brings_what_lies_between_ranges_that_are_close) {
     GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
   constexpr std::int64_t size = 4096;
   constexpr std::int64_t apart = std::int64_t{64} << 10;
-  const UncachedFile file(4 * mebibyte);
+  const UncachedFile file(4 * read_unit);
   ReadAhead ahead;
-  for (std::int64_t begin = mebibyte; begin < 2 * mebibyte; begin += apart)
+  for (std::int64_t begin = read_unit; begin < 2 * read_unit; begin += apart)
     ahead.add(file.input(), {begin, begin + size});
-  ahead.add(file.input(), {mebibyte, mebibyte + 2 * size});  // the same once more, and longer
+  ahead.add(file.input(), {read_unit, read_unit + 2 * size});  // the same once more, and longer
   ahead.start();
-  EXPECT_TRUE(file.is_cached_in_the_end({mebibyte, 2 * mebibyte - apart + size}));
+  EXPECT_TRUE(file.is_cached_in_the_end({read_unit, 2 * read_unit - apart + size}));
 }
 
 }  // namespace

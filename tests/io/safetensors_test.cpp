@@ -39,7 +39,7 @@ std::string file_text(const std::string& header, const std::string& data) {
   return text + header + data;
 }
 
-std::string reading_fails(const std::string& text) {
+std::string safetensors_error(const std::string& text) {
   const TemporaryFile file(text, ".safetensors");
   const ErrorReport report = report_of<InputError>([&] { SafetensorsFile{file.path()}; });
   EXPECT_EQ(report.where, file.path().string());
@@ -168,15 +168,15 @@ TEST(SafetensorsFile, files_of_other_writers_are_read) {
 }
 
 TEST(SafetensorsFile, a_header_that_is_cut_off_or_too_long_is_refused) {
-  EXPECT_THAT(reading_fails(""), HasSubstr("has 0 bytes"));
-  EXPECT_THAT(reading_fails("1234567"), HasSubstr("has 7 bytes"));
-  EXPECT_THAT(reading_fails(file_text("{}", "").substr(0, 9)),
+  EXPECT_THAT(safetensors_error(""), HasSubstr("has 0 bytes"));
+  EXPECT_THAT(safetensors_error("1234567"), HasSubstr("has 7 bytes"));
+  EXPECT_THAT(safetensors_error(file_text("{}", "").substr(0, 9)),
               HasSubstr("the header has 2 bytes, the file has 1"));
-  EXPECT_THAT(reading_fails(std::string(8, '\xff')), HasSubstr("at most 100000000"));
+  EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("at most 100000000"));
 }
 
 TEST(SafetensorsFile, a_header_that_is_malformed_is_refused) {
-  const auto message = [](const std::string& header) { return reading_fails(file_text(header, "")); };
+  const auto message = [](const std::string& header) { return safetensors_error(file_text(header, "")); };
   EXPECT_THAT(message("{"), HasSubstr("not valid JSON"));
   EXPECT_THAT(message(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(message("[]"), HasSubstr("not a JSON object"));
@@ -190,7 +190,7 @@ TEST(SafetensorsFile, a_header_that_is_malformed_is_refused) {
 
 TEST(SafetensorsFile, a_tensor_entry_that_is_malformed_is_refused) {
   const auto message = [](const std::string& entry) {
-    return reading_fails(file_text("{\"a\":" + entry + "}", "12345678"));
+    return safetensors_error(file_text("{\"a\":" + entry + "}", "12345678"));
   };
   EXPECT_THAT(message(R"({"shape":[8],"data_offsets":[0,8]})"), HasSubstr("no dtype"));
   EXPECT_THAT(message(R"({"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]})"), HasSubstr("F8_E4M3"));
@@ -210,10 +210,10 @@ TEST(SafetensorsFile, a_tensor_entry_that_is_malformed_is_refused) {
 
 TEST(SafetensorsFile, holes_overlaps_and_unused_bytes_are_refused) {
   const auto two = [](const std::string& first, const std::string& second, const std::string& data) {
-    return reading_fails(file_text("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" + first +
-                                       "},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" + second +
-                                       "}}",
-                                   data));
+    return safetensors_error(
+        file_text("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" + first +
+                      "},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" + second + "}}",
+                  data));
   };
   EXPECT_THAT(two("[0,4]", "[5,9]", "123456789"), HasSubstr("'b' starts at byte 5"));
   EXPECT_THAT(two("[0,4]", "[3,7]", "1234567"), HasSubstr("'b' starts at byte 3"));

@@ -8,14 +8,15 @@
 
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
+#include "pack/zigzag2.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::zigzag2;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 constexpr CpGroup contiguous2{2, CpLayout::contiguous};
 
 std::vector<std::int64_t> rows_of(const CpRuns& runs) {

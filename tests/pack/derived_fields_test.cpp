@@ -8,14 +8,15 @@
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/pack_rows.hpp"
+#include "pack/zigzag2.hpp"
 
 namespace evenkeel {
 namespace {
 
-using testing::ElementsAre;
 using Integers = std::vector<std::int64_t>;
+using test::zigzag2;
+using testing::ElementsAre;
 
-constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 constexpr std::int64_t label_pad = -100;
 
 template <typename T>

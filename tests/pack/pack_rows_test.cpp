@@ -8,15 +8,15 @@
 
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
+#include "pack/zigzag2.hpp"
 
 namespace evenkeel {
 namespace {
 
+using Bytes = std::vector<std::byte>;
+using test::zigzag2;
 using testing::Each;
 using testing::ElementsAre;
-using Bytes = std::vector<std::byte>;
-
-constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 
 std::size_t arbitrary_row_bytes() {
   return *rc::gen::element<std::size_t>(0, 1, 2, 3, 4, 5, 8, 24, 37, 128);

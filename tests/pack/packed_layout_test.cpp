@@ -7,15 +7,16 @@
 
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
+#include "pack/zigzag2.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::zigzag2;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 constexpr std::int64_t max_rows = std::numeric_limits<std::int32_t>::max();
 
 TEST(PackedLayout, aligns_every_sequence_and_sums_both_lengths) {

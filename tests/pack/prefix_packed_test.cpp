@@ -11,13 +11,13 @@
 #include "pack/arbitrary_groups.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
+#include "pack/zigzag2.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::zigzag2;
 using testing::ElementsAre;
-
-constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 
 std::vector<SampleId> numbered_samples(const PrefixGroups& groups) {
   std::vector<SampleId> samples;

@@ -8,13 +8,13 @@
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
 #include "pack/pack_rows.hpp"
+#include "pack/zigzag2.hpp"
 
 namespace evenkeel {
 namespace {
 
+using test::zigzag2;
 using testing::ElementsAre;
-
-constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 
 // Rank 0 holds rows 0 and 3 of each segment of 4, rank 1 rows 1 and 2.
 TEST(Predictions, of_a_group_repeat_the_last_prefix_row_for_every_suffix) {

@@ -5,22 +5,19 @@
 
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
+#include "pack/tensor_bytes.hpp"
 #include "support/error_message.hpp"
 
 namespace evenkeel {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing_support::message_of;
 using Bytes = std::vector<std::byte>;
 using Entries = std::vector<std::uint8_t>;
 using Ids = std::vector<std::int64_t>;
-
-std::size_t tensor_bytes(const TokenPlaces& places, RowFormat format) {
-  return static_cast<std::size_t>(places.shape().batch * places.shape().width * format.heads) *
-         format.row_bytes;
-}
+using test::tensor_bytes;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::message_of;
 
 std::span<const std::byte> bytes_of(const Ids& ids) {
   return std::as_bytes(std::span(ids));

@@ -6,25 +6,22 @@
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
+#include "pack/tensor_bytes.hpp"
 
 namespace evenkeel {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using Entries = std::vector<std::uint8_t>;
 using Bytes = std::vector<std::byte>;
+using Entries = std::vector<std::uint8_t>;
 using Ranges = std::vector<RowRange>;
 using Runs = std::vector<TokenRun>;
+using test::tensor_bytes;
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 Lengths arbitrary_row_lengths() {
   return *rc::gen::container<Lengths>(*rc::gen::inRange<std::size_t>(0, 6),
                                       rc::gen::inRange<std::int64_t>(0, 6));
-}
-
-std::size_t tensor_bytes(const TokenPlaces& places, RowFormat format) {
-  return static_cast<std::size_t>(places.shape().batch * places.shape().width * format.heads) *
-         format.row_bytes;
 }
 
 TEST(TokenPlaces, of_a_mask_are_its_runs_of_ones) {

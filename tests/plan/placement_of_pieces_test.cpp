@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using Groups = std::vector<std::vector<Item>>;
 
 /// Items and who holds how much of each; rank r belongs to DP rank r.
-struct Job {
+struct JobInPieces {
   std::vector<Cost> costs;
   std::vector<WorldRank> owners;
   std::vector<std::int64_t> bytes;
@@ -24,7 +24,7 @@ struct Job {
   std::vector<int> dp_of_rank;
   std::vector<int> node_of_rank = {};
 
-  explicit Job(int dp) {
+  explicit JobInPieces(int dp) {
     for (int r = 0; r < dp; ++r) dp_of_rank.push_back(r);
   }
   void add(Cost cost, const std::vector<std::pair<int, std::int64_t>>& pieces) {
@@ -42,7 +42,7 @@ struct Job {
   }
 };
 
-std::int64_t bytes_moved(const Partition& parts, const Job& job) {
+std::int64_t bytes_moved(const Partition& parts, const JobInPieces& job) {
   std::int64_t moved = 0;
   for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
     for (const Item item : parts[dp]) {
@@ -57,14 +57,14 @@ std::int64_t bytes_moved(const Partition& parts, const Job& job) {
 }
 
 TEST(PlacementOfPieces, counts_each_where_it_is_held) {
-  Job job(2);
+  JobInPieces job(2);
   job.add(5, {{0, 3}, {1, 2}});  // alone it would stay on rank 0
   job.add(5, {{0, 5}});
   EXPECT_THAT(best_placement(Partition{Groups{{0}, {1}}}, job.input()).part_of_rank, ElementsAre(1, 0));
 }
 
 TEST(PlacementOfPieces, needs_an_owner_and_bytes_for_every_piece) {
-  Job job(1);
+  JobInPieces job(1);
   job.add(5, {{0, 3}, {0, 2}});
   job.first_pieces.back() = 1;
   EXPECT_THROW((void)best_placement(Partition{Groups{{0}}}, job.input()), InputError);
@@ -72,7 +72,7 @@ TEST(PlacementOfPieces, needs_an_owner_and_bytes_for_every_piece) {
 }
 
 TEST(ReassignmentOfPieces, brings_an_item_to_the_rank_that_holds_most_of_it) {
-  Job job(2);
+  JobInPieces job(2);
   job.add(5, {{0, 2}, {1, 3}});
   job.add(5, {{0, 4}, {1, 1}});
   EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {1}}}, job.costs, job.input(), {}).to_vectors(),
@@ -81,7 +81,7 @@ TEST(ReassignmentOfPieces, brings_an_item_to_the_rank_that_holds_most_of_it) {
 
 RC_GTEST_PROP(ReassignmentOfPieces, never_makes_more_bytes_travel_or_a_part_larger, ()) {
   const int dp = *rc::gen::inRange(1, 5);
-  Job job(dp);
+  JobInPieces job(dp);
   if (*rc::gen::arbitrary<bool>()) {
     for (int r = 0; r < dp; ++r) job.node_of_rank.push_back(r / 2);
   }

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using Groups = std::vector<std::vector<Item>>;
 
 /// Everything a placement looks at, so that the spans have something to stand on.
-struct Job {
+struct PlacedJob {
   std::vector<WorldRank> owners;
   std::vector<std::int64_t> bytes;
   std::vector<int> dp_of_rank;
@@ -33,7 +33,7 @@ std::vector<WorldRank> ranks(const std::vector<int>& numbers) {
 }
 
 /// Bytes of items whose owner is not among the ranks of the DP rank that gets them.
-std::int64_t bytes_moved(const Partition& parts, const Job& job) {
+std::int64_t bytes_moved(const Partition& parts, const PlacedJob& job) {
   std::int64_t moved = 0;
   for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
     for (const Item item : parts[dp]) {
@@ -45,7 +45,7 @@ std::int64_t bytes_moved(const Partition& parts, const Job& job) {
 }
 
 /// The least over every labelling of the parts.
-std::int64_t fewest_bytes_moved(const Partition& parts, const Job& job) {
+std::int64_t fewest_bytes_moved(const Partition& parts, const PlacedJob& job) {
   Groups groups = parts.to_vectors();
   std::vector<std::size_t> order(groups.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -59,8 +59,8 @@ std::int64_t fewest_bytes_moved(const Partition& parts, const Job& job) {
 }
 
 /// Items given in turn to `dp` parts, owned and sized at random by dp * 2 ranks on nodes of 4.
-Job random_job(std::mt19937_64& random, int dp, std::int64_t n) {
-  Job job;
+PlacedJob random_job(std::mt19937_64& random, int dp, std::int64_t n) {
+  PlacedJob job;
   for (int rank = 0; rank < 2 * dp; ++rank) {
     job.dp_of_rank.push_back(rank / 2);
     job.node_of_rank.push_back(rank / 4);
@@ -79,7 +79,7 @@ Partition dealt_in_turn(std::int64_t n, std::int64_t dp) {
 }
 
 TEST(PlaceParts, gives_each_part_to_the_rank_that_owns_most_of_it) {
-  const Job job{ranks({1, 1, 0, 1}), {10, 10, 10, 1}, {0, 1}, {}};
+  const PlacedJob job{ranks({1, 1, 0, 1}), {10, 10, 10, 1}, {0, 1}, {}};
   const Partition parts{Groups{{0, 1}, {2, 3}}};
   EXPECT_THAT(place_parts(parts, job.input()).to_vectors(),
               ElementsAre(ElementsAre(2, 3), ElementsAre(0, 1)));
@@ -87,20 +87,20 @@ TEST(PlaceParts, gives_each_part_to_the_rank_that_owns_most_of_it) {
 
 TEST(PlaceParts, any_rank_of_the_dp_rank_counts) {
   // World ranks 0 and 2 make up DP rank 0.
-  const Job job{ranks({1, 3, 2, 0}), {5, 5, 5, 5}, {0, 1, 0, 1}, {}};
+  const PlacedJob job{ranks({1, 3, 2, 0}), {5, 5, 5, 5}, {0, 1, 0, 1}, {}};
   const Partition parts{Groups{{0, 1}, {2, 3}}};
   EXPECT_EQ(bytes_moved(place_parts(parts, job.input()), job), 0);
 }
 
 TEST(PlaceParts, stays_as_it_is_where_nothing_is_gained) {
-  const Job job{ranks({0, 1, 0, 1}), {5, 5, 5, 5}, {0, 1}, {}};
+  const PlacedJob job{ranks({0, 1, 0, 1}), {5, 5, 5, 5}, {0, 1}, {}};
   const Partition parts{Groups{{0, 1}, {3, 2}}};
   EXPECT_EQ(place_parts(parts, job.input()), parts);
 }
 
 TEST(PlaceParts, prefers_the_node_where_no_rank_of_its_own_holds_anything) {
   // The owner, rank 4, is in no DP rank; DP rank 1 sits on its node.
-  Job job{ranks({4, 0}), {8, 0}, {0, 0, 1, 1, -1}, {0, 0, 1, 1, 1}};
+  PlacedJob job{ranks({4, 0}), {8, 0}, {0, 0, 1, 1, -1}, {0, 0, 1, 1, 1}};
   const Partition parts{Groups{{0}, {1}}};
   EXPECT_THAT(place_parts(parts, job.input()).to_vectors(), ElementsAre(ElementsAre(1), ElementsAre(0)));
   PlacementInput blind = job.input();
@@ -110,7 +110,7 @@ TEST(PlaceParts, prefers_the_node_where_no_rank_of_its_own_holds_anything) {
 
 TEST(PlaceParts, bytes_of_its_own_are_worth_more_than_those_on_its_node) {
   // Part 0 has 3 bytes on DP rank 0 and 4 on DP rank 1; both live on node 0. Part 1 has nothing.
-  const Job job{ranks({0, 1}), {3, 4}, {0, 1}, {0, 0}};
+  const PlacedJob job{ranks({0, 1}), {3, 4}, {0, 1}, {0, 0}};
   const Placement placement = best_placement(Partition{Groups{{0, 1}, {}}}, job.input());
   EXPECT_THAT(placement.part_of_rank, ElementsAre(1, 0));
   EXPECT_EQ(placement.identity_value, 2 * 3 + 4);
@@ -118,14 +118,14 @@ TEST(PlaceParts, bytes_of_its_own_are_worth_more_than_those_on_its_node) {
 }
 
 TEST(PlaceParts, keeps_groups_and_the_order_of_their_items) {
-  const Job job{ranks({1, 1, 1}), {1, 1, 1}, {0, 1}, {}};
+  const PlacedJob job{ranks({1, 1, 1}), {1, 1, 1}, {0, 1}, {}};
   EXPECT_THAT(place_parts(Partition{Groups{{2, 0, 1}, {}}}, job.input()).to_vectors(),
               ElementsAre(ElementsAre(), ElementsAre(2, 0, 1)));
 }
 
 TEST(PlaceParts, above_256_parts_the_bound_tells_how_good_it_is) {
   std::mt19937_64 random(1);
-  const Job job = random_job(random, 300, 3000);
+  const PlacedJob job = random_job(random, 300, 3000);
   PlacementInput input = job.input();
   input.node_weight = 0;
   const Partition parts = dealt_in_turn(3000, 300);
@@ -138,27 +138,27 @@ TEST(PlaceParts, above_256_parts_the_bound_tells_how_good_it_is) {
 
 TEST(PlaceParts, no_parts_and_no_items_are_fine) {
   EXPECT_EQ(place_parts(Partition{}, PlacementInput{}), Partition{});
-  const Job job{{}, {}, {0, 1}, {0, 0}};
+  const PlacedJob job{{}, {}, {0, 1}, {0, 0}};
   EXPECT_EQ(place_parts(dealt_in_turn(0, 2), job.input()).size(), 2);
 }
 
 TEST(PlaceParts, what_is_out_of_range_is_an_error_that_names_it) {
   const Partition parts{Groups{{0}, {1}}};
-  const Job good{ranks({0, 1}), {1, 1}, {0, 1}, {0, 0}};
+  const PlacedJob good{ranks({0, 1}), {1, 1}, {0, 1}, {0, 0}};
   EXPECT_NO_THROW((void)place_parts(parts, good.input()));
   const auto expect_refused = [&](auto change) {
-    Job job = good;
+    PlacedJob job = good;
     change(job);
     EXPECT_THROW((void)place_parts(parts, job.input()), InputError);
   };
-  expect_refused([](Job& job) { job.owners.pop_back(); });
-  expect_refused([](Job& job) { job.bytes.push_back(1); });
-  expect_refused([](Job& job) { job.bytes[0] = -1; });
-  expect_refused([](Job& job) { job.bytes[0] = std::int64_t{1} << 60; });
-  expect_refused([](Job& job) { job.owners[0] = WorldRank{2}; });
-  expect_refused([](Job& job) { job.dp_of_rank[0] = 2; });
-  expect_refused([](Job& job) { job.node_of_rank[0] = -1; });
-  expect_refused([](Job& job) { job.node_of_rank.pop_back(); });
+  expect_refused([](PlacedJob& job) { job.owners.pop_back(); });
+  expect_refused([](PlacedJob& job) { job.bytes.push_back(1); });
+  expect_refused([](PlacedJob& job) { job.bytes[0] = -1; });
+  expect_refused([](PlacedJob& job) { job.bytes[0] = std::int64_t{1} << 60; });
+  expect_refused([](PlacedJob& job) { job.owners[0] = WorldRank{2}; });
+  expect_refused([](PlacedJob& job) { job.dp_of_rank[0] = 2; });
+  expect_refused([](PlacedJob& job) { job.node_of_rank[0] = -1; });
+  expect_refused([](PlacedJob& job) { job.node_of_rank.pop_back(); });
   PlacementInput input = good.input();
   input.node_weight = 3;  // above the own weight
   EXPECT_THROW((void)place_parts(parts, input), InputError);
@@ -166,7 +166,7 @@ TEST(PlaceParts, what_is_out_of_range_is_an_error_that_names_it) {
 
 TEST(PlaceParts, a_part_goes_only_to_ranks_of_the_speed_it_was_made_for) {
   // Every part lies on the next rank; ranks 0 and 2 are of one speed.
-  const Job job{ranks({1, 2, 0}), {9, 9, 9}, {0, 1, 2}, {}};
+  const PlacedJob job{ranks({1, 2, 0}), {9, 9, 9}, {0, 1, 2}, {}};
   const Partition parts{Groups{{0}, {1}, {2}}};
   const std::vector<std::int64_t> speeds{1000, 500, 1000};
   PlacementInput input = job.input();
@@ -181,7 +181,7 @@ TEST(PlaceParts, a_part_goes_only_to_ranks_of_the_speed_it_was_made_for) {
 RC_GTEST_PROP(PlaceParts, of_several_speeds_is_the_best_placement_within_each, (std::uint64_t seed)) {
   const int dp = *rc::gen::inRange(1, 7);
   std::mt19937_64 random(seed);
-  const Job job = random_job(random, dp, 20);
+  const PlacedJob job = random_job(random, dp, 20);
   std::vector<std::int64_t> speeds;
   for (int r = 0; r < dp; ++r) speeds.push_back(*rc::gen::inRange<std::int64_t>(1, 4));
   PlacementInput input = job.input();
@@ -204,7 +204,7 @@ RC_GTEST_PROP(PlaceParts, moves_as_few_bytes_as_the_best_of_all_labellings, (std
   const int dp = *rc::gen::inRange(1, 8);
   const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 30);
   std::mt19937_64 random(seed);
-  const Job job = random_job(random, dp, n);
+  const PlacedJob job = random_job(random, dp, n);
   PlacementInput input = job.input();
   input.node_weight = 0;
   const Partition parts = dealt_in_turn(n, dp);

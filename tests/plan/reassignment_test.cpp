@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using Groups = std::vector<std::vector<Item>>;
 
 /// Items of one cost and size, each on a rank of the DP rank that owns it.
-struct Job {
+struct ReassignedJob {
   std::vector<Cost> costs;
   std::vector<std::int64_t> bytes;
   std::vector<WorldRank> owners;
@@ -38,15 +38,15 @@ struct Job {
   }
 };
 
-Job job_of(std::vector<Cost> costs, const std::vector<int>& owners, int dp) {
-  Job job{costs, costs, {}, {}};
+ReassignedJob job_of(std::vector<Cost> costs, const std::vector<int>& owners, int dp) {
+  ReassignedJob job{costs, costs, {}, {}};
   for (const int owner : owners) job.owners.emplace_back(owner);
   for (int r = 0; r < dp; ++r) job.dp_of_rank.push_back(r);
   return job;
 }
 
-Job random_job(std::mt19937_64& random, int dp, std::int64_t n, Cost largest) {
-  Job job;
+ReassignedJob random_job(std::mt19937_64& random, int dp, std::int64_t n, Cost largest) {
+  ReassignedJob job;
   for (int r = 0; r < dp; ++r) job.dp_of_rank.push_back(r);
   for (std::int64_t i = 0; i < n; ++i) {
     job.owners.emplace_back(static_cast<int>(random() % static_cast<std::uint64_t>(dp)));
@@ -62,7 +62,7 @@ Partition dealt_in_turn(std::int64_t n, std::int64_t dp) {
   return Partition{groups};
 }
 
-std::int64_t bytes_moved(const Partition& parts, const Job& job) {
+std::int64_t bytes_moved(const Partition& parts, const ReassignedJob& job) {
   std::int64_t moved = 0;
   for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
     for (const Item item : parts[dp]) {
@@ -73,7 +73,7 @@ std::int64_t bytes_moved(const Partition& parts, const Job& job) {
   return moved;
 }
 
-double last_end(const Partition& parts, const Job& job) {
+double last_end(const Partition& parts, const ReassignedJob& job) {
   const std::vector<Cost> sums = group_sums(parts, job.costs);
   double last = 0;
   for (std::size_t r = 0; r < sums.size(); ++r)
@@ -83,7 +83,8 @@ double last_end(const Partition& parts, const Job& job) {
 }
 
 /// The fewest bytes moved by any way to assign the items that keeps the rules.
-std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const ReassignmentRules& rules) {
+std::int64_t fewest_bytes_moved(const Partition& start, const ReassignedJob& job,
+                                const ReassignmentRules& rules) {
   const auto dp = static_cast<std::size_t>(start.size());
   const double latest = last_end(start, job) * (1 + static_cast<double>(rules.tolerance) / 1e6) + 1e-9;
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
@@ -104,22 +105,22 @@ std::int64_t fewest_bytes_moved(const Partition& start, const Job& job, const Re
 }
 
 TEST(ReassignToOwners, exchanges_items_of_one_cost_that_belong_to_each_other) {
-  const Job job = job_of({5, 4, 5, 3}, {1, 0, 0, 1}, 2);
+  const ReassignedJob job = job_of({5, 4, 5, 3}, {1, 0, 0, 1}, 2);
   const Partition moved = reassign_to_owners(Partition{Groups{{0, 1}, {2, 3}}}, job.costs, job.input(), {});
   EXPECT_THAT(moved.to_vectors(), ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3)));
 }
 
 TEST(ReassignToOwners, moves_one_item_alone_where_the_tolerance_lets_it) {
-  const Job job = job_of({10, 10, 1, 10, 10}, {0, 0, 1, 1, 1}, 2);
+  const ReassignedJob job = job_of({10, 10, 1, 10, 10}, {0, 0, 1, 1, 1}, 2);
   const Partition parts{Groups{{0, 1, 2}, {3, 4}}};
   EXPECT_THAT(reassign_to_owners(parts, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4)));
   const Partition even{Groups{{0, 1}, {2, 3, 4}}};
-  Job other = job;
+  ReassignedJob other = job;
   other.owners[2] = WorldRank{0};
   EXPECT_THAT(reassign_to_owners(even, other.costs, other.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4)));
-  const Job heavy = job_of({10, 10, 2, 10, 9}, {0, 0, 0, 1, 1}, 2);
+  const ReassignedJob heavy = job_of({10, 10, 2, 10, 9}, {0, 0, 0, 1, 1}, 2);
   EXPECT_EQ(reassign_to_owners(even, heavy.costs, heavy.input(), {}), even);  // 22 against 21
   EXPECT_THAT(reassign_to_owners(even, heavy.costs, heavy.input(), {50'000, false}).to_vectors(),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4)));
@@ -129,20 +130,20 @@ TEST(ReassignToOwners, moves_one_item_alone_where_the_tolerance_lets_it) {
 
 TEST(ReassignToOwners, an_item_that_is_away_anyway_makes_room) {
   // Item 0 is owned by the second part, item 1 there by the third, which has no item to give for it.
-  const Job job = job_of({7, 7, 7}, {1, 2, 2}, 3);
+  const ReassignedJob job = job_of({7, 7, 7}, {1, 2, 2}, 3);
   const Partition parts{Groups{{0}, {1}, {2}}};
   EXPECT_THAT(reassign_to_owners(parts, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(2)));
 }
 
 TEST(ReassignToOwners, exchanges_unequal_items_while_the_largest_part_grows_no_larger) {
-  const Job job = job_of({9, 4}, {1, 0}, 2);
+  const ReassignedJob job = job_of({9, 4}, {1, 0}, 2);
   EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {1}}}, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(1), ElementsAre(0)));
 }
 
 TEST(ReassignToOwners, leaves_what_nobody_in_the_mesh_owns) {
-  Job job = job_of({9, 4}, {1, 0}, 2);
+  ReassignedJob job = job_of({9, 4}, {1, 0}, 2);
   job.dp_of_rank = {-1, -1};
   const Partition parts{Groups{{0}, {1}}};
   EXPECT_EQ(reassign_to_owners(parts, job.costs, job.input(), {1'000'000, false}), parts);
@@ -150,29 +151,29 @@ TEST(ReassignToOwners, leaves_what_nobody_in_the_mesh_owns) {
 }
 
 TEST(ReassignToOwners, takes_parts_of_some_of_the_items) {
-  const Job job = job_of({5, 8, 5, 8}, {1, 1, 0, 0}, 2);
+  const ReassignedJob job = job_of({5, 8, 5, 8}, {1, 1, 0, 0}, 2);
   EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {2}}}, job.costs, job.input(), {}).to_vectors(),
               ElementsAre(ElementsAre(2), ElementsAre(0)));
 }
 
 TEST(ReassignToOwners, refuses_lists_that_do_not_fit) {
-  const Job job = job_of({5, 5}, {0, 1}, 2);
+  const ReassignedJob job = job_of({5, 5}, {0, 1}, 2);
   const Partition parts{Groups{{0}, {1}}};
   const auto expect_refused = [&](auto change, const Partition& of = Partition{Groups{{0}, {1}}}) {
-    Job bad = job;
+    ReassignedJob bad = job;
     ReassignmentRules rules;
     change(bad, rules);
     EXPECT_THROW((void)reassign_to_owners(of, bad.costs, bad.input(), rules), InputError);
   };
   EXPECT_NO_THROW((void)reassign_to_owners(parts, job.costs, job.input(), {}));
-  expect_refused([](Job& bad, ReassignmentRules&) { bad.bytes.pop_back(); });
-  expect_refused([](Job& bad, ReassignmentRules&) { bad.owners[0] = WorldRank{2}; });
-  expect_refused([](Job& bad, ReassignmentRules&) { bad.dp_of_rank[0] = 2; });
-  expect_refused([](Job& bad, ReassignmentRules&) { bad.speeds = {1}; });
-  expect_refused([](Job& bad, ReassignmentRules&) { bad.speeds = {1, 0}; });
-  expect_refused([](Job& bad, ReassignmentRules&) { bad.node_of_rank = {0}; });
-  expect_refused([](Job&, ReassignmentRules& rules) { rules.tolerance = -1; });
-  expect_refused([](Job&, ReassignmentRules&) {}, Partition{Groups{{0}, {2}}});
+  expect_refused([](ReassignedJob& bad, ReassignmentRules&) { bad.bytes.pop_back(); });
+  expect_refused([](ReassignedJob& bad, ReassignmentRules&) { bad.owners[0] = WorldRank{2}; });
+  expect_refused([](ReassignedJob& bad, ReassignmentRules&) { bad.dp_of_rank[0] = 2; });
+  expect_refused([](ReassignedJob& bad, ReassignmentRules&) { bad.speeds = {1}; });
+  expect_refused([](ReassignedJob& bad, ReassignmentRules&) { bad.speeds = {1, 0}; });
+  expect_refused([](ReassignedJob& bad, ReassignmentRules&) { bad.node_of_rank = {0}; });
+  expect_refused([](ReassignedJob&, ReassignmentRules& rules) { rules.tolerance = -1; });
+  expect_refused([](ReassignedJob&, ReassignmentRules&) {}, Partition{Groups{{0}, {2}}});
 }
 
 TEST(ReassignToOwners, spares_most_of_the_bytes_that_could_be_spared) {
@@ -180,7 +181,7 @@ TEST(ReassignToOwners, spares_most_of_the_bytes_that_could_be_spared) {
   std::int64_t sparable = 0;
   std::int64_t spared = 0;
   for (int draw = 0; draw < 60; ++draw) {
-    const Job job = random_job(random, 2 + draw % 2, 8, 20);
+    const ReassignedJob job = random_job(random, 2 + draw % 2, 8, 20);
     const Partition parts = dealt_in_turn(8, 2 + draw % 2);
     const ReassignmentRules rules{100'000, draw % 3 == 0};
     sparable += bytes_moved(parts, job) - fewest_bytes_moved(parts, job, rules);
@@ -194,7 +195,7 @@ RC_GTEST_PROP(ReassignToOwners, of_items_alike_is_the_best_there_is, (std::uint6
   const int dp = *rc::gen::inRange(1, 4);
   const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 9);
   std::mt19937_64 random(seed);
-  Job job = random_job(random, dp, n, 1);
+  ReassignedJob job = random_job(random, dp, n, 1);
   std::ranges::fill(job.bytes, 3);
   const Partition parts = dealt_in_turn(n, dp);
   const ReassignmentRules rules{0, true};
@@ -206,7 +207,7 @@ RC_GTEST_PROP(ReassignToOwners, never_moves_more_bytes_nor_passes_the_tolerance,
   const int dp = *rc::gen::inRange(1, 9);
   const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 60);
   std::mt19937_64 random(seed);
-  Job job = random_job(random, dp, n, *rc::gen::element<Cost>(3, 100, Cost{1} << 40));
+  ReassignedJob job = random_job(random, dp, n, *rc::gen::element<Cost>(3, 100, Cost{1} << 40));
   if (*rc::gen::arbitrary<bool>()) {
     for (int r = 0; r < dp; ++r) job.node_of_rank.push_back(r / 2);
   }

@@ -18,7 +18,7 @@ using testing_support::read_text;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
+StepFigures measured_step(std::int64_t number, const std::string& profile = {}) {
   StepFigures figures;
   figures.step = number;
   figures.profile = profile;
@@ -51,35 +51,36 @@ class Metrics : public testing::Test {
 TEST_F(Metrics, are_there_as_soon_as_a_step_is_over) {
   MetricsLog log(path_);
   EXPECT_EQ(read_text(path_), "");
-  log.add(step_of(0));
-  EXPECT_EQ(nlohmann::json::parse(read_text(path_)), to_json(step_of(0)));
+  log.add(measured_step(0));
+  EXPECT_EQ(nlohmann::json::parse(read_text(path_)), to_json(measured_step(0)));
   EXPECT_EQ(read_text(path_).back(), '\n');
 }
 
 TEST_F(Metrics, begin_anew_with_the_first_step) {
   write_text(path_, "anything\n");
-  write(0, {step_of(0)});
+  write(0, {measured_step(0)});
   EXPECT_THAT(lines(), ElementsAre("0 "));
 }
 
 TEST_F(Metrics, go_on_where_steps_come_again) {
-  write(0, {step_of(0, "a"), step_of(0, "b"), step_of(1, "a"), step_of(1, "b"), step_of(2, "a")});
-  write(1, {step_of(1, "a"), step_of(1, "b")});
+  write(0, {measured_step(0, "a"), measured_step(0, "b"), measured_step(1, "a"), measured_step(1, "b"),
+            measured_step(2, "a")});
+  write(1, {measured_step(1, "a"), measured_step(1, "b")});
   EXPECT_THAT(lines(), ElementsAre("0 a", "0 b", "1 a", "1 b"));
 }
 
 TEST_F(Metrics, drop_a_last_line_that_was_torn) {
-  write(0, {step_of(0), step_of(1)});
+  write(0, {measured_step(0), measured_step(1)});
   const std::string whole = read_text(path_);
   for (const std::size_t cut : {whole.size() - 1, whole.size() - 20}) {
     write_text(path_, whole.substr(0, cut));
-    write(2, {step_of(2)});
+    write(2, {measured_step(2)});
     EXPECT_THAT(lines(), ElementsAre("0 ", "2 "));
   }
 }
 
 TEST_F(Metrics, begin_where_there_are_none_yet) {
-  write(3, {step_of(3)});
+  write(3, {measured_step(3)});
   EXPECT_THAT(lines(), ElementsAre("3 "));
 }
 

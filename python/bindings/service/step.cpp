@@ -38,7 +38,7 @@ void put(HeldStep& self, std::size_t m, const std::string& name, const std::stri
   self.results.put(m, std::move(spec), bytes_of(rows, name));
 }
 
-py::list fields_of(const HeldMicroBatch& self) {
+py::list packed_fields(const HeldMicroBatch& self) {
   py::list fields;
   for (Column& column : self.get().tensors.fields)
     fields.append(py::make_tuple(column.spec().name, name_of(column.spec().dtype), rows_of(column)));
@@ -72,7 +72,7 @@ py::array_t<std::int32_t> small(std::span<const std::int32_t> values) {
 
 void bind_step(py::module_& module) {
   py::class_<HeldMicroBatch>(module, "MicroBatch")
-      .def("fields", &fields_of)
+      .def("fields", &packed_fields)
       .def_property_readonly("samples",
                              [](const HeldMicroBatch& self) {
                                return each_sample(self, [](auto& shape) { return shape.id.value(); });

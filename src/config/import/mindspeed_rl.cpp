@@ -70,7 +70,7 @@ std::vector<SameRule> same_rules() {
   return rules;
 }
 
-std::vector<OutsideRule> outside_rules() {
+std::vector<OutsideRule> outside_rules_of_mindspeed() {
   std::vector<OutsideRule> rules{
       {"*.expert_model_parallel_size", "experts are spread over dp: no axis of its own"},
       {"*.sequence_parallel", "the alignment always allows for it"},
@@ -153,7 +153,7 @@ SystemTable common_table() {
   table.system = ForeignSystem::mindspeed_rl;
   table.title = "MindSpeed-RL";
   table.always = always_rules();
-  table.outside = outside_rules();
+  table.outside = outside_rules_of_mindspeed();
   table.implied = {{"cp_algo", "ulysses_cp_algo", "MindSpeed-RL's default"},
                    {"trainer", "megatron", "MindSpeed-RL trains with Megatron"}};
   table.trainers = {{"megatron", "mean", true}};
@@ -209,7 +209,7 @@ SystemTable tuning_table(const std::string& section) {
   return table;
 }
 
-SystemTable sft_table() {
+SystemTable mindspeed_sft_table() {
   SystemTable table = tuning_table("sft");
   table.marks = {"sft"};
   table.not_marks = {"rl_config"};
@@ -218,7 +218,7 @@ SystemTable sft_table() {
   return table;
 }
 
-SystemTable dpo_table() {
+SystemTable mindspeed_dpo_table() {
   SystemTable table = tuning_table("megatron_training");
   table.marks = {"megatron_training.is_pairwise_dataset", "megatron_training.dpo_loss_type"};
   table.not_marks = {"rl_config"};
@@ -234,8 +234,8 @@ SystemTable dpo_table() {
 }  // namespace
 
 std::vector<const SystemTable*> mindspeed_rl_tables() {
-  static const SystemTable sft = sft_table();
-  static const SystemTable dpo = dpo_table();
+  static const SystemTable sft = mindspeed_sft_table();
+  static const SystemTable dpo = mindspeed_dpo_table();
   static const SystemTable grpo = token_mean_table("ray_grpo");
   static const SystemTable ppo = token_mean_table("ray_ppo");
   static const SystemTable rl = rl_table();

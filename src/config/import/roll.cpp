@@ -110,7 +110,7 @@ std::vector<OutsideRule> algorithm_rules() {
   return rules;
 }
 
-std::vector<OutsideRule> outside_rules() {
+std::vector<OutsideRule> outside_rules_of_roll() {
   std::vector<OutsideRule> rules{
       {"*.expert_model_parallel_size", "experts are spread over dp: no axis of its own"},
       {"ppo_epochs", "passes over a step are the trainer's: iterate its micro-batches again"},
@@ -147,7 +147,7 @@ SystemTable common_table(const std::string& actor) {
   table.title = "ROLL";
   append(table.keys, actor_rules(actor));
   append(table.keys, std::vector<KeyRule>{{"seed", {"seed"}}});
-  table.outside = outside_rules();
+  table.outside = outside_rules_of_roll();
   table.harmless = {"deepspeed_zero", "deepspeed_zero2", "deepspeed_zero3", "deepspeed_zero3_cpuoffload",
                     "envs",           "traj_envs",       "step_envs"};
   table.trainers = {{"megatron_train", "mean", true}, {"deepspeed_train", "mean"}, {"fsdp2_train", "mean"}};
@@ -217,7 +217,7 @@ SystemTable tuning_table(const std::string& section) {
   return table;
 }
 
-SystemTable sft_table() {
+SystemTable roll_sft_table() {
   SystemTable table = tuning_table("sft_train");
   table.marks = {"sft_train"};
   table.implied.push_back({"shuffle", "false", "ROLL's SFT keeps the order of its file"});
@@ -226,7 +226,7 @@ SystemTable sft_table() {
   return table;
 }
 
-SystemTable dpo_table() {
+SystemTable roll_dpo_table() {
   SystemTable table = tuning_table("actor_train");
   add_workers(table, {"reference", "", "reference"}, false);
   table.marks = {"chosen_key", "rejected_key", "ipo"};
@@ -262,8 +262,8 @@ SystemTable distill_table() {
 }  // namespace
 
 std::vector<const SystemTable*> roll_tables() {
-  static const SystemTable sft = sft_table();
-  static const SystemTable dpo = dpo_table();
+  static const SystemTable sft = roll_sft_table();
+  static const SystemTable dpo = roll_dpo_table();
   static const SystemTable distill = distill_table();
   static const SystemTable distill_rl = distill_rl_table();
   static const SystemTable agentic = agentic_table();

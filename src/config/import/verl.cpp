@@ -126,7 +126,7 @@ std::vector<OutsideRule> run_rules() {
   };
 }
 
-std::vector<OutsideRule> outside_rules() {
+std::vector<OutsideRule> outside_rules_of_verl() {
   std::vector<OutsideRule> rules{
       {"*.ppo_epochs", "passes over a step are the trainer's: iterate its micro-batches again"},
       {actor + "use_prefix_grouper", "shared prompts are prefix.share: set it where your version has it"},
@@ -184,7 +184,7 @@ SystemTable rl_table() {
   append(table.keys, job_rules());
   append(table.keys, stage_rules());
   table.same = same_rules();
-  table.outside = outside_rules();
+  table.outside = outside_rules_of_verl();
   table.harmless = {"actor_rollout_ref.model",
                     "critic.model",
                     "model",
@@ -261,7 +261,7 @@ SystemTable tuning_table() {
   return table;
 }
 
-SystemTable sft_table() {
+SystemTable verl_sft_table() {
   SystemTable table = tuning_table();
   table.marks = {"data.max_token_len_per_gpu", "data.micro_batch_size_per_gpu", "data.micro_batch_size",
                  "model.partial_pretrain"};
@@ -273,7 +273,7 @@ SystemTable sft_table() {
   return table;
 }
 
-SystemTable dpo_table() {
+SystemTable verl_dpo_table() {
   SystemTable table = tuning_table();
   table.marks = {"data.chosen_key", "data.rejected_key", "trainer.loss_type"};
   for (KeyRule& rule : table.keys) {
@@ -288,8 +288,8 @@ SystemTable dpo_table() {
 }  // namespace
 
 std::vector<const SystemTable*> verl_tables() {
-  static const SystemTable dpo = dpo_table();
-  static const SystemTable sft = sft_table();
+  static const SystemTable dpo = verl_dpo_table();
+  static const SystemTable sft = verl_sft_table();
   static const SystemTable rl = rl_table();
   return {&dpo, &sft, &rl};
 }

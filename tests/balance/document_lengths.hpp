@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "evenkeel/balance/cost_model.hpp"
+
+namespace evenkeel::test {
+
+/// The lengths that the documents of the systems covered balance in their examples.
+inline const std::vector<Cost> document_lengths = {1, 2, 2, 5, 3, 7, 6, 3};
+
+}  // namespace evenkeel::test

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+
+namespace evenkeel::test {
+
+/// The line a user reads when this configuration is refused with a ConfigError.
+inline std::string refusal(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  try {
+    static_cast<void>(parse_config(yaml, "job.yaml", overrides));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace evenkeel::test
