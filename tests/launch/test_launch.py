@@ -114,30 +114,31 @@ class Scripts(unittest.TestCase):
         words = " ".join(self.configured(self.run_script("launch/build.sh", "release", "evenkeel")))
         self.assertNotIn("EVENKEEL_BUILD_TESTS", words)
 
-    def test_continuous_integration_tests_a_release_build_and_one_that_checks_contracts(self) -> None:
+    def test_continuous_integration_tests_a_release_build_and_one_with_sanitizers_that_checks_contracts(self) -> None:
         calls = self.run_script(".ci/run", "-L", "serial")
         tested = [call for call in calls if call[0] == "ctest"]
-        self.assertEqual([call[:3] for call in tested], [["ctest", "--preset", p] for p in ("ci", "debug")])
+        self.assertEqual([call[:3] for call in tested], [["ctest", "--preset", p] for p in ("ci", "asan")])
         for call in tested:
             self.assertIn("-L serial", " ".join(call))
-        # Of the debug build only what is run is built.
-        built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/debug"])
-        names = re.fullmatch(r"\^\((.*)\)\\\.", tested[1][-1]).group(1).split("|")
-        self.assertEqual(built[4:], names)
+        # Of the build with sanitizers only what is run is built.
+        built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])
+        names = re.fullmatch(r"\^\((.*)\)\\\.\|\^\((.*)\)\\\.\(\[a-z_\]\+\\\.\)\?r\[24\]\(\\\.\|\$\)\|\^fuzz\\\.", tested[1][-1])
+        names = [name for part in names.groups() for name in part.split("|")]
+        self.assertEqual(built[4:], [*names, "fuzz_targets"])
         there = " ".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*/CMakeLists.txt"))
         for name in names:
             self.assertRegex(there, rf"(evenkeel_add_(mpi_)?test|add_executable)\(\s*{name}\s")
 
     def test_continuous_integration_ends_with_both_totals_and_fails_when_either_part_does(self) -> None:
-        for failing in ("none", "ci", "debug"):
-            passed = {preset: 99 if preset == failing else 100 for preset in ("ci", "debug")}
+        for failing in ("none", "ci", "asan"):
+            passed = {preset: 99 if preset == failing else 100 for preset in ("ci", "asan")}
             cases = "".join(f'*"{p} "*) echo "{n}% tests passed"; exit {100 - n};; ' for p, n in passed.items())
             self.stand_in("ctest", f'case "$*" in {cases}esac')
             run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True,
                                  check=False)
             self.assertEqual(run.returncode, 0 if failing == "none" else 1, run.stderr)
             self.assertEqual(run.stdout.splitlines()[-2:],
-                             [f"{passed['ci']}% tests passed (release)", f"{passed['debug']}% tests passed (debug)"])
+                             [f"{passed['ci']}% tests passed (release)", f"{passed['asan']}% tests passed (checked)"])
 
     def test_warnings_are_errors_for_developers_only(self) -> None:
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
@@ -149,7 +150,7 @@ class Scripts(unittest.TestCase):
             return own == "ON" if own else "inherits" in preset and strict(named[preset["inherits"]])
 
         visible = [preset for preset in named.values() if not preset.get("hidden")]
-        self.assertEqual({p["name"] for p in visible if strict(p)}, {"ci", "debug", "asan", "tsan"})
+        self.assertEqual({p["name"] for p in visible if strict(p)}, {"ci", "debug", "asan", "fuzz", "tsan"})
         self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release", "debs"})
 
 
