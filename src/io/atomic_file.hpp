@@ -7,10 +7,11 @@
 
 namespace evenkeel {
 
-/// A file that appears under its name whole or not at all: it is written under a temporary name in the same
-/// folder and renamed by commit(). Dropped without it, nothing is left behind and an older file stays as it
-/// was. This protects readers and survives a crash of the program; a loss of power only after
-/// commit_to_disk().
+/// A file that appears under its name whole or not at all: it is written without a name, where the file
+/// system has such files, or under a temporary one in the same folder, and renamed by commit(). Dropped
+/// without it, nothing is left behind and an older file stays as it was; nor is where the process is killed,
+/// as long as the file has no name. This protects readers and survives a crash of the program; a loss of
+/// power only after commit_to_disk().
 ///
 /// Every error is an IoError that names the file and the system's reason.
 class AtomicFile {
@@ -31,6 +32,9 @@ class AtomicFile {
   void commit_to_disk();
 
  private:
+  template <typename Take>
+  void take_temporary_name(Take&& take);
+  void have_name();
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
