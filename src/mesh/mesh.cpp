@@ -121,8 +121,15 @@ void Mesh::connect_groups(ContextSizes sizes_of_groups) {
   const int places = sizes.dp * sizes.cp;
   const int place = data_place().value();
   const int line = here_.pp * sizes.tp + here_.tp;
-  if (sizes_of_groups == ContextSizes::any) {
-    any_groups_ = std::make_shared<AnyGroups>();
+  // Memory first, which a rank may lack: nobody leaves between two splits.
+  together(world_, [&] {
+    if (sizes_of_groups == ContextSizes::any) {
+      any_groups_ = std::make_shared<AnyGroups>();
+    } else {
+      contexts_.reserve(static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(places))));
+    }
+  });
+  if (any_groups_) {
     any_groups_->places = world_.split(line, place);
     return;
   }

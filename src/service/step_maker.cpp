@@ -252,7 +252,9 @@ RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, 
     throw InputError("rank to collect on", std::to_string(root) + " is none of the mesh, which has " +
                                                std::to_string(mesh_.grid().num_ranks()));
   });
-  const RaggedBatch mine = collect(step, results, work);
+  std::string where;
+  work([&] { where = " on rank " + std::to_string(root); });
+  const RaggedBatch mine = bring_home(step, results, where, work);
   return gather_samples(mesh_.everyone(), mine, root, transport_settings());
 }
 
@@ -263,7 +265,13 @@ RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, con
   work.add(results.failure());
   work([&] { require_made(step); });
   work.on_replicated_data([&] { settings = plan_settings(step.profile); });
-  work([&] { call = key_of("collects", step, {}); });
+  return bring_home(step, results, {}, error);
+}
+
+RaggedBatch StepMaker::bring_home(const Step& step, const StepResults& results, std::string_view where,
+                                  const GuardedWork& error) const {
+  const Phase phase("collect results", step.index);
+  work([&] { call = key_of("collects", step, where); });
   if (reports_results(mesh_)) work.add(results.error());
   const StepRecord& record = step.record ? *step.record : *nothing_;
   const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches, settings};

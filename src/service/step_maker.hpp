@@ -82,6 +82,9 @@ class StepMaker {
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   void use_measured_cost(Making& making);
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
+  /// collect(); `where` tells apart calls that go on differently.
+  [[nodiscard]] RaggedBatch bring_home(const Step& step, const StepResults& results, std::string_view where,
+                                       const GuardedWork& error) const;
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
   void plan(Making& making) const;
   void plan_own(Making& making, const StepProblem& problem) const;

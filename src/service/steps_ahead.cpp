@@ -48,8 +48,7 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
       steps_(steps),
       depth_(config.exchange.prefetch),
       made_(from.next_step),
-      taken_(from.next_step),
-      costs_(from.costs) {
+      taken_(from.next_step) {
   if (hosted_ != nullptr) hosted_->open(maker_.service(), std::move(host.room));
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
@@ -59,6 +58,7 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
   fail_together(maker_.mesh().everyone(), try_on_replicated_data([&] {
                   require_not_negative(steps_, depth_);
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
+                  costs_ = from.costs;
                   const std::int64_t most =
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
@@ -87,7 +87,7 @@ std::optional<Step> StepsAhead::next() {
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
-  if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
+  if (const auto cost = saved_cost(step.record->cost)) cost_ = cost;
   // What it took beyond making the step was spent on waking up, by no phase of it.
   step.waited = std::min(stopwatch.lap(), step.seconds.total());
   return step;
@@ -98,6 +98,7 @@ ServiceState StepsAhead::state() const {
   state.costs = costs_;
   return state;
 }
+  if (cost_) state.costs[profile_] = *cost_;
 
 bool StepsAhead::progress() {
   if (!makes_in_progress()) return false;

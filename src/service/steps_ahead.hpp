@@ -96,9 +96,12 @@ class StepsAhead {
   std::string profile_;
   std::int64_t steps_;
   std::int64_t depth_;
-  std::int64_t made_;                       // the next step to be begun, by whoever makes them
-  std::int64_t taken_;                      // the next one that the trainer takes
-  std::map<std::string, SavedCost> costs_;  // as the step had them that the trainer took last
+  std::int64_t made_;   // the next step to be begun, by whoever makes them
+  std::int64_t taken_;  // the next one that the trainer takes
+  // As the step had them that the trainer took last; that of its own profile lies apart, so that taking a
+  // step takes no memory.
+  std::map<std::string, SavedCost> costs_;
+  std::optional<SavedCost> cost_;
 
   std::unique_ptr<Handover> ready_;
   std::jthread thread_;  // last, so that it has ended before what it uses goes

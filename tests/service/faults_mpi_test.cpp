@@ -2,31 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/mpi/collectives.hpp>
-#include <boost/mpi/operations.hpp>
-#include <functional>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
-#include "evenkeel/source/sample_source.hpp"
-#include "evenkeel/source/sample_stream.hpp"
 #include "exchange/result_exchange.hpp"
-#include "io/indexed_dataset.hpp"
-#include "io/sample_writer.hpp"
-#include "job/dump.hpp"
 #include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
-#include "service/faults.hpp"
+#include "service/shared_faults.hpp"
 #include "service/step_record.hpp"
-#include "support/failing_new.hpp"
 #include "support/foreign_ranks.hpp"
 #include "support/made_up_batch.hpp"
-#include "support/packed_text.hpp"
-#include "support/scratch_folder.hpp"
 
 // What one rank cannot do is everybody's error. Here allocation after allocation fails on one rank, in each
 // collective operation, and every rank must throw the same error, in time, and be able to go on.
@@ -34,10 +22,9 @@
 namespace evenkeel {
 namespace {
 
-using test::allocations_to_fail;
 using test::expect_equal;
-using test::Outcome;
-using test::outcome_of;
+using test::expect_faults_to_be_shared;
+using test::first_middle_last;
 using test::patience;
 using test::Watchdog;
 using testing::HasSubstr;
@@ -45,46 +32,6 @@ using testing_support::FailingNew;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::RanksBehindMpi;
-
-std::set<int> first_middle_last(const boost::mpi::communicator& world) {
-  return {0, world.size() / 2, world.size() - 1};
-}
-
-/// Lets the allocations of `operation`, which is collective, fail on one rank after the other. After each
-/// fault `still_works` must find everything in order.
-void expect_faults_to_be_shared(const boost::mpi::communicator& world, const std::function<void()>& operation,
-                                const std::function<void()>& still_works) {
-  operation();  // what is made once is made
-  for (const int bad : first_middle_last(world)) {
-    FailingNew::arm(-1);
-    operation();
-    std::int64_t count = FailingNew::disarm();
-    boost::mpi::broadcast(world, count, bad);
-    for (const std::int64_t number : allocations_to_fail(count)) {
-      for (const auto reach : {FailingNew::Reach::one, FailingNew::Reach::rest}) {
-        SCOPED_TRACE("allocation " + std::to_string(number) + " of rank " + std::to_string(bad) +
-                     (reach == FailingNew::Reach::one ? "" : " and all after it"));
-        const Watchdog watchdog(patience);
-        const Outcome mine = outcome_of([&] {
-          if (world.rank() == bad) FailingNew::arm(number, reach);
-          try {
-            operation();
-          } catch (...) {
-            FailingNew::disarm();
-            throw;
-          }
-          FailingNew::disarm();
-        });
-        const std::array<int, 2> here{static_cast<int>(mine), -static_cast<int>(mine)};
-        std::array<int, 2> most{};
-        boost::mpi::all_reduce(world, here.data(), 2, most.data(), boost::mpi::maximum<int>());
-        ASSERT_EQ(most[0], -most[1]) << "ranks ended differently, this one with " << static_cast<int>(mine);
-        ASSERT_NE(mine, Outcome::other);
-        still_works();
-      }
-    }
-  }
-}
 
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t samples = 26) {
   std::vector<SampleShape> shapes;
@@ -272,6 +219,21 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_service_is_made_is_everybodys_erro
   }
 }
 
+TEST(Faults, memory_that_a_rank_lacks_while_groups_of_their_own_sizes_are_made_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  for (const ContextSizes sizes : {ContextSizes::powers_of_two, ContextSizes::any}) {
+    Config config;
+    config.mesh.flexible_cp = true;
+    config.mesh.context_sizes = sizes;
+    config.micro_batch.max_tokens_per_rank = 200;
+    const auto samples = [&] { return DataService(world, config).step(mine).num_samples; };
+    const std::int64_t expected = samples();
+    expect_faults_to_be_shared(
+        world, [&] { const DataService service(world, config); }, [&] { EXPECT_EQ(samples(), expected); });
+  }
+}
+
 TEST(Faults, memory_that_a_rank_lacks_to_tell_how_configurations_differ_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
@@ -287,148 +249,6 @@ TEST(Faults, memory_that_a_rank_lacks_to_tell_how_configurations_differ_is_every
   const Step expected = DataService(world, Config{}).step(mine);
   expect_faults_to_be_shared(world, expect_refusal,
                              [&] { expect_equal(DataService(world, Config{}).step(mine), expected); });
-}
-
-/// A file of rollouts, and an indexed dataset of the same name, that all ranks open; rank 0 makes it, and
-/// removes it once all are done.
-class SharedRollouts {
- public:
-  static constexpr std::int64_t count = 40;
-
-  explicit SharedRollouts(const boost::mpi::communicator& world) : world_(world) {
-    std::string path;
-    if (world.rank() == 0) {
-      path = (folder_.emplace() / "rollouts.jsonl").string();
-      std::string lines;
-      for (std::int64_t i = 0; i < count; ++i)
-        lines += R"({"prompt_ids":[1,2],"response_ids":[3],"reward":0.5,"text":"a"})"
-                 "\n";
-      testing_support::write_text(path, lines);
-      IndexedDatasetWriter writer(path, IndexedDType::uint16);
-      for (std::int64_t i = 0; i < count; ++i) {
-        writer.add_sequence(std::vector<std::int64_t>{1, 2, 3});
-        writer.end_document();
-      }
-      writer.commit();
-    }
-    boost::mpi::broadcast(world, path, 0);
-    source.path = path;
-  }
-  SharedRollouts(const SharedRollouts&) = delete;
-  SharedRollouts& operator=(const SharedRollouts&) = delete;
-  ~SharedRollouts() { world_.barrier(); }
-
-  SourceSettings source;
-
- private:
-  boost::mpi::communicator world_;
-  std::optional<testing_support::ScratchFolder> folder_;
-};
-
-TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_error) {
-  const boost::mpi::communicator world;
-  const SharedRollouts rollouts(world);
-  SourceSettings source = rollouts.source;
-  source.samples = SharedRollouts::count;
-  for (const SourceKind kind :
-       {SourceKind::jsonl, SourceKind::lengths, SourceKind::megatron, SourceKind::synthetic}) {
-    SCOPED_TRACE(static_cast<int>(kind));
-    source.kind = kind;
-    expect_faults_to_be_shared(
-        world, [&] { (void)open_source(world, source); },
-        [&] { EXPECT_EQ(open_source(world, source)->num_samples(), SharedRollouts::count); });
-  }
-}
-
-/// The same rollouts in two files that a pattern names, one of them packed, as tensors, and as a dump.
-class SharedFormats {
- public:
-  explicit SharedFormats(const boost::mpi::communicator& world) : world_(world) {
-    const FailingNew::Paused paused;
-    std::string path;
-    if (world_.rank() == 0) {
-      folder_.emplace();
-      path = folder_->path().string();
-    }
-    boost::mpi::broadcast(world_, path, 0);
-    path_ = path;
-    const RaggedBatch mine = made_up_batch({{SampleId{world.rank()}, 1, 2, 3}}, {});
-    Config config;
-    dump_step(path_ / "dump", DataService(world_, config).step(mine),
-              DataService(world_, config).mesh().here());
-    if (world_.rank() == 0) write_files();
-    world_.barrier();
-  }
-  SharedFormats(const SharedFormats&) = delete;
-  SharedFormats& operator=(const SharedFormats&) = delete;
-  ~SharedFormats() { world_.barrier(); }
-
-  [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& name) const {
-    SourceSettings source;
-    source.kind = kind;
-    source.path = path_ / name;
-    return source;
-  }
-
- private:
-  void write_files() const {
-    const std::string line = R"({"prompt_ids":[1],"response_ids":[2,3],"reward":1})"
-                             "\n";
-    testing_support::write_text(path_ / "a.jsonl", line + line);
-    testing_support::write_text(path_ / "b.jsonl.gz", testing_support::gzipped(line));
-    testing_support::write_text(path_ / "dump" / "evenkeel-run.json",
-                                R"({"state":"complete","steps":1,"profiles":[],"files":{"dump":1}})");
-    const RaggedBatch batch =
-        made_up_batch({{SampleId{0}, 1, 2, 3}, {SampleId{1}, 1, 0, 2}},
-                      std::vector<FieldSpec>{{"x", DType::float32, FieldKind::token, {}}});
-    for (const auto& [format, name] :
-         {std::pair{SampleFormat::safetensors, "a.safetensors"}, {SampleFormat::npz, "a.npz"}}) {
-      const auto writer = make_sample_writer(format, path_ / name, {});
-      writer->write(batch);
-      writer->close();
-    }
-  }
-
-  boost::mpi::communicator world_;
-  std::optional<testing_support::ScratchFolder> folder_;
-  std::filesystem::path path_;
-};
-
-TEST(Faults, memory_that_a_rank_lacks_while_a_source_of_another_format_is_opened_is_everybodys_error) {
-  const boost::mpi::communicator world;
-  const SharedFormats formats(world);
-  for (const SourceSettings& source :
-       {formats.source(SourceKind::jsonl, "*.jsonl*"),
-        formats.source(SourceKind::safetensors, "*.safetensors"), formats.source(SourceKind::numpy, "a.npz"),
-        formats.source(SourceKind::dump, "dump")}) {
-    SCOPED_TRACE(source.path);
-    const std::int64_t count = open_source(world, source)->num_samples();
-    expect_faults_to_be_shared(
-        world, [&] { (void)open_source(world, source); },
-        [&] { EXPECT_EQ(open_source(world, source)->num_samples(), count); });
-  }
-}
-
-TEST(Faults, memory_that_a_rank_lacks_while_sources_are_mixed_or_a_job_goes_on_is_everybodys_error) {
-  const boost::mpi::communicator world;
-  const SharedFormats formats(world);
-  Config config;
-  config.sources = {{"a", formats.source(SourceKind::jsonl, "*.jsonl*")},
-                    {"b", formats.source(SourceKind::synthetic, "")}};
-  config.sources.at("b").samples = 20;
-  config.filter = {.too_long = TooLong::split, .empty = EmptySample::drop, .max_length = 1000};
-  config.mix = MixBy::tokens;
-  config.micro_batch.max_tokens = 8192;
-  const auto go_on = [&] {
-    SampleStream stream(world, config);
-    ServiceState state = together(world, [&] { return state_of_new_job(config); });  // local
-    stream.describe(state);
-    const DataService service(world, config, state);
-    return stream.num_samples();
-  };
-  const std::int64_t samples = go_on();
-  expect_faults_to_be_shared(
-      world, [&] { (void)go_on(); }, [&] { EXPECT_EQ(SampleStream(world, config).num_samples(), samples); });
 }
 
 TEST(Faults, memory_that_a_rank_lacks_for_measured_costs_is_everybodys_error) {
@@ -492,6 +312,29 @@ TEST(Faults, memory_that_a_rank_lacks_while_steps_are_made_ahead_is_everybodys_e
         if (first) std::rethrow_exception(first);
       },
       [&] { expect_equal(DataService(world, config).step(mine), expected); });
+}
+
+TEST(Faults, memory_that_a_rank_lacks_where_steps_ahead_go_on_with_measured_costs_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  Config config;
+  config.exchange.prefetch = 1;
+  config.micro_batch.max_tokens = 200;
+  config.balance.measured = MeasuredCost{};
+  config.profiles["a profile with a name that is too long for the text itself"] = config.profile({});
+  const std::string profile = config.profiles.begin()->first;
+  ServiceState from = DataService(world, config).state();
+  from.costs[""] = from.costs[profile] = {1e-3, 1e-6, 1e-9, 5};
+  const auto go_on = [&] {
+    std::string own;  // a local error, as a trainer would agree on it
+    together(world, [&] { own = profile; });
+    Prefetcher prefetcher(
+        world, config, 1, [&](std::int64_t) { return mine; }, from, ChangedJob::refused, std::move(own));
+    return prefetcher.next()->num_samples;
+  };
+  const std::int64_t samples = go_on();
+  expect_faults_to_be_shared(
+      world, [&] { (void)go_on(); }, [&] { EXPECT_EQ(go_on(), samples); });
 }
 
 template <typename Thrown>

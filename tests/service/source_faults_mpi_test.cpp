@@ -1,0 +1,190 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <boost/mpi/collectives.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "io/indexed_dataset.hpp"
+#include "io/sample_writer.hpp"
+#include "job/dump.hpp"
+#include "mesh/fail_together.hpp"
+#include "service/shared_faults.hpp"
+#include "support/made_up_batch.hpp"
+#include "support/packed_text.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::expect_faults_to_be_shared;
+using testing_support::FailingNew;
+using testing_support::made_up_batch;
+
+/// A file of rollouts, and an indexed dataset of the same name, that all ranks open; rank 0 makes it, and
+/// removes it once all are done.
+class SharedRollouts {
+ public:
+  static constexpr std::int64_t count = 40;
+
+  explicit SharedRollouts(const boost::mpi::communicator& world) : world_(world) {
+    std::string path;
+    if (world.rank() == 0) {
+      path = (folder_.emplace() / "rollouts.jsonl").string();
+      std::string lines;
+      for (std::int64_t i = 0; i < count; ++i)
+        lines += R"({"prompt_ids":[1,2],"response_ids":[3],"reward":0.5,"text":"a"})"
+                 "\n";
+      testing_support::write_text(path, lines);
+      IndexedDatasetWriter writer(path, IndexedDType::uint16);
+      for (std::int64_t i = 0; i < count; ++i) {
+        writer.add_sequence(std::vector<std::int64_t>{1, 2, 3});
+        writer.end_document();
+      }
+      writer.commit();
+    }
+    boost::mpi::broadcast(world, path, 0);
+    source.path = path;
+  }
+  SharedRollouts(const SharedRollouts&) = delete;
+  SharedRollouts& operator=(const SharedRollouts&) = delete;
+  ~SharedRollouts() { world_.barrier(); }
+
+  SourceSettings source;
+
+ private:
+  boost::mpi::communicator world_;
+  std::optional<testing_support::ScratchFolder> folder_;
+};
+
+TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedRollouts rollouts(world);
+  SourceSettings source = rollouts.source;
+  source.samples = SharedRollouts::count;
+  for (const SourceKind kind :
+       {SourceKind::jsonl, SourceKind::lengths, SourceKind::megatron, SourceKind::synthetic}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    source.kind = kind;
+    expect_faults_to_be_shared(
+        world, [&] { (void)open_source(world, source); },
+        [&] { EXPECT_EQ(open_source(world, source)->num_samples(), SharedRollouts::count); });
+  }
+}
+
+/// The same rollouts in two files that a pattern names, one of them packed, as tensors, and as a dump.
+class SharedFormats {
+ public:
+  explicit SharedFormats(const boost::mpi::communicator& world) : world_(world) {
+    const FailingNew::Paused paused;
+    std::string path;
+    if (world_.rank() == 0) {
+      folder_.emplace();
+      path = folder_->path().string();
+    }
+    boost::mpi::broadcast(world_, path, 0);
+    path_ = path;
+    const RaggedBatch mine = made_up_batch({{SampleId{world.rank()}, 1, 2, 3}}, {});
+    Config config;
+    dump_step(path_ / "dump", DataService(world_, config).step(mine),
+              DataService(world_, config).mesh().here());
+    if (world_.rank() == 0) write_files();
+    world_.barrier();
+  }
+  SharedFormats(const SharedFormats&) = delete;
+  SharedFormats& operator=(const SharedFormats&) = delete;
+  ~SharedFormats() { world_.barrier(); }
+
+  [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& name) const {
+    SourceSettings source;
+    source.kind = kind;
+    source.path = path_ / name;
+    return source;
+  }
+
+ private:
+  void write_files() const {
+    const std::string line = R"({"prompt_ids":[1],"response_ids":[2,3],"reward":1})"
+                             "\n";
+    testing_support::write_text(path_ / "a.jsonl", line + line);
+    testing_support::write_text(path_ / "b.jsonl.gz", testing_support::gzipped(line));
+    testing_support::write_text(path_ / "dump" / "evenkeel-run.json",
+                                R"({"state":"complete","steps":1,"profiles":[],"files":{"dump":1}})");
+    const RaggedBatch batch =
+        made_up_batch({{SampleId{0}, 1, 2, 3}, {SampleId{1}, 1, 0, 2}},
+                      std::vector<FieldSpec>{{"x", DType::float32, FieldKind::token, {}}});
+    for (const auto& [format, name] :
+         {std::pair{SampleFormat::safetensors, "a.safetensors"}, {SampleFormat::npz, "a.npz"}}) {
+      const auto writer = make_sample_writer(format, path_ / name, {});
+      writer->write(batch);
+      writer->close();
+    }
+  }
+
+  boost::mpi::communicator world_;
+  std::optional<testing_support::ScratchFolder> folder_;
+  std::filesystem::path path_;
+};
+
+TEST(Faults, memory_that_a_rank_lacks_while_a_source_of_another_format_is_opened_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedFormats formats(world);
+  for (const SourceSettings& source :
+       {formats.source(SourceKind::jsonl, "*.jsonl*"),
+        formats.source(SourceKind::safetensors, "*.safetensors"), formats.source(SourceKind::numpy, "a.npz"),
+        formats.source(SourceKind::dump, "dump")}) {
+    SCOPED_TRACE(source.path);
+    const std::int64_t count = open_source(world, source)->num_samples();
+    expect_faults_to_be_shared(
+        world, [&] { (void)open_source(world, source); },
+        [&] { EXPECT_EQ(open_source(world, source)->num_samples(), count); });
+  }
+}
+
+TEST(Faults, memory_that_a_rank_lacks_while_sources_are_mixed_or_a_job_goes_on_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const SharedFormats formats(world);
+  Config config;
+  config.sources = {{"a", formats.source(SourceKind::jsonl, "*.jsonl*")},
+                    {"b", formats.source(SourceKind::synthetic, "")}};
+  config.sources.at("b").samples = 20;
+  config.filter = {.too_long = TooLong::split, .empty = EmptySample::drop, .max_length = 1000};
+  config.mix = MixBy::tokens;
+  config.micro_batch.max_tokens = 8192;
+  const auto go_on = [&] {
+    SampleStream stream(world, config);
+    ServiceState state = together(world, [&] { return state_of_new_job(config); });  // local
+    stream.describe(state);
+    const DataService service(world, config, state);
+    return stream.num_samples();
+  };
+  const std::int64_t samples = go_on();
+  expect_faults_to_be_shared(
+      world, [&] { (void)go_on(); }, [&] { EXPECT_EQ(SampleStream(world, config).num_samples(), samples); });
+}
+
+TEST(Faults, memory_that_a_rank_lacks_while_outliers_are_delayed_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.source.kind = SourceKind::synthetic;
+  config.source.samples = 24;
+  config.batch.global_batch = 8;
+  config.delay = {.steps = 2, .longer_than = 1000, .companions = 2};
+  const auto read = [&] {
+    SampleStream stream(world, config);
+    return together(world,
+                    [&] { return stream.read(0).size(); });  // local, as a service's reader agrees on it
+  };
+  const std::int64_t samples = read();
+  expect_faults_to_be_shared(
+      world, [&] { (void)read(); }, [&] { EXPECT_EQ(read(), samples); });
+}
+
+}  // namespace
+}  // namespace evenkeel
