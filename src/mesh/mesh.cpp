@@ -75,7 +75,8 @@ Communicator duplicate(const Communicator& comm) {
   return comm.duplicate();
 }
 
-Mesh::Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options) : grid_(grid) {
+Mesh::Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options)
+    : grid_(grid), data_ranks_(options.data_ranks) {
   everyone_ = duplicate(everyone);
   rank_ = everyone_.rank();
   // Every rank has the same grid and sees the same size, so all throw or none does.

@@ -54,7 +54,9 @@ struct DataService::Parts {
   }
 
   static std::unique_ptr<Parts> make(const Communicator& world, const Config& config, const Resumption* from);
+  // Every collective call begins here: without MPI it ends here, too.
   [[nodiscard]] DataCall call(DataCallKind kind) {
+    require_ranks_of_one_group(maker->mesh().everyone());
     DataCall call;
     call.kind = kind;
     call.service = maker->service();

@@ -90,6 +90,7 @@ ServiceState Prefetcher::state() const {
 }
 
 std::optional<Step> Prefetcher::next() {
+  require_ranks_of_one_group(parts_->steps->maker().mesh().everyone());
   if (parts_->steps->makes_in_next()) parts_->tell_of_step();
   return parts_->steps->next();
 }
@@ -99,6 +100,7 @@ void Prefetcher::report_time(const Step& step, std::size_t micro_batch, double s
 }
 
 bool Prefetcher::progress() {
+  require_ranks_of_one_group(parts_->steps->maker().mesh().everyone());
   if (parts_->steps->makes_in_progress()) parts_->tell_of_step();
   return parts_->steps->progress();
 }

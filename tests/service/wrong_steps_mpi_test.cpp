@@ -3,6 +3,7 @@
 
 #include <boost/mpi/intercommunicator.hpp>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "evenkeel/service/data_service.hpp"
@@ -51,6 +52,16 @@ std::vector<Config> configs_for_all_paths() {
   return configs;
 }
 
+/// Copies, one a micro-batch.
+std::vector<std::vector<std::byte>> bytes_of_tokens(const Step& step) {
+  std::vector<std::vector<std::byte>> all;
+  for (const MicroBatch& m : step.micro_batches) {
+    const auto bytes = std::as_bytes(m.tensors.find(input_ids_field)->values<std::int64_t>());
+    all.emplace_back(bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
 StepResults positions_of(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -73,6 +84,32 @@ void expect_input_error(const std::function<void()>& work, const std::vector<std
     ADD_FAILURE() << "nothing was thrown";
   } catch (const InputError& error) {
     for (const std::string& text : texts) EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+TEST(WrongSteps, ranks_that_collect_on_different_ranks_or_on_all_hear_which_and_go_on) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // nobody to differ from
+  for (const Config& config : configs_for_all_paths()) {
+    DataService service(world, config);
+    const RaggedBatch mine = share_of(world);
+    const Step step = service.step(mine, "log_prob");
+    const StepResults results = positions_of(step);
+    for (const int odd : first_middle_last(world)) {
+      expect_input_error(
+          [&] { (void)service.collect_on(step, results, world.rank() == odd ? 1 : 0); },
+          {"do not do the same", "collects step 0 (profile 'log_prob') on rank 0", "on rank 1"});
+      expect_input_error(
+          [&] {
+            if (world.rank() == odd) {
+              (void)service.collect(step, results);
+            } else {
+              (void)service.collect_on(step, results, 0);
+            }
+          },
+          {"do not do the same", "collects step 0 (profile 'log_prob') on rank 0"});
+      expect_collected(service, step, mine);
+    }
   }
 }
 
@@ -128,6 +165,22 @@ TEST(WrongSteps, steps_of_two_services_are_told_apart_and_each_may_be_collected_
     }
     expect_collected(one, of_other, mine);
     expect_collected(other, of_one, mine);
+  }
+}
+
+TEST(WrongSteps, a_step_is_used_as_ever_when_the_service_that_made_it_is_gone) {
+  const boost::mpi::communicator world;
+  for (const Config& config : configs_for_all_paths()) {
+    const RaggedBatch mine = share_of(world);
+    std::optional<DataService> gone(std::in_place, world, config);
+    Step step = gone->step(mine, "log_prob");
+    const std::vector<std::vector<std::byte>> before = bytes_of_tokens(step);
+    gone.reset();
+    DataService other(world, config);
+    EXPECT_EQ(bytes_of_tokens(step), before);
+    expect_collected(other, step, mine);
+    const Step update = other.step(std::move(step), "update");
+    expect_collected(other, update, mine);
   }
 }
 

@@ -44,7 +44,7 @@ class Mesh {
   /// The number of this rank in everyone(), and in world().
   [[nodiscard]] WorldRank rank() const noexcept { return WorldRank{rank_}; }
   /// Ranks without a place.
-  [[nodiscard]] int data_ranks() const noexcept { return everyone_.size() - grid_.num_ranks(); }
+  [[nodiscard]] int data_ranks() const noexcept { return data_ranks_; }
 
   /// The ranks of the grid, and those without a place after them.
   [[nodiscard]] const Communicator& everyone() const noexcept { return everyone_; }
@@ -85,6 +85,7 @@ class Mesh {
   Grid grid_;
   GridPoint here_{-1, -1, -1, -1};
   int rank_ = 0;
+  int data_ranks_ = 0;
   Communicator everyone_;
   Communicator world_;
   std::array<Communicator, 4> lines_;

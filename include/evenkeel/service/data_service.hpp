@@ -30,7 +30,8 @@ namespace evenkeel {
 /// All member functions are collective over the communicator unless they say otherwise. Ranks that make,
 /// pass over or collect different steps, or name different profiles, are told so: every rank throws the same
 /// InputError that says what each does, and the service can be used again. The last DataService must go
-/// before MPI_Finalize. Not thread-safe; one step at a time.
+/// before MPI_Finalize; calls after it throw MpiError. Steps may be used longer than the service that made
+/// them, up to MPI_Finalize. Not thread-safe; one step at a time.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.

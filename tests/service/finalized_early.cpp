@@ -1,0 +1,48 @@
+// finalized_early CALL: a program that ends MPI while it has a service, and then calls it all the same:
+// `step` or `collect` of a DataService, `next` or `progress` of a Prefetcher. Says on every rank what it is
+// told.
+
+#include <mpi.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "evenkeel/evenkeel.hpp"
+
+namespace {
+
+using namespace evenkeel;
+
+std::string told(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const MpiError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const boost::mpi::communicator world(MPI_COMM_WORLD, boost::mpi::comm_attach);
+  DataService service(world, Config{});
+  Prefetcher prefetcher(world, Config{}, 2, [](std::int64_t) { return RaggedBatch(); });
+  const Step step = service.step(RaggedBatch());
+  MPI_Finalize();
+
+  const std::map<std::string, std::function<void()>> calls = {
+      {"step", [&] { static_cast<void>(service.step(RaggedBatch())); }},
+      {"collect", [&] { static_cast<void>(service.collect(step, StepResults(step.micro_batches.size()))); }},
+      {"next", [&] { static_cast<void>(prefetcher.next()); }},
+      {"progress", [&] { static_cast<void>(prefetcher.progress()); }}};
+  // In one piece, which mpirun does not mix with another rank's.
+  std::cout << "rank " + std::to_string(rank) + " is told: " + told(calls.at(argc > 1 ? argv[1] : "")) + "\n"
+            << std::flush;
+}
