@@ -74,6 +74,46 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
   require_countable(*per_rank, settings.flexible->max_size);
 }
 
+void require_delay_is_whole(const DelaySettings& delay) {
+  const std::string unset = "is not set, and batch.delay_outliers is " + std::to_string(delay.steps);
+  if (!delay.longer_than) {
+    throw ConfigError("batch.outlier_length", unset + ": nothing says which samples are outliers",
+                      "Set it to the tokens above which a sample is one");
+  }
+  if (!delay.companions) {
+    throw ConfigError("batch.outlier_companions", unset + ": nothing says how many outliers come together",
+                      "Set it to the number of DP ranks");
+  }
+}
+
+// What a step holds must follow from the configuration and the lengths alone.
+void require_delay_fits(const Config& config) {
+  const auto refuse = [](const std::string& key, const std::string& why, const std::string& hint) {
+    throw ConfigError(key, why, hint);
+  };
+  if (config.mesh.flexible_cp) {
+    refuse("batch.delay_outliers",
+           "is for DP ranks that wait for a long sample, and with mesh.cp: flexible a group of its own takes "
+           "that",
+           "Leave it out, or set mesh.cp to a number");
+  }
+  if (config.prefix != PrefixSharing::none) {
+    refuse("batch.delay_outliers", "would part samples that share a prefix, and prefix.share asks for them",
+           "Leave one of them out");
+  }
+  if (config.balance.measured) {
+    refuse("batch.delay_outliers",
+           "goes by what samples cost, and with balance.cost: measured that changes with every run: steps "
+           "would hold other samples each time",
+           "Set balance.cost to a model");
+  }
+  if (!config.balance.speeds.empty()) {
+    refuse("batch.delay_outliers",
+           "would make what steps hold depend on balance.speeds, and so on the machines of one mesh",
+           "Leave one of them out");
+  }
+}
+
 }  // namespace
 
 Grid Config::grid(int world_size) const {
@@ -125,6 +165,22 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
         "Choose another aggregation, or set mesh.cp to a number");
   }
   return settings;
+}
+
+PlanSettings Config::delay_settings(std::int64_t longest) const {
+  require_delay_is_whole(delay);
+  require_delay_fits(*this);
+  Config own = *this;
+  own.mesh = {};
+  own.micro_batch.order = MicroBatchOrder::plan;  // none changes when ranks that meet are done
+  GridPoint sizes{1, 1, static_cast<int>(*delay.companions), 1};
+  while (true) {
+    PlanSettings settings = own.plan_settings(sizes);
+    const std::int64_t alignment = settings.alignment();
+    const bool holds = longest <= settings.cap(settings.cp.size) / alignment * alignment;
+    if (holds || !micro_batch.max_tokens_per_rank) return settings;
+    sizes.cp *= 2;
+  }
 }
 
 }  // namespace evenkeel

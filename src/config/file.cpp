@@ -200,11 +200,29 @@ void require_valid_sources(const Config& config, const std::string& file) {
   }
 }
 
+void require_valid_delay(const Config& config, const std::string& file) {
+  if (!config.delay.is_on()) return;
+  const bool are_pushed =
+      config.sources.empty() && config.source.kind.value_or(SourceKind::embedded) == SourceKind::embedded;
+  try {
+    if (are_pushed) {
+      throw ConfigError("batch.delay_outliers",
+                        "is for samples that Evenkeel reads, and source.kind names none: what the program "
+                        "brings for a step comes in it",
+                        "Leave it out, or name a source");
+    }
+    config.delay_settings(1).validate();
+  } catch (const Error& error) {
+    throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
+  }
+}
+
 /// Checks that need more than one key. The size of dp matters to speeds alone, which tell it while dp is
 /// auto.
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = name.empty() ? "" : std::string(name) + ": ";
   require_valid_sources(config, file);
+  require_valid_delay(config, file);
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
 }

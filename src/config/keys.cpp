@@ -3,48 +3,21 @@
 #include <array>
 #include <iterator>
 
+#include "config/key_sections.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/exchange_words.hpp"
 
 namespace evenkeel::config_detail {
 namespace {
 
-using Int64 = std::int64_t;
-using Keys = std::vector<KeySpec>;
-
 constexpr int largest_axis = 1 << 20;
-constexpr Int64 largest_multiple = Int64{1} << 20;
-/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
-constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
-constexpr Int64 smallest_int32 = -largest_int32 - 1;
 /// Each takes a step's memory.
 constexpr Int64 most_prefetched = 16;
 constexpr Int64 largest_source = Int64{1} << 40;
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
-/// SourceSettings::weight is in thousandths.
-constexpr Int64 weight_parts = 1000;
 /// BalanceSettings::placement_tolerance is in millionths.
 constexpr Int64 tolerance_parts = 1'000'000;
-
-/// A key that is a member of a section of Config; its default is the member's.
-template <class Section, class Member, class Format>
-KeySpec key(std::string path, Section Config::*section, Member Section::*member, Format format,
-            std::string meaning) {
-  return {{std::move(path), format.type(), format.write(Config{}.*section.*member), format.values(),
-           std::move(meaning)},
-          [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
-          [=](const Config& config) { return format.write(config.*section.*member); }};
-}
-
-/// The same of a member of Config itself.
-template <class Member, class Format>
-KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
-  return {
-      {std::move(path), format.type(), format.write(Config{}.*member), format.values(), std::move(meaning)},
-      [=](const ConfigValue& value, Config& config) { config.*member = format.read(value); },
-      [=](const Config& config) { return format.write(config.*member); }};
-}
 
 /// A number of ranks, or a group of its own size for each micro-batch.
 KeySpec cp_key(std::string meaning) {
@@ -150,93 +123,6 @@ Keys mesh_keys() {
           "Ranks beside the grid, the first of the world: they read, plan and send, and have no "
           "micro-batches "
           "themselves."),
-  };
-}
-
-Keys source_keys() {
-  const auto s = &Config::source;
-  const OptionalChoice<SourceKind> kinds{Choice<SourceKind>({{"jsonl", SourceKind::jsonl},
-                                                             {"synthetic", SourceKind::synthetic},
-                                                             {"lengths", SourceKind::lengths},
-                                                             {"megatron", SourceKind::megatron},
-                                                             {"safetensors", SourceKind::safetensors},
-                                                             {"numpy", SourceKind::numpy},
-                                                             {"dump", SourceKind::dump},
-                                                             {"embedded", SourceKind::embedded}})};
-  return {
-      key("source.kind", s, &SourceSettings::kind, kinds,
-          "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
-          "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; ragged or "
-          "padded "
-          "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; or the "
-          "program "
-          "that embeds Evenkeel. evenkeel run does not start "
-          "without one; a program that embeds Evenkeel needs none."),
-      key("source.path", s, &SourceSettings::path, FilePath{},
-          "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
-          "(such as "
-          "'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder of dump, "
-          "relative to "
-          "the folder the job is started in."),
-      key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
-          "Seed of made-up tokens and lengths."),
-      key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},
-          "How many samples a synthetic source has."),
-      key("source.epochs", s, &SourceSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How often the source is run through in one epoch of batch.epochs, in a new order each time where "
-          "there is a shuffle; steps run on from one to the next."),
-      key("source.weight", s, &SourceSettings::weight, Decimal{weight_parts, 1, 1000000 * weight_parts},
-          "The source's share where there are several, against the others' weights, until one has run out."),
-  };
-}
-
-// Read and written by the loader: an entry's value is a map of the keys of source.
-Keys named_source_keys() {
-  return {{{"sources", "map", "{}", "names, each with any keys of source",
-            "Several sources that are mixed, in place of one, each where it differs from source; source.path "
-            "is then not set."},
-           {},
-           {}}};
-}
-
-Keys batch_keys() {
-  const auto b = &Config::batch;
-  return {
-      key("batch.global_batch", b, &ScheduleSettings::global_batch, Integer<Int64>{1, largest_int32},
-          "Samples of one step over all ranks."),
-      key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
-          Integer<Int64>{1, largest_multiple}, "Optimizer updates a step is split into."),
-      key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How often the job runs through its source or sources. Steps end with each epoch."),
-      key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
-      key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
-          "Seed of everything that is drawn: shuffles, and mini-batches that are not kept."),
-      key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
-          "Leave out an epoch's last batch when it is smaller than global_batch."),
-      key("batch.mix", &Config::mix, Choice<MixBy>({{"samples", MixBy::samples}, {"tokens", MixBy::tokens}}),
-          "What the weights of several sources are shares of."),
-      key("batch.too_long", &Config::filter, &FilterSettings::too_long,
-          Choice<TooLong>({{"error", TooLong::error},
-                           {"drop", TooLong::drop},
-                           {"truncate", TooLong::truncate},
-                           {"split", TooLong::split}}),
-          "What becomes of samples of more than max_length tokens: the step that meets one is an error; they "
-          "are left out; their first tokens come; or they come in pieces, each a sample of its own. Counted "
-          "and reported."),
-      key("batch.empty", &Config::filter, &FilterSettings::empty,
-          Choice<EmptySample>(
-              {{"keep", EmptySample::keep}, {"error", EmptySample::error}, {"drop", EmptySample::drop}}),
-          "What becomes of samples without any token: they come, and weigh nothing in a mean over tokens; "
-          "they "
-          "are an error before the first step; or they are left out, counted and reported."),
-      key("batch.max_length", &Config::filter, &FilterSettings::max_length,
-          OptionalInteger<Int64>{"auto", {1, largest_int32}},
-          "The most tokens of a sample for too_long, before alignment; auto is the smallest "
-          "micro_batch.max_tokens of the passes over a step."),
-      key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
-          "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; else "
-          "balance "
-          "the whole batch and cut each rank's share at random."),
   };
 }
 

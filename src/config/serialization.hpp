@@ -101,6 +101,13 @@ void serialize(Archive& archive, evenkeel::FilterSettings& filter, unsigned /*ve
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::DelaySettings& delay, unsigned /*version*/) {
+  archive& delay.steps;
+  evenkeel::config_detail::archive_optional(archive, delay.longer_than);
+  evenkeel::config_detail::archive_optional(archive, delay.companions);
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::ScheduleSettings& batch, unsigned /*version*/) {
   archive& batch.global_batch& batch.epochs& batch.shuffle& batch.seed& batch.drop_last;
 }
@@ -193,7 +200,7 @@ void serialize(Archive& archive, evenkeel::Config& config, unsigned version) {
   }
   archive& config.mesh& config.source& config.sources& config.filter;
   evenkeel::config_detail::archive_enum(archive, config.mix);
-  archive& config.batch& config.mini_batches& config.balance;
+  archive& config.batch& config.delay& config.mini_batches& config.balance;
   archive& config.micro_batch& config.pack;
   evenkeel::config_detail::archive_enum(archive, config.prefix);
   archive& config.loss& config.profiles& config.exchange;

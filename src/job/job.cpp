@@ -184,6 +184,7 @@ void Job::run() {
 }
 
 void Job::warn_of_what_is_read_otherwise() const {
+  if (config_.delay.is_on()) report_.delay = stream_->delayed();
   for (const StreamSource& source : stream_->sources()) {
     const std::string name = printable(source.name.empty() ? source.path : source.name);
     if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));

@@ -73,7 +73,7 @@ void explain_uneven_ranks(const RunPicture& run, const Sums& sums, Advice& advic
                  "samples makes that even.";
     advice.then =
         "A larger batch.global_batch gives the other ranks more to do meanwhile; a larger mesh.cp with fewer "
-        "DP ranks shares the sample.";
+        "DP ranks shares the sample; batch.delay_outliers lets such samples come together.";
   } else if (!planning.preset.empty()) {
     advice.why = "balance.preset: " + planning.preset + " repeats how that system assigns samples.";
     advice.then = "evenkeel plan --compare shows what Evenkeel's own planning makes of the same lengths.";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/blend.hpp"
 #include "plan/checks.hpp"
+#include "plan/delayed_window.hpp"
 
 namespace evenkeel {
 namespace {
@@ -49,10 +51,44 @@ class BatchSchedule::Blend : public evenkeel::Blend {
   using evenkeel::Blend::Blend;
 };
 
+/// The latest window, and the figures of steps that were arranged and not told yet.
+class BatchSchedule::Delayed {
+ public:
+  explicit Delayed(OutlierDelay delay) : delay_(std::move(delay)) {}
+
+  /// The most steps of a window.
+  [[nodiscard]] std::int64_t window_steps() const noexcept { return delay_.settings.steps + 1; }
+  [[nodiscard]] bool has(std::int64_t step) const noexcept {
+    return first_ <= step && step < first_ + std::ssize(steps_);
+  }
+  void arrange(std::int64_t first, const std::vector<std::vector<std::int64_t>>& drawn) {
+    steps_ = delay_outliers(first, drawn, delay_);
+    first_ = first;
+    for (std::size_t t = 0; t < steps_.size(); ++t)
+      figures_.insert_or_assign(first + static_cast<std::int64_t>(t), steps_[t].figures);
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& samples_of(std::int64_t step) const {
+    return steps_[static_cast<std::size_t>(step - first_)].samples;
+  }
+  [[nodiscard]] bool knows(std::int64_t step) const noexcept { return figures_.contains(step); }
+  /// Forgets those of the steps before, of which there may be millions.
+  [[nodiscard]] DelayFigures take_figures_of(std::int64_t step) {
+    figures_.erase(figures_.begin(), figures_.find(step));
+    return figures_.begin()->second;
+  }
+
+ private:
+  OutlierDelay delay_;
+  std::int64_t first_ = 0;
+  std::vector<DelayedStep> steps_;
+  std::map<std::int64_t, DelayFigures> figures_;
+};
+
 BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings)
     : BatchSchedule(std::vector<ScheduledSource>{{.samples = num_samples}}, settings) {}
 
-BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings)
+BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings,
+                             OutlierDelay delay)
     : settings_(settings) {
   require_at_least(1, settings.global_batch, "batch.global_batch");
   require_at_least(1, settings.epochs, "batch.epochs");
@@ -70,6 +106,7 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
                       "Lower batch.epochs");
   }
   blend_ = std::make_unique<Blend>(std::move(sources), settings.shuffle, settings.seed);
+  if (delay.settings.is_on()) delayed_ = std::make_unique<Delayed>(std::move(delay));
 }
 
 BatchSchedule::BatchSchedule(BatchSchedule&&) noexcept = default;
@@ -84,19 +121,38 @@ std::int64_t BatchSchedule::steps_per_epoch() const noexcept {
 
 std::int64_t BatchSchedule::size_of(std::int64_t step) const noexcept {
   EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
-  const std::int64_t first = step % steps_per_epoch() * settings_.global_batch;
-  return std::min(settings_.global_batch, draws_ - first);
+  return std::min(settings_.global_batch, draws_ - first_draw_of(step));
+}
+
+std::vector<std::int64_t> BatchSchedule::drawn(std::int64_t step, std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
+  blend_->draw(step / steps_per_epoch(), first_draw_of(step) + first, positions);
+  return positions;
+}
+
+void BatchSchedule::arrange_window_of(std::int64_t step) {
+  const std::int64_t epoch = step / steps_per_epoch();
+  const std::int64_t first = step - step % steps_per_epoch() % delayed_->window_steps();
+  const std::int64_t end = std::min(first + delayed_->window_steps(), (epoch + 1) * steps_per_epoch());
+  std::vector<std::vector<std::int64_t>> steps;
+  for (std::int64_t s = first; s < end; ++s) steps.push_back(drawn(s, 0, size_of(s)));
+  delayed_->arrange(first, steps);
 }
 
 std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, int num_ranks) {
-  const std::int64_t first = step % steps_per_epoch() * settings_.global_batch;
   const std::int64_t size = size_of(step);
-  const auto cut = [&](std::int64_t r) {
-    return first + r * (size / num_ranks) + std::min(r, size % num_ranks);
-  };
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(cut(rank + 1) - cut(rank)));
-  blend_->draw(step / steps_per_epoch(), cut(rank), positions);
-  return positions;
+  const auto cut = [&](std::int64_t r) { return r * (size / num_ranks) + std::min(r, size % num_ranks); };
+  if (!delayed_) return drawn(step, cut(rank), cut(rank + 1) - cut(rank));
+  if (!delayed_->has(step)) arrange_window_of(step);
+  const std::vector<std::int64_t>& samples = delayed_->samples_of(step);
+  return {samples.begin() + cut(rank), samples.begin() + cut(rank + 1)};
+}
+
+DelayFigures BatchSchedule::delay_of(std::int64_t step) {
+  EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
+  if (!delayed_) return {};
+  if (!delayed_->knows(step)) arrange_window_of(step);
+  return delayed_->take_figures_of(step);
 }
 
 }  // namespace evenkeel

@@ -46,6 +46,34 @@ std::int64_t filled_rows(const RunTotals& t) {
   return t.sharing ? t.sharing->tokens : t.tokens;
 }
 
+/// 1 where nothing was planned.
+double shortened_to(double planned, double in_order) {
+  return in_order == 0 ? 1 : planned / in_order;
+}
+
+void add_delay_row(const DelayFigures& delay, Table& table) {
+  table.row("outliers delayed",
+            fmt::format("{} by {:.1f} steps on average, {} at most; {:.4f} steps an average token",
+                        counted(delay.samples, "sample"), delay.steps_per_sample(), delay.longest,
+                        delay.steps_per_token()));
+  table.row("planned time with the delay",
+            fmt::format("{:.4f} of that without, if ranks meet at each micro-batch; {:.4f} if once a step",
+                        shortened_to(delay.planned.every_micro_batch, delay.in_order.every_micro_batch),
+                        shortened_to(delay.planned.once, delay.in_order.once)));
+}
+
+nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
+  if (!delay) return nullptr;
+  return {{"samples", delay->samples},
+          {"sample_steps", delay->sample_steps},
+          {"steps_per_token", delay->steps_per_token()},
+          {"longest", delay->longest},
+          {"planned_over_in_order",
+           {{"every_micro_batch",
+             shortened_to(delay->planned.every_micro_batch, delay->in_order.every_micro_batch)},
+            {"once", shortened_to(delay->planned.once, delay->in_order.once)}}}};
+}
+
 void add_token_rows(const RunTotals& t, Table& table) {
   // Sharing removes rows of its own, which no padding was.
   const std::int64_t removed = t.padded_tokens - (t.sharing ? t.unshared_rows : t.aligned_tokens);
@@ -250,6 +278,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     const std::string filtered = filter_in_words(source.counts);
     if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
   }
+  if (report.delay) add_delay_row(*report.delay, table);
   for (const RunTotals& t : report.profiles) {
     if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
     add_token_rows(t, table);
@@ -311,8 +340,8 @@ nlohmann::json to_json(const RunReport& report) {
   for (const ReportedSource& source : report.sources) sources.push_back(to_json(source));
   return {{"mesh", to_json(report.mesh)},  {"data_ranks", report.data_ranks},
           {"seconds", report.seconds},     {"first_step", report.first_step},
-          {"sources", std::move(sources)}, {"advice", advice_json(report)},
-          {"steps", std::move(steps)}};
+          {"sources", std::move(sources)}, {"delay", delay_json(report.delay)},
+          {"advice", advice_json(report)}, {"steps", std::move(steps)}};
 }
 
 }  // namespace evenkeel

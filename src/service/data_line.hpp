@@ -44,6 +44,7 @@ Meeting meet(const Communicator& world, Part part, std::optional<int> mine);
 enum class DataCallKind : std::int32_t {
   open_stream,
   describe_stream,
+  tell_delay,  ///< of a stream's outliers
   make_service,
   first_pass,
   later_pass,

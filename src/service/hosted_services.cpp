@@ -64,6 +64,7 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
         return;
       case DataCallKind::open_stream:
       case DataCallKind::describe_stream:
+      case DataCallKind::tell_delay:
       case DataCallKind::finish:
         break;
     }

@@ -46,14 +46,23 @@ std::string_view without_name(std::string_view path) {
   return path;
 }
 
-std::string_view consequence_of(std::string_view path) {
+using Values = std::map<std::string_view, std::string_view>;
+
+/// Whether outliers wait for others, which follows from how a step would be planned.
+bool delays_outliers(const Values& settings) {
+  const auto found = settings.find("batch.delay_outliers");
+  return found != settings.end() && found->second != "0";
+}
+
+std::string_view consequence_of(std::string_view path, bool delays_outliers) {
+  if (delays_outliers &&
+      (path.starts_with("balance.") || path.starts_with("micro_batch.") || path.starts_with("pack.")))
+    return other_samples;
   const std::string_view key = without_name(path);
   const auto* const found =
       std::ranges::find_if(consequences, [&](const Consequence& c) { return key.starts_with(c.prefix); });
   return found == consequences.end() ? other_cuts : found->text;
 }
-
-using Values = std::map<std::string_view, std::string_view>;
 
 Values values_of(const std::vector<ConfigSetting>& settings) {
   Values values;
@@ -75,11 +84,12 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
   const Values before = values_of(saved.settings);
   const Values after = values_of(now.settings);
   Values all = before;
+  const bool is_delayed = delays_outliers(before) || delays_outliers(after);
   all.insert(after.begin(), after.end());
   for (const auto& [path, value] : all) {
     const auto was = value_in(before, path);
     const auto is = value_in(after, path);
-    const std::string_view consequence = consequence_of(path);
+    const std::string_view consequence = consequence_of(path, is_delayed);
     if (was == is || consequence.empty()) continue;
     found.push_back(fmt::format("{} was {} and is {}: {}", path, shown(was), shown(is), consequence));
   }
@@ -106,8 +116,12 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
     changed = true;
     found.push_back(fmt::format("{} {}: {}", now.sources[i].name, *change, other_samples));
   }
-  if (!changed && saved.order != now.order)
-    found.push_back(fmt::format("other samples of the sources are taken: {}", other_samples));
+  if (changed || saved.order == now.order) return;
+  const std::string_view why = delays_outliers(values_of(now.settings))
+                                   ? "other samples of the sources are taken, or this version of Evenkeel "
+                                     "delays others of them (batch.delay_outliers)"
+                                   : "other samples of the sources are taken";
+  found.push_back(fmt::format("{}: {}", why, other_samples));
 }
 
 }  // namespace

@@ -115,12 +115,15 @@ struct SampleStream::Parts {
     return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
   }
   [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
+  [[nodiscard]] std::int64_t length_of(std::int64_t entry) const;
+  [[nodiscard]] OutlierDelay delay(const Config& config) const;
   void expect(std::span<const std::int64_t> entries) const;
   [[nodiscard]] std::int64_t window_steps(const ScheduleSettings& batch, std::int64_t ranks_of_node) const;
   void set_up_reading(const Config& config);
   [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
   void take_fingerprints();
+  void require_newest(std::string_view what) const;
 
   // The caller's: used while sources are opened, and for fingerprints.
   Communicator everyone;
@@ -134,6 +137,8 @@ struct SampleStream::Parts {
   std::uint64_t number = 0;  // among the streams that data ranks have opened
   std::vector<SourceFingerprint> fingerprints;
   std::uint64_t order = 0;
+  bool is_delayed = false;
+  DelayFigures delay_until_now;
   std::optional<SharesAhead> shares;
 };
 
@@ -179,13 +184,28 @@ void SampleStream::Parts::set_up_schedule(const Config& config) {
     samples += part.draws();
     if (config.mix == MixBy::samples) continue;
     // Sources and selections do not move any more.
-    part.size = [&source](std::int64_t entry) {
-      const std::int64_t tokens = source.samples->tokens_in(source.selection.position_of(entry));
-      return source.selection.piece(entry, tokens).tokens.size();
-    };
+    part.size = [this, &source](std::int64_t entry) { return length_of(source.first_entry + entry); };
   }
-  schedule.emplace(std::move(scheduled), config.batch);
+  is_delayed = config.delay.is_on();
+  schedule.emplace(std::move(scheduled), config.batch, is_delayed ? delay(config) : OutlierDelay{});
   steps = schedule->num_steps();
+}
+
+/// Tokens of what is taken of a sample.
+std::int64_t SampleStream::Parts::length_of(std::int64_t entry) const {
+  const OpenSource& source = open_sources[source_of(entry)];
+  const std::int64_t own = entry - source.first_entry;
+  return source.selection.piece(own, source.samples->tokens_in(source.selection.position_of(own)))
+      .tokens.size();
+}
+
+OutlierDelay SampleStream::Parts::delay(const Config& config) const {
+  const OpenSource& last = open_sources.back();
+  std::int64_t longest = 0;
+  for (std::int64_t entry = 0; entry < last.first_entry + last.selection.size(); ++entry)
+    longest = std::max(longest, length_of(entry));
+  return {config.delay, [this](std::int64_t entry) { return length_of(entry); },
+          config.delay_settings(longest)};
 }
 
 std::size_t SampleStream::Parts::source_of(std::int64_t entry) const {
@@ -344,6 +364,7 @@ RaggedBatch SampleStream::read(std::int64_t step) {
   Parts& parts = *parts_;
   if (!parts.reads()) return {};
   std::vector<std::int64_t> entries = parts.shares->take(step);
+  if (parts.is_delayed) parts.delay_until_now.add(parts.schedule->delay_of(step));
   return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
 }
 
@@ -355,16 +376,37 @@ void SampleStream::Parts::take_fingerprints() {
   }
   order = 0;
   for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
+  // Which outliers wait follows from how steps are planned, and another version may plan them otherwise.
+  if (is_delayed) order = mix_64(order ^ fnv1a_64(EVENKEEL_VERSION)) + 1;
+}
+
+DelayFigures SampleStream::delayed() {
+  Parts& parts = *parts_;
+  DelayFigures figures = parts.delay_until_now;
+  if (parts.num_data_ranks == 0) return figures;
+  if (!parts.reads()) parts.require_newest("told of");
+  GuardedWork work;
+  DataCall call;
+  call.kind = DataCallKind::tell_delay;
+  DataLine::tell(call, work);
+  broadcast_value(parts.everyone, figures, parts.first_data_rank(), work);
+  work.agree(parts.everyone);
+  return figures;
+}
+
+// Data ranks know the newest stream only.
+void SampleStream::Parts::require_newest(std::string_view what) const {
+  if (!DataLine::is_laid() || DataLine::is_newest_stream(number)) return;
+  throw InputError("stream",
+                   "cannot be " + std::string(what) + ": its data ranks were asked for another one since",
+                   "Ask for it before the next stream is made");
 }
 
 void SampleStream::describe(ServiceState& state) {
   Parts& parts = *parts_;
   GuardedWork work;
   if (parts.num_data_ranks > 0) {
-    if (!parts.reads() && DataLine::is_laid() && !DataLine::is_newest_stream(parts.number)) {
-      throw InputError("stream", "cannot be described: its data ranks were asked for another one since",
-                       "Describe a stream before the next one is made");
-    }
+    if (!parts.reads()) parts.require_newest("described");
     DataCall call;
     call.kind = DataCallKind::describe_stream;
     DataLine::tell(call, work);

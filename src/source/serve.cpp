@@ -29,6 +29,11 @@ class ServedStream {
     stream_->describe(state);
   }
 
+  void tell_delay() {
+    const std::lock_guard lock(mutex_);
+    static_cast<void>(stream_->delayed());
+  }
+
   [[nodiscard]] RaggedBatch read(std::int64_t step) {
     const std::lock_guard lock(mutex_);
     if (step >= stream_->num_steps()) {
@@ -108,6 +113,9 @@ ServedSamples serve(const Communicator& world, const Config& config, std::int64_
         break;
       case DataCallKind::describe_stream:
         leave_errors_to_trainers([&] { newest->describe(); });
+        break;
+      case DataCallKind::tell_delay:
+        leave_errors_to_trainers([&] { newest->tell_delay(); });
         break;
       default:
         services.answer(call, heard);

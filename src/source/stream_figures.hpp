@@ -49,6 +49,18 @@ void serialize(Archive& archive, evenkeel::SourceFingerprint& source, unsigned /
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::DelayFigures::Ends& ends, unsigned /*version*/) {
+  archive& ends.once& ends.every_micro_batch;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::DelayFigures& figures, unsigned /*version*/) {
+  archive& figures.steps& figures.tokens& figures.samples& figures.sample_steps& figures.token_steps;
+  archive& figures.longest;
+  archive& figures.planned& figures.in_order;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::StreamDescription& description, unsigned /*version*/) {
   archive& description.sources& description.order;
 }

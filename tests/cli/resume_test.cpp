@@ -71,6 +71,23 @@ TEST_F(Resume, run_after_run_writes_what_one_run_would_have) {
   EXPECT_EQ(marker_of("results")["files"]["results"], 12);
 }
 
+TEST_F(Resume, in_a_window_of_delayed_outliers_goes_on_with_the_steps_that_were_left) {
+  const std::string delay =
+      " --set batch.delay_outliers=3 --set batch.outlier_length=2000 --set batch.outlier_companions=2"
+      " --set balance.cost=flops-7b";
+  expect_success("$run --dump in-order --set balance.cost=flops-7b");
+  expect_success("$run --dump whole --report report" + delay);
+  EXPECT_NE(shell("diff -r --exclude=evenkeel-run.json in-order whole").status, 0);
+  const auto report = nlohmann::json::parse(read_text(scratch_ / "report/report.json"));
+  EXPECT_GT(report.at("delay").at("samples"), 0);
+  EXPECT_LT(report.at("delay").at("planned_over_in_order").at("every_micro_batch"), 1);
+  for (const int upto : {1, 2, 3, 5, 6, 7, 12})
+    expect_success("$run --dump dump --state state --resume --steps " + std::to_string(upto) + delay);
+  expect_equal_folders("whole", "dump");
+  expect_refusal("$run --dump dump --state state --resume" + delay + " --set balance.overhead=1",
+                 {"balance.overhead was auto and is 1: steps would hold other samples"});
+}
+
 TEST_F(Resume, where_there_is_no_state_begins) {
   const ProgramResult first = expect_success("$run --dump dump --state state --resume");
   EXPECT_THAT(first.err, testing::Not(HasSubstr("goes on")));

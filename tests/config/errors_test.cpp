@@ -50,6 +50,40 @@ TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
             "--set micro_batch.max_tokens.x=1: unknown key. Keys ");
 }
 
+TEST(ConfigDelay, asks_for_everything_that_decides_what_a_step_holds) {
+  const std::string source = "source: {kind: synthetic}\nbatch: {delay_outliers: 4";
+  EXPECT_EQ(refusal(source + "}"),
+            "job.yaml: batch.outlier_length: is not set, and batch.delay_outliers is 4: nothing says which "
+            "samples are outliers. Set it to the tokens above which a sample is one");
+  EXPECT_EQ(refusal(source + ", outlier_length: 512}"),
+            "job.yaml: batch.outlier_companions: is not set, and batch.delay_outliers is 4: nothing says how "
+            "many outliers come together. Set it to the number of DP ranks");
+  EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
+}
+
+TEST(ConfigDelay, is_refused_beside_what_it_does_not_go_with_and_why) {
+  const auto with = [](const std::string& others) {
+    return refusal(
+        "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}\n"
+        "source: {kind: synthetic}\n" +
+        others);
+  };
+  EXPECT_THAT(with("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 4096}"),
+              testing::HasSubstr("a group of its own takes that"));
+  EXPECT_THAT(with("prefix: {share: true}"), testing::HasSubstr("would part samples that share a prefix"));
+  EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("changes with every run"));
+  EXPECT_THAT(with("balance: {speeds: [1, 0.5]}"), testing::HasSubstr("the machines of one mesh"));
+  EXPECT_EQ(with("micro_batch: {max_tokens_per_rank: 4096}"), "accepted");
+  EXPECT_EQ(with("balance: {strategy: grid}"), "accepted");
+}
+
+TEST(ConfigDelay, is_for_samples_that_evenkeel_reads) {
+  const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
+  const std::string why = "job.yaml: batch.delay_outliers: is for samples that Evenkeel reads";
+  EXPECT_THAT(refusal(batch), testing::StartsWith(why));
+  EXPECT_THAT(refusal(batch + "\nsource: {kind: embedded}"), testing::StartsWith(why));
+}
+
 TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
   EXPECT_THAT(refusal("sources: {a: {kind: jsonl}}\n"), testing::HasSubstr("sources.a.path: is missing"));
   EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"), testing::HasSubstr("sources.a.kind: names no source"));

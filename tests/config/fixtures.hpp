@@ -14,6 +14,7 @@ inline Config changed_config() {
   config.mix = MixBy::tokens;
   config.filter = {TooLong::split, EmptySample::drop, 1000};
   config.batch = {512, 3, true, 99, true};
+  config.delay = {4, 900, 3};
   config.mini_batches = {4, false, false};
   config.balance = {BalanceAlgorithm::lpt,
                     CostModel{12345678901, 17, 4096},

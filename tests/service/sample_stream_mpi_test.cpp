@@ -241,6 +241,63 @@ TEST_F(SampleStreams, order_does_not_depend_on_the_ranks_that_read) {
   }
 }
 
+constexpr const char* with_delay =
+    "source: {kind: synthetic, samples: 400, seed: 3}\n"
+    "micro_batch: {max_tokens: 8192}\n"
+    "balance: {cost: flops-7b}\n"
+    "batch: {global_batch: 8, shuffle: true, delay_outliers: 3, outlier_length: 4000, outlier_companions: "
+    "4}\n";
+
+TEST_F(SampleStreams, outliers_wait_for_others_alike_for_any_ranks_that_read) {
+  const Config config = config_of(with_delay);
+  SampleStream together(world_, config);
+  const boost::mpi::communicator alone = world_.split(world_.rank());
+  SampleStream apart(alone, config);
+  Config undelayed = config;
+  undelayed.delay = {};
+  SampleStream plain(alone, undelayed);
+  std::int64_t differ = 0;
+  for (std::int64_t step = 0; step < together.num_steps(); ++step) {
+    const RaggedBatch mine = together.read(step);
+    const RaggedBatch whole = apart.read(step);
+    const RaggedBatch as_drawn = plain.read(step);
+    ASSERT_EQ(whole.size(), as_drawn.size());
+    if (!std::ranges::equal(whole.samples(), as_drawn.samples())) ++differ;
+    std::int64_t first = 0;
+    std::vector<std::int64_t> counts;
+    boost::mpi::all_gather(world_, mine.size(), counts);
+    for (int rank = 0; rank < world_.rank(); ++rank) first += counts[static_cast<std::size_t>(rank)];
+    for (std::int64_t i = 0; i < mine.size(); ++i) {
+      EXPECT_EQ(mine.samples()[static_cast<std::size_t>(i)],
+                whole.samples()[static_cast<std::size_t>(first + i)]);
+    }
+  }
+  EXPECT_GT(differ, 0);
+  const DelayFigures figures = together.delayed();
+  EXPECT_EQ(figures, apart.delayed());
+  EXPECT_GT(figures.samples, 0);
+  EXPECT_LE(figures.longest, 3);
+  EXPECT_LT(figures.planned.every_micro_batch, figures.in_order.every_micro_batch);
+  EXPECT_EQ(plain.delayed(), DelayFigures{});
+}
+
+TEST_F(SampleStreams, a_delay_is_part_of_the_order_that_a_state_tells) {
+  const Config config = config_of(with_delay);
+  Config undelayed = config;
+  undelayed.delay = {};
+  ServiceState with = state_of_new_job(config);
+  ServiceState without = state_of_new_job(undelayed);
+  SampleStream(world_, config).describe(with);
+  SampleStream(world_, undelayed).describe(without);
+  EXPECT_NE(with.order, without.order);
+  EXPECT_THAT(differences(with, without),
+              testing::Contains(HasSubstr("batch.delay_outliers was 3 and is 0: steps would hold other")));
+  Config dearer = config;
+  dearer.balance.overhead = 7;
+  EXPECT_THAT(differences(with, state_of_new_job(dearer)),
+              testing::Contains(HasSubstr("balance.overhead was auto and is 7: steps would hold other")));
+}
+
 TEST_F(SampleStreams, a_state_tells_other_choices_of_the_same_sources_apart) {
   write("a.jsonl", three_lines);
   const auto order_of = [&](const std::string& filter) {

@@ -14,6 +14,7 @@
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/loss.hpp"
+#include "evenkeel/plan/outlier_delay.hpp"
 #include "evenkeel/plan/settings.hpp"
 
 namespace evenkeel {
@@ -104,6 +105,7 @@ struct Config {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackSettings pack;
+  DelaySettings delay;
   PrefixSharing prefix = PrefixSharing::none;  ///< the key prefix.share
   LossSettings loss;
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
@@ -122,3 +124,9 @@ struct Config {
 };
 
 }  // namespace evenkeel
+  /// What outliers are delayed by (OutlierDelay::plan): a pass by the configuration's own settings over
+  /// `delay.companions` DP ranks, without tp and pp. A cap that is counted a rank is that of the smallest
+  /// power of two of ranks whose cap holds a sample of `longest` tokens, which is what a fixed cp is chosen
+  /// by. Throws ConfigError where the delay lacks a setting, or something is set that it does not go with.
+  /// Precondition: delay.is_on().
+  [[nodiscard]] PlanSettings delay_settings(std::int64_t longest) const;

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "evenkeel/plan/outlier_delay.hpp"
+
 namespace evenkeel {
 
 /// How samples are cut into global batches.
@@ -42,14 +44,21 @@ struct ScheduledSource {
 ///
 /// Example: 10 samples, global_batch 4: steps of 4, 4 and 2 samples an epoch. Weights 3 and 1 draw a, a, b,
 /// a, a, a, b, a, ...
+///
+/// Where outliers are delayed, an epoch's steps form windows of DelaySettings::steps + 1, in each of which
+/// outliers wait for companions and others come in their places, so that steps keep their numbers of samples
+/// and a window its samples. That depends on the lengths in the window and on OutlierDelay::plan, and on
+/// nothing that happened before: a job that goes on from any step makes the same steps.
 class BatchSchedule {
  public:
   /// Throws ConfigError that names the key when a setting is out of range or there are more steps than 63
   /// bits count, InputError when there are no samples, or fewer than a global batch and the last one is to be
   /// dropped.
   BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings);
-  /// The same for several sources, of which none is empty.
-  BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings);
+  /// The same for several sources, of which none is empty. Precondition: a delay that is on has everything
+  /// else set, two companions or more, and a plan for so many DP ranks.
+  BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings,
+                OutlierDelay delay = {});
   BatchSchedule(BatchSchedule&&) noexcept;
   BatchSchedule& operator=(BatchSchedule&&) noexcept;
   ~BatchSchedule();
@@ -62,15 +71,29 @@ class BatchSchedule {
   /// The positions (0-based) that rank `rank` of `num_ranks` reads for a step, in the sources' lists one
   /// behind the other: an equal, contiguous share of it. O(share), plus O(samples) when a new epoch is
   /// shuffled. With several sources O(samples of the step) where steps are asked for in order, O(samples
-  /// since the epoch began) where they are not.
+  /// since the epoch began) where they are not. With a delay, the first step of a window that is asked for
+  /// also costs some plans of each of its steps; throws as plan_step does.
   [[nodiscard]] std::vector<std::int64_t> share_of(std::int64_t step, int rank, int num_ranks);
+
+  /// What the delay did to a step; nothing without one. Fast for steps that share_of() was called for since
+  /// the latest step that this was called for; as share_of() for others. Precondition: 0 <= step <
+  /// num_steps().
+  [[nodiscard]] DelayFigures delay_of(std::int64_t step);
 
  private:
   class Blend;
+  class Delayed;
+
+  [[nodiscard]] std::int64_t first_draw_of(std::int64_t step) const noexcept {
+    return step % steps_per_epoch() * settings_.global_batch;
+  }
+  [[nodiscard]] std::vector<std::int64_t> drawn(std::int64_t step, std::int64_t first, std::int64_t count);
+  void arrange_window_of(std::int64_t step);
 
   ScheduleSettings settings_;
   std::int64_t draws_ = 0;  // of an epoch
   std::unique_ptr<Blend> blend_;
+  std::unique_ptr<Delayed> delayed_;  // none where outliers do not wait
 };
 
 }  // namespace evenkeel

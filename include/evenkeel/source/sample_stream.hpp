@@ -11,6 +11,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/filter.hpp"
+#include "evenkeel/plan/outlier_delay.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/source/sample_source.hpp"
 
@@ -29,7 +30,8 @@ struct StreamSource {
 /// mixed by weight, shuffled epoch by epoch where that is asked for, and cut into global batches. Which
 /// samples a step holds, and their order, is a pure function of the configuration's `source`, `sources` and
 /// `batch`, the content of the sources and the number of the step: no mesh, rank count or prefetch depth
-/// changes it.
+/// changes it. Where outliers are delayed (batch.delay_outliers) it follows from the configuration's own
+/// `balance`, `micro_batch` and `pack`, too, by which it is reckoned what that gains.
 ///
 /// A sample's id is its number in its source, with those of the sources before it (by name) added; pieces of
 /// a split sample share it. Groups of different sources are different groups.
@@ -58,6 +60,11 @@ class SampleStream {
   /// SampleSource::read(), and InputError where sources have different fields. Precondition: 0 <= step <
   /// num_steps().
   [[nodiscard]] RaggedBatch read(std::int64_t step);
+
+  /// What the delay of outliers did to the steps that were read here, or by data ranks; nothing where none
+  /// waits. With data ranks collective over the communicator it was made with, and equal on all ranks; else
+  /// local. Not while another thread reads. Throws InputError on every trainer as describe().
+  [[nodiscard]] DelayFigures delayed();
 
   /// Collective over the communicator it was made with: fills in what a state says of sources. Looks at files
   /// the first time it is called; after that it is O(sources), and still collective. Data ranks know the

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/keys.hpp"
+#include "config/value.hpp"
+#include "evenkeel/config/config.hpp"
+
+namespace evenkeel::config_detail {
+
+// What the sections of the table of keys are made of.
+
+using Int64 = std::int64_t;
+using Keys = std::vector<KeySpec>;
+
+inline constexpr Int64 largest_multiple = Int64{1} << 20;
+/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
+inline constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
+inline constexpr Int64 smallest_int32 = -largest_int32 - 1;
+
+/// A key that is a member of a section of Config; its default is the member's.
+template <class Section, class Member, class Format>
+KeySpec key(std::string path, Section Config::*section, Member Section::*member, Format format,
+            std::string meaning) {
+  return {{std::move(path), format.type(), format.write(Config{}.*section.*member), format.values(),
+           std::move(meaning)},
+          [=](const ConfigValue& value, Config& config) { config.*section.*member = format.read(value); },
+          [=](const Config& config) { return format.write(config.*section.*member); }};
+}
+
+/// The same of a member of Config itself.
+template <class Member, class Format>
+KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
+  return {
+      {std::move(path), format.type(), format.write(Config{}.*member), format.values(), std::move(meaning)},
+      [=](const ConfigValue& value, Config& config) { config.*member = format.read(value); },
+      [=](const Config& config) { return format.write(config.*member); }};
+}
+
+/// The sections that say which samples a step takes.
+[[nodiscard]] Keys source_keys();
+[[nodiscard]] Keys named_source_keys();
+[[nodiscard]] Keys batch_keys();
+
+}  // namespace evenkeel::config_detail
