@@ -9,6 +9,7 @@
 //   Step          what a rank is handed: MicroBatch by MicroBatch, tensors with what they weigh in the loss
 //   StepResults   what it computed, on the way home
 //   Error         what goes wrong, the same on every rank
+//   Watchdog      ends a job whose ranks would wait for each other without end
 //
 // Where there is no MPI, evenkeel/planner.hpp plans from lengths alone.
 
@@ -16,6 +17,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/config/file.hpp"
+#include "evenkeel/mesh/watchdog.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/step.hpp"

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/activity.hpp"
 #include "base/printable.hpp"
 #include "cli/failures.hpp"
 #include "cli/terminal.hpp"
@@ -50,7 +51,11 @@ int tell_once(const boost::mpi::communicator& world, const std::function<void()>
 }  // namespace
 
 int tell_failure(const boost::mpi::communicator& world) {
-  return tell_once(world, [&] { world.barrier(); });
+  return tell_once(world, [&] {
+    const Phase phase("tell an error");
+    const Waiting waiting("MPI_Barrier");
+    world.barrier();
+  });
 }
 
 int tell_failure_beside_others(const boost::mpi::communicator& world) {

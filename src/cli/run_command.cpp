@@ -2,10 +2,13 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "base/activity.hpp"
 #include "base/text_layout.hpp"
 #include "cli/commands.hpp"
 #include "cli/failures.hpp"
@@ -17,6 +20,7 @@
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"
+#include "evenkeel/mesh/watchdog.hpp"
 #include "evenkeel/source/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
@@ -76,6 +80,21 @@ class ShownJob final : public JobObserver {
   std::optional<PrometheusMetrics> metrics_;
 };
 
+// Where other programs serve, they have no watchdog, and a slow one would look like one that is stopped.
+bool all_run_this_program(const JobRanks& ranks) {
+  return ranks.own().size() == ranks.world().size();
+}
+
+std::unique_ptr<Watchdog> watch(const JobRanks& ranks, const Config& config) {
+  if (!all_run_this_program(ranks)) return nullptr;
+  WatchdogSettings settings;
+  settings.seconds = static_cast<double>(config.watchdog.seconds);
+  settings.tells = [](const WatchdogReport& report) { tell_error(report.text(style_of(Stream::err).width)); };
+  settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
+  settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
+  return std::make_unique<Watchdog>(ranks.world(), std::move(settings));
+}
+
 // Errors that the trainers have too, these tell.
 int read_for_others(const boost::mpi::communicator& world, const Config& config) {
   try {
@@ -89,6 +108,7 @@ int read_for_others(const boost::mpi::communicator& world, const Config& config)
 }
 
 int run(const RunOptions& options) {
+  std::unique_ptr<Watchdog> watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
   // Before MPI is up, no rank knows what the configuration says of prefetching.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   const boost::mpi::communicator world;
@@ -99,6 +119,8 @@ int run(const RunOptions& options) {
   try {
     ranks.emplace(world);
     const Config config = read_config(ranks->own(), options);
+    const Phase phase("make the job ready");
+    watchdog = watch(*ranks, config);
     if (ranks->settle(config)) return read_for_others(world, config);
     set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
     together(ranks->own(), [&] {

@@ -13,7 +13,7 @@ namespace {
 constexpr int largest_axis = 1 << 20;
 /// Each takes a step's memory.
 constexpr Int64 most_prefetched = 16;
-constexpr Int64 largest_source = Int64{1} << 40;
+constexpr Int64 longest_watch = 86'400;  // a day
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
 /// BalanceSettings::placement_tolerance is in millionths.
@@ -355,11 +355,20 @@ Keys exchange_keys() {
   };
 }
 
+Keys watchdog_keys() {
+  return {
+      key("watchdog.seconds", &Config::watchdog, &JobWatchdogSettings::seconds,
+          Integer<Int64>{0, longest_watch},
+          "A job that cannot go on, since a rank is stopped, cut off or never comes, ends within so many "
+          "seconds, with a message that names it; 0: never. Of `evenkeel run`."),
+  };
+}
+
 Keys all_keys() {
   Keys all;
   for (Keys (*section)() :
        {mesh_keys, source_keys, named_source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
-        prefix_keys, loss_keys, profile_keys, exchange_keys}) {
+        prefix_keys, loss_keys, profile_keys, exchange_keys, watchdog_keys}) {
     std::ranges::move(section(), std::back_inserter(all));
   }
   return all;
@@ -394,6 +403,7 @@ std::string_view section_meaning(std::string_view section) {
       {"loss", "How the trainer reduces the loss, so that the weights come out exact."},
       {"profiles", "Settings for one kind of pass over a step's samples, by name."},
       {"exchange", "How tokens get from their owners to the trainer."},
+      {"watchdog", "When ranks that wait for each other in vain end together."},
   };
   const auto* found =
       std::ranges::find(meanings, section, &std::pair<std::string_view, std::string_view>::first);

@@ -18,7 +18,7 @@
 namespace evenkeel::config_detail {
 
 /// One version covers Config and its parts: raise it when a member is added to any of them.
-inline constexpr unsigned archive_version = 7;
+inline constexpr unsigned archive_version = 9;
 
 }  // namespace evenkeel::config_detail
 
@@ -188,6 +188,11 @@ void serialize(Archive& archive, evenkeel::ExchangeSettings& exchange, unsigned 
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::JobWatchdogSettings& watchdog, unsigned /*version*/) {
+  archive& watchdog.seconds;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::Profile& profile, unsigned /*version*/) {
   archive& profile.balance& profile.micro_batch& profile.pack& profile.loss;
 }
@@ -203,7 +208,7 @@ void serialize(Archive& archive, evenkeel::Config& config, unsigned version) {
   archive& config.batch& config.delay& config.mini_batches& config.balance;
   archive& config.micro_batch& config.pack;
   evenkeel::config_detail::archive_enum(archive, config.prefix);
-  archive& config.loss& config.profiles& config.exchange;
+  archive& config.loss& config.profiles& config.exchange& config.watchdog;
   if constexpr (Archive::is_loading::value) static_cast<void>(evenkeel::list_settings(config));
 }
 

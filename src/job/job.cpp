@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "base/printable.hpp"
 #include "config/serialization.hpp"
@@ -75,6 +76,7 @@ std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config&
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
   const bool tells = ranks.own().rank() == 0 && !path.empty();
   if (tells) observer.begins_to_read(path);
+  const Phase phase("open sources");
   auto stream = std::make_unique<SampleStream>(ranks.world(), config, profiles);
   if (tells) observer.has_read();
   return stream;
@@ -89,6 +91,7 @@ Config read_config(const boost::mpi::communicator& comm, const JobSettings& opti
     require_own_state_folder(options);
     config = load_config(options.config, options.overrides);
   });
+  const Waiting waiting("MPI_Bcast");
   boost::mpi::broadcast(comm, config, 0);
   return config;
 }
@@ -149,6 +152,7 @@ OutputRequest Job::output_request() const {
 }
 
 void Job::run() {
+  const Phase phase("between steps");
   report_.mesh = {service_.mesh().grid().sizes(), config_.mesh.flexible_cp};
   report_.data_ranks = service_.mesh().data_ranks();
   report_.first_step = state_.begin().next_step;
@@ -167,6 +171,7 @@ void Job::run() {
   std::int64_t reached = begin;  // the first step that was not handed out
   while (std::optional<Step> step = next()) {
     reached = step->index + 1;
+    const Phase using_it("use a step", step->index);
     const std::int64_t tokens = run_passes(std::move(*step));
     state_.write(world(), reached, now);
     if (first()) observer_.finished_step(tokens);
@@ -174,8 +179,12 @@ void Job::run() {
   state_.write(world(), reached, now, true);
   if (first()) observer_.finished_steps();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
-  boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
+  {
+    const Waiting waiting("MPI_Reduce");
+    boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
+  }
   watch_->ends();
+  if (config_.delay.is_on()) report_.delay = stream_->delayed();
   write_report();
   folders_->complete(reached);
   together(world(), [&] {
@@ -184,7 +193,6 @@ void Job::run() {
 }
 
 void Job::warn_of_what_is_read_otherwise() const {
-  if (config_.delay.is_on()) report_.delay = stream_->delayed();
   for (const StreamSource& source : stream_->sources()) {
     const std::string name = printable(source.name.empty() ? source.path : source.name);
     if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));
@@ -207,6 +215,7 @@ void Job::start_watching() {
 }
 
 std::optional<Step> Job::next() {
+  const Phase phase("take a step");
   watch_->asks();
   std::optional<Step> step = prefetcher_->next();
   watch_->gets(prefetcher_->in_background());
@@ -235,6 +244,7 @@ std::int64_t Job::run_passes(Step step) {
 void Job::finish_pass(const Step& step) {
   const PlanSettings settings = service_.plan_settings(step.profile);
   if (folders_->have(RunOutput::dump)) {
+    const Phase phase("dump", step.index);
     together(world(), [&] {
       dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here(), dump_form_of(settings));
     });
@@ -243,6 +253,7 @@ void Job::finish_pass(const Step& step) {
   if (folders_->have(RunOutput::results)) bring_results_home(step);
   const FiguresDetail detail =
       folders_->have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
+  const Phase phase("gather figures", step.index);
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
   watch_->finished(step, figures);
   if (options_.tells_passes) {
@@ -254,6 +265,7 @@ void Job::finish_pass(const Step& step) {
 }
 
 void Job::bring_results_home(const Step& step) {
+  const Phase phase("bring results home", step.index);
   const RaggedBatch all = service_.collect_on(step, hash_tokens(step), 0);
   together(world(), [&] {
     if (!first()) return;
@@ -272,6 +284,7 @@ std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
 
 void Job::write_report() {
   if (!folders_->have(RunOutput::report)) return;
+  const Phase phase("write the report");
   together(world(), [&] {
     if (!first()) return;
     const std::filesystem::path& folder = folders_->path_of(RunOutput::report);

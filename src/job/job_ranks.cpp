@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -22,6 +23,7 @@ boost::mpi::communicator ranks_from(const boost::mpi::communicator& world, int f
   constexpr int tag = 0;
   check_mpi(MPI_Comm_group(world, &all), "MPI_Comm_group");
   check_mpi(MPI_Group_range_incl(all, 1, range, &some), "MPI_Group_range_incl");
+  const Waiting waiting("MPI_Comm_create_group");
   check_mpi(MPI_Comm_create_group(world, some, tag, part.place()), "MPI_Comm_create_group");
   check_mpi(MPI_Group_free(&some), "MPI_Group_free");
   check_mpi(MPI_Group_free(&all), "MPI_Group_free");

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/broadcast_bytes.hpp"
@@ -61,6 +62,7 @@ void JobState::write(const boost::mpi::communicator& world, std::int64_t next_st
                      const std::function<ServiceState()>& now, bool always) {
   if (!is_kept() || next_step == written_) return;
   if (!always && next_step % settings_.every != 0) return;
+  const Phase phase("keep the state", next_step);
   together(world, [&] {
     if (!folder_) return;
     ServiceState state = now();

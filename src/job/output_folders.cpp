@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 
@@ -32,10 +33,14 @@ fs::path way_down(const fs::path& outer, const fs::path& inner) {
 OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputRequest request)
     : world_(world), request_(std::move(request)) {
   if (request_.folders.empty()) return;
+  const Phase phase("prepare output folders");
   marker_.version = request_.version;
   together(world_, [&] { marker_.by = new_identity(world_.rank()); });
-  boost::mpi::broadcast(world_, marker_.by.run, 0);
-  boost::mpi::broadcast(world_, marker_.by.started, 0);
+  {
+    const Waiting waiting("MPI_Bcast");
+    boost::mpi::broadcast(world_, marker_.by.run, 0);
+    boost::mpi::broadcast(world_, marker_.by.started, 0);
+  }
   marker_.job = request_.job;
   marker_.first_step = request_.first_step;
   marker_.configuration = request_.configuration;
@@ -47,6 +52,7 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
       if (world_.rank() == next) prepare_missing();
     });
     const bool done = together(world_, [&] { return all_are_prepared(); });
+    const Waiting waiting("MPI_Allreduce");
     next = boost::mpi::all_reduce(world_, done ? world_.size() : world_.rank(), boost::mpi::minimum<int>());
   }
   together(world_, [&] {
@@ -57,10 +63,14 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
 
 void OutputFolders::complete(std::int64_t steps) {
   if (request_.folders.empty()) return;
+  const Phase phase("complete output folders");
   std::vector<int> answers;
   std::vector<std::int64_t> dumped;
-  boost::mpi::all_gather(world_, uses(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, answers);
-  boost::mpi::all_gather(world_, written_[RunOutput::dump], dumped);
+  {
+    const Waiting waiting("MPI_Allgather");
+    boost::mpi::all_gather(world_, uses(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, answers);
+    boost::mpi::all_gather(world_, written_[RunOutput::dump], dumped);
+  }
   std::int64_t of_mine = 0;
   for (std::size_t rank = 0; rank < answers.size(); ++rank)
     of_mine += answers[rank] == world_.rank() ? dumped[rank] : 0;

@@ -2,8 +2,8 @@
 
 #include <boost/mpi/environment.hpp>
 #include <string>
-#include <string_view>
 
+#include "base/activity.hpp"
 #include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/communicator.hpp"
@@ -56,8 +56,9 @@ class MpiGroup {
 
 /// Collective over `comm`: memory for a communicator, which a rank may lack, and then the call that makes it.
 template <typename Call>
-Communicator make(const boost::mpi::communicator& comm, std::string_view name, Call&& call) {
+Communicator make(const boost::mpi::communicator& comm, const char* name, Call&& call) {
   NewCommunicator made = together(comm, [] { return NewCommunicator(); });
+  const Waiting waiting(name);
   check_mpi(call(made.place()), name);
   if (*made.place() != MPI_COMM_NULL) made.return_errors();
   return Communicator(made);
@@ -66,10 +67,12 @@ Communicator make(const boost::mpi::communicator& comm, std::string_view name, C
 }  // namespace
 
 void MpiRanks::broadcast(std::span<std::byte> bytes, int root) const {
+  const Waiting waiting("MPI_Bcast");
   check_mpi(MPI_Bcast(bytes.data(), bytes_of_message(bytes.size()), MPI_BYTE, root, comm_), "MPI_Bcast");
 }
 
 void MpiRanks::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const {
+  const Waiting waiting("MPI_Allgather");
   const int bytes = bytes_of_message(mine.size());
   check_mpi(MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
 }
@@ -78,12 +81,14 @@ void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, s
   // In values, since lists of more than 2^31 bytes are in order.
   const ValueType value(lists.bytes_each);
   const int own = lists.sizes[static_cast<std::size_t>(rank())];
+  const Waiting waiting("MPI_Allgatherv");
   check_mpi(MPI_Allgatherv(mine, own, value.get(), all, lists.sizes.data(), lists.offsets.data(), value.get(),
                            comm_),
             "MPI_Allgatherv");
 }
 
 void MpiRanks::all_reduce(std::span<std::int64_t> values, Extreme which) const {
+  const Waiting waiting("MPI_Allreduce");
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size(), "values of a reduction"),
                           MPI_INT64_T, which == Extreme::least ? MPI_MIN : MPI_MAX, comm_),
             "MPI_Allreduce");
@@ -107,6 +112,7 @@ Communicator MpiRanks::neighbours(int first, int count) const {
   int range[1][3] = {{first, first + count - 1, 1}};
   MpiGroup some;
   check_mpi(MPI_Group_range_incl(all.get(), 1, range, some.place()), "MPI_Group_range_incl");
+  const Waiting waiting("MPI_Comm_create_group");
   check_mpi(MPI_Comm_create_group(comm_, some.get(), first, made.place()), "MPI_Comm_create_group");
   made.return_errors();
   return Communicator(made);

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "base/activity.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
@@ -17,6 +18,7 @@ double here() {
 }
 
 void answer(const boost::mpi::communicator& world, int rank) {
+  const Waiting waiting("MPI_Recv");
   for (int round = 0; round < rounds; ++round) {
     double asked = 0;
     check_mpi(MPI_Recv(&asked, 1, MPI_DOUBLE, rank, tag, world, MPI_STATUS_IGNORE), "MPI_Recv");
@@ -27,6 +29,7 @@ void answer(const boost::mpi::communicator& world, int rank) {
 
 /// By how much this rank's clock is ahead of rank 0's: rank 0 answered half way of the shortest round.
 double ask(const boost::mpi::communicator& world) {
+  const Waiting waiting("MPI_Recv");
   double shortest = std::numeric_limits<double>::infinity();
   double ahead = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -45,6 +48,7 @@ double ask(const boost::mpi::communicator& world) {
 }  // namespace
 
 CommonClock::CommonClock(const boost::mpi::communicator& world) {
+  const Phase phase("compare clocks");
   double ahead = 0;
   if (world.rank() == 0) {
     for (int rank = 1; rank < world.size(); ++rank) answer(world, rank);
@@ -52,6 +56,7 @@ CommonClock::CommonClock(const boost::mpi::communicator& world) {
     ahead = ask(world);
   }
   double start = here();
+  const Waiting waiting("MPI_Bcast");
   check_mpi(MPI_Bcast(&start, 1, MPI_DOUBLE, 0, world), "MPI_Bcast");
   start_ = start + ahead;
 }

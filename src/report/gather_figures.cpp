@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/activity.hpp"
 #include "base/id_range.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "mesh/fail_together.hpp"
@@ -26,6 +27,7 @@ template <typename Number, std::size_t Size>
 std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
                                  MPI_Op operation) {
   std::array<Number, Size> combined{};
+  const Waiting waiting("MPI_Reduce");
   check_mpi(MPI_Reduce(mine.data(), combined.data(), static_cast<int>(Size),
                        boost::mpi::get_mpi_datatype<Number>(), operation, 0, world),
             "MPI_Reduce");

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "base/activity.hpp"
 #include "mesh/mpi_call.hpp"
 #include "service/step_record.hpp"
 #include "transport/shared_heap.hpp"
@@ -57,6 +58,7 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work
   work.agree(world);
   const std::array<double, num_seconds> my_seconds = seconds_of(step);
   const std::array<std::int64_t, num_counts> my_counts = counts_of(step, links);
+  const Waiting waiting("MPI_Gather");
   check_mpi(MPI_Gather(my_seconds.data(), num_seconds, MPI_DOUBLE, seconds.data(), num_seconds, MPI_DOUBLE, 0,
                        world),
             "MPI_Gather");

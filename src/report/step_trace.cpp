@@ -6,6 +6,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "base/activity.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 #include "report/gather_ranks.hpp"
@@ -43,6 +44,7 @@ std::vector<RankTrace> gather_trace(const boost::mpi::communicator& world, const
     add_sent(step.record->bytes_to, world.rank(), mine);
     if (world.rank() == 0) all.resize(static_cast<std::size_t>(world.size()));
   });
+  const Waiting waiting("MPI_Gather");
   check_mpi(MPI_Gather(&mine, sizeof(mine), MPI_BYTE, all.data(), sizeof(mine), MPI_BYTE, 0, world),
             "MPI_Gather");
   return all;

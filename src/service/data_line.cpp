@@ -13,6 +13,7 @@
 #include <span>
 #include <thread>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "mesh/mpi_call.hpp"
@@ -127,6 +128,7 @@ bool is_same(MPI_Comm one, MPI_Comm other) {
 }
 
 void send(const Line& to, const CallHeader& header, std::string_view text) {
+  const Waiting waiting("MPI_Send");
   for (int rank = to.first_data_rank(); rank < to.everyone.size(); ++rank) {
     check_mpi(MPI_Send(&header, sizeof header, MPI_BYTE, rank, call_tag, to.everyone), "MPI_Send");
     if (text.empty()) continue;
@@ -281,6 +283,7 @@ void DataLine::tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& w
 
 DataCall DataLine::listen(GuardedWork& work) {
   const Communicator& everyone = line()->everyone;
+  const Waiting waiting("MPI_Iprobe", WaitFor::trainer);
   for (int arrived = 0; arrived == 0;) {
     check_mpi(MPI_Iprobe(0, call_tag, everyone, &arrived, MPI_STATUS_IGNORE), "MPI_Iprobe");
     if (arrived == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/field_agreement.hpp"
 #include "service/regroup.hpp"
@@ -67,6 +68,7 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
 
 Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
                            const GuardedWork& error) {
+  Phase phase("agree on fields", before.index);
   GuardedWork work(error);
   std::optional<Making> begun;
   FieldsBrought brought;
@@ -85,7 +87,9 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
   making.record->samples = before.record->samples;
   number(making, before.index);
   use_measured_cost(making);
+  phase.becomes("plan");
   plan(making);
+  phase.becomes("exchange");
   pass_on(before, making);
   add_fields(making, fields, added);
   return finish(making);

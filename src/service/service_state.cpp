@@ -24,6 +24,7 @@ constexpr std::string_view other_weights = "tokens would have other weights in t
 constexpr std::array consequences{
     Consequence{"mesh.", ""},
     Consequence{"exchange.", ""},
+    Consequence{"watchdog.", ""},
     Consequence{"source.path", ""},
     Consequence{"source.", other_samples},
     Consequence{"batch.", other_samples},
@@ -83,8 +84,8 @@ std::optional<std::string_view> value_in(const Values& values, std::string_view 
 void compare_settings(const ServiceState& saved, const ServiceState& now, std::vector<std::string>& found) {
   const Values before = values_of(saved.settings);
   const Values after = values_of(now.settings);
-  Values all = before;
   const bool is_delayed = delays_outliers(before) || delays_outliers(after);
+  Values all = before;
   all.insert(after.begin(), after.end());
   for (const auto& [path, value] : all) {
     const auto was = value_in(before, path);

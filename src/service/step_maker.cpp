@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -206,6 +207,7 @@ std::shared_ptr<StepSamples> StepMaker::gather(const std::optional<RaggedBatch>&
 }
 
 Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
+  Phase phase("read samples", next_step_);
   Stopwatch stopwatch;
   GuardedWork work;
   std::optional<RaggedBatch> mine;
@@ -216,6 +218,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     prepare_samples(*mine, config_.prefix != PrefixSharing::none);
   });
   const double read_seconds = stopwatch.lap();
+  phase.becomes("gather lengths");
   begin(begun, profile, work);
   const std::shared_ptr<StepSamples> samples = gather(mine, profile, work);
   // Nobody has failed so far.
@@ -229,7 +232,9 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     samples->trees = gather_prefix_trees(mesh_.everyone(), samples->table, *mine, transport_settings());
   step.seconds.read = read_seconds;
   step.seconds.gather = making.stopwatch.lap();
+  phase.becomes("plan");
   plan(making);
+  phase.becomes("exchange");
   const auto last = [&] {
     step.seconds.exchange = making.stopwatch.lap();
     weigh_micro_batches(making);
@@ -246,6 +251,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
 
 RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, int root,
                                   const GuardedWork& error) const {
+  const Phase phase("collect results", step.index);
   GuardedWork work(error);
   work.on_replicated_data([&] {
     if (root >= 0 && root < mesh_.grid().num_ranks()) return;
@@ -259,18 +265,18 @@ RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, 
 }
 
 RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, const GuardedWork& error) const {
-  PlanSettings settings;
-  CallKey call;
-  GuardedWork work(error);
-  work.add(results.failure());
-  work([&] { require_made(step); });
-  work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   return bring_home(step, results, {}, error);
 }
 
 RaggedBatch StepMaker::bring_home(const Step& step, const StepResults& results, std::string_view where,
                                   const GuardedWork& error) const {
   const Phase phase("collect results", step.index);
+  PlanSettings settings;
+  CallKey call;
+  GuardedWork work(error);
+  work.add(results.failure());
+  work([&] { require_made(step); });
+  work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   work([&] { call = key_of("collects", step, where); });
   if (reports_results(mesh_)) work.add(results.error());
   const StepRecord& record = step.record ? *step.record : *nothing_;

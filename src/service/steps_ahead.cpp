@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 // A data rank waits here while trainers have enough, and lets others have its core.
 void wait_for(MPI_Request request, bool is_hurried) {
+  const Waiting waiting("MPI_Iallreduce", is_hurried ? WaitFor::ranks : WaitFor::trainer);
   if (is_hurried) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
   for (int is_over = 0; is_over == 0;) {
     check_mpi(MPI_Test(&request, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
@@ -56,9 +58,9 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
   require_equal_on_ranks(maker_.mesh().everyone(), together(maker_.mesh().everyone(), given),
                          "Construct it with the same number of steps and the same profile on every rank");
   fail_together(maker_.mesh().everyone(), try_on_replicated_data([&] {
+                  costs_ = from.costs;
                   require_not_negative(steps_, depth_);
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
-                  costs_ = from.costs;
                   const std::int64_t most =
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
@@ -96,9 +98,9 @@ std::optional<Step> StepsAhead::next() {
 ServiceState StepsAhead::state() const {
   ServiceState state = maker_.state_at(taken_);
   state.costs = costs_;
+  if (cost_) state.costs[profile_] = *cost_;
   return state;
 }
-  if (cost_) state.costs[profile_] = *cost_;
 
 bool StepsAhead::progress() {
   if (!makes_in_progress()) return false;
@@ -107,11 +109,13 @@ bool StepsAhead::progress() {
 }
 
 void StepsAhead::stop() noexcept {
+  const Waiting waiting("its thread that makes steps", WaitFor::thread);
   thread_ = {};
   while (!ready_->empty()) static_cast<void>(ready_->pop());
 }
 
 StepsAhead::Made StepsAhead::take() {
+  const Waiting waiting("its thread that makes steps", WaitFor::thread);
   std::unique_lock lock(ready_->mutex);
   ready_->changed.wait(lock, [&] { return !ready_->empty() || ready_->end; });
   if (ready_->empty()) std::rethrow_exception(ready_->end);
@@ -122,7 +126,9 @@ StepsAhead::Made StepsAhead::take() {
 }
 
 void StepsAhead::make_all(const std::stop_token& stop) {
+  const Phase phase("make steps ahead");
   {
+    const Waiting waiting("room for a step", WaitFor::trainer);
     std::unique_lock lock(ready_->mutex);
     if (!ready_->changed.wait(lock, stop, [&] { return ready_->has_begun; })) return;
   }
@@ -133,6 +139,7 @@ void StepsAhead::make_all(const std::stop_token& stop) {
 }
 
 void StepsAhead::wait_for_room(const std::stop_token& stop) {
+  const Waiting waiting("room for a step", WaitFor::trainer);
   std::unique_lock lock(ready_->mutex);
   ready_->changed.wait(lock, stop, [&] { return !is_full(); });
 }

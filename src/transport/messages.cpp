@@ -1,5 +1,6 @@
 #include "transport/messages.hpp"
 
+#include "base/activity.hpp"
 #include "base/narrow.hpp"
 #include "mesh/mpi_call.hpp"
 
@@ -42,6 +43,8 @@ void Messages::begin(MPI_Comm comm) {
 }
 
 void Messages::wait() {
+  if (requests_.empty()) return;
+  const Waiting waiting("MPI_Waitall");
   check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/activity.hpp"
 #include "base/narrow.hpp"
 #include "mesh/mpi_call.hpp"
 
@@ -80,6 +81,7 @@ std::optional<int> Notices::next() {
     return static_cast<int>((*next_)++);
   }
   int rank = 0;
+  const Waiting waiting("MPI_Waitany");
   check_mpi(MPI_Waitany(static_cast<int>(receiving_.size()), receiving_.data(), &rank, MPI_STATUS_IGNORE),
             "MPI_Waitany");
   return rank == MPI_UNDEFINED ? std::nullopt : std::optional(rank);
@@ -87,6 +89,7 @@ std::optional<int> Notices::next() {
 
 void Notices::end() {
   if (sending_.empty()) return;  // MPI may not even be there
+  const Waiting waiting("MPI_Waitall");
   check_mpi(MPI_Waitall(static_cast<int>(sending_.size()), sending_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 #include "mesh/mpi_call.hpp"
@@ -159,6 +160,7 @@ MessageTraffic AlltoallwExchange::run(const Communicator& comm, std::int64_t rou
   for (std::int64_t round = 0; round < rounds; ++round) {
     out_.set(outgoing_, round);
     in_.set(incoming_, round);
+    const Waiting waiting("MPI_Alltoallw");
     check_mpi(MPI_Alltoallw(MPI_BOTTOM, out_.counts.data(), out_.displacements.data(), out_.types.data(),
                             MPI_BOTTOM, in_.counts.data(), in_.displacements.data(), in_.types.data(), comm),
               "MPI_Alltoallw");

@@ -42,7 +42,7 @@ TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
   EXPECT_EQ(refusal("telemetry: true\n"),
             "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, batch, balance, "
             "micro_batch, pack, "
-            "prefix, loss, profiles, exchange");
+            "prefix, loss, profiles, exchange, watchdog");
 }
 
 TEST(ConfigUnknownKey, nothing_goes_below_a_key) {

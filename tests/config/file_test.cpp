@@ -41,6 +41,7 @@ prefix:      {share: false, group_by: uid}
 loss:        {aggregation: token-mean, micro_batches: sum, dp_ranks: mean}
 profiles:    {}
 exchange:    {path: auto, prefetch: 1}
+watchdog:    {seconds: 60}
 )";
 
 TEST(ConfigFile, nothing_given_is_all_defaults) {
@@ -365,7 +366,9 @@ TEST(ConfigYaml, is_canonical) {
 }
 
 TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
-  std::istringstream changed(to_yaml(test::changed_config()));
+  Config config = test::changed_config();
+  config.profiles.clear();  // whose lines stand between those of other sections
+  std::istringstream changed(to_yaml(config));
   std::istringstream defaults(to_yaml(Config{}));
   std::size_t keys = 0;
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
@@ -385,7 +388,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 64u);
+  EXPECT_EQ(keys, 68u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -33,6 +33,7 @@ inline Config changed_config() {
   update.loss.aggregation = LossAggregation::token_sum;
   config.profiles = {{"log-prob", config.profile({})}, {"update", update}};
   config.exchange = {ExchangePath::alltoallv, TensorParallelCopies::shared, NodeAggregation::never, 3};
+  config.watchdog = {7};
   return config;
 }
 

@@ -78,6 +78,12 @@ struct ExchangeSettings {
   friend bool operator==(const ExchangeSettings&, const ExchangeSettings&) = default;
 };
 
+struct JobWatchdogSettings {
+  std::int64_t seconds = 60;  ///< within which a job that cannot go on ends (see Watchdog); 0: never
+
+  friend bool operator==(const JobWatchdogSettings&, const JobWatchdogSettings&) = default;
+};
+
 /// The settings of one kind of pass over a step's samples, such as computing log-probs or updating. Which
 /// samples share a mini-batch is the step's own matter and the same for all of them.
 struct Profile {
@@ -99,17 +105,18 @@ struct Config {
   MixBy mix = MixBy::samples;
   FilterSettings filter;
   ScheduleSettings batch;
+  DelaySettings delay;
   /// `shuffle` follows batch.shuffle, and is on where there are several sources: one mini-batch must not hold
   /// what another lacks.
   MiniBatchSettings mini_batches;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackSettings pack;
-  DelaySettings delay;
   PrefixSharing prefix = PrefixSharing::none;  ///< the key prefix.share
   LossSettings loss;
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
   ExchangeSettings exchange;
+  JobWatchdogSettings watchdog;  ///< of `evenkeel run`; other programs decide themselves
 
   /// The grid over `world_size` ranks, of which mesh.data_ranks have no place in it. Throws MeshError when it
   /// does not fit.
@@ -119,14 +126,14 @@ struct Config {
   [[nodiscard]] Profile profile(std::string_view name) const;
   /// What planning a pass depends on, for a grid of these sizes. Throws as profile() does.
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
-
-  friend bool operator==(const Config&, const Config&) = default;
-};
-
-}  // namespace evenkeel
   /// What outliers are delayed by (OutlierDelay::plan): a pass by the configuration's own settings over
   /// `delay.companions` DP ranks, without tp and pp. A cap that is counted a rank is that of the smallest
   /// power of two of ranks whose cap holds a sample of `longest` tokens, which is what a fixed cp is chosen
   /// by. Throws ConfigError where the delay lacks a setting, or something is set that it does not go with.
   /// Precondition: delay.is_on().
   [[nodiscard]] PlanSettings delay_settings(std::int64_t longest) const;
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,152 @@
+#include "base/activity.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+namespace evenkeel {
+namespace {
+
+constexpr const char* own_code = "its own code";
+
+struct Lane {
+  std::atomic<bool> taken{false};
+  std::atomic<const char*> phase{own_code};
+  std::atomic<std::int64_t> step{no_step};
+  std::atomic<const char*> wait{nullptr};
+  std::atomic<WaitFor> whom{WaitFor::nobody};
+  std::atomic<std::uint64_t> moves{0};
+  std::atomic<std::int32_t> thread{0};
+  std::atomic<clockid_t> clock{};
+
+  void move() noexcept { moves.fetch_add(1, std::memory_order_release); }
+};
+
+std::array<Lane, most_told_threads> lanes;
+Lane unseen;  // of threads for which there is no room
+std::atomic<bool> left{false};
+
+std::int32_t number_of_thread() noexcept {
+#ifdef __linux__
+  return static_cast<std::int32_t>(syscall(SYS_gettid));
+#else
+  return 0;
+#endif
+}
+
+clockid_t clock_of_thread() noexcept {
+#ifdef __linux__
+  clockid_t clock{};
+  if (pthread_getcpuclockid(pthread_self(), &clock) == 0) return clock;
+#endif
+  return CLOCK_THREAD_CPUTIME_ID;
+}
+
+/// A thread's lane, for as long as the thread lives.
+class OwnLane {
+ public:
+  OwnLane() noexcept {
+    for (Lane& lane : lanes) {
+      if (lane.taken.exchange(true)) continue;
+      lane.phase = own_code;
+      lane.step = no_step;
+      lane.wait = nullptr;
+      lane.whom = WaitFor::nobody;
+      lane.clock = clock_of_thread();
+      lane.thread = number_of_thread();
+      lane_ = &lane;
+      return;
+    }
+  }
+  OwnLane(const OwnLane&) = delete;
+  OwnLane& operator=(const OwnLane&) = delete;
+  ~OwnLane() {
+    if (lane_ == &unseen) return;
+    lane_->thread = 0;
+    lane_->taken = false;
+  }
+
+  [[nodiscard]] Lane& get() const noexcept { return *lane_; }
+
+ private:
+  Lane* lane_ = &unseen;
+};
+
+Lane& own() noexcept {
+  thread_local const OwnLane lane;
+  return lane.get();
+}
+
+}  // namespace
+
+Phase::Phase(const char* name, std::int64_t step) noexcept {
+  Lane& lane = own();
+  outer_ = lane.phase.exchange(name);
+  outer_step_ = lane.step;
+  if (step != no_step) lane.step = step;
+  lane.move();
+}
+
+Phase::~Phase() {
+  Lane& lane = own();
+  lane.phase = outer_;
+  lane.step = outer_step_;
+  lane.move();
+}
+
+void Phase::becomes(const char* name) noexcept {
+  Lane& lane = own();
+  lane.phase = name;
+  lane.move();
+}
+
+Waiting::Waiting(const char* in, WaitFor whom) noexcept {
+  Lane& lane = own();
+  outer_ = lane.wait.exchange(in);
+  outer_whom_ = lane.whom.exchange(whom);
+  lane.move();
+}
+
+Waiting::~Waiting() {
+  Lane& lane = own();
+  lane.whom = outer_whom_;
+  lane.wait = outer_;
+  lane.move();
+}
+
+void leave_for_good(const char* phase) noexcept {
+  Lane& lane = own();
+  lane.phase = phase;
+  lane.step = no_step;
+  lane.move();
+  left = true;
+}
+
+bool has_left_for_good() noexcept {
+  return left;
+}
+
+void tell_progress() noexcept {
+  own().move();
+}
+
+std::array<ThreadActivity, most_told_threads> activities() noexcept {
+  std::array<ThreadActivity, most_told_threads> all;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Lane& lane = lanes[i];
+    ThreadActivity& activity = all[i];
+    activity.moves = lane.moves.load(std::memory_order_acquire);
+    activity.thread = lane.thread;
+    if (!lane.taken || activity.thread == 0) continue;
+    activity.phase = lane.phase;
+    activity.step = lane.step;
+    activity.wait = lane.wait;
+    activity.whom = lane.whom;
+    activity.clock = lane.clock;
+  }
+  return all;
+}
+
+}  // namespace evenkeel

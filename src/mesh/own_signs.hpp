@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/activity.hpp"
+
+namespace evenkeel {
+
+/// What of this process shows that it gets on, sampled now and then by one thread, whose own use of the
+/// processor does not count.
+class OwnSigns {
+ public:
+  /// Looks at the process after `seconds` more.
+  void sample(double seconds) noexcept;
+
+  /// Differs from what it was before when the process has got on since.
+  [[nodiscard]] std::uint64_t progress() const noexcept { return moves_ + efforts_; }
+  /// As sampled last.
+  [[nodiscard]] const std::array<ThreadActivity, most_told_threads>& threads() const noexcept {
+    return threads_;
+  }
+
+ private:
+  struct Used {
+    std::int32_t thread = 0;
+    double seconds = 0;
+  };
+
+  [[nodiscard]] double processor_seconds_at_work() noexcept;
+  [[nodiscard]] bool has_moved_bytes() noexcept;
+  [[nodiscard]] bool waits_for_disk() noexcept;
+
+  std::array<ThreadActivity, most_told_threads> threads_{};
+  std::array<Used, most_told_threads> used_{};
+  std::uint64_t moves_ = 0;
+  std::uint64_t efforts_ = 0;  // progress that no thread told
+  double of_process_ = 0;
+  double of_own_ = 0;
+  double at_work_ = 0;  // processor time since the last effort
+  double passed_ = 0;   // and all time
+  std::int64_t bytes_ = 0;
+  std::int64_t read_here_ = 0;  // by looking, so far
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,117 @@
+#include "mesh/own_signs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+void use_processor() {
+  for (const double begin = processor_seconds(); processor_seconds() - begin < 0.1;) continue;
+}
+
+void sleep() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+// Whether a process gets on whose one thread does this, in what it is in by then. Sampled by another thread.
+bool gets_on(const std::function<void()>& work) {
+  OwnSigns signs;
+  std::jthread([&] { signs.sample(0.1); }).join();
+  const std::uint64_t before = signs.progress();
+  work();
+  std::jthread([&] { signs.sample(0.1); }).join();
+  return signs.progress() != before;
+}
+
+TEST(OwnSigns, processor_time_is_progress) {
+  const Phase phase("work");
+  EXPECT_TRUE(gets_on(use_processor));
+}
+
+TEST(OwnSigns, a_thread_that_sleeps_shows_none) {
+  const Phase phase("work");
+  EXPECT_FALSE(gets_on(sleep));
+}
+
+TEST(OwnSigns, processor_time_in_a_wait_for_ranks_is_none) {
+  const Phase phase("gather");
+  const Waiting waiting("MPI_Allreduce");
+  EXPECT_FALSE(gets_on(use_processor));
+}
+
+TEST(OwnSigns, bytes_that_are_read_or_written_are_progress_also_in_a_wait) {
+  const testing_support::ScratchFolder scratch;
+  const Phase phase("exchange");
+  const Waiting waiting("MPI_Waitall");
+  EXPECT_TRUE(gets_on([&] { std::ofstream(scratch / "file") << std::string(1 << 16, 'x'); }));
+}
+
+TEST(OwnSigns, phases_waits_and_what_is_told_are_progress) {
+  const Phase phase("step");
+  EXPECT_TRUE(gets_on([] { const Phase inner("plan"); }));
+  EXPECT_TRUE(gets_on([] { const Waiting waiting("MPI_Bcast"); }));
+  EXPECT_TRUE(gets_on([] { Phase::becomes("exchange"); }));
+  EXPECT_TRUE(gets_on(tell_progress));
+}
+
+TEST(OwnSigns, looking_is_none) {
+  const Phase phase("step");
+  const Waiting waiting("MPI_Allreduce");
+  OwnSigns signs;
+  std::jthread([&] {
+    signs.sample(0.1);
+    const std::uint64_t before = signs.progress();
+    for (int i = 0; i < 500; ++i) signs.sample(0.1);
+    EXPECT_EQ(signs.progress(), before);
+  }).join();
+}
+
+TEST(Activity, is_what_the_thread_tells_and_what_was_before_afterwards) {
+  const Phase outer("step", 7);
+  const auto own = [] {
+    for (const ThreadActivity& thread : activities()) {
+      if (thread.phase != nullptr) return thread;
+    }
+    return ThreadActivity{};
+  };
+  {
+    const Phase inner("plan");
+    const Waiting waiting("MPI_Bcast");
+    EXPECT_STREQ(own().phase, "plan");
+    EXPECT_EQ(own().step, 7);
+    EXPECT_STREQ(own().wait, "MPI_Bcast");
+    EXPECT_EQ(own().whom, WaitFor::ranks);
+  }
+  EXPECT_STREQ(own().phase, "step");
+  EXPECT_EQ(own().wait, nullptr);
+}
+
+TEST(Activity, of_more_threads_than_are_seen_is_no_trouble) {
+  std::atomic<int> ready = 0;
+  std::array<std::jthread, most_told_threads + 3> threads;
+  for (std::jthread& thread : threads) {
+    thread = std::jthread([&] {
+      const Phase phase("work");
+      for (++ready; ready < std::ssize(threads);) std::this_thread::yield();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel

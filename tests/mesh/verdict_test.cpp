@@ -1,0 +1,170 @@
+#include "mesh/verdict.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "mesh/rank_table.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Kind = Verdict::Kind;
+
+constexpr double patience = 45;
+
+// Ranks as they are seen, `still` for so many seconds.
+RankSigns waiting(double still) {
+  return {.is_heard = true, .silent = 1, .still = still, .waits = true};
+}
+RankSigns away(double still) {
+  return {.is_heard = true, .silent = 1, .still = still, .stays_away = true};
+}
+RankSigns silent(double seconds) {
+  return {.is_heard = true, .silent = seconds, .still = seconds, .waits = true};
+}
+RankSigns ended() {
+  return {.is_heard = true, .has_ended = true, .silent = 1000, .still = 1000};
+}
+const RankSigns never_heard{};
+
+struct Case {
+  std::string name;
+  std::vector<RankSigns> ranks;
+  Kind kind;
+  std::vector<int> blamed;
+
+  friend void PrintTo(const Case& given, std::ostream* out) { *out << given.name; }
+};
+
+class VerdictOf : public testing::TestWithParam<Case> {};
+
+TEST_P(VerdictOf, is_as_the_table_says) {
+  const Case& given = GetParam();
+  EXPECT_EQ(judge(given.ranks, patience), (Verdict{given.kind, given.blamed}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, VerdictOf,
+    testing::Values(
+        Case{"all_work", {away(1), away(2)}, Kind::healthy, {}},
+        Case{"all_wait_for_a_moment", {waiting(1), waiting(2)}, Kind::healthy, {}},
+        Case{"one_works_while_all_others_wait_for_an_hour", {waiting(3600), away(1)}, Kind::healthy, {}},
+        Case{"one_gets_on_inside_a_long_exchange", {waiting(3600), waiting(1)}, Kind::healthy, {}},
+        Case{"all_sleep_and_nobody_waits", {away(3600), away(3600)}, Kind::healthy, {}},
+        Case{"one_never_comes", {waiting(50), away(50), waiting(50)}, Kind::absent, {1}},
+        Case{"two_never_come", {away(50), waiting(50), away(50)}, Kind::absent, {0, 2}},
+        Case{"one_has_ended_while_others_wait", {waiting(50), waiting(50), ended()}, Kind::absent, {2}},
+        Case{"the_others_have_just_begun_to_wait", {waiting(44), away(50)}, Kind::healthy, {}},
+        Case{"all_wait_in_different_calls", {waiting(50), waiting(50)}, Kind::crossed, {}},
+        Case{"one_is_stopped", {waiting(2), silent(50), waiting(2)}, Kind::silent, {1}},
+        Case{"one_is_stopped_while_the_others_work", {away(0), silent(50)}, Kind::silent, {1}},
+        Case{"a_node_is_cut_off", {waiting(50), silent(50), silent(50)}, Kind::silent, {1, 2}},
+        Case{"a_node_is_cut_off_whose_ranks_were_last_heard_one_after_the_other",
+             {waiting(50), silent(44), silent(46), silent(23)},
+             Kind::silent,
+             {1, 2, 3}},
+        Case{"one_is_stopped_and_another_is_late_for_a_moment", {silent(22), silent(50)}, Kind::silent, {1}},
+        Case{"one_is_silent_for_a_moment", {waiting(50), silent(44)}, Kind::healthy, {}},
+        Case{"all_have_ended", {ended(), ended()}, Kind::healthy, {}},
+        Case{"one_ended_and_the_other_works", {ended(), away(50)}, Kind::healthy, {}},
+        Case{"one_was_never_heard_and_may_be_well", {waiting(50), never_heard}, Kind::healthy, {}},
+        Case{"one_is_stopped_and_another_was_never_heard", {silent(50), never_heard}, Kind::silent, {0}}),
+    [](const auto& given) { return given.param.name; });
+
+TEST(Verdict, ranks_that_were_never_heard_are_known) {
+  EXPECT_THAT(unheard(std::vector{never_heard, waiting(1), ended(), never_heard}), ElementsAre(0, 3));
+}
+
+TEST(Verdict, ranks_are_named_in_ranges) {
+  EXPECT_EQ(named(std::vector{3}), "rank 3");
+  EXPECT_EQ(named(std::vector{3, 4}), "ranks 3, 4");
+  EXPECT_EQ(named(std::vector{0, 1, 2, 5, 7, 8, 9}), "ranks 0-2, 5, 7-9");
+}
+
+WatchedRank watched(int rank, const std::string& host, const WatchedThread& thread) {
+  return {rank, host, {thread}, 50, 51, true, false};
+}
+
+const std::vector<WatchedRank> four{watched(0, "n1", {"gather lengths", 3, "other ranks in MPI_Allreduce"}),
+                                    watched(1, "n1", {"gather lengths", 3, "other ranks in MPI_Allreduce"}),
+                                    watched(2, "n2", {"read samples", 3, ""}),
+                                    watched(3, "n2", {"gather lengths", 3, "other ranks in MPI_Allreduce"})};
+
+TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
+  EXPECT_EQ(
+      message_of({Kind::silent, {2}}, four, 60),
+      "rank 2 (host n2) has given no sign of life for 50.0 seconds, last seen in read samples of step 3: "
+      "stopped, or the machine or its link is down. The job ends (watchdog.seconds: 60)");
+}
+
+TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
+  EXPECT_EQ(
+      message_of({Kind::absent, {2}}, four, 60),
+      "nothing has moved for 51.0 seconds while others wait for rank 2 (host n2), last seen in read samples "
+      "of step 3. The job ends (watchdog.seconds: 60)");
+}
+
+TEST(Message, of_several_ranks_names_their_hosts_once) {
+  EXPECT_THAT(message_of({Kind::silent, {0, 2, 3}}, four, 60),
+              AllOf(HasSubstr("ranks 0, 2, 3 (hosts n1, n2) have"), HasSubstr("the first last seen in")));
+}
+
+TEST(Message, of_ranks_in_different_calls_blames_none) {
+  EXPECT_THAT(message_of({Kind::crossed, {}}, four, 60), HasSubstr("all ranks wait for each other"));
+}
+
+TEST(Report, has_a_line_for_ranks_that_are_alike) {
+  const std::string text = WatchdogReport{"why", four}.text(120);
+  EXPECT_EQ(text,
+            "why\n"
+            "rank  host  step  phase           waits for                     heard s ago  moved s ago\n"
+            "0, 1  n1       3  gather lengths  other ranks in MPI_Allreduce         50.0         51.0\n"
+            "2     n2       3  read samples                                         50.0         51.0\n"
+            "3     n2       3  gather lengths  other ranks in MPI_Allreduce         50.0         51.0");
+}
+
+SignOfLife sign(std::uint64_t progress, const char* phase, const char* wait, WaitFor whom) {
+  std::array<ThreadActivity, most_told_threads> threads{};
+  threads[0] = {phase, 4, wait, whom};
+  return sign_of(progress, threads);
+}
+
+TEST(RankTable, silence_counts_from_the_last_sign_and_stillness_from_the_last_progress) {
+  RankTable table({"a", "b"});
+  table.hears(1, sign(7, "plan", nullptr, WaitFor::nobody), 1);
+  table.hears(1, sign(8, "plan", nullptr, WaitFor::nobody), 2);
+  table.hears(1, sign(8, "plan", nullptr, WaitFor::nobody), 5);
+  const RankSigns seen = table.signs(9).at(1);
+  EXPECT_EQ(seen.silent, 4);
+  EXPECT_EQ(seen.still, 7);
+  EXPECT_FALSE(table.signs(9).at(0).is_heard);
+}
+
+TEST(RankTable, knows_who_waits_for_ranks_and_who_stays_away) {
+  RankTable table({"a", "b", "c"});
+  table.hears(0, sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
+  table.hears(1, sign(1, "plan", nullptr, WaitFor::nobody), 0);
+  table.hears(2, sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
+  const std::vector<RankSigns> seen = table.signs(0);
+  EXPECT_TRUE(seen[0].waits && !seen[0].stays_away);
+  EXPECT_TRUE(!seen[1].waits && seen[1].stays_away);
+  EXPECT_TRUE(!seen[2].waits && !seen[2].stays_away);
+  EXPECT_EQ(table.ranks(0)[0].threads.at(0), (WatchedThread{"plan", 4, "other ranks in MPI_Bcast"}));
+}
+
+TEST(RankTable, cuts_long_texts_off) {
+  RankTable table({"a"});
+  const std::string phase(1000, 'p');
+  table.hears(0, sign(1, phase.c_str(), nullptr, WaitFor::nobody), 0);
+  EXPECT_EQ(table.ranks(0)[0].threads.at(0).phase, phase.substr(0, 39));
+}
+
+}  // namespace
+}  // namespace evenkeel

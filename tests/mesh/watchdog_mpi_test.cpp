@@ -1,0 +1,145 @@
+#include "evenkeel/mesh/watchdog.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using namespace std::chrono_literals;
+
+constexpr double limit = 1;
+constexpr auto longer = 1500ms;  // than the limit
+
+/// What a rank's watchdog calls.
+class Heard {
+ public:
+  [[nodiscard]] WatchdogSettings settings() {
+    return {limit,
+            [this](const WatchdogReport& report) {
+              const std::lock_guard lock(mutex_);
+              ++told_;
+              lines_ = report.ranks.size();
+            },
+            [this](const WatchdogReport& report) {
+              const std::lock_guard lock(mutex_);
+              message_ = report.message;
+              has_ended_ = true;
+              changed_.notify_all();
+            }};
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return has_ended_; });
+  }
+  [[nodiscard]] bool has_ended() {
+    const std::lock_guard lock(mutex_);
+    return has_ended_;
+  }
+  /// Once the watchdog has gone.
+  [[nodiscard]] std::size_t told() const { return told_; }
+  [[nodiscard]] std::size_t lines() const { return lines_; }
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t told_ = 0;
+  std::size_t lines_ = 0;
+  bool has_ended_ = false;
+  std::string message_;
+};
+
+void use_processor(std::chrono::milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;)
+    continue;
+}
+
+TEST(Watchdog, tells_once_of_a_rank_that_never_comes_and_ends_all) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  const Communicator group(world);
+  for (const int away : {0, world.size() / 2, world.size() - 1}) {
+    Heard heard;
+    {
+      const Watchdog watchdog(group, heard.settings());
+      if (world.rank() == away) heard.wait();
+      group.barrier();  // where the others wait until the rank comes after all
+      heard.wait();
+    }
+    EXPECT_EQ(boost::mpi::all_reduce(world, heard.told(), std::plus<>()), 1U) << "one rank tells";
+    EXPECT_THAT(heard.message(),
+                AllOf(StartsWith("nothing has moved for"),
+                      HasSubstr("while others wait for rank " + std::to_string(away) + " (")));
+    EXPECT_EQ(heard.lines(), heard.told() * static_cast<std::size_t>(world.size())) << "of all ranks";
+  }
+}
+
+TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_computes_for_long) {
+  const boost::mpi::communicator world;
+  const Communicator group(world);
+  Heard heard;
+  const Watchdog watchdog(group, heard.settings());
+  if (world.rank() == world.size() - 1) use_processor(longer);
+  group.barrier();
+  EXPECT_FALSE(heard.has_ended());
+  group.barrier();  // nobody leaves before all have looked
+}
+
+TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_says_that_it_gets_on) {
+  const boost::mpi::communicator world;
+  const Communicator group(world);
+  Heard heard;
+  const Watchdog watchdog(group, heard.settings());
+  if (world.rank() == 0) {
+    for (auto time = 0ms; time < longer; time += 100ms) {
+      std::this_thread::sleep_for(100ms);
+      Watchdog::tell_progress();
+    }
+  }
+  group.barrier();
+  EXPECT_FALSE(heard.has_ended());
+  group.barrier();
+}
+
+TEST(Watchdog, leaves_a_job_alone_that_sleeps_while_nobody_waits) {
+  const boost::mpi::communicator world;
+  Heard heard;
+  const Watchdog watchdog(world, heard.settings());
+  std::this_thread::sleep_for(longer);
+  EXPECT_FALSE(heard.has_ended());
+  Communicator(world).barrier();
+}
+
+TEST(Watchdog, one_after_the_other_watches) {
+  const boost::mpi::communicator world;
+  for (int i = 0; i < 20; ++i) {
+    Heard heard;
+    const Watchdog watchdog(world, heard.settings());
+    EXPECT_FALSE(heard.has_ended());
+  }
+}
+
+TEST(Watchdog, of_no_seconds_watches_nothing_and_of_fewer_is_refused_on_every_rank) {
+  const boost::mpi::communicator world;
+  EXPECT_NO_THROW(Watchdog(world, {0}));
+  const bool bad = world.rank() == world.size() - 1;
+  EXPECT_THROW(Watchdog(world, {bad ? -1.0 : 0.0}), InputError);
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""check_waits.py SOURCE_DIR: fails when a function of src waits for other ranks in a call of MPI and does not tell
+(Waiting of base/activity.hpp): the watchdog would take its polling for work. Benchmarks are left out."""
+import pathlib
+import re
+import sys
+
+WAITS = re.compile(
+    r"MPI_(?:Bcast|Barrier|(?:All)?[Gg]atherv?|(?:All)?[Rr]educe|Alltoall[vw]?|Scatterv?|Recv|Send|Wait(?:all|any|some)?|Probe"
+    r"|Comm_(?:dup|split|split_type|create|create_group))\("
+    r"|boost::mpi::(?:broadcast|all_gather|gather|reduce|all_reduce|scatter|all_to_all)\(|\bworld\.barrier\(\)")
+TOLD = re.compile(r"\bWaiting \w+\(|return make\(comm_")  # MpiRanks' make() tells for those that call it
+
+
+def functions_of(text):
+    """Stretches that end with a brace in the first column: each has a function, maybe some lines before it."""
+    first = 1
+    for stretch in re.split(r"(?<=\n\})", text):
+        yield first, stretch
+        first += stretch.count("\n")
+
+
+def main():
+    source = pathlib.Path(sys.argv[1])
+    errors, waits = [], 0
+    for file in sorted((source / "src").rglob("*.cpp")):
+        if file.relative_to(source).parts[1] == "bench":
+            continue
+        for first, function in functions_of(file.read_text()):
+            found = WAITS.search(function)
+            waits += found is not None
+            if found and not TOLD.search(function):
+                line = first + function[: found.start()].count("\n")
+                errors.append(f"{file.relative_to(source)}:{line}: waits in {found.group().rstrip('(')} and does not tell")
+    if waits == 0:
+        sys.exit("no calls found")
+    print("\n".join(errors) or f"{waits} functions wait for other ranks, and all tell")
+    sys.exit(bool(errors))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+// trainer FAULT: a program that embeds Evenkeel, without threads in MPI, whose rank 1 FAULT makes
+//
+//   throw  between a step and bringing its results home; it catches that and leaves
+//   skip   the second step, as if its data were over
+//   sleep  between two steps, for good
+//
+// while the others go on. Without its watchdog they would wait for good.
+
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "evenkeel/evenkeel.hpp"
+
+namespace {
+
+using namespace evenkeel;
+
+constexpr double limit = 2;
+
+std::unique_ptr<Watchdog> watch(const boost::mpi::communicator& world) {
+  WatchdogSettings settings;
+  settings.seconds = limit;
+  settings.tells = [](const WatchdogReport& report) { std::cerr << report.text(200) << std::endl; };
+  settings.ends = [](const WatchdogReport&) { std::_Exit(3); };
+  return std::make_unique<Watchdog>(world, settings);
+}
+
+void train(const boost::mpi::communicator& world, const std::string& fault) {
+  DataService service(world, Config{});
+  const bool fails = world.rank() == 1;
+  for (int i = 0; i < 2; ++i) {
+    if (fails && i == 1 && fault == "skip") return;
+    if (fails && i == 1 && fault == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
+    const Step step = service.step(RaggedBatch());  // of no samples
+    if (fails && fault == "throw") throw std::runtime_error("the loss is not a number");
+    static_cast<void>(service.collect(step, StepResults(step.micro_batches.size())));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::unique_ptr<Watchdog> watchdog;  // outlives MPI
+  const boost::mpi::environment environment(argc, argv);
+  const boost::mpi::communicator world;
+  watchdog = watch(world);
+  try {
+    train(world, argc > 1 ? argv[1] : "");
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "rank " << world.rank() << ": " << error.what() << std::endl;
+    return 1;
+  }
+}
