@@ -83,4 +83,16 @@ struct DedicatedOptions {
 /// others. The report is rank 0's.
 [[nodiscard]] Report bench_dedicated(const boost::mpi::communicator& world, const DedicatedOptions& options);
 
+/// One job for very many steps.
+struct SoakOptions {
+  std::int64_t steps = 10000;   ///< at least 10
+  std::int64_t samples = 64;    ///< of a step, over all ranks
+  std::int64_t cap = 8192;      ///< tokens of a micro-batch
+  std::int64_t fail_every = 0;  ///< steps from one whose reader throws on one rank to the next; 0: none does
+};
+/// Collective over `world`: whether steps stay as fast as they were and take no more memory, by tenths of the
+/// run. Results are brought home in every step and compared. The report is rank 0's. Throws, on every rank,
+/// when a step brought other tokens home, or an error was not told to all.
+[[nodiscard]] Report bench_soak(const boost::mpi::communicator& world, const SoakOptions& options);
+
 }  // namespace evenkeel::bench

@@ -32,9 +32,14 @@ struct BenchCommand {
 };
 
 template <class Options>
-void add_common_options(CLI::App& command, BenchCommand<Options>& words) {
+void add_json(CLI::App& command, BenchCommand<Options>& words) {
   command.add_option("--json", words.json, "Write all figures, the machine and the sizes to this file")
       ->type_name("FILE");
+}
+
+template <class Options>
+void add_common_options(CLI::App& command, BenchCommand<Options>& words) {
+  add_json(command, words);
   command.add_option("--repeat", words.options.rounds, "Rounds; medians are reported")
       ->type_name("COUNT")
       ->check(whole_number(1, std::numeric_limits<int>::max()))
@@ -197,6 +202,28 @@ void add_dedicated(CLI::App& bench, Action& chosen) {
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_dedicated, *words); }; });
 }
 
+void add_soak(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("soak", "Very many steps: whether they stay as fast, in as much memory");
+  auto words = std::make_shared<BenchCommand<bench::SoakOptions>>();
+  bench::SoakOptions& options = words->options;
+  add_json(*command, *words);
+  command->add_option("--steps", options.steps, "Steps of the run")
+      ->type_name("COUNT")
+      ->check(whole_number(10, std::int64_t{1} << 40))
+      ->capture_default_str();
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, 4096 at least");
+  command
+      ->add_option("--fail-every", options.fail_every,
+                   "Let a reader throw on one rank every so many steps; none does when left out")
+      ->type_name("STEPS")
+      ->check(whole_number(1));
+  command->footer("Example, under mpirun:\n  mpirun -n 4 evenkeel bench soak --fail-every 100");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_soak, *words); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -219,6 +246,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   add_prefix(*command, chosen);
   add_read(*command, chosen);
   add_dedicated(*command, chosen);
+  add_soak(*command, chosen);
   command->footer(
       "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");
 }

@@ -198,6 +198,26 @@ TEST(BenchPrefix, counts_the_prefixes_that_groups_above_the_cap_repeat) {
   EXPECT_EQ(report.at("packed").at(7).at("rows"), 160);
 }
 
+TEST(BenchSoak, tells_speed_and_memory_of_ten_parts_and_goes_on_after_every_error) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(3, "bench soak --steps 100 --samples 12 --fail-every 10" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  EXPECT_EQ(report.at("sizes").at("errors"), 10);
+  ASSERT_EQ(report.at("soak").size(), 10U);
+  for (const auto& part : report.at("soak")) {
+    EXPECT_EQ(part.at("steps"), 10);
+    EXPECT_GT(part.at("steps_per_second"), 0);
+    EXPECT_GT(part.at("own_mib"), 0);
+  }
+}
+
+TEST(BenchSoak, asks_for_a_step_in_each_part) {
+  EXPECT_EQ(run_evenkeel("bench soak --steps 9").status, 2);
+}
+
 TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
   const ScratchFolder scratch;
   const ProgramResult result = mpirun_evenkeel(
