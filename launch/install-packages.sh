@@ -44,8 +44,13 @@ tests=(
   python3 python3-numpy                       # the commands and recipes of README and docs
   mypy python3-pytest python3-torch           # the Python package, also with tensors
   python3-mpi4py                              # its service over MPI
+  slurmctld slurmd slurm-client munge         # a Slurm cluster on simulated nodes
+  python3-yaml                                # the job for Kubernetes
   libtorch-dev                                # the optional library Evenkeel::torch
 )
+# A worker of Kubernetes, in a test, has an sshd of its own. The package would also start one for the whole machine, unless
+# that starts no services when it installs them, as containers do.
+if [[ -x /usr/sbin/policy-rc.d && ! -d /run/systemd/system ]]; then tests+=(openssh-client openssh-server); fi
 while (($#)); do
   case "$1" in
     --tests) packages+=("${tests[@]}") ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] -- PROGRAM [ARGUMENT...]
+# launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] [--once] -- PROGRAM [ARGUMENT...]
 #
 # Runs PROGRAM under mpirun on simulated nodes of this machine: each has a host name (n1, n2, ...) and an address of
 # its own, and a link to a switch between them. Ranks of one node share memory, ranks of different nodes talk TCP.
@@ -10,6 +10,9 @@
 #
 # RANKS_PER_NODE is one number, or one a node. RATE limits each node's link in each direction, in words of tc(8).
 # PROGRAM sees the numbers of ranks in EVENKEEL_NODES, as in 3,3,2.
+#
+# With --once, PROGRAM runs once, on the first node and without mpirun. "$EVENKEEL_ON_NODE" n2 COMMAND starts a command on
+# another node. launch/simulate-slurm.sh starts the daemons of a cluster so.
 #
 # Exit status: PROGRAM's; 2 when the arguments are wrong; 77 when this machine does not permit network namespaces,
 # with the reason, so that tests count as skipped.
@@ -22,7 +25,7 @@ script="$(realpath "${BASH_SOURCE[0]}")"
 
 fail() {
   echo "simulate-nodes: $1" >&2
-  echo "Usage: launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] -- PROGRAM [ARGUMENT...]" >&2
+  echo "Usage: launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] [--once] -- PROGRAM [ARGUMENT...]" >&2
   exit 2
 }
 
@@ -37,14 +40,15 @@ must() {
   said="$("$@" 2>&1)" || skip "'$*' fails: $said"
 }
 
-# What runs inside the namespaces, as their first process. $1 is the rate or empty, $2 the ranks of each node.
+# What runs inside the namespaces, as their first process. $1 is the rate or empty, $2 the ranks of each node, $3 how
+# the program is started: once or by mpirun.
 subnet=10.77.0
 # An agent stands where mpirun would call ssh: it enters a node and starts a command there.
 agent=/run/evenkeel/agent
 run_inside() {
-  local rate="$1" counts
+  local rate="$1" launcher="$3" counts
   IFS=, read -r -a counts <<<"$2"
-  shift 2
+  shift 3
   # Own /run and /dev/shm: names of namespaces and of shared memory, and Open MPI's session folders.
   must mount -t tmpfs evenkeel /run
   must mount -t tmpfs evenkeel /dev/shm
@@ -73,8 +77,12 @@ AGENT
   export OMPI_MCA_plm_rsh_agent="$agent" OMPI_MCA_orte_tmpdir_base=/run/evenkeel/sessions
   export OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include="$subnet.0/24"
   export OMPI_MCA_oob_tcp_if_include="$subnet.0/24" OMPI_MCA_btl_base_warn_component_unused=0
-  nsenter --net=/run/netns/n1 --uts=/run/evenkeel/uts/n1 -- \
-    mpirun --host "$places" -np "$total" --map-by slot --bind-to none "$@"
+  local first=(nsenter --net=/run/netns/n1 --uts=/run/evenkeel/uts/n1 --)
+  if [[ "$launcher" == once ]]; then
+    EVENKEEL_ON_NODE="$agent" "${first[@]}" "$@"
+  else
+    "${first[@]}" mpirun --host "$places" -np "$total" --map-by slot --bind-to none "$@"
+  fi
 }
 
 # Node $1: a network, a host name, and a link to the switch of rate $2 unless that is empty.
@@ -100,7 +108,7 @@ if [[ "${1:-}" == --inside ]]; then
 fi
 
 # The call itself: reads the arguments, opens the namespaces and waits.
-nodes="${1:-}" ranks="${2:-}" rate=""
+nodes="${1:-}" ranks="${2:-}" rate="" launcher=mpirun
 [[ "$nodes" =~ ^[1-9][0-9]?$ ]] || fail "NODES is '$nodes'; it must be 1 .. 99"
 [[ "$ranks" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "RANKS_PER_NODE is '$ranks'; it must be like 2 or like 3,3,2"
 shift 2
@@ -108,6 +116,10 @@ if [[ "${1:-}" == --rate ]]; then
   rate="${2:-}"
   [[ "$rate" =~ ^[1-9][0-9]*[kmg]bit$ ]] || fail "RATE is '$rate'; it must be like 100mbit or 1gbit"
   shift 2
+fi
+if [[ "${1:-}" == --once ]]; then
+  launcher=once
+  shift
 fi
 [[ "${1:-}" == -- && $# -gt 1 ]] || fail "-- PROGRAM is missing"
 shift
@@ -144,7 +156,7 @@ end_all() {
 trap 'end_all 129' HUP
 trap 'end_all 130' INT
 trap 'end_all 143' TERM
-setpriv --pdeathsig KILL unshare "${separate[@]}" "$script" --inside "$rate" "$ranks" "$@" </dev/null &
+setpriv --pdeathsig KILL unshare "${separate[@]}" "$script" --inside "$rate" "$ranks" "$launcher" "$@" </dev/null &
 inside=$!
 status=0
 wait "$inside" || status=$?

@@ -20,3 +20,4 @@ refuses "has 2 numbers for 3 nodes" 3 3,2 -- true
 refuses "RATE is 'fast'" 2 2 --rate fast -- true
 refuses "-- PROGRAM is missing" 2 2 true
 refuses "-- PROGRAM is missing" 2 2 --
+refuses "-- PROGRAM is missing" 2 2 --once
