@@ -347,6 +347,7 @@ bool serve_in_bounds(const boost::mpi::communicator& world) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 #else
   constexpr std::int64_t most = 32 << 20;
+#endif
   const std::int64_t before = peak_memory();
   serve(world, config_of(data_ranks));
   const std::int64_t grown = peak_memory() - before;

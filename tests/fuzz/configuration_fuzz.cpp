@@ -1,0 +1,14 @@
+// Configurations as users write them: read as what they say, and the same after they were written out.
+#include "evenkeel/config/file.hpp"
+#include "fuzz/target.hpp"
+
+namespace evenkeel::fuzz {
+
+void run(Bytes input) {
+  const Config config = parse_config(text_of(input), "job.yaml");
+  const std::string text = to_yaml(config);
+  require(parse_config(text, "written.yaml") == config, "a configuration that was written is read as it was");
+  require(to_yaml(parse_config(text, "written.yaml")) == text, "and written as it was");
+}
+
+}  // namespace evenkeel::fuzz

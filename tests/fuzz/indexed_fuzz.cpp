@@ -1,0 +1,26 @@
+// Megatron's indexed datasets: two bytes say how long the index is, the rest is the data.
+#include "fuzz/target.hpp"
+#include "io/indexed_dataset.hpp"
+
+namespace evenkeel::fuzz {
+
+void run(Bytes input) {
+  Numbers numbers(input);
+  const std::int64_t length = numbers.below(1 << 16);
+  if (input.size() < 2) return;
+  const std::string files = text_of(input.subspan(2));
+  const std::size_t index = std::min(static_cast<std::size_t>(length), files.size());
+  const std::filesystem::path data = file_with(std::string_view(files).substr(index), "data.bin");
+  static_cast<void>(file_with(std::string_view(files).substr(0, index), "data.idx"));
+  const IndexedDataset dataset(data.parent_path() / "data");
+  std::int64_t tokens = 0;
+  for (std::int64_t s = 0; s < dataset.num_sequences(); ++s) {
+    const RowRange sequence{s, s + 1};
+    tokens += dataset.tokens_in(sequence);
+    require(dataset.document_of(s) < dataset.num_documents(), "a sequence is of a document");
+    static_cast<void>(dataset.read_bytes(sequence));
+  }
+  require(tokens == dataset.num_tokens(), "sequences are all there is");
+}
+
+}  // namespace evenkeel::fuzz

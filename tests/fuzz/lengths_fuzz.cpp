@@ -1,0 +1,16 @@
+// Tables of lengths: CSV or lines of JSON, as the first byte says.
+#include "fuzz/target.hpp"
+#include "io/input_file.hpp"
+#include "io/lengths_file.hpp"
+
+namespace evenkeel::fuzz {
+
+void run(Bytes input) {
+  if (input.empty()) return;
+  const std::string name = input.front() % 2 == 0 ? "lengths.csv" : "lengths.jsonl";
+  const InputFile file(file_with(text_of(input.subspan(1)), name));
+  for (const FileLengths& lengths : read_length_table(file))
+    require(lengths.prompt >= 0 && lengths.response >= 0, "lengths are not negative");
+}
+
+}  // namespace evenkeel::fuzz
