@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "c/borrowed_ranks.hpp"
 #include "c/failures.hpp"
 #include "c/handles.hpp"
 #include "mesh/fail_together.hpp"
@@ -16,14 +17,6 @@ struct SavedState {
   const char* text;
   std::int64_t bytes;
   bool accepts_changes;
-};
-
-/// The caller's ranks as long as `comm` lives, for errors: takes no memory, of which there may be none.
-class BorrowedRanks : public boost::mpi::communicator {
- public:
-  explicit BorrowedRanks(MPI_Comm& comm) : communicator(MPI_COMM_NULL, boost::mpi::comm_attach) {
-    if (comm != MPI_COMM_NULL) comm_ptr = boost::shared_ptr<MPI_Comm>(boost::shared_ptr<void>(), &comm);
-  }
 };
 
 // What may fail on this rank alone, before ranks communicate.

@@ -18,6 +18,7 @@
 
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/mesh.hpp"
 #include "mesh/datagrams.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -387,6 +388,7 @@ void Watchdog::Parts::say_goodbye() {
 }
 
 Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
+  require_ranks_of_one_group(comm);
   fail_together(comm, try_locally([&] {
                   if (settings.seconds >= 0) return;
                   throw InputError("seconds of a Watchdog", std::to_string(settings.seconds) + " are below 0",

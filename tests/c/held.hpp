@@ -24,6 +24,7 @@ struct Destroy {
   void operator()(evenkeel_step* step) const { evenkeel_step_destroy(step); }
   void operator()(evenkeel_results* results) const { evenkeel_results_destroy(results); }
   void operator()(evenkeel_stream* stream) const { evenkeel_stream_destroy(stream); }
+  void operator()(evenkeel_watchdog* watchdog) const { evenkeel_watchdog_destroy(watchdog); }
   void operator()(char* buffer) const { evenkeel_buffer_free(buffer); }
 };
 

@@ -141,5 +141,9 @@ TEST(Watchdog, of_no_seconds_watches_nothing_and_of_fewer_is_refused_on_every_ra
   EXPECT_THROW(Watchdog(world, {bad ? -1.0 : 0.0}), InputError);
 }
 
+TEST(Watchdog, is_refused_without_ranks_of_one_group) {
+  EXPECT_THROW(Watchdog(Communicator(), {1}), MeshError);
+}
+
 }  // namespace
 }  // namespace evenkeel

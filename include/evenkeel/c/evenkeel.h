@@ -2,8 +2,8 @@
  * results home. Valid as C11 and as C++. Link Evenkeel::c (libevenkeel). docs/c-api.md is an introduction.
  *
  * Objects are opaque, made by functions named ..._create, ..._load and the like, and let go of with
- * ..._destroy, which takes NULL too. All must be destroyed before MPI_Finalize. An object is used by one
- * thread at a time.
+ * ..._destroy, which takes NULL too. All but a watchdog must be destroyed before MPI_Finalize. An object is
+ * used by one thread at a time.
  *
  * ERRORS. A function that can fail returns a status, and leaves the text of its error with the calling thread
  * until that thread's next error: a status in the return value and a text beside it keep every call one
@@ -378,6 +378,31 @@ EVENKEEL_API evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* 
 EVENKEEL_API evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes);
 /* Collective: after the same step on all ranks. Steps that were handed out stay. */
 EVENKEEL_API void evenkeel_stream_destroy(evenkeel_stream* stream);
+
+/* ---- watchdog ---- */
+
+/* Ends a job that cannot go on: a rank is stopped or cut off, or stays away while others wait for it
+ * (docs/reliability.md). A thread of its own looks, and never waits for MPI. */
+typedef struct evenkeel_watchdog evenkeel_watchdog;
+/* What a watchdog calls, on its thread: with a text that lives as long as the call, and with the `context`
+ * that it was made with. Must not call MPI unless MPI permits threads. */
+typedef void (*evenkeel_watchdog_function)(const char* text, void* context);
+
+/* Tells within `seconds` that the job of these ranks cannot go on, and not before three quarters of them; 0:
+ * never. Then calls `tells` on the rank that finds out, with the cause and a line a rank, and `ends` on every
+ * rank that can still be reached, with the cause; where `ends` returns, nothing is watched any more. NULL for
+ * `tells` prints to the standard error output, and for `ends` ends the process at once with status 1.
+ * Collective over `comm`. INPUT for seconds below 0, IO where a rank cannot open a socket, LIMIT where it
+ * cannot have a thread, MESH for MPI_COMM_NULL and an intercommunicator. */
+EVENKEEL_API evenkeel_status evenkeel_watchdog_create(MPI_Comm comm, double seconds,
+                                                      evenkeel_watchdog_function tells,
+                                                      evenkeel_watchdog_function ends, void* context,
+                                                      evenkeel_watchdog** watchdog);
+/* This process has got on with its own work, which may leave no other trace, such as waiting for a device.
+ * Local; any thread; costs nothing. */
+EVENKEEL_API void evenkeel_watchdog_tell_progress(void);
+/* Local; may come after MPI_Finalize, which is watched then, too. */
+EVENKEEL_API void evenkeel_watchdog_destroy(evenkeel_watchdog* watchdog);
 
 #ifdef __cplusplus
 }

@@ -72,7 +72,7 @@ class Watchdog {
  public:
   /// Collective over `comm`. For one rank, or 0 seconds, nothing is watched. Throws on every rank IoError
   /// when a rank cannot open a socket, LimitError when it cannot have a thread, InputError for seconds below
-  /// 0.
+  /// 0, MeshError for MPI_COMM_NULL and intercommunicators, MpiError while MPI is not running.
   Watchdog(const Communicator& comm, WatchdogSettings settings);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -8,12 +8,14 @@
 #include "bindings/service/ranks.hpp"
 #include "bindings/service/samples.hpp"
 #include "bindings/service/service.hpp"
+#include "bindings/service/watchdog.hpp"
 
 PYBIND11_MODULE(_service, module) {
   using namespace evenkeel::python;
   pybind11::module_::import("evenkeel._core");  // which knows the configuration
   bind_errors(module);
   bind_ranks(module);
+  bind_watchdog(module);
   bind_memory(module);
   bind_samples(module);
   bind_state(module);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::python {
@@ -87,6 +88,7 @@ class PythonRanks final : public ForeignRanks {
   // What Python raises here may be this rank's alone, like an error of MPI.
   template <typename Call>
   void call(const char* name, Call&& with) const {
+    const Waiting waiting(name);
     const py::gil_scoped_acquire held;
     try {
       with(ranks_.attr(name));

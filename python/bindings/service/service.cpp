@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/errors.hpp"
+#include "bindings/service/gil.hpp"
 #include "bindings/service/step.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -44,14 +45,6 @@ RaggedBatch read_by(const py::object& reader, std::optional<std::int64_t> step) 
   } catch (const py::cast_error&) {
     throw InputError("reader", "returned no Samples");
   }
-}
-
-/// A Python object that any thread may let go of.
-std::shared_ptr<py::object> shared(py::object object) {
-  return {new py::object(std::move(object)), [](py::object* last) {
-            const py::gil_scoped_acquire held;
-            delete last;
-          }};
 }
 
 ChangedJob changed_job(bool accepts) {
@@ -150,15 +143,6 @@ SharedStep next_step(Prefetcher& self) {
   std::optional<Step> step = self.next();
   return step ? std::make_shared<HeldStep>(*std::move(step)) : nullptr;
 }
-
-/// Destroys it without the GIL, which its thread may want.
-struct WithoutGil {
-  template <typename T>
-  void operator()(T* last) const {
-    const py::gil_scoped_release release;
-    delete last;
-  }
-};
 
 }  // namespace
 

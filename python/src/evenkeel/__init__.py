@@ -10,7 +10,7 @@ it. Nothing here needs MPI, and torch only where tensors are handed in. Errors a
 evenkeel.errors).
 """
 
-from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, samples, service, steps, tensors
+from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, samples, service, steps, tensors, watchdog
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
@@ -21,6 +21,7 @@ from evenkeel.samples import Samples
 from evenkeel.service import DataService
 from evenkeel.steps import MicroBatch, Step
 from evenkeel.tensors import micro_batch_tensors
+from evenkeel.watchdog import Watchdog
 
 __version__ = _core.__version__
 
@@ -51,6 +52,7 @@ __all__ = [
     "Step",
     "StepPlan",
     "TokenPlaces",
+    "Watchdog",
     "balance",
     "config",
     "errors",
@@ -71,6 +73,7 @@ __all__ = [
     "steps",
     "tensors",
     "unpack",
+    "watchdog",
 ]
 
 # C++ classes say where users find them, which is also where pickle looks.

@@ -138,3 +138,22 @@ def test_shared_prefixes_come_with_their_tree(share):
 def test_what_is_no_group_is_refused():
     with pytest.raises(evenkeel.InputError, match="group: is a str"):
         evenkeel.DataService("world", {})
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone(over):
+    ranks = run("watched.py", 3, over=over, arguments=["sleep", 3])
+    (told,) = [text for rank in ranks for text in rank["told"]]  # one rank tells, once
+    for rank in ranks:
+        (message,) = rank["ended"]
+        assert "while others wait for rank 1 (host " in message
+        assert "last seen in its own code" in message
+        assert told.startswith(message) and "other ranks in" in told[len(message):]
+    assert all(rank["told"] == rank["ended"] == [] for rank in run("watched.py", 3, over=over, arguments=["slow", 3]))
+
+
+def test_a_watchdog_of_fewer_than_no_seconds_is_refused():
+    from mpi4py import MPI
+
+    with pytest.raises(evenkeel.InputError, match="seconds of a Watchdog: -1"):
+        evenkeel.Watchdog(MPI.COMM_SELF, -1)

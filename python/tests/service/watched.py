@@ -1,0 +1,44 @@
+"""One rank goes its own way while the others wait for it: FAULT is what it does, SECONDS those of the watchdog.
+
+    sleep    it sleeps in its own code, until its watchdog says that the job ends
+    slow     it computes for longer than the watchdog waits, and comes
+"""
+
+import sys
+import threading
+import time
+
+from jobs import group, tell
+
+import evenkeel
+
+fault, seconds = sys.argv[1], float(sys.argv[2])
+over = group()
+service = evenkeel.DataService(over, {})
+told, ended = [], []
+is_over = threading.Event()
+
+
+def ends(message):
+    ended.append(message)
+    is_over.set()
+
+
+def compute_for(duration):
+    end = time.monotonic() + duration
+    while time.monotonic() < end:
+        pass
+
+
+def no_samples():
+    return evenkeel.Samples(ids=[], prompt_lengths=[], response_lengths=[])
+
+
+with evenkeel.Watchdog(over, seconds, tells=told.append, ends=ends):
+    service.step(no_samples())
+    if service.rank == 1:
+        is_over.wait(600) if fault == "sleep" else compute_for(1.5 * seconds)
+    service.step(no_samples())
+    if fault == "sleep":
+        is_over.wait(600)
+tell(service.rank, told=told, ended=ended)

@@ -1,0 +1,102 @@
+// A watchdog through C.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "c/held.hpp"
+
+namespace evenkeel::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// What a rank's watchdog called.
+struct Calls {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> told, ended;
+
+  void wait_for_the_end() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return !ended.empty(); });
+  }
+};
+
+extern "C" void note_what_is_told(const char* text, void* context) {
+  auto& calls = *static_cast<Calls*>(context);
+  const std::lock_guard lock(calls.mutex);
+  calls.told.emplace_back(text);
+}
+
+extern "C" void note_the_end(const char* text, void* context) {
+  auto& calls = *static_cast<Calls*>(context);
+  const std::lock_guard lock(calls.mutex);
+  calls.ended.emplace_back(text);
+  calls.changed.notify_all();
+}
+
+Held<evenkeel_watchdog> watchdog_of(double seconds, Calls& calls) {
+  return made<evenkeel_watchdog>([&](auto** watchdog) {
+    return evenkeel_watchdog_create(MPI_COMM_WORLD, seconds, &note_what_is_told, &note_the_end, &calls,
+                                    watchdog);
+  });
+}
+
+TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_stays_away_from_a_step) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  const Held<evenkeel_config> config = c_config("");
+  const auto service = made<evenkeel_service>(
+      [&](auto** service) { return evenkeel_service_create(MPI_COMM_WORLD, config.get(), service); });
+  const auto none = made<evenkeel_samples>(
+      [](auto** samples) { return evenkeel_samples_create(0, nullptr, nullptr, nullptr, nullptr, samples); });
+  Calls calls;
+  const Held<evenkeel_watchdog> watchdog = watchdog_of(2, calls);
+  const int away = world.size() - 1;
+  if (world.rank() == away) calls.wait_for_the_end();
+  const auto step = made<evenkeel_step>(
+      [&](auto** step) { return evenkeel_service_step(service.get(), none.get(), nullptr, step); });
+  calls.wait_for_the_end();
+  ASSERT_EQ(calls.ended.size(), 1U);
+  EXPECT_THAT(calls.ended.front(), HasSubstr("while others wait for rank " + std::to_string(away) + " ("));
+  for (const std::string& told : calls.told) EXPECT_THAT(told, StartsWith(calls.ended.front()));
+  EXPECT_EQ(boost::mpi::all_reduce(world, calls.told.size(), std::plus<>()), 1U) << "one rank tells";
+}
+
+TEST(CWatchdog, leaves_a_rank_alone_that_says_that_it_gets_on) {
+  const boost::mpi::communicator world;
+  Calls calls;
+  const Held<evenkeel_watchdog> watchdog = watchdog_of(60, calls);
+  evenkeel_watchdog_tell_progress();
+  world.barrier();
+  const std::lock_guard lock(calls.mutex);
+  EXPECT_TRUE(calls.ended.empty());
+}
+
+TEST(CWatchdog, wrong_arguments_of_one_rank_come_back_on_all) {
+  const boost::mpi::communicator world;
+  const bool is_bad = world.rank() == world.size() - 1;
+  evenkeel_watchdog* watchdog = nullptr;
+  EXPECT_EQ(evenkeel_watchdog_create(MPI_COMM_WORLD, is_bad ? -1 : 60, nullptr, nullptr, nullptr, &watchdog),
+            EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(watchdog, nullptr);
+  EXPECT_EQ(
+      evenkeel_watchdog_create(MPI_COMM_WORLD, 60, nullptr, nullptr, nullptr, is_bad ? nullptr : &watchdog),
+      EVENKEEL_ERROR_INPUT);
+  EXPECT_THAT(evenkeel_last_error_message(), HasSubstr("watchdog"));
+  EXPECT_EQ(watchdog, nullptr);
+  EXPECT_EQ(evenkeel_watchdog_create(MPI_COMM_NULL, 60, nullptr, nullptr, nullptr, &watchdog),
+            EVENKEEL_ERROR_MESH);
+  evenkeel_watchdog_destroy(nullptr);
+}
+
+}  // namespace
+}  // namespace evenkeel::test
