@@ -7,13 +7,12 @@
 #include <boost/serialization/optional.hpp>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
-#include <chrono>
 #include <list>
 #include <memory>
 #include <span>
-#include <thread>
 
 #include "base/activity.hpp"
+#include "base/poll_pause.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "mesh/mpi_call.hpp"
@@ -284,9 +283,10 @@ void DataLine::tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& w
 DataCall DataLine::listen(GuardedWork& work) {
   const Communicator& everyone = line()->everyone;
   const Waiting waiting("MPI_Iprobe", WaitFor::trainer);
+  const PollPause pause;
   for (int arrived = 0; arrived == 0;) {
     check_mpi(MPI_Iprobe(0, call_tag, everyone, &arrived, MPI_STATUS_IGNORE), "MPI_Iprobe");
-    if (arrived == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (arrived == 0) pause();
   }
   CallHeader header;
   check_mpi(MPI_Recv(&header, sizeof header, MPI_BYTE, 0, call_tag, everyone, MPI_STATUS_IGNORE), "MPI_Recv");

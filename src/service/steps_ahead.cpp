@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <functional>
 #include <limits>
 #include <stdexcept>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/activity.hpp"
+#include "base/poll_pause.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -24,9 +24,10 @@ namespace {
 void wait_for(MPI_Request request, bool is_hurried) {
   const Waiting waiting("MPI_Iallreduce", is_hurried ? WaitFor::ranks : WaitFor::trainer);
   if (is_hurried) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  const PollPause pause;
   for (int is_over = 0; is_over == 0;) {
     check_mpi(MPI_Test(&request, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
-    if (is_over == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (is_over == 0) pause();
   }
 }
 

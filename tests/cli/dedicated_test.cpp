@@ -55,7 +55,7 @@ class JobsWithDataRanks : public testing::Test {
     write_text(scratch_ / "script.sh", "run='" EVENKEEL_PROGRAM " run'\nserve='" EVENKEEL_PROGRAM
                                        " serve'\ncd " +
                                            scratch_.path().string() +
-                                           "\nexec timeout -k 5 60 " EVENKEEL_MPIRUN " " + programs + "\n");
+                                           "\nexec timeout -k 5 180 " EVENKEEL_MPIRUN " " + programs + "\n");
     return run_command("bash " + (scratch_ / "script.sh").string());
   }
   /// Without data ranks. `settings` are --set options, `options` those of run alone.

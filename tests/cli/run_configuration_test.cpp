@@ -31,7 +31,7 @@ class RunConfiguration : public testing::Test {
 
   [[nodiscard]] std::string job() const { return (scratch_ / "job.yaml").string(); }
   [[nodiscard]] static ProgramResult in_bash(const std::string& command) {
-    return run_command("timeout 60 bash -c '" + command + "'");
+    return run_command("timeout 180 bash -c '" + command + "'");
   }
   static void expect_ran(const ProgramResult& result) {
     EXPECT_EQ(result.status, 0) << result.err;
