@@ -17,9 +17,10 @@ constexpr std::size_t most_waves_in_pairs = 12;
 
 /// One wave: its micro-batches, and what they leave.
 struct OpenWave {
-  std::vector<OpenTask> tasks;
+  std::vector<OpenTask> tasks{};
   std::int64_t free = 0;  ///< ranks
   Cost time = 0;
+  std::int64_t kept_for = 0;  ///< the last trial that keeps it as it was before
 
   void find_time() {
     time = 0;
@@ -46,7 +47,7 @@ class WaveMoves {
       : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
-      if (w >= waves_.size()) waves_.resize(w + 1, {.tasks = {}, .free = levels.problem().ranks, .time = 0});
+      if (w >= waves_.size()) waves_.resize(w + 1, {.free = levels.problem().ranks});
       waves_[w].free -= levels.size(task.level);
       waves_[w].tasks.push_back(std::move(task));
     }
@@ -145,19 +146,58 @@ class WaveMoves {
 
   bool try_without(const Ruin& ruin) {
     std::vector<Item> items;
-    std::vector<OpenWave> before = waves_;
     const Cost before_end = end();
     looks_left_ -= num_tasks_;
+    ++trial_;
+    changes_.clear();
     take_out(ruin.second, ruin.share, items);
     if (ruin.first != ruin.second) take_out(ruin.first, ruin.share, items);
     if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
         put_all(std::move(items), before_end))
       return true;
-    waves_ = std::move(before);
+    undo_changes();
     return false;
   }
 
+  /// What a trial did to a wave.
+  struct Change {
+    enum class Kind { changed, erased, added };
+    Kind kind = Kind::added;
+    std::size_t wave = 0;
+    OpenWave before{};
+  };
+
+  /// Keeps a wave as it is before it is changed.
+  void keep(std::size_t w) {
+    if (waves_[w].kept_for == trial_) return;
+    changes_.push_back({.kind = Change::Kind::changed, .wave = w, .before = waves_[w]});
+    waves_[w].kept_for = trial_;
+  }
+
+  void erase(std::size_t w) {
+    changes_.push_back({.kind = Change::Kind::erased, .wave = w, .before = std::move(waves_[w])});
+    waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
+  }
+
+  void add_wave() {
+    changes_.push_back({.kind = Change::Kind::added, .wave = waves_.size()});
+    waves_.push_back({.free = levels_->problem().ranks, .kept_for = trial_});
+  }
+
+  void undo_changes() {
+    for (; !changes_.empty(); changes_.pop_back()) {
+      Change& last = changes_.back();
+      const auto at = waves_.begin() + static_cast<std::ptrdiff_t>(last.wave);
+      switch (last.kind) {
+        case Change::Kind::changed: *at = std::move(last.before); break;
+        case Change::Kind::erased: waves_.insert(at, std::move(last.before)); break;
+        case Change::Kind::added: waves_.pop_back(); break;
+      }
+    }
+  }
+
   void take_out(std::size_t w, Cost share, std::vector<Item>& items) {
+    keep(w);
     OpenWave& wave = waves_[w];
     const Cost from = share == 0 ? 0 : wave.time - wave.time / share;
     std::erase_if(wave.tasks, [&](const OpenTask& task) {
@@ -167,7 +207,7 @@ class WaveMoves {
       return true;
     });
     wave.find_time();
-    if (wave.tasks.empty()) waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
+    if (wave.tasks.empty()) erase(w);
   }
 
   /// Whether all is done earlier than `before`.
@@ -187,8 +227,8 @@ class WaveMoves {
   }
 
   void put(Item item, const Spot& spot) {
-    if (spot.wave == waves_.size())
-      waves_.push_back({.tasks = {}, .free = levels_->problem().ranks, .time = 0});
+    if (spot.wave == waves_.size()) add_wave();
+    keep(spot.wave);
     OpenWave& wave = waves_[spot.wave];
     if (spot.task == wave.tasks.size()) {
       wave.tasks.push_back({.level = spot.level});
@@ -242,6 +282,8 @@ class WaveMoves {
   std::int64_t num_tasks_ = 0;
   int highest_ = 0;  ///< level of new groups, but for items that fit none so low
   std::vector<OpenWave> waves_;
+  std::int64_t trial_ = 0;
+  std::vector<Change> changes_;  ///< of the last trial, in order
 };
 
 }  // namespace

@@ -235,13 +235,14 @@ class WaveSearch {
   /// Keeps the best.
   void improve_filled(std::vector<Waves>& filled) {
     std::ranges::stable_sort(filled, {}, &Waves::end);
-    best_ = filled.front();
+    Waves* best = &filled.front();
     std::int64_t looks_left = 2 * looks();
     for (Waves& waves : filled) {
-      if (looks_left <= 0 || is_near(best_.end)) return;
+      if (looks_left <= 0 || is_near(best->end)) break;
       improve_waves(waves, levels_, {}, looks_left);
-      if (waves.end < best_.end) best_ = std::move(waves);
+      if (waves.end < best->end) best = &waves;
     }
+    best_ = std::move(*best);
   }
 
   /// Where all items are short beside a cap, a grid is more even than waves that are filled one by one.
