@@ -101,6 +101,18 @@ struct ContextSchedule {
 /// giants is taken. (Heights are told apart to 1 in 512, each range of them with its least D and its least
 /// that giants take.)
 ///
+/// The eight longest giants are also shared out among waves in every way. A wave that holds a set of them is
+/// at least as high as makes room for groups of these: no item takes longer alone than the wave, a group's
+/// work, exposed communication and tokens fit into it, and all groups have no more ranks than there are. So
+/// the lower a wave, the wider are its groups, and the fewer fit beside each other. For given groups, what
+/// the wave has no use for and what its giants take beside that rises with h, since these have no more than
+/// all ranks together; so in a range of heights from h on it is no less than that sum with the D of h and the
+/// levels on which each giant alone ends within the range. The least of that over all heights that hold the
+/// set is what the set costs, the least sum of costs over all ways to share the giants out is what all their
+/// waves take, and what others are worth comes on top. Or each wave costs an overhead of all ranks less, and
+/// as many waves as all tokens need come on top, since those without giants take that at least, and where
+/// waves with giants are more than these, too much was taken off.
+///
 /// Precondition: require_context_fits passes. Integers only. O(items * log(items)), and some milliseconds
 /// more for many long items.
 [[nodiscard]] Cost context_waves_lower_bound(const ContextProblem& problem);

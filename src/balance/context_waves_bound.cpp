@@ -9,6 +9,7 @@
 #include "balance/context_giants.hpp"
 #include "balance/context_levels.hpp"
 #include "balance/context_long_items.hpp"
+#include "balance/context_wave_sets.hpp"
 
 namespace evenkeel {
 
@@ -54,10 +55,11 @@ class WavesBound {
   [[nodiscard]] Cost at_least(Cost bound) {
     if (giants_.empty()) return bound;
     highest_ = 2 * std::max(bound, giants_.front().least);
-    if (highest_ > balance_checks::sum_limit / levels_->problem().ranks) return bound;
+    // Sums over the sets that the first giants may be shared out among stay within 64 bits.
+    if (highest_ > balance_checks::sum_limit / 128 / levels_->problem().ranks) return bound;
     for (std::size_t count = 1; count <= giants_.size(); count += 1 + count / 4)
       for (const Price& price : prices_) bound = std::max(bound, least_end(count, price, bound));
-    return bound;
+    return std::max(bound, end_of_sets());
   }
 
  private:
@@ -82,7 +84,7 @@ class WavesBound {
     }
   }
 
-  /// Some of the works by token that items have, evenly chosen, and the largest.
+  /// Nothing; and some of the works by token that items have, evenly chosen, and the largest.
   [[nodiscard]] std::vector<Cost> sampled_densities() const {
     std::vector<std::pair<Cost, std::int64_t>> densities;
     std::int64_t tokens = 0;
@@ -94,13 +96,13 @@ class WavesBound {
       tokens += own;
     }
     std::ranges::sort(densities);
-    std::vector<Cost> chosen;
+    std::vector<Cost> chosen{0};
     std::int64_t next = 0;
     std::int64_t sum = 0;
     for (const auto& [density, own] : densities) {
       sum += own;
       if (sum < next && &density != &densities.back().first) continue;
-      if (chosen.empty() || chosen.back() != density) chosen.push_back(density);
+      if (chosen.back() != density) chosen.push_back(density);
       next += tokens / most_prices + 1;
     }
     return chosen;
@@ -188,6 +190,73 @@ class WavesBound {
     look_into(second, trial);
   }
 
+  /// No end is before this, whichever of the first giants share waves.
+  [[nodiscard]] Cost end_of_sets() const {
+    WaveSets sets(*levels_);
+    const std::span<const Giant> few = giants(std::min(giants_.size(), WaveSets::most));
+    for (const Giant& giant : few) sets.add(places_in_sets(giant));
+    const std::vector<Cost> heights = sets.least_heights(highest_);
+    Cost bound = 0;
+    for (const Price& price : prices_) bound = std::max(bound, end_of_sets(few, heights, price));
+    return std::min(bound, highest_);  // no higher waves were looked at
+  }
+
+  [[nodiscard]] std::vector<WaveSets::Place> places_in_sets(const Giant& giant) const {
+    std::vector<WaveSets::Place> places;
+    for (int level = 0; level < levels_->count(); ++level) {
+      const LongItems::Place& place = giant.places[static_cast<std::size_t>(level)];
+      places.push_back({.time = place.time,
+                        .area = levels_->work(giant.item).work + place.alone,
+                        .tokens = levels_->aligned(giant.item, level)});
+    }
+    return places;
+  }
+
+  [[nodiscard]] Cost end_of_sets(std::span<const Giant> few, std::span<const Cost> heights,
+                                 const Price& price) const {
+    const ContextProblem& problem = levels_->problem();
+    Cost others = price.value;
+    for (const Giant& giant : few) others -= value(giant.item, giant.tokens, price);
+    std::vector<Cost> costs(heights.size(), 0);
+    for (std::size_t set = 1; set < costs.size(); ++set)
+      costs[set] = cost_of_set(few, set, heights[set], price);
+    Cost least = cheapest_sharing_out(costs);
+    // Or all waves that tokens need have an overhead, and those of giants come on top of it.
+    const Cost overhead = problem.communication.overhead * problem.ranks;
+    for (Cost& cost : costs) cost -= overhead;
+    least = std::max(least, cheapest_sharing_out(costs) + overhead * least_waves());
+    return (others + least) / problem.ranks;
+  }
+
+  /// What a wave with these giants takes of all ranks for them, or has no use for; at any height from `least`
+  /// on, which are looked at piece by piece.
+  [[nodiscard]] Cost cost_of_set(std::span<const Giant> few, std::size_t set, Cost least,
+                                 const Price& price) const {
+    Cost values = 0;
+    std::vector<std::pair<const Giant*, Cost>> chosen;
+    for (std::size_t i = 0; i < few.size(); ++i) {
+      if ((set >> i & 1) == 0) continue;
+      chosen.emplace_back(&few[i], value(few[i].item, few[i].tokens, price));
+      values += chosen.back().second;
+    }
+    Cost best = -1;
+    for (Cost from = least; from <= highest_ || best < 0;) {
+      const Cost to = from + from / 32 + 1;
+      const Cost rank = base(from, price);
+      Cost cost = rank * levels_->problem().ranks;
+      if (best >= 0 && cost + values >= best) break;
+      for (const auto& [giant, own] : chosen) cost += charge(*giant, rank, to, own);
+      if (best < 0 || cost < best) best = cost;
+      from = to;
+    }
+    return best;
+  }
+
+  /// That all tokens need.
+  [[nodiscard]] std::int64_t least_waves() const {
+    return ceil_div(ceil_div(tokens_, levels_->problem().ranks), cap());
+  }
+
   [[nodiscard]] std::span<const Giant> giants(std::size_t count) const {
     return std::span(giants_).first(count);
   }
@@ -210,8 +279,7 @@ class WavesBound {
       sum += base(giants_[giant].least, *trial.price);
       ++waves;
     }
-    const std::int64_t all = ceil_div(ceil_div(tokens_, problem.ranks), cap());
-    return sum + std::max<std::int64_t>(0, all - waves) * problem.communication.overhead;
+    return sum + std::max<std::int64_t>(0, least_waves() - waves) * problem.communication.overhead;
   }
 
   /// Giants, ascending: those up to each of them need one wave more than those before, where no wave is

@@ -102,6 +102,19 @@ inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64
   return made;
 }
 
+/// Up to 7 sequences, all too long for one of 8 ranks, and dear communication.
+inline OwnedContextProblem long_items_problem(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::int64_t> lengths(1 + random() % 7);
+  for (std::int64_t& length : lengths) length = 100 + static_cast<std::int64_t>(random() % 650);
+  const CommunicationCost cost{.inside_node = static_cast<std::int64_t>(random() % 100),
+                               .between_nodes = static_cast<std::int64_t>(random() % 200),
+                               .ranks_per_node = 4,
+                               .overlap = static_cast<std::int64_t>(random() % 3) * 500,
+                               .overhead = 100};
+  return context_problem(lengths, 8, 100, 50, cost);
+}
+
 /// Samples of up to 6000 tokens, of which 1 in 100 has 128k to 512k instead, on 64 ranks of 16k each.
 inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
   std::mt19937_64 random(1);

@@ -6,6 +6,7 @@
 #include "balance/context_levels.hpp"
 #include "balance/context_problems.hpp"
 #include "balance/context_wave_places.hpp"
+#include "balance/context_wave_sets.hpp"
 #include "balance/context_waves.hpp"
 #include "balance/nested_sizes.hpp"
 #include "evenkeel/base/error.hpp"
@@ -175,6 +176,51 @@ TEST(ContextWavesLowerBound, short_items_cannot_fill_a_wave_of_a_long_one) {
   EXPECT_GE(bound, 12450);
   EXPECT_LE(bound, 12500);
   EXPECT_EQ(schedule_context_waves(made.problem()).end, 12500);
+}
+
+// Six sequences of 200 tokens, of which each needs 2 of 3 ranks, (40000 + 20000) / 2: no two of them fit
+// beside each other. The ranks together would have had time for all within 120000.
+TEST(ContextWavesLowerBound, long_items_that_do_not_fit_beside_each_other_need_waves_of_their_own) {
+  const OwnedContextProblem made = context_problem(std::vector<std::int64_t>(6, 200), 3, 100, 0,
+                                                   {.inside_node = 100, .ranks_per_node = 4, .overlap = 0});
+  EXPECT_LT(context_lower_bound(made.problem()), 180000);
+  EXPECT_EQ(context_waves_lower_bound(made.problem()), 180000);
+  EXPECT_EQ(least_waves_end(made.problem()), 180000);
+}
+
+// On 4 ranks they take 30000 on 2 of them and 25000 on all: of three, two run beside each other, and one
+// alone.
+TEST(ContextWavesLowerBound, lower_waves_need_wider_groups) {
+  const OwnedContextProblem made =
+      context_problem({200, 200, 200}, 4, 100, 0, {.inside_node = 100, .ranks_per_node = 4, .overlap = 0});
+  EXPECT_EQ(least_waves_end(made.problem()), 55000);
+  EXPECT_EQ(context_waves_lower_bound(made.problem()), 55000);
+}
+
+TEST(ContextWavesLowerBound, is_near_the_optimum_of_few_long_items) {
+  int near = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const OwnedContextProblem made = long_items_problem(seed);
+    const Cost least = least_waves_end(made.problem());
+    const Cost bound = context_waves_lower_bound(made.problem());
+    ASSERT_LE(bound, least) << "seed " << seed;
+    if (bound >= least - least / 100) ++near;
+  }
+  EXPECT_GE(near, 180);
+}
+
+TEST(ContextWavesLowerBound, of_any_sizes_is_no_later_than_the_optimum) {
+  for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
+    const OwnedContextProblem made = with_any_sizes(random_context_problem(seed, 6, 7));
+    ASSERT_LE(context_waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
+  }
+}
+
+TEST(WaveSets, are_shared_out_at_least_cost) {
+  EXPECT_EQ(cheapest_sharing_out({0}), 0);
+  EXPECT_EQ(cheapest_sharing_out({0, 5, 6, 9}), 9);
+  EXPECT_EQ(cheapest_sharing_out({0, 5, 6, 12}), 11);
+  EXPECT_EQ(cheapest_sharing_out({0, 5, 6, 12, 7, 8, 14, 30}), 14);  // 0 and 2 together, 1 alone
 }
 
 TEST(ContextWavesLowerBound, is_no_later_than_the_optimum_and_not_below_that_of_all_schedules) {
