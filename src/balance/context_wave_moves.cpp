@@ -106,10 +106,22 @@ class WaveMoves {
   [[nodiscard]] Cost sand_within(const OpenWave& wave) const {
     Cost sum = wave.free * std::min(wave.time, sand_.per_token * levels_->cap(0));
     for (const OpenTask& task : wave.tasks) {
-      const Cost room = (levels_->cap(task.level) - task.used) * sand_.per_token;
-      sum += std::min(room, (wave.time - task.time) * levels_->size(task.level));
+      const std::int64_t room = levels_->cap(task.level) - task.used;
+      sum += std::min(room, sand_beside(task, wave.time)) * sand_.per_token;
     }
     return sum;
+  }
+
+  /// Tokens of sand that a group has time for. What it communicates for them takes time, too, but for what
+  /// the attention of its items hides.
+  [[nodiscard]] std::int64_t sand_beside(const OpenTask& task, Cost wave_time) const {
+    const CommunicationCost& cost = levels_->problem().communication;
+    const std::int64_t size = levels_->size(task.level);
+    const Cost area = (wave_time - task.time) * size;
+    const Cost hidden = task.work.attention / 1000 * cost.overlap;
+    const Cost spare = std::max<Cost>(0, hidden - communication_of(task.work.rows, size, cost));
+    return std::min(area / sand_.per_token,
+                    (area + spare) / (sand_.per_token + communication_of(1, size, cost)));
   }
 
   /// Of which waves micro-batches are taken out: of two, or one twice. Those that end within the last 1 /
@@ -189,9 +201,15 @@ class WaveMoves {
       Change& last = changes_.back();
       const auto at = waves_.begin() + static_cast<std::ptrdiff_t>(last.wave);
       switch (last.kind) {
-        case Change::Kind::changed: *at = std::move(last.before); break;
-        case Change::Kind::erased: waves_.insert(at, std::move(last.before)); break;
-        case Change::Kind::added: waves_.pop_back(); break;
+        case Change::Kind::changed:
+          *at = std::move(last.before);
+          break;
+        case Change::Kind::erased:
+          waves_.insert(at, std::move(last.before));
+          break;
+        case Change::Kind::added:
+          waves_.pop_back();
+          break;
       }
     }
   }
