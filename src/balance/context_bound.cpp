@@ -48,11 +48,11 @@ class Feasibility {
     Cost groups = needs_.groups;
     if (limit > cost.overhead) groups = std::max(groups, ceil_div(area, limit - cost.overhead));
     const Cost all = area + groups * cost.overhead;
-    const std::int64_t ranks = levels_->problem().ranks;
-    if (ceil_div(all, ranks) > limit) return false;
+    if (levels_->speeds().even_time(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
     // What the giants may take is what they have in this sum, and what is left.
-    return giants_.fit(limit, limit - cost.overhead, giants_.least_area(0, limit) + limit * ranks - all);
+    return giants_.fit(limit, limit - cost.overhead,
+                       giants_.least_area(0, limit) + levels_->speeds().work_of_all(limit) - all);
   }
 
   /// The least limit from `least` on that is allowed, or up to 1 / exactness less.
@@ -85,8 +85,8 @@ class Feasibility {
 Cost lower_bound_on(const ContextLevels& levels) {
   const ContextProblem& problem = levels.problem();
   const Needs needs = needs_of(levels);
-  Cost bound = std::max(needs.longest,
-                        ceil_div(needs.work + needs.groups * problem.communication.overhead, problem.ranks));
+  const Cost work = needs.work + needs.groups * problem.communication.overhead;
+  Cost bound = std::max(needs.longest, levels.speeds().even_time(work));
   const Feasibility feasibility(levels, needs, bound);
   for (int first_pooled = levels.count(); first_pooled >= 1; --first_pooled)
     bound = feasibility.least_allowed(bound, first_pooled);

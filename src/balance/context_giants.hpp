@@ -16,7 +16,8 @@ class ContextGiants {
   /// Of an item on a level.
   struct Place {
     Cost time = -1;  ///< alone; -1: it does not fit
-    Cost area = 0;   ///< work and communication that nothing can hide; without overhead
+    /// Work, communication that nothing can hide, and waiting for slower ranks; without overhead.
+    Cost area = 0;
   };
   /// So many are searched through at most.
   static constexpr std::size_t most = 5;

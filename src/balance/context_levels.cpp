@@ -45,7 +45,10 @@ ContextLevels::ContextLevels(const ContextProblem& problem)
     : ContextLevels(problem, context_sizes(problem)) {}
 
 ContextLevels::ContextLevels(const ContextProblem& problem, std::vector<std::int64_t> sizes)
-    : problem_(&problem), sizes_(std::move(sizes)), lowest_(problem.items.size()) {
+    : problem_(&problem),
+      sizes_(std::move(sizes)),
+      lowest_(problem.items.size()),
+      speeds_(problem.speeds, problem.ranks, sizes_, problem.sizes == ContextSizes::any) {
   for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
   tokens_.reserve(problem.items.size());
   for (Item item = 0; item < num_items(); ++item) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/context_schedule.hpp"
+#include "balance/context_speeds.hpp"
 
 namespace evenkeel {
 
@@ -41,10 +42,19 @@ class ContextLevels {
   /// The lowest level on which the item fits.
   [[nodiscard]] int lowest(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
 
-  [[nodiscard]] Cost time(const ContextWork& work, int level) const noexcept {
+  [[nodiscard]] const ContextSpeeds& speeds() const noexcept { return speeds_; }
+  /// Were all ranks as fast as the fastest.
+  [[nodiscard]] Cost fastest_time(const ContextWork& work, int level) const noexcept {
     return time_on(work, size(level), problem_->communication);
   }
-  /// Of the item alone.
+  /// On the fastest group of the level.
+  [[nodiscard]] Cost time(const ContextWork& work, int level) const noexcept {
+    return speeds_.at_best(fastest_time(work, level), level);
+  }
+  [[nodiscard]] Cost time_on_block(const ContextWork& work, int level, std::size_t block) const noexcept {
+    return speeds_.on_block(fastest_time(work, level), level, block);
+  }
+  /// Of the item alone on the fastest group.
   [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
   /// What the item alone takes of all ranks together.
   [[nodiscard]] Cost area(Item item, int level) const noexcept {
@@ -62,6 +72,7 @@ class ContextLevels {
   std::vector<std::int64_t> caps_;
   std::vector<std::int64_t> tokens_;  ///< aligned on the lowest level
   std::vector<std::uint8_t> lowest_;
+  ContextSpeeds speeds_;
 };
 
 /// All items by falling work, of equal work the first first.

@@ -115,7 +115,7 @@ ContextGiants LongItems::giants() const {
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<ContextGiants::Place> places;
     for (const Place& place : std::span(places_).subspan(order[i] * levels, levels))
-      places.push_back({place.time, levels_->work(items_[order[i]]).work + place.alone});
+      places.push_back({place.time, levels_->work(items_[order[i]]).work + place.alone + place.wasted});
     giants.add(places);
   }
   return giants;
@@ -131,7 +131,7 @@ Cost LongItems::area(Cost limit, int first_pooled) const {
       const Place& here = places_[i * levels + level];
       if (here.time < 0 || here.time > limit) continue;
       const Cost exposed = static_cast<int>(level) >= first_pooled ? here.pooled : here.alone;
-      if (!found || exposed < least) least = exposed;
+      if (!found || exposed + here.wasted < least) least = exposed + here.wasted;
       found = true;
     }
     if (found) sum += least;
@@ -143,7 +143,7 @@ LongItems::Place LongItems::place(Item item, int level) const {
   if (!levels_->fits(item, level)) return {.time = -1};
   const CommunicationCost& cost = levels_->problem().communication;
   const ContextWork& work = levels_->work(item);
-  Place here{.time = levels_->time(item, level)};
+  Place here{.time = levels_->time(item, level), .wasted = levels_->speeds().wasted_by(work.work, level)};
   if (level > 0)
     here.pooled = communication_of(work.rows, levels_->size(level), cost) - hidden_by(work, cost);
   return here;

@@ -32,6 +32,7 @@ class LongItems {
     Cost time = 0;    ///< alone; -1: it does not fit
     Cost pooled = 0;  ///< its communication less all that its attention hides, maybe below 0
     Cost alone = 0;   ///< what of it no company hides; 0 or more
+    Cost wasted = 0;  ///< what faster ranks of its group would do meanwhile, at least
   };
 
   /// Those that take more than half of `at_least` on one rank, or do not fit there.
@@ -47,8 +48,9 @@ class LongItems {
   /// The largest ones, in number at most those that are searched through.
   [[nodiscard]] ContextGiants giants() const;
 
-  /// Work and exposed communication of all, if none may take longer than `limit`: exposed communication of
-  /// groups from level `first_pooled` on counts in sum, that of smaller groups item by item.
+  /// Work, exposed communication and waiting for slower ranks of all, if none may take longer than `limit`:
+  /// exposed communication of groups from level `first_pooled` on counts in sum, that of smaller groups item
+  /// by item.
   [[nodiscard]] Cost area(Cost limit, int first_pooled) const;
 
  private:

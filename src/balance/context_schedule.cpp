@@ -5,6 +5,7 @@
 
 #include "balance/checks.hpp"
 #include "balance/context_levels.hpp"
+#include "balance/context_speeds.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -42,7 +43,20 @@ void require_length(std::size_t has, std::size_t wanted, const std::string& what
   throw InputError(what, std::to_string(has) + " entries where there must be " + std::to_string(wanted));
 }
 
+void require_speeds(const ContextProblem& problem) {
+  constexpr std::int64_t largest = std::int64_t{1} << 31;
+  if (problem.speeds.empty()) return;
+  require_length(problem.speeds.size(), static_cast<std::size_t>(problem.ranks), "speeds");
+  for (std::size_t r = 0; r < problem.speeds.size(); ++r) {
+    if (problem.speeds[r] < 1 || problem.speeds[r] > largest) {
+      throw InputError("speeds", "rank " + std::to_string(r) + " has speed " +
+                                     std::to_string(problem.speeds[r]) + ", outside 1 ... 2^31");
+    }
+  }
+}
+
 void require_lists(const ContextProblem& problem) {
+  require_speeds(problem);
   const std::size_t n = problem.items.size();
   if (!problem.counts.empty()) require_length(problem.counts.size(), n, "counts");
   if (problem.offsets.empty()) {
@@ -112,6 +126,13 @@ void require_numbers(const ContextProblem& problem) {
   all.add(limited_product(limited_product(per_hop, problem.max_size), rows.sum()), 0);
   const auto n = static_cast<std::int64_t>(problem.items.size());
   all.add(limited_product(limited_product(cost.overhead, problem.max_size), n), 0);
+  if (problem.speeds.empty()) return;
+  const auto [slowest, fastest] = std::ranges::minmax(problem.speeds);
+  if (limited_product(all.sum(), balance_checks::ceil_div(fastest, slowest)) < sum_limit) return;
+  throw InputError("speeds",
+                   "the slowest rank has 1 / " + std::to_string(fastest / slowest) +
+                       " of the fastest one's, so that times reach 2^62",
+                   "use a coarser unit of cost, or leave such a rank out");
 }
 
 [[noreturn]] void throw_too_large(const ContextProblem& problem, Item item) {
@@ -133,6 +154,13 @@ std::int64_t ContextProblem::aligned_size(Item item, std::int64_t size) const {
   for (std::int64_t i = offsets[at]; i < offsets[at + 1]; ++i)
     sum += aligned(lengths[static_cast<std::size_t>(i)]);
   return sum;
+}
+
+Cost ContextProblem::time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const {
+  const Cost time = time_on(work, size, communication);
+  if (speeds.empty()) return time;
+  const auto group = speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+  return slowed_time(time, std::ranges::max(speeds), std::ranges::min(group));
 }
 
 void require_context_fits(const ContextProblem& problem) {

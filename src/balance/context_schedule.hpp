@@ -34,12 +34,17 @@ struct ContextProblem {
   /// are samples of the whole group.
   BinLimits limits;
   CommunicationCost communication;
+  /// How fast each rank is, in any one unit, 1 to 2^31; empty: all alike. Members of a group wait for each
+  /// other, so that it takes as long as its slowest one. Times are in units of the fastest rank's.
+  std::span<const std::int64_t> speeds{};
 
   [[nodiscard]] std::int64_t count_of(Item item) const {
     return counts.empty() ? 1 : counts[static_cast<std::size_t>(item)];
   }
   /// Aligned tokens of an item in a group of `size` ranks.
   [[nodiscard]] std::int64_t aligned_size(Item item, std::int64_t size) const;
+  /// Of a micro-batch that ranks first .. first + size - 1 run. O(ranks).
+  [[nodiscard]] Cost time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const;
 };
 
 /// A micro-batch of a schedule: ranks first .. first + size - 1 run it together.
@@ -64,11 +69,23 @@ struct ContextSchedule {
 
 /// No schedule ends before, neither where ranks meet at the end only nor where they meet at every
 /// micro-batch. 0 for no items. The largest of
-/// - the least time of any one item on its best group;
+/// - the least time of any one item on its best group, on the fastest ranks;
 /// - the least limit T for which ranks * T holds all work, overheads and exposed communication, if no item
 ///   is on a group on which it alone takes longer than T. (The dual of Hochbaum and Shmoys, 1987, for items
 ///   whose work grows with their groups.) The five largest items, which few choices of groups may leave room
 ///   for, also need blocks of ranks that hold them within T; where sizes are powers of two that is searched.
+///
+/// Where speeds differ, ranks * T is what all ranks do within T: the sum of their speeds over the fastest,
+/// times T. The proof: let v be the speed of a rank over the fastest one's. A micro-batch of work W, exposed
+/// communication E and the overhead O on g ranks, the slowest of which has v', takes t, at least
+/// (W + E + g O) / (g v'). Each of its ranks could do v t meanwhile; let them all waste what they do not do
+/// of that. Together they could do t times the sum of their v, and so at least r (W + E + g O), where r is
+/// that sum over g v'. That is 1 or more, since none has less than v'. It is not below R, the least r of any
+/// group of g ranks; so what they could do is at least R W + E + g O. Each rank is busy for no longer than T;
+/// summed over all micro-batches this is at most the sum of v T over all ranks. So an item may count R times
+/// its work on a group of g ranks, of which it takes those on which it counts least. (The largest items are
+/// held by blocks of ranks where they count as much, over g, as these ranks would do in a mean one's time,
+/// which is no more than the block's time, as the fastest rank has v = 1.)
 ///
 /// Overheads are those of as many groups as tokens and samples need at least, and as T needs. Communication
 /// counts as what remains of it once the attention of all its micro-batch's items is taken off; since nobody
@@ -119,7 +136,8 @@ struct ContextSchedule {
 
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;
 /// InputError for lists that do not belong together, negative numbers, attention above the work that it is a
-/// part of, and sums that reach 2^62. O(items).
+/// part of, speeds out of range, and sums that reach 2^62, also of what the slowest rank would take.
+/// O(items).
 void require_context_fits(const ContextProblem& problem);
 
 }  // namespace evenkeel

@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "balance/checks.hpp"
 #include "balance/context_levels.hpp"
 #include "balance/context_task.hpp"
 #include "balance/context_tree_leaves.hpp"
@@ -167,7 +166,7 @@ class TreeSearch {
     const std::vector<LevelledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
     for (const LevelledItem& entry : items) leaves -= leaf_work(entry.item);
-    return place_tree_top(levels_, items).end_with(leaves);
+    return levels_.speeds().even_end(place_tree_top(levels_, items).heights, leaves);
   }
 
   /// Whether it is the best so far.

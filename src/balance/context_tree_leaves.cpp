@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "balance/least_loaded.hpp"
+#include "balance/first_to_end.hpp"
 
 namespace evenkeel {
 
@@ -42,10 +42,10 @@ std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels, std::span<c
                                         std::vector<Cost>& heights) {
   std::vector<OpenTask> tasks;
   std::vector<RankTasks> ranks(heights.size());
-  LeastLoaded least(heights);
+  FirstToEnd first(levels, 0, heights);
   const std::int64_t max_items = levels.problem().limits.max_items;
   for (const Item item : items) {
-    const auto r = static_cast<std::size_t>(least.least().place);
+    const auto r = static_cast<std::size_t>(first.find(levels.work(item).work));
     const std::int64_t size = levels.aligned(item, 0);
     const std::int64_t place = ranks[r].find(size, levels.problem().count_of(item), tasks, max_items);
     auto at = static_cast<std::int64_t>(tasks.size());
@@ -60,7 +60,7 @@ std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels, std::span<c
     task.add(item, levels);
     if (task.count < max_items) ranks[r].insert(levels.cap(0) - task.used, at);
     heights[r] += task.time - before;
-    least.set_least(heights[r]);
+    first.set_found(heights[r]);
   }
   return tasks;
 }

@@ -12,7 +12,7 @@ namespace {
 
 /// Where an item can go.
 struct Spot {
-  Cost area = -1;  ///< of the ranks together, more than before
+  Cost area = -1;  ///< more than before: what the ranks together would do in the time that it takes
   Cost end = 0;
   std::size_t task = 0;
   int level = 0;  ///< of a new micro-batch, where `task` is none of the others
@@ -136,8 +136,9 @@ class TreeMoves {
       if (height > limit_ || !task.has_room_for(item, *levels_)) continue;
       ContextWork work = task.work;
       work += levels_->work(item);
-      const Cost longer = levels_->time(work, task.level) - task.time;
-      consider({longer * levels_->size(task.level), height + longer, t, task.level, block_of(task)});
+      const std::size_t block = block_of(task);
+      const Cost longer = levels_->time_on_block(work, task.level, block) - task.time;
+      consider({area_of(longer, task.level, block), height + longer, t, task.level, block});
     }
   }
 
@@ -145,12 +146,18 @@ class TreeMoves {
   void look_at_blocks(Item item, const Consider& consider) {
     for (int level = levels_->lowest(item); level < levels_->count(); ++level) {
       if (!levels_->fits(item, level)) continue;
-      const Cost time = levels_->time(item, level);
+      const Cost fastest = levels_->fastest_time(levels_->work(item), level);
       const auto ends = heights_.of(level);
       looks_ += static_cast<std::int64_t>(ends.size());
-      for (std::size_t block = 0; block < ends.size(); ++block)
-        consider({time * levels_->size(level), ends[block] + time, tasks_->size(), level, block});
+      for (std::size_t block = 0; block < ends.size(); ++block) {
+        const Cost time = levels_->speeds().on_block(fastest, level, block);
+        consider({area_of(time, level, block), ends[block] + time, tasks_->size(), level, block});
+      }
     }
+  }
+
+  [[nodiscard]] Cost area_of(Cost time, int level, std::size_t block) const {
+    return levels_->speeds().work_of(time, level, block);
   }
 
   void put(Item item, const Spot& spot) {

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "balance/block_heights.hpp"
-#include "balance/checks.hpp"
-#include "balance/least_loaded.hpp"
+#include "balance/first_to_end.hpp"
 
 namespace evenkeel {
 
@@ -21,12 +20,16 @@ class LevelBlocks {
  public:
   LevelBlocks(const ContextLevels& levels, int level, const std::vector<Cost>& starts,
               std::vector<OpenTask>& tasks)
-      : levels_(&levels), level_(level), tasks_(&tasks), least_(starts), newest_(starts.size(), none) {}
+      : levels_(&levels),
+        level_(level),
+        tasks_(&tasks),
+        first_(levels, level, starts),
+        newest_(starts.size(), none) {}
 
   void place(Item item, std::vector<Cost>& heights) {
-    const std::int64_t block = least_.least().place;
+    const std::int64_t block = first_.find(levels_->fastest_time(levels_->work(item), level_));
     place_on(item, block, heights);
-    least_.set_least(heights[static_cast<std::size_t>(block)]);
+    first_.set_found(heights[static_cast<std::size_t>(block)]);
   }
   void place_on(Item item, std::int64_t number, std::vector<Cost>& heights) {
     const auto block = static_cast<std::size_t>(number);
@@ -36,7 +39,7 @@ class LevelBlocks {
     heights[block] += task.time - before;
   }
   /// After items were placed on certain blocks.
-  void start(const std::vector<Cost>& heights) { least_ = LeastLoaded(heights); }
+  void start(const std::vector<Cost>& heights) { first_ = FirstToEnd(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -61,7 +64,7 @@ class LevelBlocks {
   const ContextLevels* levels_;
   int level_;
   std::vector<OpenTask>* tasks_;
-  LeastLoaded least_;
+  FirstToEnd first_;
   std::vector<std::size_t> newest_;    ///< of a block
   std::vector<std::size_t> previous_;  ///< of a task of this level: the next older one of its block
   std::size_t offset_ = 0;             ///< the first task of this level
@@ -82,20 +85,6 @@ void set_heights(const std::vector<Cost>& blocks, const ContextLevels& levels, i
 }
 
 }  // namespace
-
-Cost TreeTop::end_with(Cost leaves) const {
-  std::vector<Cost> sorted = heights;
-  std::ranges::sort(sorted);
-  Cost below = 0;  // how much fits below sorted[i]
-  for (std::size_t i = 1; i < sorted.size(); ++i) {
-    const Cost step = (sorted[i] - sorted[i - 1]) * static_cast<Cost>(i);
-    if (below + step >= leaves)
-      return std::max(sorted.back(),
-                      sorted[i - 1] + balance_checks::ceil_div(leaves - below, static_cast<Cost>(i)));
-    below += step;
-  }
-  return sorted.back() + balance_checks::ceil_div(leaves - below, static_cast<Cost>(sorted.size()));
-}
 
 TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items) {
   struct Entry {
@@ -144,10 +133,13 @@ Fit best_fit(const ContextLevels& levels, const BlockHeights& heights, Item item
   Fit first;
   for (int level = levels.lowest(item); level < levels.count(); ++level) {
     if (!levels.fits(item, level)) continue;
-    const Cost time = levels.time(item, level);
-    const Cost area = levels.area(item, level);
+    const Cost fastest = levels.fastest_time(levels.work(item), level);
+    const Cost least_area = levels.area(item, level);
     const std::span<const Cost> ends = heights.of(level);
     for (std::size_t block = 0; block < ends.size(); ++block) {
+      const Cost time = levels.speeds().on_block(fastest, level, block);
+      // Where ranks wait for slower ones, what they would do meanwhile counts, too.
+      const Cost area = levels.speeds().differ() ? levels.speeds().work_of(time, level, block) : least_area;
       const Fit here{area, ends[block] + time, level, block};
       if (first.area < 0 || here.end < first.end) first = here;
       if (here.end > limit) continue;
@@ -165,7 +157,7 @@ void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items,
     const Fit fit = best_fit(levels, heights, entry.item, limit);
     entry.level = fit.level;
     entry.block = static_cast<std::int64_t>(fit.block);
-    heights.add(fit.level, fit.block, levels.time(entry.item, fit.level));
+    heights.add(fit.level, fit.block, levels.time_on_block(levels.work(entry.item), fit.level, fit.block));
   }
 }
 

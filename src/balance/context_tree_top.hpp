@@ -11,19 +11,16 @@ namespace evenkeel {
 struct LevelledItem {
   Item item = 0;
   int level = 0;
-  std::int64_t block = -1;  ///< of its level, counted from rank 0; -1: the one that ends first
+  std::int64_t block = -1;  ///< of its level, counted from rank 0; -1: the one that ends it first
 };
 
 /// The micro-batches of a tree above its leaves, and how long each rank is busy with them.
 struct TreeTop {
   std::vector<OpenTask> tasks;  ///< by falling level
   std::vector<Cost> heights;    ///< one a rank
-
-  /// When the last rank ends if `leaves` more work is poured on the ranks like water.
-  [[nodiscard]] Cost end_with(Cost leaves) const;
 };
 
-/// Levels from the highest, on each the longest item first onto its block, or that which ends first, there
+/// Levels from the highest, on each the longest item first onto its block, or that which ends it first, there
 /// into the fullest micro-batch with room, or a new one. Those with a block go first. Preconditions: levels
 /// are 1 or more. O(items log + ranks).
 [[nodiscard]] TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items);

@@ -337,6 +337,7 @@ class WavesBound {
 
 Cost waves_lower_bound_on(const ContextLevels& levels) {
   const Cost bound = lower_bound_on(levels);
+  if (levels.speeds().differ()) return bound;  // what follows takes all ranks of a wave for equally fast
   return WavesBound(levels, bound).at_least(bound);
 }
 

@@ -44,6 +44,15 @@ std::string fault_of_task(const ContextProblem& problem, const ContextTask& task
   return "";
 }
 
+/// Of a micro-batch, as its slowest rank takes.
+Cost time_of(const ContextProblem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
+  const Cost time = time_on(work, size, problem.communication);
+  if (problem.speeds.empty()) return time;
+  const auto group = problem.speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+  const std::int64_t slowest = std::ranges::min(group);
+  return (time * std::ranges::max(problem.speeds) + slowest - 1) / slowest;
+}
+
 /// When the last rank ends, each running its tasks in their order as soon as all members are free.
 Cost simulated_end(const ContextProblem& problem, const ContextSchedule& schedule) {
   std::vector<Cost> free(static_cast<std::size_t>(problem.ranks), 0);
@@ -53,7 +62,7 @@ Cost simulated_end(const ContextProblem& problem, const ContextSchedule& schedul
     const auto members =
         std::span(free).subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.size));
     const TaskSum sum = sum_of(problem, schedule.items[t], task.size);
-    const Cost end = std::ranges::max(members) + time_on(sum.work, task.size, problem.communication);
+    const Cost end = std::ranges::max(members) + time_of(problem, sum.work, task.first, task.size);
     std::ranges::fill(members, end);
     last = std::max(last, end);
   }
@@ -75,7 +84,7 @@ std::string fault_of_waves(const ContextProblem& problem, const ContextSchedule&
       ranks[static_cast<std::size_t>(r)] = true;
     }
     const TaskSum sum = sum_of(problem, schedule.items[t], task.size);
-    times[wave] = std::max(times[wave], time_on(sum.work, task.size, problem.communication));
+    times[wave] = std::max(times[wave], time_of(problem, sum.work, task.first, task.size));
   }
   Cost end = 0;
   for (const auto& [number, time] : times) end += time;
@@ -105,16 +114,22 @@ Cost both(Cost left, Cost right) {
   return std::min(never, left + right);
 }
 
+/// Ranks first .. first + size - 1.
+struct Block {
+  std::int64_t first;
+  std::int64_t size;
+};
+
 /// The time of one micro-batch; 0 of none.
-BySet single_tasks(const ContextProblem& problem, std::int64_t size) {
+BySet single_tasks(const ContextProblem& problem, Block block) {
   BySet times(std::size_t{1} << problem.items.size(), never);
   times[0] = 0;
   for (std::size_t set = 1; set < times.size(); ++set) {
     std::vector<Item> items;
     for (std::size_t i = 0; i < problem.items.size(); ++i)
       if ((set >> i & 1) != 0) items.push_back(static_cast<Item>(i));
-    const TaskSum sum = sum_of(problem, items, size);
-    if (is_within(problem, sum, size)) times[set] = time_on(sum.work, size, problem.communication);
+    const TaskSum sum = sum_of(problem, items, block.size);
+    if (is_within(problem, sum, block.size)) times[set] = time_of(problem, sum.work, block.first, block.size);
   }
   return times;
 }
@@ -128,38 +143,40 @@ BySet repeated(const BySet& once) {
   return best;
 }
 
-/// Over all ranks, where blocks may have any size: of each number of ranks `all` of what one group of them
-/// has, and of what two parts of them have.
+/// Over all ranks, where blocks may have any size: of each block `all` of what one group of it has, and of
+/// what two parts of it have.
 template <typename All>
 BySet over_any_ranks(const ContextProblem& problem, const All& all) {
-  std::vector<BySet> best;
-  for (std::int64_t ranks = 1; ranks <= problem.ranks; ++ranks) {
-    BySet parts(std::size_t{1} << problem.items.size(), never);
-    parts[0] = 0;
-    for (std::int64_t left = 1; 2 * left <= ranks; ++left) {
-      const BySet halves = best_splits(best[static_cast<std::size_t>(left - 1)],
-                                       best[static_cast<std::size_t>(ranks - left - 1)], larger);
-      for (std::size_t set = 0; set < parts.size(); ++set) parts[set] = std::min(parts[set], halves[set]);
+  std::map<std::pair<std::int64_t, std::int64_t>, BySet> best;  // by size and first rank
+  for (std::int64_t size = 1; size <= problem.ranks; ++size) {
+    for (std::int64_t first = 0; first + size <= problem.ranks; ++first) {
+      BySet parts(std::size_t{1} << problem.items.size(), never);
+      parts[0] = 0;
+      for (std::int64_t left = 1; left < size; ++left) {
+        const BySet halves = best_splits(best[{left, first}], best[{size - left, first + left}], larger);
+        for (std::size_t set = 0; set < parts.size(); ++set) parts[set] = std::min(parts[set], halves[set]);
+      }
+      best[{size, first}] =
+          size <= problem.max_size ? all(single_tasks(problem, {first, size}), parts) : parts;
     }
-    best.push_back(ranks <= problem.max_size ? all(single_tasks(problem, ranks), parts) : parts);
   }
-  return best.back();
+  return best[{problem.ranks, 0}];
 }
 
-/// Over ranks 0 .. ranks - 1: blocks of the sizes that line up, from `block`, which may use its children.
-BySet over_ranks(const ContextProblem& problem,
-                 const std::function<BySet(std::int64_t, const BySet*)>& block) {
+/// Over all ranks: blocks of the sizes that line up, from `block`, which may use its children.
+BySet over_ranks(const ContextProblem& problem, const std::function<BySet(Block, const BySet*)>& block) {
   BySet best(std::size_t{1} << problem.items.size(), never);
   best[0] = 0;
-  std::int64_t left = problem.ranks;
-  const std::function<BySet(std::int64_t)> whole = [&](std::int64_t size) {
-    if (size == 1) return block(1, nullptr);
-    const BySet half = whole(size / 2);
-    const BySet halves = best_splits(half, half, larger);
-    return size <= problem.max_size ? block(size, &halves) : halves;
+  const std::function<BySet(Block)> whole = [&](Block all) {
+    if (all.size == 1) return block(all, nullptr);
+    const std::int64_t half = all.size / 2;
+    const BySet halves = best_splits(whole({all.first, half}), whole({all.first + half, half}), larger);
+    return all.size <= problem.max_size ? block(all, &halves) : halves;
   };
+  std::int64_t first = 0;
   for (std::int64_t size = std::int64_t{1} << 6; size >= 1; size /= 2) {
-    for (; left >= size; left -= size) best = best_splits(best, whole(size), larger);
+    for (; problem.ranks - first >= size; first += size)
+      best = best_splits(best, whole({first, size}), larger);
   }
   return best;
 }
@@ -191,8 +208,8 @@ Cost least_tree_end(const ContextProblem& problem) {
     return over_any_ranks(problem, both_parts).back();
   }
   return over_ranks(problem,
-                    [&](std::int64_t size, const BySet* halves) {
-                      const BySet own = repeated(single_tasks(problem, size));
+                    [&](Block block, const BySet* halves) {
+                      const BySet own = repeated(single_tasks(problem, block));
                       return halves == nullptr ? own : best_splits(own, *halves, both);
                     })
       .back();
@@ -206,8 +223,8 @@ Cost least_waves_end(const ContextProblem& problem) {
     };
     return repeated(over_any_ranks(problem, either)).back();
   }
-  const BySet wave = over_ranks(problem, [&](std::int64_t size, const BySet* halves) {
-    BySet times = single_tasks(problem, size);
+  const BySet wave = over_ranks(problem, [&](Block block, const BySet* halves) {
+    BySet times = single_tasks(problem, block);
     for (std::size_t set = 0; halves != nullptr && set < times.size(); ++set)
       times[set] = std::min(times[set], (*halves)[set]);
     return times;

@@ -16,6 +16,7 @@ struct OwnedContextProblem {
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> offsets;
   std::vector<std::int64_t> alignments;
+  std::vector<std::int64_t> speeds;
   ContextProblem rest;  ///< all that are no lists
 
   [[nodiscard]] ContextProblem problem() const {
@@ -25,6 +26,7 @@ struct OwnedContextProblem {
     result.lengths = lengths;
     result.offsets = offsets;
     result.alignments = alignments;
+    result.speeds = speeds;
     return result;
   }
 };
@@ -131,6 +133,15 @@ inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
 /// The same with groups of any size.
 inline OwnedContextProblem with_any_sizes(OwnedContextProblem made) {
   made.rest.sizes = ContextSizes::any;
+  return made;
+}
+
+/// The same with ranks of two speeds, or of any up to ten times as fast as others.
+inline OwnedContextProblem with_random_speeds(OwnedContextProblem made, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const bool two = random() % 2 == 0;
+  for (std::int64_t r = 0; r < made.rest.ranks; ++r)
+    made.speeds.push_back(two ? 500 << random() % 2 : 100 + static_cast<std::int64_t>(random() % 900));
   return made;
 }
 

@@ -160,6 +160,70 @@ TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
   EXPECT_EQ(least_tree_end(made.problem()), 14000);
 }
 
+// Of three ranks one has half the speed: 2.5 as fast as the fastest together.
+TEST(ContextLowerBound, a_slow_rank_does_less) {
+  OwnedContextProblem made = context_problem(std::vector<std::int64_t>(100, 10), 3, 100, 0, {});
+  made.speeds = {10, 5, 10};
+  EXPECT_EQ(context_lower_bound(made.problem()), 100 * 100 * 2 / 5);
+}
+
+// 10000 of work, by four ranks at half their speed 5000, or by the two that are fast.
+TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_block) {
+  OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
+  made.speeds = {10, 5, 10, 10};
+  EXPECT_EQ(context_lower_bound(made.problem()), 5000);
+  made.rest.max_size = 1;
+  EXPECT_EQ(context_lower_bound(made.problem()), 10000);
+}
+
+// 150 tokens need two ranks of 100, of which one is slow: 22500 of work take 22500 on each, in which the fast
+// one of both could do another 11250. The bound counts 1.5 times the work of each of four such items, which
+// two blocks have time for.
+TEST(ContextLowerBound, fast_ranks_wait_for_slow_ones_of_their_blocks) {
+  OwnedContextProblem made = context_problem({150, 150, 150, 150}, 4, 100, 0, {});
+  made.rest.max_size = 2;
+  made.speeds = {10, 5, 5, 10};
+  EXPECT_EQ(context_lower_bound(made.problem()), 2 * 22500);
+  EXPECT_EQ(least_tree_end(made.problem()), 2 * 22500);
+}
+
+// Ranks 1 and 2 are no block of a power of two.
+TEST(ContextLowerBound, groups_of_any_size_stand_anywhere) {
+  OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
+  made.rest.max_size = 2;
+  made.speeds = {5, 10, 10, 5};
+  EXPECT_EQ(context_lower_bound(made.problem()), 10000);
+  EXPECT_EQ(context_lower_bound(with_any_sizes(made).problem()), 5000);
+  EXPECT_EQ(least_waves_end(with_any_sizes(made).problem()), 5000);
+}
+
+TEST(ContextLowerBound, with_speeds_is_no_later_than_the_optimum) {
+  for (std::uint64_t seed = 1000; seed < 1400; ++seed) {
+    OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
+    if (seed % 4 == 0) made = with_any_sizes(std::move(made));
+    const Cost bound = context_lower_bound(made.problem());
+    ASSERT_LE(bound, least_tree_end(made.problem())) << "seed " << seed;
+    ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
+    ASSERT_LE(context_waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
+  }
+}
+
+TEST(ContextFits, speeds_are_one_a_rank_and_such_that_times_are_numbers) {
+  OwnedContextProblem made = context_problem({5, 6}, 2, 100, 1, {});
+  made.speeds = {1, 2};
+  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  made.speeds = {1, 2, 3};
+  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  made.speeds = {1, 0};
+  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  made.speeds = {1, (std::int64_t{1} << 31) + 1};
+  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  made.speeds = {1, std::int64_t{1} << 31};
+  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  made.items[0].work = std::int64_t{1} << 32;
+  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+}
+
 TEST(ContextWavesLowerBound, no_items_end_at_once) {
   EXPECT_EQ(context_waves_lower_bound(context_problem({}, 4, 100, 1, {}).problem()), 0);
 }

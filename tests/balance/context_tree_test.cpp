@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "balance/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -68,6 +71,72 @@ TEST(ContextTree, ends_near_the_bound_where_few_samples_have_most_of_the_work) {
     const Cost bound = context_lower_bound(made.problem());
     EXPECT_LE(schedule_context_tree(made.problem()).end, bound + bound / 200) << num_samples;
   }
+}
+
+TEST(ContextTree, with_speeds_keeps_all_rules_on_random_problems) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
+    if (seed % 2 == 0) made = with_any_sizes(std::move(made));
+    ASSERT_EQ(fault_of(made.problem(), schedule_context_tree(made.problem()), false), "") << "seed " << seed;
+  }
+}
+
+TEST(ContextTree, with_speeds_ends_at_the_optimum_of_most_small_problems) {
+  int optimal = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
+    const Cost least = least_tree_end(made.problem());
+    const Cost end = schedule_context_tree(made.problem()).end;
+    ASSERT_LE(least, end) << "seed " << seed;
+    ASSERT_LE(end, least + least / 20) << "seed " << seed;
+    if (end == least) ++optimal;
+  }
+  EXPECT_GE(optimal, 285);
+}
+
+TEST(ContextTree, is_as_without_speeds_where_these_are_equal) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const OwnedContextProblem plain = random_context_problem(seed, 60, 20);
+    OwnedContextProblem equal = plain;
+    equal.speeds.assign(static_cast<std::size_t>(equal.rest.ranks), 1 + static_cast<std::int64_t>(seed));
+    ASSERT_EQ(schedule_context_tree(equal.problem()), schedule_context_tree(plain.problem())) << seed;
+    ASSERT_EQ(context_lower_bound(equal.problem()), context_lower_bound(plain.problem())) << seed;
+  }
+}
+
+/// When the last rank ends with a schedule that was made for ranks of other speeds.
+Cost end_on(const ContextProblem& problem, const ContextSchedule& schedule) {
+  std::vector<Cost> ends(static_cast<std::size_t>(problem.ranks));
+  for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
+    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    ContextWork work;
+    for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
+    const Cost time = problem.time_of(work, task.first, task.size);
+    for (std::int64_t r = task.first; r < task.first + task.size; ++r)
+      ends[static_cast<std::size_t>(r)] += time;
+  }
+  return std::ranges::max(ends);
+}
+
+// Eight of 64 ranks are half as fast: one in each node, so that all long samples run on slow groups.
+TEST(ContextTree, ends_near_the_bound_where_slow_ranks_are_in_all_groups) {
+  for (const std::int64_t num_samples : {512, 2048}) {
+    OwnedContextProblem made = long_tailed_problem(num_samples);
+    for (std::int64_t r = 0; r < 64; ++r) made.speeds.push_back(r % 8 == 0 ? 500 : 1000);
+    const Cost bound = context_lower_bound(made.problem());
+    EXPECT_LE(schedule_context_tree(made.problem()).end, bound + bound / 200) << num_samples;
+  }
+}
+
+// All of one node: most work needs half of the ranks together, and one of the halves has the slow ones, so
+// that the bound is out of reach.
+TEST(ContextTree, ends_much_earlier_than_without_knowing_of_a_slow_node) {
+  OwnedContextProblem made = long_tailed_problem(512);
+  const ContextSchedule unknowing = schedule_context_tree(made.problem());
+  for (std::int64_t r = 0; r < 64; ++r) made.speeds.push_back(r < 8 ? 500 : 1000);
+  const ContextSchedule schedule = schedule_context_tree(made.problem());
+  EXPECT_EQ(end_on(made.problem(), schedule), schedule.end);
+  EXPECT_LE(schedule.end * 3, end_on(made.problem(), unknowing) * 2);
 }
 
 TEST(ContextTree, is_the_same_every_time) {

@@ -114,5 +114,15 @@ TEST(ContextWaves, come_by_falling_time_and_are_the_same_every_time) {
   EXPECT_TRUE(std::ranges::is_sorted(times, std::ranges::greater{}));
 }
 
+TEST(ContextWaves, take_all_ranks_for_equally_fast) {
+  const OwnedContextProblem plain = random_context_problem(7, 60, 20);
+  OwnedContextProblem made = plain;
+  made.speeds.assign(static_cast<std::size_t>(made.rest.ranks), 3);
+  EXPECT_EQ(schedule_context_waves(made.problem()), schedule_context_waves(plain.problem()));
+  ASSERT_GT(made.rest.ranks, 1);
+  made.speeds.front() = 2;
+  EXPECT_THROW((void)schedule_context_waves(made.problem()), InputError);
+}
+
 }  // namespace
 }  // namespace evenkeel

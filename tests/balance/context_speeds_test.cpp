@@ -1,0 +1,95 @@
+#include "balance/context_speeds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+using Speeds = std::vector<std::int64_t>;
+
+TEST(ContextSpeeds, a_block_is_as_fast_as_its_slowest_rank) {
+  const std::vector<std::int64_t> sizes{1, 2};
+  const ContextSpeeds speeds(Speeds{10, 5, 10, 4, 5}, 5, sizes, false);
+  EXPECT_TRUE(speeds.differ());
+  EXPECT_EQ(speeds.on_block(100, 0, 0), 100);
+  EXPECT_EQ(speeds.on_block(100, 1, 0), 200);
+  EXPECT_EQ(speeds.on_block(100, 1, 1), 250);
+  EXPECT_EQ(speeds.at_best(100, 1), 200);
+  EXPECT_EQ(speeds.on_block(1, 1, 1), 3);     // rounded up
+  EXPECT_EQ(speeds.work_of(100, 1, 1), 140);  // of ranks of speeds 10 and 4
+  EXPECT_EQ(speeds.wasted_by(100, 0), 0);
+  EXPECT_EQ(speeds.wasted_by(100, 1), 50);  // 10 wait for 5, in place of 4
+  EXPECT_EQ(speeds.work_of_all(100), 340);
+  EXPECT_EQ(speeds.even_time(341), 101);
+}
+
+TEST(ContextSpeeds, that_are_alike_are_none) {
+  const std::vector<std::int64_t> sizes{1, 2};
+  for (const Speeds& alike : {Speeds{}, Speeds{7, 7, 7}}) {
+    const ContextSpeeds speeds(alike, 3, sizes, false);
+    EXPECT_FALSE(speeds.differ());
+    EXPECT_EQ(speeds.on_block(100, 1, 0), 100);
+    EXPECT_EQ(speeds.work_of(100, 1, 0), 200);
+    EXPECT_EQ(speeds.even_time(100), 34);
+  }
+}
+
+TEST(ContextSpeeds, the_fastest_group_anywhere_may_stand_between_blocks) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 200; ++round) {
+    const auto ranks = static_cast<std::int64_t>(2 + random() % 9);
+    Speeds all;
+    for (std::int64_t r = 0; r < ranks; ++r) all.push_back(1 + static_cast<std::int64_t>(random() % 5));
+    const auto size = static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(ranks));
+    std::int64_t best = 0;
+    Cost least_wasted = 1 << 30;
+    for (std::int64_t first = 0; first + size <= ranks; ++first) {
+      const auto group =
+          std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+      const std::int64_t slowest = std::ranges::min(group);
+      best = std::max(best, slowest);
+      const Cost could = 600 * std::accumulate(group.begin(), group.end(), std::int64_t{0}) / size / slowest;
+      least_wasted = std::min(least_wasted, could - 600);
+    }
+    const std::vector<std::int64_t> sizes{size};
+    const ContextSpeeds speeds(all, ranks, sizes, true);
+    if (speeds.differ()) {
+      ASSERT_EQ(speeds.at_best(600, 0), speeds.at_speed(600, best));
+      ASSERT_EQ(speeds.wasted_by(600, 0), least_wasted);
+    }
+  }
+}
+
+TEST(ContextSpeeds, the_even_end_is_the_first_by_which_all_is_done) {
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 500; ++round) {
+    const auto ranks = static_cast<std::size_t>(1 + random() % 6);
+    Speeds all;
+    std::vector<Cost> starts;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      all.push_back(1 + static_cast<std::int64_t>(random() % 5));
+      starts.push_back(static_cast<Cost>(random() % 100));
+    }
+    const auto work = static_cast<Cost>(random() % 500);
+    const std::vector<std::int64_t> sizes{1};
+    const ContextSpeeds speeds(all, static_cast<std::int64_t>(ranks), sizes, false);
+    const std::int64_t fastest = std::ranges::max(all);
+    const auto is_done_by = [&](Cost end) {
+      Cost done = 0;
+      for (std::size_t r = 0; r < ranks; ++r) done += std::max<Cost>(0, end - starts[r]) * all[r];
+      return end >= std::ranges::max(starts) && done >= work * fastest;
+    };
+    const Cost end = speeds.even_end(starts, work);
+    ASSERT_TRUE(is_done_by(end)) << round;
+    ASSERT_FALSE(end > 0 && is_done_by(end - 1)) << round;
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
