@@ -101,7 +101,7 @@ Keys mesh_keys() {
       cp_key("Ranks of context parallelism; each gets its part of every sequence. flexible gives each "
              "micro-batch a group of its own size of neighbouring DP ranks (context_sizes); mesh.dp is then "
              "the number of ranks over tp and pp. It goes with packed micro-batches, max_tokens_per_rank, "
-             "algorithm auto, free counts, kept mini-batches, pack.align auto, refine, no speeds and no "
+             "algorithm auto, free counts, kept mini-batches, pack.align auto, refine and no "
              "preset; with pp or expert parallelism set strategy: grid."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
           "With cp: flexible the largest group of a micro-batch, a power of two unless context_sizes is any; "
@@ -155,7 +155,8 @@ Keys balance_keys() {
           "so that "
           "ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, no "
           "preset "
-          "and micro-batches that are not padded."),
+          "and micro-batches that are not padded. With mesh.cp: flexible a group is as fast as its slowest "
+          "rank."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
           "Give DP ranks equal numbers of samples, to within one; with prefix.share, of groups that share "
           "something, or of the parts into which the cap splits them."),

@@ -22,7 +22,7 @@ StepPicture picture_of(const LengthTable& table, const PlanSettings& settings, c
   }
   complete(picture, table, settings);
   picture.max_over_mean_before = max_over_mean(unbalanced_dp_costs(table, settings), settings.balance.speeds);
-  picture.balance = step_balance(plan, settings.balance.speeds);
+  picture.balance = step_balance(plan, settings.speeds_of_costs());
   return picture;
 }
 

@@ -41,7 +41,7 @@ void add_source_order(StepPicture& picture, const LengthTable& table, PlanSettin
   for (std::size_t r = 0; r < picture.dp_ranks.size(); ++r) {
     picture.dp_ranks[r].cost_before = costs[r];
     picture.dp_ranks[r].tokens_before = tokens[r];
-    if (!settings.balance.speeds.empty()) picture.dp_ranks[r].speed = settings.balance.speeds[r];
+    if (!settings.speeds_of_costs().empty()) picture.dp_ranks[r].speed = settings.balance.speeds[r];
   }
 }
 

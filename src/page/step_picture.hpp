@@ -32,7 +32,7 @@ struct MicroBatchPicture {
 struct DpRankPicture {
   std::int64_t cost_before = 0;
   std::int64_t tokens_before = 0;
-  std::int64_t speed = 1000;  ///< in thousandths
+  std::int64_t speed = 1000;  ///< in thousandths; 1000 where costs are times
   std::vector<MicroBatchPicture> micro_batches;
 
   [[nodiscard]] std::int64_t sum(std::int64_t MicroBatchPicture::*figure) const noexcept;

@@ -38,6 +38,7 @@ class FlexibleItems {
     problem_.sizes = settings.flexible->sizes;
     problem_.limits = settings.micro_batch.limits();
     problem_.communication = settings.communication_cost();
+    problem_.speeds = settings.balance.speeds;
     if (settings.balance.measured) keep_countable(problem_.communication);
   }
   FlexibleItems(const FlexibleItems&) = delete;
@@ -45,10 +46,10 @@ class FlexibleItems {
 
   [[nodiscard]] const ContextProblem& problem() const noexcept { return problem_; }
   /// What a micro-batch of these items takes on its group.
-  [[nodiscard]] Cost time_of(std::span<const Item> items, std::int64_t size) const {
+  [[nodiscard]] Cost time_of(std::span<const Item> items, const ContextTask& task) const {
     ContextWork sum;
     for (const Item item : items) sum += work_[static_cast<std::size_t>(item)];
-    return time_on(sum, size, problem_.communication);
+    return problem_.time_of(sum, task.first, task.size);
   }
   [[nodiscard]] std::int64_t aligned_tokens(std::span<const Item> items, std::int64_t size) const {
     std::int64_t tokens = 0;
@@ -60,7 +61,11 @@ class FlexibleItems {
   // What was measured may be anything. Its sums stay within 64 bits, so that it is no reason to refuse a
   // step.
   void keep_countable(CommunicationCost& cost) const {
-    constexpr Cost most = Cost{1} << 60;
+    Cost most = Cost{1} << 60;
+    if (!problem_.speeds.empty()) {
+      const auto [slowest, fastest] = std::ranges::minmax(problem_.speeds);
+      most /= fastest / slowest + (fastest % slowest != 0 ? 1 : 0);
+    }
     std::int64_t rows = 1;
     for (const ContextWork& work : work_) rows += work.rows;
     const Cost most_of_a_hop = most / problem_.max_size / rows;
@@ -143,7 +148,7 @@ ScheduledMiniBatch schedule_mini_batch(const StepProblem& problem, const PackUni
     MicroBatchPlan& m = scheduled.micro_batches.emplace_back(micro_batch_of(units, scheduled.units.back()));
     m.context = group_of(task);
     m.aligned_tokens = items.aligned_tokens(chosen, task.size);
-    m.cost = items.time_of(chosen, task.size);
+    m.cost = items.time_of(chosen, task);
   }
   if (!settings.is_context_tree()) {
     scheduled.num_waves = schedule.waves;

@@ -27,7 +27,7 @@ CostObservation observe(const LengthTable& table, const StepAssignment& assignme
                         double seconds) {
   const BalanceSettings& balance = settings.balance;
   constexpr double nominal = 1000;
-  const double speed = balance.speeds.empty() ? nominal : static_cast<double>(balance.speeds[rank.index()]);
+  const auto speed = static_cast<double>(settings.speed_of(rank, plan.context));
   CostObservation observation;
   observation.tokens = work_of(table, assignment, plan, CostModel::tokens());
   observation.squares =

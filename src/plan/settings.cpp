@@ -157,7 +157,10 @@ void require_flexible_fits(const PlanSettings& settings) {
   if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
   if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
   if (settings.cp.size != 1) refuse("DP ranks of one place", "the size of cp to 1");
-  if (!balance.speeds.empty()) refuse("ranks that are equally fast", "balance.speeds: equal");
+  if (!balance.speeds.empty() && balance.strategy == Strategy::grid) {
+    refuse("ranks that are equally fast where they meet at every micro-batch, since waves are filled alike",
+           "balance.speeds: equal, or balance.strategy: hierarchical");
+  }
   if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
   if (balance.placement_tolerance > 0)
@@ -224,8 +227,16 @@ std::int64_t PlanSettings::count_multiple() const noexcept {
   return micro_batch.multiple_of.value_or(vpp > 1 ? pp : 1);
 }
 
+std::int64_t PlanSettings::speed_of(DpRank rank, ContextGroup context) const {
+  constexpr std::int64_t nominal = 1000;
+  if (balance.speeds.empty()) return nominal;
+  if (!flexible) return balance.speeds[rank.index()];
+  const auto size = static_cast<std::size_t>(context.size);
+  return std::ranges::min(std::span(balance.speeds).subspan(context.first.index(), size));
+}
+
 Cost PlanSettings::time_of(Cost cost, std::int64_t rank) const {
-  if (balance.speeds.empty()) return cost;
+  if (speeds_of_costs().empty()) return cost;
   const std::int64_t slowest = std::ranges::min(balance.speeds);
   EVENKEEL_PRECONDITION(cheap, 0 <= rank && rank < std::ssize(balance.speeds), rank, balance.speeds.size());
   EVENKEEL_PRECONDITION(cheap, slowest >= 1, slowest);

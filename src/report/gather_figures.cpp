@@ -212,7 +212,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
       add_lengths(step, settings, figures);
       std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
-      add_plans(plans, settings.balance.speeds, figures);
+      add_plans(plans, settings.speeds_of_costs(), figures);
       add_sharing(step, figures);
       figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();

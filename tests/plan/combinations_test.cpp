@@ -133,8 +133,9 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
   if (m.order == MicroBatchOrder::schedule && !own) keys.insert("micro_batch.order");
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
-  const bool own_groups = packed && own && automatic && !b.equal_count && b.speeds.empty() && cut_first &&
-                          b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
+  const bool own_groups = packed && own && automatic && !b.equal_count && (b.speeds.empty() || !grid) &&
+                          cut_first && b.placement_tolerance == 0 && !m.packing &&
+                          m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   return keys;

@@ -80,6 +80,40 @@ TEST(FlexibleGroups, idle_ranks_of_a_wave_have_an_empty_micro_batch_of_their_own
   }
 }
 
+// 14 tokens on two ranks: 336 of work, half of it each, and 5; 173. 8 tokens on one: 149. Rank 0 takes twice
+// as long, and so would the block that it is in.
+TEST(FlexibleGroups, a_slow_rank_gets_less_and_no_part_of_a_long_sample) {
+  PlanSettings settings = flexible_settings(4, 8, Strategy::hierarchical);
+  settings.balance.speeds = {500, 1000, 1000, 1000};
+  const LengthTable table = table_of({14, 8, 8, 8, 8, 8});
+  const StepPlan plan = plan_step({table, settings});
+  EXPECT_THAT(groups_of(plan.ranks[0]), ElementsAre(ContextGroup{DataPlace{0}, 1}));
+  EXPECT_EQ(plan.ranks[0].micro_batches[0].cost, 2 * 149);
+  EXPECT_EQ(plan.ranks[1].cost(), 2 * 149);
+  EXPECT_THAT(groups_of(plan.ranks[2]),
+              ElementsAre(ContextGroup{DataPlace{2}, 2}, ContextGroup{DataPlace{2}, 1}));
+  EXPECT_EQ(end_of(plan, false), 173 + 149);
+  EXPECT_LE(flexible_lower_bound({table, settings}), 173 + 149);
+}
+
+// 14 tokens on two ranks of which one has half the speed take 2 * 173.
+TEST(FlexibleGroups, take_as_long_as_their_slowest_rank) {
+  PlanSettings settings = flexible_settings(2, 8, Strategy::hierarchical);
+  settings.balance.speeds = {1000, 500};
+  const StepPlan plan = plan_step({table_of({14}), settings});
+  EXPECT_EQ(plan.ranks[0].cost(), 2 * 173);
+  EXPECT_EQ(plan.ranks[1].cost(), 2 * 173);
+  EXPECT_EQ(flexible_lower_bound({table_of({14}), settings}), 2 * 173);
+}
+
+TEST(FlexibleGroups, speeds_that_are_alike_change_nothing) {
+  const LengthTable table = made_up_table(60, 3, 60);
+  PlanSettings settings = flexible_settings(12, 40, Strategy::hierarchical);
+  const StepPlan plan = plan_step({table, settings});
+  settings.balance.speeds.assign(12, 500);
+  EXPECT_EQ(plan_step({table, settings}), plan);
+}
+
 TEST(FlexibleGroups, what_fits_no_group_is_refused_by_name) {
   const PlanSettings settings = flexible_settings(4, 8, Strategy::hierarchical);
   try {
@@ -119,6 +153,10 @@ struct RandomStep {
     if (settings.balance.strategy == Strategy::grid)
       settings.micro_batch.multiple_of = *rc::gen::inRange<std::int64_t>(1, 4);
     if (settings.balance.strategy == Strategy::grid) settings.pp = *rc::gen::inRange(1, 4);
+    if (settings.is_context_tree() && *rc::gen::arbitrary<bool>()) {
+      for (int r = 0; r < settings.dp; ++r)
+        settings.balance.speeds.push_back(*rc::gen::inRange<std::int64_t>(100, 2000));
+    }
     // The longest must fit where there is one rank only.
     if (settings.dp < 4) settings.micro_batch.max_tokens = 120;
   }

@@ -78,6 +78,20 @@ TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
   EXPECT_EQ(seen.dp_rank, 1);
 }
 
+TEST(Observe, a_groups_time_counts_as_that_of_its_slowest_rank) {
+  const LengthTable table = table_of({10, 10});
+  PlanSettings settings;
+  settings.dp = 4;
+  settings.flexible = FlexibleContext{4};
+  settings.balance.speeds = {1000, 1000, 1000, 500};
+  MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), {UnitId{0}});
+  plan.context = {DataPlace{2}, 2};
+  const StepAssignment assignment = assign_step({table, settings});
+  EXPECT_DOUBLE_EQ(observe(table, assignment, plan, settings, DpRank{2}, 3).seconds, 1.5);
+  plan.context = {DataPlace{0}, 2};
+  EXPECT_DOUBLE_EQ(observe(table, assignment, plan, settings, DpRank{1}, 3).seconds, 3);
+}
+
 TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
   const LengthTable table = table_of({10, 10});
   PlanSettings settings;

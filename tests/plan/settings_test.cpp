@@ -208,7 +208,12 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
   expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
   expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "cp to 1");
-  expect_refused([](PlanSettings& s) { s.balance.speeds = {1, 1, 1, 1}; }, "speeds: equal");
+  expect_refused(
+      [](PlanSettings& s) {
+        s.balance.speeds = {1, 1, 1, 1};
+        s.balance.strategy = Strategy::grid;
+      },
+      "speeds: equal, or balance.strategy: hierarchical");
   expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = 9; }, "placement_tolerance: 0");
   expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
   expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
@@ -217,6 +222,22 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.align = 64; }, "pack.align: auto");
   expect_refused([](PlanSettings& s) { s.pp = 2; }, "strategy: grid");
   expect_refused([](PlanSettings& s) { s.micro_batch.min_count = 2; }, "strategy: grid");
+}
+
+TEST(PlanSettings, groups_of_their_own_sizes_are_as_fast_as_their_slowest_ranks) {
+  PlanSettings settings = with_speeds({1000, 500, 2000, 1000}, 4);
+  EXPECT_EQ(settings.speed_of(DpRank{0}, {DataPlace{0}, 2}), 1000);
+  settings.flexible = FlexibleContext{4};
+  EXPECT_EQ(refusal(settings).first, "");
+  EXPECT_EQ(settings.speed_of(DpRank{0}, {DataPlace{0}, 2}), 500);
+  EXPECT_EQ(settings.speed_of(DpRank{3}, {DataPlace{2}, 2}), 1000);
+  EXPECT_EQ(settings.time_of(70, 1), 70);  // it is a time
+  settings.balance.speeds.pop_back();
+  const auto [key, message] = refusal(settings);
+  EXPECT_EQ(key, "balance.speeds");
+  EXPECT_THAT(message, HasSubstr("3 speeds for 4 DP ranks"));
+  settings.balance.speeds.clear();
+  EXPECT_EQ(settings.speed_of(DpRank{3}, {DataPlace{2}, 2}), 1000);
 }
 
 TEST(PlanSettings, a_cap_a_rank_grows_with_the_group_as_the_alignment_does) {

@@ -10,12 +10,16 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "report/step_figures.hpp"
 #include "service/aggregations.hpp"
+#include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -363,6 +367,43 @@ TEST(AnyContextService, a_sample_may_need_all_ranks_of_any_number) {
     GroupAttention::expect_near(trained_loss(service, step, config.loss), whole_loss(config.loss.aggregation),
                                 1e-12, 1e-9);
   }
+}
+
+// The last rank has a quarter of the others' speed.
+TEST(SpeedsOfGroups, leave_a_slow_rank_less_and_the_loss_as_it_is) {
+  const boost::mpi::communicator world;
+  Config config = flexible_config(world.size());
+  config.balance.speeds.assign(static_cast<std::size_t>(world.size()), 1000);
+  config.balance.speeds.back() = 250;
+  DataService service(world, config);
+  const Step step = service.step(share_of(world));
+  GroupAttention::expect_near(trained_loss(service, step, config.loss), whole_loss(config.loss.aggregation),
+                              1e-12, 1e-9);
+  std::int64_t mine = 0;
+  for (const MicroBatch& m : step.micro_batches) mine += std::ssize(m.tensors.find("input_ids")->bytes());
+  std::vector<std::int64_t> bytes;
+  boost::mpi::all_gather(world, mine, bytes);
+  const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  if (world.size() > 1) {
+    EXPECT_LT(bytes.back() * world.size(), all);
+  }
+  // Costs are times, which the report does not divide once more.
+  std::vector<Cost> times;
+  boost::mpi::all_gather(world, step.record->plan.cost(), times);
+  const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);
+  if (figures) {
+    EXPECT_DOUBLE_EQ(figures->balance.dp_max_over_mean, max_over_mean(times));
+  }
+}
+
+TEST(SpeedsOfGroups, are_one_a_dp_rank_or_everybodys_error) {
+  const boost::mpi::communicator world;
+  Config config = flexible_config(world.size());
+  config.balance.speeds.assign(static_cast<std::size_t>(world.size() + 1), 1000);
+  EXPECT_THROW(DataService(world, config), ConfigError);
+  config.balance.speeds.pop_back();
+  config.balance.strategy = Strategy::grid;
+  EXPECT_THROW(DataService(world, config), ConfigError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Flexible, FlexibleContextService,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
@@ -92,7 +93,8 @@ struct BalanceSettings {
   Preset preset = Preset::none;  ///< assigns to DP ranks only while `algorithm` is automatic
   Strategy strategy = Strategy::hierarchical;
   PlacementRule placement = PlacementRule::locality;  ///< without a preset
-  /// How fast each DP rank works, in thousandths of any one unit; empty: all alike.
+  /// How fast each DP rank works, in thousandths of any one unit; empty: all alike. A group of several is as
+  /// fast as its slowest.
   std::vector<std::int64_t> speeds = {};
   /// Set: `cost` is where measuring begins, and later steps are balanced by what was measured.
   std::optional<MeasuredCost> measured = std::nullopt;
@@ -207,8 +209,18 @@ struct PlanSettings {
   /// What the number of micro-batches must be a multiple of.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
+  /// The speeds that the costs of a plan's micro-batches are divided by to be times, one a DP rank; none
+  /// where they are alike and with `flexible`, where such a cost is a time: what the group takes as a whole,
+  /// in units of the fastest rank's work.
+  [[nodiscard]] std::span<const std::int64_t> speeds_of_costs() const noexcept {
+    return flexible ? std::span<const std::int64_t>() : std::span<const std::int64_t>(balance.speeds);
+  }
+  /// The speed of a micro-batch's ranks: of DP rank `rank`, or of the slowest of the group that runs it with
+  /// that. 1000 where speeds are alike.
+  [[nodiscard]] std::int64_t speed_of(DpRank rank, ContextGroup context) const;
+
   /// Work as the time it takes DP rank `rank`, in units of the slowest rank's work: `cost` where speeds are
-  /// alike. Precondition: validate() did not throw.
+  /// alike, and where it is a time. Precondition: validate() did not throw.
   [[nodiscard]] Cost time_of(Cost cost, std::int64_t rank) const;
 
   /// Throws ConfigError that names the key of the first setting that is out of range or does not fit the
