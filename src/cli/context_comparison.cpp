@@ -6,8 +6,11 @@
 #include <bit>
 #include <chrono>
 #include <limits>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "balance/context_speeds.hpp"
 #include "evenkeel/balance/communication_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/flexible_groups.hpp"
@@ -30,6 +33,8 @@ class ContextWays {
         given.balance.cost == CostModel::tokens() ? CostModel::flops_7b() : given.balance.cost;
     plain_.balance.overhead = given.balance.overhead;
     plain_.balance.communication = given.balance.communication;
+    for (const std::int64_t speed : given.balance.speeds)
+      speeds_.insert(speeds_.end(), static_cast<std::size_t>(given.cp.size), speed);
     // Cumulative lengths are 32-bit.
     const std::int64_t countable =
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
@@ -53,6 +58,9 @@ class ContextWays {
     settings.dp = places_ / cp;
     settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
     settings.balance.strategy = meets ? Strategy::grid : Strategy::hierarchical;
+    // Where ranks meet, plans know none.
+    for (int r = 0; r < settings.dp && !meets && !speeds_.empty(); ++r)
+      settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
     return settings;
   }
   [[nodiscard]] PlanSettings flexible(bool meets) const {
@@ -92,7 +100,9 @@ class ContextWays {
     return longest() <= cap / alignment * alignment;
   }
   [[nodiscard]] ComparedContext plan_flexible(bool meets) const {
-    return plan(flexible(meets), meets, [](MicroBatchPlan&) {});
+    return plan(flexible(meets), meets, [&](MicroBatchPlan& m, ContextGroup) {
+      if (meets) m.cost = slowed(m.cost, m.context);
+    });
   }
   [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
 
@@ -108,7 +118,9 @@ class ContextWays {
     compared.any_sizes = settings.flexible && settings.flexible->sizes == ContextSizes::any;
     compared.meets = meets;
     compared.micro_batches = plan.num_micro_batches();
-    for (DpRankPlan& rank : plan.ranks) std::ranges::for_each(rank.micro_batches, to_time);
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      for (MicroBatchPlan& m : plan.ranks[r].micro_batches)
+        to_time(m, settings.context_of(DpRank{static_cast<int>(r)}));
     compared.end = end_of(plan, meets);
     return compared;
   }
@@ -116,9 +128,20 @@ class ContextWays {
   [[nodiscard]] ComparedContext plan_fixed(int cp, bool meets) const {
     const PlanSettings settings = fixed(cp, meets);
     const CommunicationCost cost = settings.communication_cost();
-    return plan(settings, meets, [&](MicroBatchPlan& m) {
-      m.cost = time_on({m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens}, cp, cost);
+    return plan(settings, meets, [&](MicroBatchPlan& m, ContextGroup places) {
+      const ContextWork work{m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens};
+      m.cost = slowed(time_on(work, cp, cost), places);
     });
+  }
+
+  /// A group waits for its slowest member.
+  [[nodiscard]] std::int64_t speed_of(ContextGroup group) const {
+    const auto size = static_cast<std::size_t>(group.size);
+    return std::ranges::min(std::span(speeds_).subspan(group.first.index(), size));
+  }
+  /// As groups of their own sizes count: in units of the fastest rank's time.
+  [[nodiscard]] Cost slowed(Cost time, ContextGroup group) const {
+    return speeds_.empty() ? time : slowed_time(time, std::ranges::max(speeds_), speed_of(group));
   }
 
   const LengthTable& table_;
@@ -126,6 +149,7 @@ class ContextWays {
   std::int64_t tokens_per_rank_;
   FlexibleContext flexible_;
   int most_fixed_ = 1;
+  std::vector<std::int64_t> speeds_;  ///< of each place; none where they are alike
   PlanSettings plain_;
 };
 

@@ -230,6 +230,32 @@ TEST(PlanPipeline, is_compared_with_presets_that_have_orders_of_their_own) {
   EXPECT_THAT(result.out, HasSubstr("preset verl"));
 }
 
+// A sample that needs both ranks takes twice as long as on two fast ones, whatever the way.
+TEST(PlanSpeeds, slow_a_group_as_its_slowest_rank_does) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n10\n");
+  const std::string json = (scratch / "plan.json").string();
+  const std::string flexible = "plan --lengths " + (scratch / "lengths.csv").string() + " --json " + json +
+                               " --set mesh.dp=2 --set mesh.cp=flexible --set balance.cost=flops-7b " +
+                               "--set micro_batch.max_tokens_per_rank=6 ";
+  const auto end_of = [&](const std::string& settings) {
+    const ProgramResult planned = run_evenkeel(flexible + settings);
+    EXPECT_EQ(planned.status, 0) << planned.err;
+    const nlohmann::json plan = nlohmann::json::parse(read_text(json));
+    EXPECT_EQ(plan.at("end"), plan.at("lower_bound"));
+    EXPECT_EQ(plan.at("end"), plan.at("micro_batches").at(0).at("time"));
+    return plan.at("end").get<std::int64_t>();
+  };
+  const std::string speeds = "--set balance.speeds=[1,0.5] ";
+  EXPECT_EQ(end_of(speeds), 2 * end_of(""));
+  const std::string compared = run_evenkeel(flexible + speeds + "--compare").out;
+  for (const char* way : {"cp 2 ", "cp flexible ", "cp 2, ranks meet", "cp flexible, ranks meet"})
+    EXPECT_THAT(compared, testing::ContainsRegex(std::string("\n") + way + " +1 +1\\.000 "));
+  const ProgramResult waves = run_evenkeel(flexible + speeds + "--set balance.strategy=grid");
+  EXPECT_NE(waves.status, 0);
+  EXPECT_THAT(waves.err, HasSubstr("balance.speeds: equal, or balance.strategy: hierarchical"));
+}
+
 TEST(PlanTables, alarm_where_a_cap_is_broken) {
   const ScratchFolder scratch;
   const std::filesystem::path scratch_file = scratch / "lengths.csv";
