@@ -10,7 +10,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 # In a unity build a name of one file may hide one of another, and no class is in the main file.
 if(CMAKE_UNITY_BUILD)
-  target_compile_options(evenkeel_compile_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+  target_compile_options(evenkeel_compile_options INTERFACE -Wno-shadow
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 if(EVENKEEL_WARNINGS_AS_ERRORS)
   target_compile_options(evenkeel_compile_options INTERFACE -Werror)
@@ -34,7 +35,7 @@ target_compile_definitions(evenkeel_compile_options INTERFACE
 
 if(EVENKEEL_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "EVENKEEL_FUZZ needs Clang, which has libFuzzer: -DCMAKE_CXX_COMPILER=clang++, or the preset fuzz")
+    message(FATAL_ERROR "EVENKEEL_FUZZ needs Clang, which has libFuzzer: -DCMAKE_CXX_COMPILER=clang++-16, or the preset fuzz")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

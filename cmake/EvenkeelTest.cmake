@@ -8,7 +8,8 @@ endif()
 # What tests are compiled with after all else. Where only they are a unity build, rooms keep their warnings.
 add_library(evenkeel_test_options INTERFACE)
 if(EVENKEEL_UNITY_TESTS)
-  target_compile_options(evenkeel_test_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+  target_compile_options(evenkeel_test_options INTERFACE -Wno-shadow
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 
 set(EVENKEEL_SERIAL_TIMEOUT 120)

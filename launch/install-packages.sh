@@ -5,6 +5,7 @@
 #   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch, the Python package and
 #             the documentation site among them
 #   --lint    also what launch/lint.sh needs
+#   --fuzz    also what the preset fuzz needs: Clang 16 with libFuzzer
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 #   --python  also what the Python package is built with
 #   --debs    also what packages of Debian are built and tested with
@@ -28,6 +29,10 @@ python=(
 debs=(
   dpkg-dev pkg-config # which libraries a program needs; what MPI's .pc file is called
   mmdebstrap          # a bare Debian to install them in
+)
+fuzz=(
+  clang-16           # older ones cannot read the ranges of GCC 12's library
+  libclang-rt-16-dev # libFuzzer and the sanitizers
 )
 docs=(
   mkdocs mkdocs-material # the site
@@ -55,12 +60,13 @@ while (($#)); do
   case "$1" in
     --tests) packages+=("${tests[@]}") ;;
     --lint) packages+=(clang-format clang-tidy-16) ;;
+    --fuzz) packages+=("${fuzz[@]}") ;;
     --torch) packages+=(libtorch-dev) ;;
     --python) packages+=("${python[@]}") ;;
     --debs) packages+=("${debs[@]}") ;;
     --docs) packages+=("${docs[@]}") ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --torch, --python, --debs and --docs" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --fuzz, --torch, --python, --debs and --docs" >&2
       exit 2
       ;;
   esac

@@ -99,7 +99,7 @@ bool TimeFit::shows(const Choice& choice, std::size_t link) const {
 std::vector<TimeFit::Choice> TimeFit::starts(Choice choice, const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
   choice.fitted = fitted;
-  for (const std::size_t quarters : {0, 1, 2, 4}) {
+  for (const std::size_t quarters : {0U, 1U, 2U, 4U}) {
     std::array<double, num_links> last{-1, -1};
     for (std::size_t link = 0; link < num_links; ++link) {
       const std::size_t exposed = thresholds_[link].size() * quarters / 4;

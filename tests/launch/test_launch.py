@@ -60,6 +60,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual(packages & FOR_TESTS, set())
         self.assertLessEqual(FOR_TESTS, self.installed(self.run_script("launch/install-packages.sh", "--tests")))
         self.assertIn("libtorch-dev", self.installed(self.run_script("launch/install-packages.sh", "--torch")))
+        self.assertLessEqual({"clang-16", "libclang-rt-16-dev"},
+                             self.installed(self.run_script("launch/install-packages.sh", "--fuzz")))
         self.assertLessEqual(FOR_PYTHON, self.installed(self.run_script("launch/install-packages.sh", "--python")))
         self.assertLessEqual(FOR_DOCS, self.installed(self.run_script("launch/install-packages.sh", "--docs")))
 
