@@ -12,6 +12,7 @@
 #include "bench/placement_bench.hpp"
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
+#include "bench/ranks_bench.hpp"
 #include "bench/scale_bench.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
@@ -193,7 +194,10 @@ Report bench_plan(const PlanOptions& options) {
       {},
       {}};
   constexpr std::size_t million = 1U << 20U;
-  if (options.max_items >= million) report.tables.push_back(plan_of_a_million(options));
+  if (options.max_items >= million) {
+    report.tables.push_back(plan_of_a_million(options));
+    report.tables.push_back(pieces_by_ranks(options));
+  }
   report.tables.push_back(differencing(options, report.notes));
   report.tables.push_back(quality(options));
   report.tables.push_back(capped_made_up(options));

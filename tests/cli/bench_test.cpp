@@ -91,6 +91,7 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
     EXPECT_GE(ours.at("max_over_mean"), ours.at("least_max_over_mean"));
   }
   EXPECT_FALSE(report.contains("scale"));  // more samples than --max-items
+  EXPECT_FALSE(report.contains("ranks"));
 }
 
 TEST(BenchPlan, compares_grids_and_placement_with_what_is_plain_and_with_what_is_possible) {
