@@ -1,0 +1,335 @@
+"""Jobs of `evenkeel run` that suffer a fault: how they are started, and what is found when they have ended."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+LIMIT = 120  # seconds after which a job hangs
+WATCHDOG = 8  # seconds, of the job's own
+PATIENCE = 10  # seconds for which a launcher may stand without ranks
+GRACE = 10  # seconds for a launcher's processes to go
+POLL = 0.002
+TAG = "FAULT_CELL"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One way that bytes go, on so many ranks."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    ranks: int = 4
+    nodes: str = ""  # ranks of each simulated node
+    rate: str = ""  # of their links
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What happens, on which rank and where; the words are those of faulty_mpi.cpp."""
+
+    what: str = ""
+    rank: int = 0
+    call: str = ""
+    phase: str = ""
+    nth: int = 1
+    number: int = 0
+    # From outside, after so many seconds: to a rank, or to the launcher where the rank is -1.
+    signal: int = 0
+    after: float = 0
+    # From the start, on that rank.
+    limit: str = ""
+    # In the file system, in KiB.
+    disk: int = 0
+    shared_memory: int = 0
+
+    @property
+    def place(self) -> str:
+        at = f"{self.call} {self.nth} in {self.phase}" if self.call else f"after {self.after:.2f} s" if self.signal else ""
+        return f"{self.what or self.limit or signal.Signals(self.signal or 1).name} on rank {self.rank} {at}".strip()
+
+
+@dataclasses.dataclass
+class End:
+    """How a job ended."""
+
+    seconds: float
+    status: int | None  # None: it did not end
+    said: str  # on standard error
+    suffered: bool
+    left: list[str]  # what should not be there
+    wrong: list[str]  # output that is not that of the undisturbed job
+    complete: bool  # all of that is there
+    launcher_waits: bool = False  # for itself, when all ranks had ended
+    stacks: str = ""  # where it hung
+
+    @property
+    def errors(self) -> list[str]:
+        return re.findall(r"^evenkeel: error: (.*)$", self.said, re.MULTILINE)
+
+    @property
+    def notices(self) -> list[str]:
+        """The launcher's, of a process that a signal has ended."""
+        return re.findall(r"noticed that process rank \d+ with PID \d+ on node \S+ exited on\s+signal \d+", self.said)
+
+
+class Processes:
+    """Those that a job has started, however they got away from their parents: by a word in their environment."""
+
+    def __init__(self, tag: str):
+        self._tag = f"{TAG}={tag}".encode()
+
+    def all(self) -> dict[int, int]:
+        """Process and rank; -1 where it is none."""
+        found = {}
+        for entry in os.scandir("/proc"):
+            if not entry.name.isdigit():
+                continue
+            try:
+                environment = pathlib.Path(entry.path, "environ").read_bytes().split(b"\0")
+                state = pathlib.Path(entry.path, "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue  # gone meanwhile
+            if self._tag not in environment or state == "Z":
+                continue
+            ranks = [int(word.split(b"=")[1]) for word in environment if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
+            found[int(entry.name)] = ranks[0] if ranks else -1
+        return found
+
+    def rank(self, number: int) -> list[int]:
+        return [pid for pid, rank in self.all().items() if rank == number]
+
+    def stacks(self) -> str:
+        gdb = shutil.which("gdb")
+        text = ""
+        for pid, rank in self.all().items():
+            if rank < 0:
+                continue
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:120]
+            text += f"--- process {pid}, rank {rank}: {command}\n"
+            if gdb is not None:
+                shown = subprocess.run([gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"], check=False,
+                                       capture_output=True, text=True, timeout=60)
+                text += "".join(line + "\n" for line in shown.stdout.splitlines() if re.match(r"#|Thread", line))
+        return text
+
+    def end(self) -> None:
+        for _ in range(50):
+            for pid in self.all():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if not self.all():
+                return
+            time.sleep(0.1)
+
+
+def write_rollouts(path: pathlib.Path) -> None:
+    draw = random.Random(7)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(48):
+            tokens = [draw.randrange(32000) for _ in range(draw.randrange(8, 160))]
+            line = {"uid": f"q{number // 4}", "prompt_ids": tokens[:4], "response_ids": tokens[4:],
+                    "reward": draw.random(), "advantages": [draw.random() for _ in tokens[4:]]}
+            file.write(json.dumps(line) + "\n")
+
+
+def is_whole(path: pathlib.Path) -> bool:
+    """A file in its last place, by what it says of itself."""
+    data = path.read_bytes()
+    try:
+        if path.suffix == ".json":
+            json.loads(data)
+        elif path.suffix == ".safetensors":
+            size = struct.unpack("<Q", data[:8])[0]
+            tensors = json.loads(data[8:8 + size])
+            ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+            return len(data) == 8 + size + max(ends, default=0)
+        return True
+    except (ValueError, struct.error):
+        return False
+
+
+def products_of(folder: pathlib.Path) -> dict[str, bytes]:
+    """What equal jobs write equally."""
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for kind in ("dump", "results") for path in (folder / kind).rglob("*.safetensors")}
+
+
+def whole_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Those that a later program may read. A trace grows, and may be read at any length."""
+    return [path for path in folder.rglob("*")
+            if path.is_file() and path.name != "trace.json" and path.suffix in (".json", ".safetensors")]
+
+
+class Runner:
+    """Runs jobs in folders below `scratch`. Where it `is_apart`, file systems may be mounted, and /dev/shm is its own."""
+
+    def __init__(self, program: str, library: str, launcher: list[str], nodes: str, scratch: pathlib.Path,
+                 is_apart: bool):
+        self._program = program
+        self._library = library
+        self._launcher = launcher
+        self._nodes = nodes
+        self._scratch = scratch
+        self._is_apart = is_apart
+        self._activity = self._address_of_activity()
+        self._products: dict[str, dict[str, bytes]] = {}
+        self._started = 0
+        self._mounted: list[pathlib.Path] = []  # for one job
+        self.usual = 0.0  # seconds of an undisturbed job
+        write_rollouts(scratch / "rollouts.jsonl")
+        (scratch / "job.yaml").write_text(
+            f"source: {{kind: jsonl, path: {scratch}/rollouts.jsonl}}\n"
+            "batch: {global_batch: 12, shuffle: true}\n"
+            "micro_batch: {max_tokens: 600}\n"
+            f"watchdog: {{seconds: {WATCHDOG}}}\n", encoding="utf-8")
+
+    def _address_of_activity(self) -> str:
+        symbols = subprocess.run(["nm", self._program], check=True, capture_output=True, text=True).stdout
+        found = re.search(r"^([0-9a-f]+) \w _ZN8evenkeel10activitiesEv$", symbols, re.MULTILINE)
+        if found is None:
+            raise SystemExit(f"{self._program} has no symbols, so that nobody can say in which phase it is")
+        return found[1]
+
+    def record(self, job: Job) -> dict[int, list[tuple[str, str, int]]]:
+        """Runs it undisturbed, and returns each rank's calls: phase, call of MPI, how often."""
+        folder = self._scratch / "record"
+        end = self._run_in(folder, job, Fault("record"))
+        if end.status != 0:
+            raise SystemExit(f"the undisturbed job '{job.name}' ends with status {end.status}:\n{end.said}{end.stacks}")
+        self._products[job.name] = products_of(folder)
+        self.usual = max(self.usual, end.seconds)
+        calls = {}
+        for rank in range(job.ranks):
+            lines = (folder / f"calls.{rank}").read_text(encoding="utf-8").splitlines()
+            calls[rank] = [(phase, call, int(times)) for phase, call, times in (line.split("\t") for line in lines)]
+        shutil.rmtree(folder)
+        return calls
+
+    def run(self, job: Job, fault: Fault) -> End:
+        self._started += 1
+        folder = self._scratch / f"c{self._started}"
+        try:
+            return self._run_in(folder, job, fault)
+        finally:
+            self._unmount()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _run_in(self, folder: pathlib.Path, job: Job, fault: Fault) -> End:
+        out, temporary = folder / "out", folder / "t"
+        out.mkdir(parents=True)
+        temporary.mkdir()
+        if fault.disk:
+            self._mount(out, fault.disk)
+        if fault.shared_memory:
+            self._mount(pathlib.Path("/dev/shm"), fault.shared_memory)
+        shared_before = set(os.listdir("/dev/shm"))
+        processes = Processes(folder.name + str(os.getpid()))
+        begin = time.monotonic()
+        with (folder / "err").open("wb") as errors:
+            started = subprocess.Popen(self._command(job, fault, out), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                       stderr=errors, env=self._environment(job, fault, folder), start_new_session=True)
+        if fault.signal:
+            self._send(fault, started, processes, out)
+        status, launcher_waits, stacks = self._wait(started, processes, begin)
+        seconds = time.monotonic() - begin
+        left = self._left(processes, folder, shared_before)
+        processes.end()
+        started.wait()
+        said = (folder / "err").read_text(encoding="utf-8", errors="replace")
+        made, expected = products_of(out), self._products.get(job.name, {})
+        wrong = [name for name, data in made.items() if expected and expected.get(name) != data]
+        wrong += [str(path.relative_to(out)) for path in whole_files(out) if not is_whole(path)]
+        if fault.what == "record":
+            for kind in ("dump", "results"):
+                shutil.move(out / kind, folder / kind)
+        return End(seconds, status, said, (folder / "suffered").exists() or not fault.call, left, wrong,
+                   made.keys() == expected.keys(), launcher_waits, stacks)
+
+    def _command(self, job: Job, fault: Fault, out: pathlib.Path) -> list[str]:
+        launcher = [*self._launcher, "-np", str(job.ranks)]
+        if job.nodes:
+            launcher = [self._nodes, str(len(job.nodes.split(","))), job.nodes, *(["--rate", job.rate] if job.rate else []),
+                        "--"]
+        command = [self._program, "run", str(self._scratch / "job.yaml"), *job.options, "--progress", "off"]
+        for setting in job.settings:
+            command += ["--set", setting]
+        for kind in ("dump", "state", "report", "trace", "results"):
+            command += [f"--{kind}", str(out / kind)]
+        limited = f'test "$OMPI_COMM_WORLD_RANK" != {fault.rank} || ulimit {fault.limit}; ' if fault.limit else ""
+        # The library is for ranks alone, not for launchers and daemons.
+        begin = f'{limited}export LD_PRELOAD="{self._library}"; exec "$@"'
+        return [*launcher, "bash", "-c", begin, "rank", *command]
+
+    def _environment(self, job: Job, fault: Fault, folder: pathlib.Path) -> dict[str, str]:
+        environment = dict(os.environ)
+        environment[TAG] = folder.name + str(os.getpid())
+        environment["TMPDIR"] = str(folder / "t")
+        given = {"FAULT": fault.what, "FAULT_RANK": fault.rank, "FAULT_CALL": fault.call, "FAULT_PHASE": fault.phase,
+                 "FAULT_NTH": fault.nth, "FAULT_NUMBER": fault.number, "FAULT_FOLDER": folder,
+                 "FAULT_ACTIVITY": self._activity}
+        environment.update({name: str(value) for name, value in given.items()})
+        if job.nodes:  # whose daemons begin with an environment of their own
+            environment["OMPI_MCA_mca_base_env_list"] = ";".join([*given, TAG])
+        return environment
+
+    def _send(self, fault: Fault, started: subprocess.Popen, processes: Processes, out: pathlib.Path) -> None:
+        """After the time; not before there is somebody, and not before a watchdog sees who is stopped."""
+        time.sleep(fault.after)
+        while started.poll() is None:
+            ready = fault.signal != signal.SIGSTOP or (out / "dump" / "evenkeel-run.json").exists()
+            chosen = [started.pid] if fault.rank < 0 else processes.rank(fault.rank)
+            if chosen and ready:
+                for pid in chosen:
+                    try:
+                        os.kill(pid, fault.signal)
+                    except ProcessLookupError:
+                        pass
+                return
+            time.sleep(POLL)
+
+    @staticmethod
+    def _wait(started: subprocess.Popen, processes: Processes, begin: float) -> tuple[int | None, bool, str]:
+        """The status; whether the launcher waited on when all ranks had ended, and was killed; where a job hung."""
+        had_ranks, without = False, time.monotonic()
+        while True:
+            try:
+                return started.wait(0.25), False, ""
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+            if any(rank >= 0 for rank in processes.all().values()):
+                had_ranks, without = True, now
+            if had_ranks and now - without > PATIENCE:
+                processes.end()
+                return started.wait(), True, ""
+            if now - begin > LIMIT:
+                return None, False, processes.stacks()
+
+    def _left(self, processes: Processes, folder: pathlib.Path, shared_before: set[str]) -> list[str]:
+        end = time.monotonic() + GRACE
+        while processes.all() and time.monotonic() < end:
+            time.sleep(0.02)
+        left = [f"process {pid} (rank {rank})" for pid, rank in processes.all().items()]
+        left += [str(path.relative_to(folder)) for path in folder.rglob("*.tmp-*")]
+        left += [str(path.relative_to(folder)) for path in (folder / "t").rglob("*") if not path.is_dir()]
+        if self._is_apart:  # else it may be another program's
+            left += [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - shared_before]
+        return left
+
+    def _mount(self, place: pathlib.Path, size: int) -> None:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "evenkeel", str(place)], check=True)
+        self._mounted.append(place)
+
+    def _unmount(self) -> None:
+        while self._mounted:
+            subprocess.run(["umount", str(self._mounted.pop())], check=True)
