@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <latch>
 #include <optional>
 #include <random>
 #include <string>
@@ -201,6 +202,7 @@ class Watchdog::Parts {
   Clock::time_point last_ = Clock::now();
   double now_ = 0;  // seconds in which this rank could watch: those in which it was suspended do not count
   double next_tick_ = 0;
+  std::latch first_sign_{1};
   bool has_warned_ = false;
   bool is_over_ = false;
   std::jthread thread_;  // last: it uses the others
@@ -224,6 +226,8 @@ void Watchdog::Parts::meet(const Communicator& comm) {
     know_judges(all, nodes);
     const SignalsBlocked blocked;
     thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+    // Whoever is stopped from here on has been heard, and will be missed.
+    first_sign_.wait();
   });
 }
 
@@ -253,10 +257,13 @@ Watchdog::Parts::Judge* Watchdog::Parts::judge_of(int rank) noexcept {
   return found == judges_.end() ? nullptr : &*found;
 }
 
-// Ranks begin together. Their signs of life must not arrive so, or a judge of many would lose some each time.
+// Ranks begin together. Their signs of life must not arrive so but for the first, or a judge of many would
+// lose some each time.
 void Watchdog::Parts::watch(const std::stop_token& stop) {
   constexpr double golden_ratio = 0.6180339887498949;
   double whole = 0;
+  tick();
+  first_sign_.count_down();
   next_tick_ = times_.interval * std::modf(rank_ * golden_ratio, &whole);
   while (!stop.stop_requested() && !is_over_) {
     pass_time();

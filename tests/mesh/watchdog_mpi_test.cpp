@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <boost/mpi/collectives.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <mutex>
 #include <string>
@@ -69,6 +72,13 @@ void use_processor(std::chrono::milliseconds time) {
     continue;
 }
 
+/// All threads of this process.
+void stop_for_more_than_the_limit() {
+  const std::string self = std::to_string(getpid());
+  ASSERT_EQ(std::system(("(sleep 4; kill -CONT " + self + ") </dev/null >/dev/null 2>&1 &").c_str()), 0);
+  raise(SIGSTOP);
+}
+
 TEST(Watchdog, tells_once_of_a_rank_that_never_comes_and_ends_all) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
@@ -86,6 +96,21 @@ TEST(Watchdog, tells_once_of_a_rank_that_never_comes_and_ends_all) {
                 AllOf(StartsWith("nothing has moved for"),
                       HasSubstr("while others wait for rank " + std::to_string(away) + " (")));
     EXPECT_EQ(heard.lines(), heard.told() * static_cast<std::size_t>(world.size())) << "of all ranks";
+  }
+}
+
+TEST(Watchdog, misses_a_rank_that_is_stopped_as_soon_as_it_is_watched) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) GTEST_SKIP() << "nobody is there to miss it";
+  for (const int away : {0, world.size() / 2, world.size() - 1}) {
+    Heard heard;
+    {
+      const Watchdog watchdog(world, heard.settings());
+      if (world.rank() == away) stop_for_more_than_the_limit();
+      heard.wait();
+    }
+    EXPECT_THAT(heard.message(), StartsWith("rank " + std::to_string(away) + " (host"));
+    EXPECT_THAT(heard.message(), HasSubstr("given no sign of life"));
   }
 }
 
