@@ -1,6 +1,7 @@
 #include "cli/rank_failures.hpp"
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <boost/mpi/environment.hpp>
 #include <chrono>
@@ -14,13 +15,16 @@
 #include "cli/terminal.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/mpi_call.hpp"
 
 namespace evenkeel::cli {
 namespace {
 
 // The exception being handled is this rank's alone, maybe.
-int tell_and_abort(const boost::mpi::communicator& world) {
-  const std::string on_rank = fmt::format(" (rank {})", world.rank());
+int tell_and_abort() {
+  const std::string on_rank =
+      fmt::format(" (rank {})", boost::mpi::communicator().rank());  // as mpirun counts
   try {
     throw;
   } catch (const MpiError& error) {
@@ -37,14 +41,13 @@ int tell_once(const boost::mpi::communicator& world, const std::function<void()>
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
-  } catch (const MpiError&) {
-    return tell_and_abort(world);
   } catch (const Error& error) {
+    if (is_alone(error.report())) return tell_and_abort();
     if (world.rank() == 0) tell_error(error.what());
     wait_for_it();
     return status_of(error);
   } catch (...) {
-    return tell_and_abort(world);
+    return tell_and_abort();
   }
 }
 
@@ -62,6 +65,15 @@ int tell_failure_beside_others(const boost::mpi::communicator& world) {
   return tell_once(world, [&] {
     if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   });
+}
+
+int finalize_mpi(int status) {
+  try {
+    check_mpi(MPI_Finalize(), "MPI_Finalize");
+    return status;
+  } catch (const MpiError&) {
+    return tell_and_abort();
+  }
 }
 
 }  // namespace evenkeel::cli

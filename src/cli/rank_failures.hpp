@@ -13,4 +13,7 @@ namespace evenkeel::cli {
 /// left with an error. Precondition: called inside a catch block.
 [[nodiscard]] int tell_failure_beside_others(const boost::mpi::communicator& world);
 
+/// Ends MPI. Returns `status`, or tells the error that this rank has with it.
+[[nodiscard]] int finalize_mpi(int status);
+
 }  // namespace evenkeel::cli

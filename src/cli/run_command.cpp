@@ -100,17 +100,12 @@ int read_for_others(const boost::mpi::communicator& world, const Config& config)
   try {
     serve(world, config);
     return 0;
-  } catch (const MpiError&) {
-    return tell_failure(world);
   } catch (const Error& error) {
-    return status_of(error);
+    return is_alone(error.report()) ? tell_failure(world) : status_of(error);
   }
 }
 
-int run(const RunOptions& options) {
-  std::unique_ptr<Watchdog> watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
-  // Before MPI is up, no rank knows what the configuration says of prefetching.
-  const boost::mpi::environment environment(boost::mpi::threading::multiple);
+int run_job(const RunOptions& options, std::unique_ptr<Watchdog>& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
   std::optional<JobRanks> ranks;
@@ -136,6 +131,14 @@ int run(const RunOptions& options) {
     if (ranks && ranks->must_abort()) boost::mpi::environment::abort(status);
     return status;
   }
+}
+
+int run(const RunOptions& options) {
+  std::unique_ptr<Watchdog> watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
+  // Before MPI is up, no rank knows what the configuration says of prefetching.
+  const boost::mpi::environment environment(boost::mpi::threading::multiple);
+  const int status = run_job(options, watchdog);
+  return finalize_mpi(status);
 }
 
 void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {

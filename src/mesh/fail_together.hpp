@@ -20,11 +20,21 @@ template <typename Work>
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept;
 
+/// The same for work in which ranks wait for each other. An MpiError that this rank has alone is thrown: the
+/// others are not where they would hear of it.
+template <typename Work>
+[[nodiscard]] std::optional<ErrorReport> try_with_others(Work&& work);
+
 /// Collective over `comm`: when any rank brings a report, every rank throws it, the lowest such rank's, as
 /// the typed error of its kind. One small all-reduce when nobody does. Whatever may fail on one rank alone
 /// goes through this before the next collective call, so that no rank waits for one that has left. Needs no
 /// memory to tell or to be told: a rank without any throws the same type, with less text if need be.
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
+
+/// Whether the report is of an MpiError that no other rank has: what fail_together() throws names a rank.
+[[nodiscard]] inline bool is_alone(const ErrorReport& report) noexcept {
+  return report.kind == ErrorKind::mpi && report.rank < 0;
+}
 
 /// throw_error() of a report that all ranks have, also where there is no memory for it: then with less text.
 [[noreturn]] void throw_in_any_case(const ErrorReport& report);
@@ -70,10 +80,11 @@ class GuardedWork {
   void on_replicated_data(Work&& work) noexcept {
     if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
   }
-  /// A part in which ranks wait for each other, so that it is never left out. The first error stays.
+  /// A part in which ranks wait for each other, so that it is never left out. The first error stays. Throws
+  /// an MpiError that this rank has alone.
   template <typename Work>
-  void in_any_case(Work&& work) noexcept {
-    std::optional<ErrorReport> error = try_locally(std::forward<Work>(work));
+  void in_any_case(Work&& work) {
+    std::optional<ErrorReport> error = try_with_others(std::forward<Work>(work));
     if (!error_) error_ = std::move(error);
   }
   /// An error from elsewhere. The first one stays.
@@ -108,6 +119,13 @@ std::optional<ErrorReport> try_locally(Work&& work) noexcept {
   } catch (...) {
     return report_current_exception();
   }
+}
+
+template <typename Work>
+std::optional<ErrorReport> try_with_others(Work&& work) {
+  std::optional<ErrorReport> error = try_locally(std::forward<Work>(work));
+  if (error && is_alone(*error)) throw_in_any_case(*error);
+  return error;
 }
 
 template <typename Work>

@@ -280,13 +280,15 @@ void DataLine::tell_of_end(const DataCall& call, HeldPasses held, GuardedWork& w
   tell(call, work);
 }
 
-DataCall DataLine::listen(GuardedWork& work) {
+DataCall DataLine::listen(GuardedWork& work, const std::function<void()>& meanwhile) {
   const Communicator& everyone = line()->everyone;
   const Waiting waiting("MPI_Iprobe", WaitFor::trainer);
   const PollPause pause;
-  for (int arrived = 0; arrived == 0;) {
+  for (int arrived = 0;;) {
     check_mpi(MPI_Iprobe(0, call_tag, everyone, &arrived, MPI_STATUS_IGNORE), "MPI_Iprobe");
-    if (arrived == 0) pause();
+    if (arrived != 0) break;
+    meanwhile();
+    pause();
   }
   CallHeader header;
   check_mpi(MPI_Recv(&header, sizeof header, MPI_BYTE, 0, call_tag, everyone, MPI_STATUS_IGNORE), "MPI_Recv");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -110,20 +111,19 @@ class DataLine {
   [[nodiscard]] static bool is_newest_stream(std::uint64_t number) noexcept;
 
   /// Waits for the next call. What fails on this rank goes to `work`, and the call's texts may then be
-  /// missing. Sleeps while there is none, so that the core is free for what is made ahead.
-  [[nodiscard]] static DataCall listen(GuardedWork& work);
+  /// missing. Sleeps while there is none, so that the core is free for what is made ahead; `meanwhile` is
+  /// called now and then, and ends the wait by what it throws.
+  [[nodiscard]] static DataCall listen(GuardedWork& work, const std::function<void()>& meanwhile);
 };
 
 /// On a data rank: does what trainers have asked for. What all ranks throw together is the trainers' to
-/// handle; MpiError may be this rank's alone.
+/// handle; an MpiError that this rank has alone is not.
 template <typename Work>
 void leave_errors_to_trainers(Work&& work) {
   try {
     std::forward<Work>(work)();
-  } catch (const MpiError&) {
-    throw;
-  } catch (const Error&) {
-    return;
+  } catch (const Error& error) {
+    if (is_alone(error.report())) throw;
   }
 }
 

@@ -47,7 +47,7 @@ struct DataService::Parts {
   ~Parts() {
     if (!maker || maker->mesh().data_ranks() == 0) return;
     GuardedWork work;  // there is nobody left to tell what goes wrong
-    work.in_any_case([&] {
+    work([&] {
       const DataCall last = call(DataCallKind::end_service);
       DataLine::tell_of_end(last, maker->take_held(), work);
     });

@@ -71,6 +71,10 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
   });
 }
 
+void HostedServices::throw_lone_error() const {
+  for (const auto& [service, prefetcher] : prefetchers_) prefetcher.steps->throw_lone_error();
+}
+
 // Collective. The state of a new service, or of the one it goes on from, as the trainers have sent it.
 // `prepare` takes this rank's memory for what is made with it.
 ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedWork& before,

@@ -32,6 +32,8 @@ class HostedServices {
 
   /// Lets go of the passes that trainers do not hold any more. Before what else a call says.
   void let_go(const DataCall& call);
+  /// Throws an MpiError that a thread which makes steps has met, on this rank alone.
+  void throw_lone_error() const;
   /// Does what the call says, with all other ranks. What all of them throw is the trainers' to handle; throws
   /// only what ends the job. `before` is what went wrong in hearing the call.
   void answer(const DataCall& call, const GuardedWork& before);

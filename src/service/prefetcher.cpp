@@ -18,7 +18,7 @@ struct Prefetcher::Parts {
     if (!steps || steps->maker().mesh().data_ranks() == 0) return;
     steps->stop();
     GuardedWork work;  // there is nobody left to tell what goes wrong
-    work.in_any_case([&] {
+    work([&] {
       const DataCall last = call(DataCallKind::end_prefetcher);
       DataLine::tell_of_end(last, steps->maker().take_held(), work);
     });

@@ -115,6 +115,11 @@ void StepsAhead::stop() noexcept {
   while (!ready_->empty()) static_cast<void>(ready_->pop());
 }
 
+void StepsAhead::throw_lone_error() const {
+  const std::lock_guard lock(ready_->mutex);
+  if (ready_->has_lone_error) std::rethrow_exception(ready_->end);
+}
+
 StepsAhead::Made StepsAhead::take() {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   std::unique_lock lock(ready_->mutex);
@@ -148,6 +153,7 @@ void StepsAhead::wait_for_room(const std::stop_token& stop) {
 void StepsAhead::make_or_end(const std::stop_token* stop) {
   Made made;
   std::exception_ptr end;
+  bool has_lone_error = false;
   try {
     Stopwatch stopwatch;
     if (stop != nullptr) require_all_go_on(*stop);
@@ -155,12 +161,16 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     made = make_next();
     // Ranks meet here first: who waits for others does so as in gathering.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
+  } catch (const Error& error) {
+    end = std::current_exception();
+    has_lone_error = is_alone(error.report());
   } catch (...) {
     end = std::current_exception();
   }
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->end = end;
+    ready_->has_lone_error = has_lone_error;
     if (!end && hosted_ == nullptr) ready_->push(std::move(made));
   }
   ready_->changed.notify_all();

@@ -53,6 +53,9 @@ class StepsAhead {
   bool progress();
   /// Makes no more steps, and lets go of those that nobody took. Waits for the other ranks.
   void stop() noexcept;
+  /// Throws the MpiError that ended the thread, where this rank has it alone. For a data rank, where nobody
+  /// asks for steps.
+  void throw_lone_error() const;
   /// Makes the next step on this thread, where trainers do.
   void make() { make_or_end(); }
 
@@ -78,6 +81,7 @@ class StepsAhead {
     std::size_t count = 0;
     std::exception_ptr end;  // why no more steps are made, when it is not that all are
     bool has_begun = false;  // all ranks have a thread
+    bool has_lone_error = false;
   };
 
   void start_thread();

@@ -90,36 +90,68 @@ std::shared_ptr<ServedStream> open_stream(const Communicator& world, const Commu
   return stream;
 }
 
-}  // namespace
+/// What a data rank has while it serves.
+class Serving {
+ public:
+  Serving(const Communicator& world, Communicator everyone, const Config& config, std::int64_t most_steps)
+      : world_(world),
+        config_(config),
+        most_steps_(most_steps),
+        everyone_(std::move(everyone)),
+        services_(everyone_, config, [this]() -> HostedServices::Reader {
+          return [stream = newest_, this](std::int64_t step) { return read_from(stream, step, served_); };
+        }) {}
 
-ServedSamples serve(const Communicator& world, const Config& config, std::int64_t most_steps) {
-  const Communicator everyone = DataLine::lay(world, config);
-  Served served;
-  std::shared_ptr<ServedStream> newest;
-  HostedServices services(everyone, config, [&]() -> HostedServices::Reader {
-    return [stream = newest, &served](std::int64_t step) { return read_from(stream, step, served); };
-  });
-  while (true) {
+  /// Answers the next call; false after the last one.
+  [[nodiscard]] bool answer() {
     GuardedWork heard;
-    const DataCall call = DataLine::listen(heard);
-    services.let_go(call);
+    const DataCall call = DataLine::listen(heard, [this] { services_.throw_lone_error(); });
+    services_.let_go(call);
     switch (call.kind) {
       case DataCallKind::finish:
         DataLine::take_up();
-        return served.sums();
+        return false;
       case DataCallKind::open_stream:
         leave_errors_to_trainers(
-            [&] { newest = open_stream(world, everyone, config, call, most_steps, heard); });
-        break;
+            [&] { newest_ = open_stream(world_, everyone_, config_, call, most_steps_, heard); });
+        return true;
       case DataCallKind::describe_stream:
-        leave_errors_to_trainers([&] { newest->describe(); });
-        break;
+        leave_errors_to_trainers([&] { newest_->describe(); });
+        return true;
       case DataCallKind::tell_delay:
-        leave_errors_to_trainers([&] { newest->tell_delay(); });
-        break;
+        leave_errors_to_trainers([&] { newest_->tell_delay(); });
+        return true;
       default:
-        services.answer(call, heard);
+        services_.answer(call, heard);
+        return true;
     }
+  }
+
+  [[nodiscard]] ServedSamples sums() { return served_.sums(); }
+
+ private:
+  const Communicator& world_;
+  const Config& config_;
+  std::int64_t most_steps_;
+  Communicator everyone_;
+  Served served_;
+  std::shared_ptr<ServedStream> newest_;
+  HostedServices services_;  // last: its threads use the others
+};
+
+}  // namespace
+
+ServedSamples serve(const Communicator& world, const Config& config, std::int64_t most_steps) {
+  Communicator everyone = DataLine::lay(world, config);
+  auto serving = std::make_unique<Serving>(world, std::move(everyone), config, most_steps);
+  try {
+    while (serving->answer()) continue;
+    return serving->sums();
+  } catch (const Error& error) {
+    // Its threads wait for ranks that this one cannot meet any more: whoever waited for them would never hear
+    // of the error. So they stay, until the process ends.
+    if (is_alone(error.report())) static_cast<void>(serving.release());
+    throw;
   }
 }
 

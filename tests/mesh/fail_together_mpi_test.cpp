@@ -36,6 +36,23 @@ TEST(FailTogether, every_rank_throws_what_one_rank_found) {
   }
 }
 
+TEST(GuardedWork, a_failed_mpi_call_that_a_rank_has_alone_leaves_it_and_what_all_have_does_not) {
+  const boost::mpi::communicator world;
+  GuardedWork work;
+  EXPECT_THROW(work.in_any_case([] { throw MpiError("MPI_Comm_split", "no more communicators"); }), MpiError);
+  work.in_any_case([&] {
+    together(world, [&] {
+      if (world.rank() == 0) throw MpiError("MPI_Type_commit", "no more types");
+    });
+  });
+  try {
+    work.agree(world);
+    FAIL() << "rank 0 failed";
+  } catch (const MpiError& error) {
+    EXPECT_FALSE(is_alone(error.report())) << "all ranks have it";
+  }
+}
+
 TEST(FailTogether, of_several_failures_the_lowest_ranks_is_thrown) {
   const boost::mpi::communicator world;
   try {
