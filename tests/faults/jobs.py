@@ -80,6 +80,16 @@ class End:
         """The launcher's, of a process that a signal has ended."""
         return re.findall(r"noticed that process rank \d+ with PID \d+ on node \S+ exited on\s+signal \d+", self.said)
 
+    @property
+    def is_fatal_to_mpi(self) -> bool:
+        """MPI tells, and ends the process: on MPI_COMM_SELF it has its own way with errors."""
+        return len(re.findall(r"\*\*\* on communicator MPI_COMM_SELF$", self.said, re.MULTILINE)) == 1
+
+    @property
+    def crashed_in_mpi(self) -> bool:
+        """As Open MPI 4.1 may where it lacks memory: the innermost frame is its own."""
+        return re.search(r"\[ 1\] \S*(libmpi|openmpi|libopen|libpmix)\S*\(", self.said) is not None
+
 
 class Processes:
     """Those that a job has started, however they got away from their parents: by a word in their environment."""
