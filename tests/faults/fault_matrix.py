@@ -274,6 +274,8 @@ def main() -> int:
     if arguments.apart is None:
         return go_apart()
     skipped = {} if arguments.apart == "yes" else {"a full disk, little shared memory": "no file system may be mounted here"}
+    cells: list[Cell] = []
+    results: list[tuple[Cell, End, dict[str, bool]]] = []
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="ekf-"))
     try:
         runner = Runner(arguments.program, arguments.library, shlex.split(arguments.launcher), arguments.nodes, scratch,
@@ -281,7 +283,6 @@ def main() -> int:
         every = plan_cells(runner, arguments, skipped)
         cells = choose(every, arguments)
         print(f"{len(cells)} of {len(every)} cells, seed {arguments.seed}, a job hangs after {LIMIT} s", flush=True)
-        results = []
         for number, cell in enumerate(cells):
             end = runner.run(cell.job, cell.fault)
             results.append((cell, end, judge(cell, end)))
@@ -289,10 +290,12 @@ def main() -> int:
                 tell(*results[-1])
             if (number + 1) % 50 == 0:
                 print(f"{number + 1} of {len(cells)}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")  # what was found so far is told all the same
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(table(results, skipped))
-    return 0 if results and all(all(kept.values()) for _, _, kept in results) else 1
+    return 0 if len(results) == len(cells) and all(all(kept.values()) for _, _, kept in results) else 1
 
 
 def go_apart() -> int:
