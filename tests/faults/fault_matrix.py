@@ -177,8 +177,9 @@ class Plan:
                     if rank == -1 and name == "STOP":
                         continue  # a launcher that is stopped is suspended with its job
                     expected = (Expected.ENDED if rank == -1 else Expected.STUCK if name == "STOP" else Expected.GONE)
+                    last = self._usual / (2 if name == "STOP" else 1)  # well before the others have ended
                     self.add(f"SIG{name} at any time{', to mpirun' if rank == -1 else ''}", job, expected,
-                             signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(0, self._usual))
+                             signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(0, last))
 
     def with_little(self, job: Job, is_apart: bool) -> None:
         for rank in (0, job.ranks // 2, job.ranks - 1):
@@ -216,7 +217,7 @@ def table(cells: list[tuple[Cell, End, dict[str, bool]]], skipped: dict[str, str
     for name, row in rows.items():
         kept = [str(sum(kept[column] for _, kept in row)) for column in COLUMNS]
         lines.append(f"| {name} | {len(row)} | {sum(end.suffered for end, _ in row)} | " + " | ".join(kept) +
-                     f" | {sum(end.status is None for end, _ in row)} | {max(end.seconds for end, _ in row):.1f} |")
+                     f" | {sum(end.status is None for end, _ in row)} | {max((end.seconds for end, _ in row), default=0):.1f} |")
     return "\n".join(lines + [f"skipped: {name}: {reason}" for name, reason in skipped.items()])
 
 
@@ -266,7 +267,8 @@ def main() -> int:
     parser.add_argument("library")
     parser.add_argument("--launcher", default="mpirun --oversubscribe", help="starts a program on ranks")
     parser.add_argument("--nodes", required=True, help="launch/simulate-nodes.sh")
-    parser.add_argument("--each", type=int, default=0, metavar="COUNT", help=f"only so many cells of each kind of fault, and {ERRORS_TO_OTHERS} times as many errors of MPI")
+    parser.add_argument("--each", type=int, default=0, metavar="COUNT",
+                        help=f"only so many cells of each kind of fault, and {ERRORS_TO_OTHERS} times as many errors of MPI")
     parser.add_argument("--only", default="", metavar="PATTERN", help="only cells whose names match")
     parser.add_argument("--seed", type=int, default=1, help="of moments, and of the cells of --each")
     parser.add_argument("--apart", choices=["no", "yes"], help=argparse.SUPPRESS)
@@ -295,7 +297,7 @@ def main() -> int:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(table(results, skipped))
-    return 0 if len(results) == len(cells) and all(all(kept.values()) for _, _, kept in results) else 1
+    return 0 if results and len(results) == len(cells) and all(all(kept.values()) for _, _, kept in results) else 1
 
 
 def go_apart() -> int:

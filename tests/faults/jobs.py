@@ -294,9 +294,12 @@ class Runner:
         return environment
 
     def _send(self, fault: Fault, started: subprocess.Popen, processes: Processes, out: pathlib.Path) -> None:
-        """After the time; not before there is somebody, and not before a watchdog sees who is stopped."""
+        """After the time; not before there is somebody. A rank is stopped only while a watchdog sees it: not before the job
+        writes, and not when it has reported, since soon nobody watches any more."""
         time.sleep(fault.after)
         while started.poll() is None:
+            if fault.signal == signal.SIGSTOP and (out / "report" / "report.json").exists():
+                return
             ready = fault.signal != signal.SIGSTOP or (out / "dump" / "evenkeel-run.json").exists()
             chosen = [started.pid] if fault.rank < 0 else processes.rank(fault.rank)
             if chosen and ready:
