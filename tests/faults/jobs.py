@@ -126,8 +126,11 @@ class Processes:
             command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:120]
             text += f"--- process {pid}, rank {rank}: {command}\n"
             if gdb is not None:
-                shown = subprocess.run([gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"], check=False,
-                                       capture_output=True, text=True, timeout=60)
+                try:
+                    shown = subprocess.run([gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"], check=False,
+                                           capture_output=True, text=True, timeout=20)
+                except subprocess.TimeoutExpired:
+                    continue  # it waits for a process that is stopped
                 text += "".join(line + "\n" for line in shown.stdout.splitlines() if re.match(r"#|Thread", line))
         return text
 
