@@ -165,7 +165,7 @@ class Composer {
       Value added;
       added.kind = Value::Kind::map;
       added.place = change.place;
-      added.entries.emplace_back(change.key, change.value);
+      added.entries.push_back({change.key, change.value});
       entries.insert(std::ranges::find_if(entries, is_self), parse_entry(added));
     }
   }

@@ -54,7 +54,7 @@ class Reader {
     for (const auto& [key, entry] : config_detail::map_entries(node, where_of)) {
       Value below = read(entry.node, path_of(key), depth + 1);
       below.place = entry.where.substr(0, entry.where.size() - path_of(key).size() - 2);
-      value.entries.emplace_back(key, std::move(below));
+      value.entries.push_back({key, std::move(below)});
     }
     follow_merge_key(value);
     return value;
@@ -62,7 +62,7 @@ class Reader {
 
   /// YAML 1.1's "<<: *other": what the map does not say itself is as in the other.
   static void follow_merge_key(Value& map) {
-    const auto key = std::ranges::find(map.entries, "<<", &std::pair<std::string, Value>::first);
+    const auto key = std::ranges::find(map.entries, "<<", &Value::Entry::first);
     if (key == map.entries.end()) return;
     const Value from = std::move(key->second);
     map.entries.erase(key);
@@ -71,7 +71,7 @@ class Reader {
     whole.place = map.place;
     const auto lay = [&](const Value& other) {
       for (const auto& [name, value] : other.entries) {
-        if (whole.find(name) == nullptr) whole.entries.emplace_back(name, value);
+        if (whole.find(name) == nullptr) whole.entries.push_back({name, value});
       }
     };
     lay(map);
@@ -129,12 +129,12 @@ std::pair<std::string, bool> unsigned_text(const Value& value) {
 }  // namespace
 
 const Value* Value::find(std::string_view key) const {
-  const auto entry = std::ranges::find(entries, key, &std::pair<std::string, Value>::first);
+  const auto entry = std::ranges::find(entries, key, &Value::Entry::first);
   return entry == entries.end() ? nullptr : &entry->second;
 }
 
 Value* Value::find(std::string_view key) {
-  const auto entry = std::ranges::find(entries, key, &std::pair<std::string, Value>::first);
+  const auto entry = std::ranges::find(entries, key, &Value::Entry::first);
   return entry == entries.end() ? nullptr : &entry->second;
 }
 
@@ -189,7 +189,7 @@ void merge(Value& under, const Value& over) {
     if (Value* known = under.find(key)) {
       merge(*known, value);
     } else {
-      under.entries.emplace_back(key, value);
+      under.entries.push_back({key, value});
     }
   }
 }
@@ -200,7 +200,7 @@ void merge_at(Value& root, const Path& path, const Value& value) {
     if (at->is_null()) at->kind = Value::Kind::map;
     if (!at->is_map()) throw ConfigError(value.place, dotted(path) + ": " + part + " is below no section");
     if (at->find(part) == nullptr) {
-      at->entries.emplace_back(part, Value{});
+      at->entries.push_back({part, Value{}});
       at->entries.back().second.place = value.place;
     }
     at = at->find(part);

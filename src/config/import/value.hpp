@@ -20,7 +20,8 @@ struct Value {
   bool quoted = false;  ///< a scalar in quotes is a text, whatever it looks like
   std::string place;    ///< "FILE:LINE" or "--override KEY=VALUE", for messages
   std::vector<Value> items;
-  std::vector<std::pair<std::string, Value>> entries;  ///< of a map, in order
+  struct Entry;
+  std::vector<Entry> entries;  ///< of a map, in order
 
   // Of a value that references were followed for:
   std::string written;  ///< as the file has it; empty where it has no reference
@@ -34,6 +35,12 @@ struct Value {
   /// The entry of a map; null when there is none.
   [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] Value* find(std::string_view key);
+};
+
+/// A type of its own: Clang asks a pair for its value before that is complete.
+struct Value::Entry {
+  std::string first;  ///< its key
+  Value second;
 };
 
 [[nodiscard]] Value scalar(std::string text, bool quoted = false);
