@@ -1,8 +1,6 @@
-#include <cstdio>
-#include <cstdlib>
+#include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "c/borrowed_ranks.hpp"
@@ -21,25 +19,13 @@ namespace {
 
 constexpr std::size_t width = 120;
 
-void print_line(const std::string& text) {
-  const std::string line = text + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
-}
-
 WatchdogSettings settings_of(double seconds, evenkeel_watchdog_function tells,
                              evenkeel_watchdog_function ends, void* context) {
-  WatchdogSettings settings;
-  settings.seconds = seconds;
-  settings.warns = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
-  settings.tells = [=](const WatchdogReport& report) {
-    const std::string text = report.text(width);
-    tells != nullptr ? tells(text.c_str(), context) : print_line("evenkeel: error: " + text);
-  };
-  settings.ends = [=](const WatchdogReport& report) {
-    if (ends == nullptr) std::_Exit(EXIT_FAILURE);
-    ends(report.message.c_str(), context);
-  };
+  WatchdogSettings settings = ending_the_process(seconds);
+  if (tells != nullptr)
+    settings.tells = [=](const WatchdogReport& report) { tells(report.text(width).c_str(), context); };
+  if (ends != nullptr)
+    settings.ends = [=](const WatchdogReport& report) { ends(report.message.c_str(), context); };
   return settings;
 }
 

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <latch>
 #include <optional>
@@ -132,6 +134,12 @@ class SignalsBlocked {
  private:
   sigset_t before_{};
 };
+
+void print_line(const std::string& text) {
+  const std::string line = text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
 
 /// When what is done, in seconds. All that happens after an event is over within `whole`.
 struct Times {
@@ -392,6 +400,16 @@ void Watchdog::Parts::say_goodbye() {
     if (rank != rank_ && table_->has_heard(rank))
       datagrams_->send(told_from_[static_cast<std::size_t>(rank)], bytes_of(message));
   }
+}
+
+WatchdogSettings ending_the_process(double seconds) {
+  constexpr std::size_t width = 120;
+  WatchdogSettings settings;
+  settings.seconds = seconds;
+  settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text(width)); };
+  settings.ends = [](const WatchdogReport&) { std::_Exit(EXIT_FAILURE); };
+  settings.warns = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
+  return settings;
 }
 
 Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {

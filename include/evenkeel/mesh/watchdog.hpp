@@ -52,6 +52,10 @@ struct WatchdogSettings {
   std::function<void(const std::string&)> warns = {};
 };
 
+/// What a program does that has nothing of its own to do then: tells and warns on the standard error output,
+/// and ends the process at once with status 1.
+[[nodiscard]] WatchdogSettings ending_the_process(double seconds);
+
 /// Finds out that a job cannot go on, and why, where its ranks would else wait for each other without end.
 /// A thread a process sends a sign of life, with what the process does, to two ranks on different nodes where
 /// there are two, by UDP and never through MPI. A job cannot go on when

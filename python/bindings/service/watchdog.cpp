@@ -2,9 +2,7 @@
 
 #include "bindings/service/watchdog.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,17 +17,6 @@ namespace {
 
 constexpr std::size_t width = 120;
 
-// Python is not asked for this: a thread that is stuck may hold the GIL.
-void print_line(const std::string& text) {
-  const std::string line = text + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
-}
-
-void end_process(const WatchdogReport& /*report*/) {
-  std::_Exit(EXIT_FAILURE);
-}
-
 /// Calls Python with a text. What that raises nobody could catch: Python prints it.
 void call(const py::object& function, const std::string& text) {
   const py::gil_scoped_acquire held;
@@ -42,11 +29,9 @@ void call(const py::object& function, const std::string& text) {
 
 std::unique_ptr<Watchdog, WithoutGil> make_watchdog(const Communicator& ranks, double seconds,
                                                     py::object tells, py::object ends) {
-  WatchdogSettings settings;
-  settings.seconds = seconds;
-  settings.warns = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
-  settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text(width)); };
-  settings.ends = &end_process;
+  // Where the program has no functions of its own, Python is not asked: a thread that is stuck may hold the
+  // GIL.
+  WatchdogSettings settings = ending_the_process(seconds);
   if (!tells.is_none()) {
     settings.tells = [own = shared(std::move(tells))](const WatchdogReport& report) {
       call(*own, report.text(width));
