@@ -166,5 +166,15 @@ TEST(RankTable, cuts_long_texts_off) {
   EXPECT_EQ(table.ranks(0)[0].threads.at(0).phase, phase.substr(0, 39));
 }
 
+TEST(EndingTheProcess, tells_on_the_standard_error_output_and_exits_with_1) {
+  const WatchdogSettings settings = ending_the_process(7);
+  EXPECT_EQ(settings.seconds, 7);
+  const auto end = [&] {
+    settings.tells({"rank 1 is gone", {}});
+    settings.ends({});
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(1), "evenkeel: error: rank 1 is gone\n");
+}
+
 }  // namespace
 }  // namespace evenkeel
