@@ -142,6 +142,21 @@ class Scripts(unittest.TestCase):
             self.assertEqual(run.stdout.splitlines()[-2:],
                              [f"{passed['ci']}% tests passed (release)", f"{passed['asan']}% tests passed (checked)"])
 
+    def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
+        printed = ["          Start   1: first", "  1/3 Test   #1: first ......   Passed    0.1 sec",
+                   "          Start   2: second", "  2/3 Test   #2: second .....***Failed    0.1 sec", "Expected: 4",
+                   *[f"line {n}" for n in range(100)], "", "          Start   3: third",
+                   "  3/3 Test   #3: third ......***Skipped   0.1 sec", "50% tests passed, 1 tests failed out of 3"]
+        (self.root / "printed").write_text("\n".join(printed) + "\n", encoding="utf-8")
+        self.stand_in("ctest", f'case "$*" in *"asan "*) echo "100% tests passed";; *) cat {self.root}/printed; exit 8;; esac')
+        run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        end = run.stdout[run.stdout.index("100% tests passed\n"):].splitlines()[1:]
+        self.assertEqual(end[:2], ["  2/3 Test   #2: second .....***Failed    0.1 sec", "  [...]"])
+        self.assertEqual(end[-4:], ["line 99", "", "50% tests passed, 1 tests failed out of 3 (release)",
+                                    "100% tests passed (checked)"])
+        self.assertNotIn("third", "".join(end))
+
     def test_warnings_are_errors_for_developers_only(self) -> None:
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
         self.assertLessEqual(presets["version"], 3, "what CMake 3.22 reads")
