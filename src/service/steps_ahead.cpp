@@ -14,6 +14,7 @@
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
+#include "mesh/open_requests.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/stopwatch.hpp"
 
@@ -21,14 +22,11 @@ namespace evenkeel {
 namespace {
 
 // A data rank waits here while trainers have enough, and lets others have its core.
-void wait_for(MPI_Request request, bool is_hurried) {
+void wait_for(OpenRequests& request, bool is_hurried) {
   const Waiting waiting("MPI_Iallreduce", is_hurried ? WaitFor::ranks : WaitFor::trainer);
-  if (is_hurried) return check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  if (is_hurried) return request.wait_for_all();
   const PollPause pause;
-  for (int is_over = 0; is_over == 0;) {
-    check_mpi(MPI_Test(&request, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
-    if (is_over == 0) pause();
-  }
+  while (!request.are_over()) pause();
 }
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
@@ -186,9 +184,10 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   if (maker_.mesh().data_ranks() == 0) {
     maker_.mesh().everyone().all_reduce(least, Extreme::least);
   } else {
-    MPI_Request request = MPI_REQUEST_NULL;
+    OpenRequests request(OpenRequests::Kind::others);
+    request.resize(1);
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT64_T, MPI_MIN, maker_.mesh().everyone(),
-                             &request),
+                             request.at(0)),
               "MPI_Iallreduce");
     wait_for(request, trains);
   }

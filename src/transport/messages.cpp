@@ -1,6 +1,5 @@
 #include "transport/messages.hpp"
 
-#include "base/activity.hpp"
 #include "base/narrow.hpp"
 #include "mesh/mpi_call.hpp"
 
@@ -20,8 +19,8 @@ Messages::Messages(const std::vector<BlockList>& sends, const WantedRanks& to,
     : outgoing_(chunks_of(sends, max_bytes, to)),
       incoming_(chunks_of(receives, max_bytes, from)),
       num_sent_(count(outgoing_)) {
-  requests_.reserve(
-      static_cast<std::size_t>(narrow<int>(num_sent_ + count(incoming_), "messages of one exchange")));
+  receiving_.resize(count(incoming_));
+  sending_.resize(num_sent_);
 }
 
 std::int64_t Messages::count(const std::vector<Chunks>& sides) {
@@ -34,27 +33,25 @@ std::int64_t Messages::count(const std::vector<Chunks>& sides) {
 }
 
 void Messages::begin(MPI_Comm comm) {
-  post(incoming_, [&](MPI_Datatype type, int rank, int tag, MPI_Request* request) {
+  post(incoming_, receiving_, [&](MPI_Datatype type, int rank, int tag, MPI_Request* request) {
     check_mpi(MPI_Irecv(MPI_BOTTOM, 1, type, rank, tag, comm, request), "MPI_Irecv");
   });
-  post(outgoing_, [&](MPI_Datatype type, int rank, int tag, MPI_Request* request) {
+  post(outgoing_, sending_, [&](MPI_Datatype type, int rank, int tag, MPI_Request* request) {
     check_mpi(MPI_Isend(MPI_BOTTOM, 1, type, rank, tag, comm, request), "MPI_Isend");
   });
 }
 
 void Messages::wait() {
-  if (requests_.empty()) return;
-  const Waiting waiting("MPI_Waitall");
-  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  receiving_.wait_for_all();
+  sending_.wait_for_all();
 }
 
 template <typename Start>
-void Messages::post(const std::vector<Chunks>& sides, Start&& start) {
+void Messages::post(const std::vector<Chunks>& sides, OpenRequests& requests, Start&& start) {
+  std::size_t next = 0;
   for (std::size_t rank = 0; rank < sides.size(); ++rank) {
     for (std::size_t chunk = 0; chunk < sides[rank].size(); ++chunk) {
-      start(sides[rank][chunk].get(), static_cast<int>(rank), static_cast<int>(chunk),
-            &requests_.emplace_back(MPI_REQUEST_NULL));  // reserved
+      start(sides[rank][chunk].get(), static_cast<int>(rank), static_cast<int>(chunk), requests.at(next++));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "mesh/open_requests.hpp"
 #include "transport/block_list.hpp"
 
 namespace evenkeel {
@@ -25,7 +26,7 @@ class Messages {
   Messages(const std::vector<BlockList>& sends, const WantedRanks& to, const std::vector<BlockList>& receives,
            const WantedRanks& from, std::int64_t max_bytes);
 
-  /// What is sent must stand as it is from here to the end of wait().
+  /// What is sent must stand as it is from here to the end of wait(), or of this object.
   void begin(MPI_Comm comm);
   void wait();
 
@@ -34,12 +35,13 @@ class Messages {
 
  private:
   template <typename Start>
-  void post(const std::vector<Chunks>& sides, Start&& start);
+  static void post(const std::vector<Chunks>& sides, OpenRequests& requests, Start&& start);
   static std::int64_t count(const std::vector<Chunks>& sides);
 
   std::vector<Chunks> outgoing_;
   std::vector<Chunks> incoming_;
-  std::vector<MPI_Request> requests_;
+  OpenRequests receiving_{OpenRequests::Kind::receives};
+  OpenRequests sending_{OpenRequests::Kind::others};
   std::int64_t num_sent_ = 0;
 };
 

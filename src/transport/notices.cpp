@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/activity.hpp"
-#include "base/narrow.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel {
@@ -28,9 +26,8 @@ std::size_t count(const std::vector<bool>& ranks) {
 
 Notices::Notices(std::vector<bool> to, std::vector<bool> from)
     : to_(std::move(to)), from_(std::move(from)), told_(from_.size()) {
-  sending_.reserve(to_.size());
-  receiving_.assign(static_cast<std::size_t>(narrow<int>(from_.size(), "messages of one exchange")),
-                    MPI_REQUEST_NULL);
+  sending_.resize(std::ssize(to_));
+  receiving_.resize(std::ssize(from_));
   outgoing_.resize(count(to_));
   incoming_.resize(count(from_));
   outgoing_bytes_ = bytes_of(to_);
@@ -49,12 +46,11 @@ void Notices::begin_messages(const Communicator& comm, std::span<const OfferNoti
   for (std::size_t rank = 0; rank < from_.size(); ++rank) {
     const auto other = static_cast<int>(rank);
     if (from_[rank]) {
-      check_mpi(MPI_Irecv(&told_[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm, &receiving_[rank]),
+      check_mpi(MPI_Irecv(&told_[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm, receiving_.at(rank)),
                 "MPI_Irecv");
     }
     if (to_[rank]) {
-      check_mpi(MPI_Isend(&mine[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm,
-                          &sending_.emplace_back(MPI_REQUEST_NULL)),
+      check_mpi(MPI_Isend(&mine[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm, sending_.at(rank)),
                 "MPI_Isend");
     }
   }
@@ -80,18 +76,11 @@ std::optional<int> Notices::next() {
     if (*next_ == from_.size()) return std::nullopt;
     return static_cast<int>((*next_)++);
   }
-  int rank = 0;
-  const Waiting waiting("MPI_Waitany");
-  check_mpi(MPI_Waitany(static_cast<int>(receiving_.size()), receiving_.data(), &rank, MPI_STATUS_IGNORE),
-            "MPI_Waitany");
-  return rank == MPI_UNDEFINED ? std::nullopt : std::optional(rank);
+  return receiving_.wait_for_any();
 }
 
 void Notices::end() {
-  if (sending_.empty()) return;  // MPI may not even be there
-  const Waiting waiting("MPI_Waitall");
-  check_mpi(MPI_Waitall(static_cast<int>(sending_.size()), sending_.data(), MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  sending_.wait_for_all();
 }
 
 }  // namespace evenkeel

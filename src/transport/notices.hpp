@@ -1,13 +1,12 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "evenkeel/mesh/communicator.hpp"
+#include "mesh/open_requests.hpp"
 #include "transport/shared_offer.hpp"
 
 namespace evenkeel {
@@ -19,7 +18,8 @@ class Notices {
   /// Local. `to[r]` says whether rank r is told anything, `from[r]` whether it tells. Throws LimitError.
   Notices(std::vector<bool> to, std::vector<bool> from);
 
-  /// Collective over the ranks that tell each other. `mine[r]` is for rank r, and must stand until end().
+  /// Collective over the ranks that tell each other. `mine[r]` is for rank r, and must stand until end(), or
+  /// the end of this object.
   void begin(const Communicator& comm, std::span<const OfferNotice> mine);
   /// A rank whose notice has come, each once; nothing when all have.
   [[nodiscard]] std::optional<int> next();
@@ -34,8 +34,8 @@ class Notices {
   std::vector<bool> from_;
   std::vector<OfferNotice> told_;  // by rank
   // Of MPI.
-  std::vector<MPI_Request> sending_;
-  std::vector<MPI_Request> receiving_;
+  OpenRequests sending_{OpenRequests::Kind::others};
+  OpenRequests receiving_{OpenRequests::Kind::receives};
   // Of others, which are told all at once.
   std::vector<OfferNotice> outgoing_;
   std::vector<OfferNotice> incoming_;
