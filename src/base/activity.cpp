@@ -120,6 +120,8 @@ void leave_for_good(const char* phase) noexcept {
   Lane& lane = own();
   lane.phase = phase;
   lane.step = no_step;
+  lane.wait = phase;
+  lane.whom = WaitFor::end;
   lane.move();
   left = true;
 }

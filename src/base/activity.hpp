@@ -15,6 +15,7 @@ namespace evenkeel {
 enum class WaitFor : std::uint8_t {
   nobody,  ///< it works, or runs the program's own code
   ranks,   ///< other ranks, without whom it cannot go on
+  end,     ///< other ranks, which must end, too; whoever waits for this one waits in vain
   thread,  ///< another thread of this process
   trainer  ///< to be asked for more: no trouble, however long it takes
 };
@@ -51,8 +52,8 @@ class Waiting {
   WaitFor outer_whom_;
 };
 
-/// This process has begun to end, in this phase of the calling thread: no processor time of it is progress
-/// any more.
+/// This process has begun to end, in this phase of the calling thread, and waits for other ranks to end: no
+/// processor time of it is progress any more.
 void leave_for_good(const char* phase) noexcept;
 [[nodiscard]] bool has_left_for_good() noexcept;
 

@@ -28,6 +28,7 @@ std::string waits_of(const ThreadSign& thread) {
   const std::string in = text_of(thread.wait);
   switch (whom(thread)) {
     case WaitFor::ranks:
+    case WaitFor::end:
       return "other ranks in " + in;
     case WaitFor::thread:
       return in;
@@ -70,7 +71,8 @@ std::vector<RankSigns> RankTable::signs(double now) const {
     RankSigns signs{seen.is_heard, seen.has_ended, now - seen.heard_at, now - seen.moved_at};
     for (const ThreadSign& thread : seen.last.threads) {
       if (thread.phase.front() == '\0') continue;
-      signs.waits = signs.waits || whom(thread) == WaitFor::ranks;
+      signs.waits = signs.waits || whom(thread) == WaitFor::ranks || whom(thread) == WaitFor::end;
+      signs.is_ending = signs.is_ending || whom(thread) == WaitFor::end;
       signs.stays_away = signs.stays_away || whom(thread) == WaitFor::nobody;
     }
     all.push_back(signs);

@@ -112,6 +112,19 @@ std::string state_of(const WatchedRank& rank) {
   return rank.is_heard ? tenths(rank.silent) : "never";
 }
 
+/// Where nothing moves. Those that wait may all do so to end: then who is not watched any more may be at
+/// work.
+Verdict who_does_not_come(std::span<const RankSigns> ranks, bool all_end) {
+  std::vector<int> away =
+      ranks_that(ranks, [&](const RankSigns& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
+  if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
+  // In calls that those who are about to end will never make.
+  if (!all_end) away = ranks_that(ranks, [](const RankSigns& rank) { return rank.is_ending; });
+  if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
+  const bool all_watched = std::ranges::none_of(ranks, &RankSigns::has_ended);
+  return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
+}
+
 }  // namespace
 
 Verdict judge(std::span<const RankSigns> ranks, double patience) {
@@ -122,16 +135,15 @@ Verdict judge(std::span<const RankSigns> ranks, double patience) {
   // What befell one may have befallen others, of which the last was heard a little later.
   if (!silent_for(patience).empty()) return {Verdict::Kind::silent, silent_for(patience / 2)};
   bool any_waits = false;
+  bool all_end = true;  // those that wait
   for (const RankSigns& rank : ranks) {
     if (rank.has_ended) continue;
     if (!rank.is_heard || rank.still <= patience) return {};
     any_waits = any_waits || rank.waits;
+    all_end = all_end && (!rank.waits || rank.is_ending);
   }
   if (!any_waits) return {};
-  std::vector<int> away =
-      ranks_that(ranks, [](const RankSigns& rank) { return rank.has_ended || rank.stays_away; });
-  if (away.empty()) return {Verdict::Kind::crossed, {}};
-  return {Verdict::Kind::absent, std::move(away)};
+  return who_does_not_come(ranks, all_end);
 }
 
 std::vector<int> unheard(std::span<const RankSigns> ranks) {

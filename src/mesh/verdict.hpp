@@ -17,6 +17,7 @@ struct RankSigns {
   double still = 0;         ///< seconds since it last got on with anything
   bool waits = false;       ///< a thread of it waits for other ranks
   bool stays_away = false;  ///< a thread of it waits for nobody, and so may be waited for
+  bool is_ending = false;   ///< it waits for others to end, and may be waited for all the same
 };
 
 /// Whether a job can go on.

@@ -32,6 +32,9 @@ RankSigns silent(double seconds) {
 RankSigns ended() {
   return {.is_heard = true, .has_ended = true, .silent = 1000, .still = 1000};
 }
+RankSigns ending(double still) {
+  return {.is_heard = true, .silent = 1, .still = still, .waits = true, .is_ending = true};
+}
 const RankSigns never_heard{};
 
 struct Case {
@@ -63,6 +66,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_has_ended_while_others_wait", {waiting(50), waiting(50), ended()}, Kind::absent, {2}},
         Case{"the_others_have_just_begun_to_wait", {waiting(44), away(50)}, Kind::healthy, {}},
         Case{"all_wait_in_different_calls", {waiting(50), waiting(50)}, Kind::crossed, {}},
+        Case{
+            "one_sleeps_while_all_others_wait_to_end", {ending(50), away(50), ending(50)}, Kind::absent, {1}},
+        Case{"one_works_while_all_others_wait_to_end", {ending(50), away(1)}, Kind::healthy, {}},
+        Case{"one_ends_for_whom_others_wait", {waiting(50), ending(50)}, Kind::absent, {1}},
+        Case{"all_wait_to_end", {ending(50), ending(50)}, Kind::crossed, {}},
+        Case{
+            "all_wait_to_end_but_one_that_nobody_watches_any_more", {ending(50), ended()}, Kind::healthy, {}},
+        Case{"all_end", {ending(2), ending(1), ended()}, Kind::healthy, {}},
         Case{"one_is_stopped", {waiting(2), silent(50), waiting(2)}, Kind::silent, {1}},
         Case{"one_is_stopped_while_the_others_work", {away(0), silent(50)}, Kind::silent, {1}},
         Case{"a_node_is_cut_off", {waiting(50), silent(50), silent(50)}, Kind::silent, {1, 2}},
