@@ -11,6 +11,8 @@ import argparse
 import collections
 import dataclasses
 import enum
+import hashlib
+import json
 import os
 import pathlib
 import random
@@ -41,7 +43,8 @@ ERRORS_TO_OTHERS = 10
 FREES = {"MPI_Comm_free", "MPI_Group_free", "MPI_Op_free", "MPI_Type_free"}
 WAITS = {"MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Alltoallw", "MPI_Barrier", "MPI_Bcast",
          "MPI_Comm_create_group", "MPI_Comm_dup", "MPI_Comm_split", "MPI_Comm_split_type", "MPI_Finalize", "MPI_Gather",
-         "MPI_Iallreduce", "MPI_Recv", "MPI_Reduce", "MPI_Test", "MPI_Wait", "MPI_Waitall", "MPI_Waitany"}
+         "MPI_Iallreduce", "MPI_Recv", "MPI_Reduce", "MPI_Test", "MPI_Testall", "MPI_Wait",
+         "MPI_Waitall", "MPI_Waitany"}
 
 
 class Expected(enum.Enum):
@@ -61,6 +64,19 @@ class Cell:
     job: Job
     fault: Fault
     expected: Expected
+    name: str = ""  # of its own, whatever the seed
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What came of a cell."""
+
+    cell: str
+    row: str
+    suffered: bool
+    hung: bool
+    seconds: float
+    kept: dict[str, bool]
 
 
 def is_same(end: End) -> bool:
@@ -101,9 +117,15 @@ def has_right_status(cell: Cell, end: End) -> bool:
             return end.status != 0
         case Expected.REFUSED if end.crashed_in_mpi:
             return end.status is not None and end.status > 128
-        case Expected.STUCK if cell.fault.what == "cut":
-            return end.status != 0  # the launcher's, which waits for its own daemon
+        case Expected.STUCK if launcher_may_fail(cell):
+            return end.status != 0
     return end.status == 1
+
+
+def launcher_may_fail(cell: Cell) -> bool:
+    """Open MPI 4.1's waits for its own daemon behind a broken link; and it crashes or waits, now and then, when ranks end
+    that wait for another one in MPI_Finalize."""
+    return cell.fault.what == "cut" or (cell.expected == Expected.STUCK and cell.fault.call == "MPI_Finalize")
 
 
 def judge(cell: Cell, end: End) -> dict[str, bool]:
@@ -112,14 +134,14 @@ def judge(cell: Cell, end: End) -> dict[str, bool]:
                     (cell.expected == Expected.TOLD and cell.fault.call in FREES) or
                     (cell.fault.signal and end.status == 0))  # which may come too late
     well = may_end_well and is_same(end)
-    # What is Open MPI's stays where its launcher was killed.
-    killed = cell.fault.rank < 0 and cell.fault.signal == signal.SIGKILL
-    left = [each for each in end.left if not killed or each.startswith("process")]
+    # What is Open MPI's stays where its launcher did not end by itself.
+    killed = (cell.fault.rank < 0 and cell.fault.signal == signal.SIGKILL) or (launcher_may_fail(cell) and end.status != 1)
+    left = [each for each in end.left if not killed or not each.startswith(("t/ompi.", "t/openmpi", "/dev/shm/"))]
     # A rank that is killed in the moment in which a file gets its name leaves one part; the next run removes it.
     if cell.expected in (Expected.TOLD, Expected.STUCK, Expected.GONE, Expected.ENDED) and not well:
         parts = [each for each in left if ".tmp-" in each]
         left = [each for each in left if each not in parts[:cell.job.ranks]]
-    return {"ended in time": end.status is not None and (not end.launcher_waits or cell.fault.what == "cut"),
+    return {"ended in time": end.status is not None and (not end.launcher_waits or launcher_may_fail(cell)),
             "one message": well or has_one_message(cell, end),
             "right exit": well or has_right_status(cell, end),
             "nothing left": not left and not end.wrong}
@@ -131,10 +153,13 @@ class Plan:
     def __init__(self, seed: int, usual: float):
         self._draw = random.Random(seed)
         self._usual = usual
+        self._named: collections.Counter[str] = collections.Counter()
         self.cells: list[Cell] = []
 
     def add(self, row: str, job: Job, expected: Expected, **fault) -> None:
-        self.cells.append(Cell(row, job, Fault(**fault), expected))
+        name = f"{row}; {job.name}; {Fault(**{**fault, 'after': 0}).place}"
+        self._named[name] += 1
+        self.cells.append(Cell(row, job, Fault(**fault), expected, f"{name} ({self._named[name]})"))
 
     def at_calls(self, job: Job, calls: dict[int, list[tuple[str, str, int]]]) -> None:
         """Errors at every call; the rest where ranks wait for each other, once a phase and rank."""
@@ -208,16 +233,17 @@ class Plan:
 COLUMNS = ["ended in time", "one message", "right exit", "nothing left"]
 
 
-def table(cells: list[tuple[Cell, End, dict[str, bool]]], skipped: dict[str, str]) -> str:
+def table(verdicts: list[Verdict], skipped: dict[str, str]) -> str:
     rows = collections.defaultdict(list)
-    for cell, end, kept in cells:
-        rows[cell.row].append((end, kept))
-    rows["all"] = [each for row in list(rows.values()) for each in row]
+    for verdict in verdicts:
+        rows[verdict.row].append(verdict)
+    rows["all"] = verdicts
     lines = ["| fault | cells | met it | " + " | ".join(COLUMNS) + " | hangs | longest, s |", "|---" * 9 + "|"]
     for name, row in rows.items():
-        kept = [str(sum(kept[column] for _, kept in row)) for column in COLUMNS]
-        lines.append(f"| {name} | {len(row)} | {sum(end.suffered for end, _ in row)} | " + " | ".join(kept) +
-                     f" | {sum(end.status is None for end, _ in row)} | {max((end.seconds for end, _ in row), default=0):.1f} |")
+        kept = [str(sum(verdict.kept[column] for verdict in row)) for column in COLUMNS]
+        suffered, hung = (sum(getattr(verdict, which) for verdict in row) for which in ("suffered", "hung"))
+        longest = max((verdict.seconds for verdict in row), default=0)
+        lines.append(f"| {name} | {len(row)} | {suffered} | " + " | ".join(kept) + f" | {hung} | {longest:.1f} |")
     return "\n".join(lines + [f"skipped: {name}: {reason}" for name, reason in skipped.items()])
 
 
@@ -247,6 +273,32 @@ def plan_cells(runner: Runner, arguments: argparse.Namespace, skipped: dict[str,
     return plan.cells
 
 
+def read_verdicts(file: pathlib.Path | None, program: str) -> dict[str, Verdict]:
+    """Of runs before this one, which were this program's. The file says so first; a new one does from now on."""
+    if file is None:
+        return {}
+    tried = {"program": hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()}
+    if not file.exists():
+        file.write_text(json.dumps(tried) + "\n", encoding="utf-8")
+    first, *rest = file.read_text(encoding="utf-8").splitlines()
+    if json.loads(first) != tried:
+        raise SystemExit(f"{file} has results of another program than {program}: give another file")
+    verdicts = [Verdict(**json.loads(line)) for line in rest]
+    return {verdict.cell: verdict for verdict in verdicts}
+
+
+def run_cell(runner: Runner, cell: Cell, results: pathlib.Path | None) -> Verdict:
+    end = runner.run(cell.job, cell.fault)
+    kept = judge(cell, end)
+    if not all(kept.values()):
+        tell(cell, end, kept)
+    verdict = Verdict(cell.name, cell.row, end.suffered, end.status is None, round(end.seconds, 2), kept)
+    if results is not None:
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dataclasses.asdict(verdict)) + "\n")
+    return verdict
+
+
 def choose(cells: list[Cell], arguments: argparse.Namespace) -> list[Cell]:
     """Those asked for."""
     chosen = []
@@ -271,33 +323,37 @@ def main() -> int:
                         help=f"only so many cells of each kind of fault, and {ERRORS_TO_OTHERS} times as many errors of MPI")
     parser.add_argument("--only", default="", metavar="PATTERN", help="only cells whose names match")
     parser.add_argument("--seed", type=int, default=1, help="of moments, and of the cells of --each")
+    parser.add_argument("--results", type=pathlib.Path, metavar="FILE",
+                        help="what comes of each cell goes there, and cells that are there are not run again")
     parser.add_argument("--apart", choices=["no", "yes"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.apart is None:
         return go_apart()
     skipped = {} if arguments.apart == "yes" else {"a full disk, little shared memory": "no file system may be mounted here"}
     cells: list[Cell] = []
-    results: list[tuple[Cell, End, dict[str, bool]]] = []
+    verdicts: list[Verdict] = []
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="ekf-"))
     try:
         runner = Runner(arguments.program, arguments.library, shlex.split(arguments.launcher), arguments.nodes, scratch,
                         arguments.apart == "yes")
         every = plan_cells(runner, arguments, skipped)
         cells = choose(every, arguments)
-        print(f"{len(cells)} of {len(every)} cells, seed {arguments.seed}, a job hangs after {LIMIT} s", flush=True)
-        for number, cell in enumerate(cells):
-            end = runner.run(cell.job, cell.fault)
-            results.append((cell, end, judge(cell, end)))
-            if not all(results[-1][2].values()):
-                tell(*results[-1])
-            if (number + 1) % 50 == 0:
-                print(f"{number + 1} of {len(cells)}", flush=True)
+        before = read_verdicts(arguments.results, arguments.program)
+        verdicts = [before[cell.name] for cell in cells if cell.name in before]
+        print(f"{len(cells)} of {len(every)} cells, {len(verdicts)} of them run before, seed {arguments.seed}; "
+              f"a job hangs after {LIMIT} s", flush=True)
+        for cell in cells:
+            if cell.name in before:
+                continue
+            verdicts.append(run_cell(runner, cell, arguments.results))
+            if len(verdicts) % 50 == 0:
+                print(f"{len(verdicts)} of {len(cells)}", flush=True)
     except KeyboardInterrupt:
         print("interrupted")  # what was found so far is told all the same
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    print(table(results, skipped))
-    return 0 if results and len(results) == len(cells) and all(all(kept.values()) for _, _, kept in results) else 1
+    print(table(verdicts, skipped))
+    return 0 if verdicts and len(verdicts) == len(cells) and all(all(verdict.kept.values()) for verdict in verdicts) else 1
 
 
 def go_apart() -> int:

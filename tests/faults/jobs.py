@@ -69,6 +69,7 @@ class End:
     wrong: list[str]  # output that is not that of the undisturbed job
     complete: bool  # all of that is there
     launcher_waits: bool = False  # for itself, when all ranks had ended
+    too_late: bool = False  # a rank was stopped when all others had ended; it has gone on since
     stacks: str = ""  # where it hung
 
     @property
@@ -82,13 +83,23 @@ class End:
 
     @property
     def is_fatal_to_mpi(self) -> bool:
-        """MPI tells, and ends the process: on MPI_COMM_SELF it has its own way with errors."""
-        return len(re.findall(r"\*\*\* on communicator MPI_COMM_SELF$", self.said, re.MULTILINE)) == 1
+        """MPI tells, and ends the process: on MPI_COMM_SELF it has its own way with errors. Open MPI 4.1's launcher loses
+        what it should tell now and then, and says so."""
+        told = re.findall(r"\*\*\* on communicator MPI_COMM_SELF$", self.said, re.MULTILINE)
+        return len(told) == 1 or (not told and "inadequate space in file ../../../orte/util/show_help.c" in self.said)
 
     @property
     def crashed_in_mpi(self) -> bool:
         """As Open MPI 4.1 may where it lacks memory: the innermost frame is its own."""
         return re.search(r"\[ 1\] \S*(libmpi|openmpi|libopen|libpmix)\S*\(", self.said) is not None
+
+
+def send(pid: int, number: int) -> None:
+    """A signal, if there still is somebody."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
 
 
 class Processes:
@@ -97,8 +108,8 @@ class Processes:
     def __init__(self, tag: str):
         self._tag = f"{TAG}={tag}".encode()
 
-    def all(self) -> dict[int, int]:
-        """Process and rank; -1 where it is none."""
+    def all(self, states: str = "") -> dict[int, int]:
+        """Process and rank; -1 where it is none. With `states`, those in one of them (as ps has them)."""
         found = {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -108,7 +119,7 @@ class Processes:
                 state = pathlib.Path(entry.path, "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
             except OSError:
                 continue  # gone meanwhile
-            if self._tag not in environment or state == "Z":
+            if self._tag not in environment or state == "Z" or (states and state not in states):
                 continue
             ranks = [int(word.split(b"=")[1]) for word in environment if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
             found[int(entry.name)] = ranks[0] if ranks else -1
@@ -116,6 +127,16 @@ class Processes:
 
     def rank(self, number: int) -> list[int]:
         return [pid for pid, rank in self.all().items() if rank == number]
+
+    def are_stopped(self) -> bool:
+        """All ranks that there still are, and there is one."""
+        ranks = [pid for pid, rank in self.all().items() if rank >= 0]
+        return bool(ranks) and set(ranks) <= set(self.all("T"))
+
+    def send_to_ranks(self, number: int) -> None:
+        for pid, rank in self.all().items():
+            if rank >= 0:
+                send(pid, number)
 
     def stacks(self) -> str:
         gdb = shutil.which("gdb")
@@ -137,10 +158,7 @@ class Processes:
     def end(self) -> None:
         for _ in range(50):
             for pid in self.all():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+                send(pid, signal.SIGKILL)
             if not self.all():
                 return
             time.sleep(0.1)
@@ -254,7 +272,7 @@ class Runner:
                                        stderr=errors, env=self._environment(job, fault, folder), start_new_session=True)
         if fault.signal:
             self._send(fault, started, processes, out)
-        status, launcher_waits, stacks = self._wait(started, processes, begin)
+        status, launcher_waits, too_late, stacks = self._wait(started, processes, begin, folder / "err")
         seconds = time.monotonic() - begin
         left = self._left(processes, folder, shared_before)
         processes.end()
@@ -263,11 +281,12 @@ class Runner:
         made, expected = products_of(out), self._products.get(job.name, {})
         wrong = [name for name, data in made.items() if expected and expected.get(name) != data]
         wrong += [str(path.relative_to(out)) for path in whole_files(out) if not is_whole(path)]
-        if fault.what == "record":
+        if fault.what == "record" and status == 0:
             for kind in ("dump", "results"):
                 shutil.move(out / kind, folder / kind)
-        return End(seconds, status, said, (folder / "suffered").exists() or not fault.call, left, wrong,
-                   made.keys() == expected.keys(), launcher_waits, stacks)
+        suffered = ((folder / "suffered").exists() or not fault.call) and not too_late
+        complete = made.keys() == expected.keys()
+        return End(seconds, status, said, suffered, left, wrong, complete, launcher_waits, too_late, stacks)
 
     def _command(self, job: Job, fault: Fault, out: pathlib.Path) -> list[str]:
         launcher = [*self._launcher, "-np", str(job.ranks)]
@@ -307,29 +326,33 @@ class Runner:
             chosen = [started.pid] if fault.rank < 0 else processes.rank(fault.rank)
             if chosen and ready:
                 for pid in chosen:
-                    try:
-                        os.kill(pid, fault.signal)
-                    except ProcessLookupError:
-                        pass
+                    send(pid, fault.signal)
                 return
             time.sleep(POLL)
 
     @staticmethod
-    def _wait(started: subprocess.Popen, processes: Processes, begin: float) -> tuple[int | None, bool, str]:
-        """The status; whether the launcher waited on when all ranks had ended, and was killed; where a job hung."""
-        had_ranks, without = False, time.monotonic()
+    def _wait(started: subprocess.Popen, processes: Processes, begin: float,
+              said: pathlib.Path) -> tuple[int | None, bool, bool, str]:
+        """The status; whether the launcher waited on when all ranks had ended, and was killed; whether a rank was stopped
+        when the others had ended well, so that nobody was left to miss it; where a job hung."""
+        had_ranks, with_ranks, moving, too_late = False, 0.0, time.monotonic(), False
         while True:
             try:
-                return started.wait(0.25), False, ""
+                return started.wait(0.25), False, too_late, ""
             except subprocess.TimeoutExpired:
                 now = time.monotonic()
             if any(rank >= 0 for rank in processes.all().values()):
-                had_ranks, without = True, now
-            if had_ranks and now - without > PATIENCE:
+                had_ranks, with_ranks = True, now
+            if not processes.are_stopped():
+                moving = now
+            if had_ranks and now - with_ranks > PATIENCE:
                 processes.end()
-                return started.wait(), True, ""
+                return started.wait(), True, too_late, ""
+            if now - moving > PATIENCE and "evenkeel: error: " not in said.read_text(encoding="utf-8", errors="replace"):
+                too_late, moving = True, now
+                processes.send_to_ranks(signal.SIGCONT)
             if now - begin > LIMIT:
-                return None, False, processes.stacks()
+                return None, False, too_late, processes.stacks()
 
     def _left(self, processes: Processes, folder: pathlib.Path, shared_before: set[str]) -> list[str]:
         end = time.monotonic() + GRACE
