@@ -54,6 +54,17 @@ class ContextLevels {
   [[nodiscard]] Cost time_on_block(const ContextWork& work, int level, std::size_t block) const noexcept {
     return speeds_.on_block(fastest_time(work, level), level, block);
   }
+  /// On the block that begins with rank `first`.
+  [[nodiscard]] Cost time_at(const ContextWork& work, int level, std::int64_t first) const noexcept {
+    const Cost time = fastest_time(work, level);
+    return speeds_.differ() ? speeds_.on_block(time, level, static_cast<std::size_t>(first / size(level)))
+                            : time;
+  }
+  /// The most that it could take on the fastest ranks to end there within `time`.
+  [[nodiscard]] Cost fastest_time_within(Cost time, int level, std::int64_t first) const noexcept {
+    return speeds_.differ() ? speeds_.fast_time(time, level, static_cast<std::size_t>(first / size(level)))
+                            : time;
+  }
   /// Of the item alone on the fastest group.
   [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
   /// What the item alone takes of all ranks together.

@@ -54,12 +54,21 @@ ContextSpeeds::Level ContextSpeeds::level_of(std::span<const std::int64_t> speed
       level.even_slowest = least;
     }
   }
+  level.fastest_first.resize(level.slowest.size());
+  std::iota(level.fastest_first.begin(), level.fastest_first.end(), std::int64_t{0});
+  std::ranges::stable_sort(level.fastest_first, std::greater{}, [&](std::int64_t block) {
+    return level.slowest[static_cast<std::size_t>(block)];
+  });
   return level;
+}
+
+Cost ContextSpeeds::work_at(Cost time, std::int64_t speed) const noexcept {
+  return static_cast<Cost>(Wide{time} * speed / fastest_);
 }
 
 Cost ContextSpeeds::work_of(Cost time, int level, std::size_t block) const noexcept {
   if (!differ()) return time * sizes_[static_cast<std::size_t>(level)];
-  return static_cast<Cost>(Wide{time} * of(level).sum[block] / fastest_);
+  return work_at(time, of(level).sum[block]);
 }
 
 Cost ContextSpeeds::wasted_by(Cost work, int level) const noexcept {
@@ -70,7 +79,11 @@ Cost ContextSpeeds::wasted_by(Cost work, int level) const noexcept {
 }
 
 Cost ContextSpeeds::work_of_all(Cost time) const noexcept {
-  return static_cast<Cost>(Wide{time} * sum_ / fastest_);
+  return work_at(time, sum_);
+}
+
+Cost ContextSpeeds::mean_time(Cost work) const noexcept {
+  return static_cast<Cost>(Wide{work} * fastest_ / sum_);
 }
 
 Cost ContextSpeeds::even_time(Cost work) const noexcept {

@@ -43,6 +43,21 @@ class ContextSpeeds {
     return differ() ? of(level).slowest[block] : 1;
   }
 
+  /// Blocks of a level by falling speed, of equally fast ones the first first. None where all are alike.
+  [[nodiscard]] std::span<const std::int64_t> fastest_first(int level) const noexcept {
+    return differ() ? std::span<const std::int64_t>(of(level).fastest_first)
+                    : std::span<const std::int64_t>();
+  }
+  /// Of all ranks; where all are alike, how many there are.
+  [[nodiscard]] std::int64_t sum() const noexcept { return sum_; }
+  /// How long the fastest rank's would take for what a block does in `time`, rounded down: the most that
+  /// on_block makes no more than `time` of.
+  [[nodiscard]] Cost fast_time(Cost time, int level, std::size_t block) const noexcept {
+    return differ() ? work_at(time, of(level).slowest[block]) : time;
+  }
+  /// What ranks whose speeds have that sum do in `time`, rounded down.
+  [[nodiscard]] Cost work_at(Cost time, std::int64_t speed) const noexcept;
+
   /// What the ranks of a block would do in `time`, if none waited for a slower one; rounded down.
   [[nodiscard]] Cost work_of(Cost time, int level, std::size_t block) const noexcept;
   /// What ranks of any group of a level would do at least while they wait for slower ones, beside so much
@@ -50,7 +65,9 @@ class ContextSpeeds {
   [[nodiscard]] Cost wasted_by(Cost work, int level) const noexcept;
   /// What all ranks do in `time`, rounded down.
   [[nodiscard]] Cost work_of_all(Cost time) const noexcept;
-  /// How long all ranks take together, rounded up.
+  /// How long all ranks take together, rounded down.
+  [[nodiscard]] Cost mean_time(Cost work) const noexcept;
+  /// The same, rounded up.
   [[nodiscard]] Cost even_time(Cost work) const noexcept;
   /// The least time by which ranks that are free at `starts` have done so much work, and all have started.
   [[nodiscard]] Cost even_end(std::span<const Cost> starts, Cost work) const;
@@ -59,8 +76,9 @@ class ContextSpeeds {
   struct Level {
     std::vector<std::int64_t> slowest;  ///< rank of each block
     std::vector<std::int64_t> sum;      ///< of each block
-    std::int64_t best = 0;              ///< of the slowest ranks of all groups
-    std::int64_t even_sum = 0;          ///< of the group that wastes least
+    std::vector<std::int64_t> fastest_first;
+    std::int64_t best = 0;      ///< of the slowest ranks of all groups
+    std::int64_t even_sum = 0;  ///< of the group that wastes least
     std::int64_t even_slowest = 0;
   };
   [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size, bool anywhere);

@@ -26,7 +26,7 @@ struct OpenTask {
     work += levels.work(item);
     used += levels.aligned(item, level);
     count += levels.problem().count_of(item);
-    time = levels.time_on_block(work, level, static_cast<std::size_t>(first / levels.size(level)));
+    time = levels.time_at(work, level, first);
     items.push_back(item);
   }
 };

@@ -78,7 +78,7 @@ class WaveBeam {
     std::int64_t no_looks = 0;  // just when they end, with the sand
     improve_waves(longer.waves, levels_, sand_, no_looks);
     // Some ranks will be idle in further waves, too.
-    longer.score = longer.waves.end + longer.left / levels_.problem().ranks * 9 / 8;
+    longer.score = longer.waves.end + levels_.speeds().mean_time(longer.left) * 9 / 8;
     if (builder_.holds_all(longer.waves)) {
       done_.push_back(std::move(longer.waves));
     } else {

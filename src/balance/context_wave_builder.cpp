@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
+
+#include "balance/context_free_ranks.hpp"
 
 namespace evenkeel {
 
@@ -59,9 +62,10 @@ std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::in
 std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Cost height) {
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
+  const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
   // What pooling saves of communication comes on top of this, and is left out.
   const Cost spare =
-      (height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
+      (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
   if (spare < 0) return order_.size();
   constexpr int tries = 10;
   std::size_t at = first_place_within(from, spare, levels_->cap(task.level) - task.used);
@@ -71,7 +75,7 @@ std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Co
     if (task.has_room_for(order_[at], *levels_)) {
       ContextWork work = task.work;
       work += levels_->work(order_[at]);
-      if (levels_->time(work, task.level) <= height) return at;
+      if (levels_->time_at(work, task.level, task.first) <= height) return at;
     }
     at = std::min(order_.size(), at + (std::size_t{1} << i));
   }
@@ -97,21 +101,23 @@ void WaveBuilder::raise(std::span<OpenTask> started, Cost height, Waves& waves) 
 void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started,
                              Waves& waves) {
   const std::size_t first_task = waves.tasks.size();
-  std::int64_t free = levels_->problem().ranks;
+  FreeRanks free(*levels_);
   Cost height = longest_of(started);
-  for (const OpenTask& task : started) free -= levels_->size(task.level);
+  for (const OpenTask& task : started) free.take(task.level, task.first);
   if (trial.slack > 0) height += height / trial.slack;
   raise(started, height, waves);
-  for (std::size_t at = next_left(0); at < order_.size() && free > 0; at = next_left(at + 1)) {
+  for (std::size_t at = next_left(0); at < order_.size() && free.count() > 0; at = next_left(at + 1)) {
     const Item item = order_[at];
     const bool is_first = waves.tasks.size() == first_task;
     const int level = levels_->cheapest_within(item, is_first ? trial.first_limit : height);
-    const Cost time = levels_->time(item, level);
+    const std::optional<std::int64_t> place = free.fastest(level);
+    if (!place) continue;
+    const Cost time = levels_->time_at(levels_->work(item), level, *place);
     if (is_first) height = std::max(trial.height, time);
-    if (time > height || levels_->size(level) > free) continue;
-    free -= levels_->size(level);
+    if (time > height) continue;
+    free.take(level, *place);
     take(at);
-    waves.tasks.push_back({.level = level, .wave = wave});
+    waves.tasks.push_back({.first = *place, .level = level, .wave = wave});
     waves.tasks.back().add(item, *levels_);
     fill(waves.tasks.back(), at, height);
   }

@@ -17,7 +17,8 @@ struct WaveTrial {
   Cost slack = 0;
 };
 
-/// Micro-batches with the number of their wave, but without ranks; by wave. And the sum of what waves take.
+/// Micro-batches with the number of their wave, by wave, and without ranks unless speeds differ. And the sum
+/// of what waves take.
 struct Waves {
   std::vector<OpenTask> tasks;
   Cost end = 0;

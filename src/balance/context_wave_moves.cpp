@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 
+#include "balance/context_free_ranks.hpp"
 #include "balance/context_wave_places.hpp"
 
 namespace evenkeel {
@@ -18,7 +20,7 @@ constexpr std::size_t most_waves_in_pairs = 12;
 /// One wave: its micro-batches, and what they leave.
 struct OpenWave {
   std::vector<OpenTask> tasks{};
-  std::int64_t free = 0;  ///< ranks
+  FreeRanks free{};
   Cost time = 0;
   std::int64_t kept_for = 0;  ///< the last trial that keeps it as it was before
 
@@ -29,14 +31,15 @@ struct OpenWave {
 };
 
 /// Where an item can go.
-struct Spot {
+struct WaveSpot {
   Cost longer = std::numeric_limits<Cost>::max();  ///< by how much the wave gets longer
   Cost idle = 0;                                   ///< what the group then waits for others
   std::size_t wave = 0;
-  std::size_t task = 0;  ///< as many as the wave has: a new one
-  int level = 0;         ///< of a new one
+  std::size_t task = 0;    ///< as many as the wave has: a new one
+  int level = 0;           ///< of a new one
+  std::int64_t first = 0;  ///< rank of a new one
 
-  [[nodiscard]] bool is_better_than(const Spot& other) const {
+  [[nodiscard]] bool is_better_than(const WaveSpot& other) const {
     return std::tie(longer, idle) < std::tie(other.longer, other.idle);
   }
 };
@@ -44,11 +47,11 @@ struct Spot {
 class WaveMoves {
  public:
   WaveMoves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left)
-      : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left) {
+      : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left), all_ranks_(levels) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
-      if (w >= waves_.size()) waves_.resize(w + 1, {.free = levels.problem().ranks});
-      waves_[w].free -= levels.size(task.level);
+      if (w >= waves_.size()) waves_.resize(w + 1, {.free = all_ranks_});
+      waves_[w].free.take(task.level, task.first);
       waves_[w].tasks.push_back(std::move(task));
     }
     for (OpenWave& wave : waves_) wave.find_time();
@@ -81,15 +84,20 @@ class WaveMoves {
   [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
     std::vector<std::pair<Cost, std::size_t>> idle;
     for (std::size_t w = 0; w < waves_.size(); ++w) {
-      Cost sum = waves_[w].free * waves_[w].time;
+      Cost sum = waves_[w].free.work_in(waves_[w].time);
       for (const OpenTask& task : waves_[w].tasks)
-        sum += (waves_[w].time - task.time) * levels_->size(task.level);
+        sum += area_within(waves_[w].time - task.time, task.level, task.first);
       idle.emplace_back(-sum, w);
     }
     std::ranges::sort(idle);
     std::vector<std::size_t> order;
     for (const auto& [sum, w] : idle) order.push_back(w);
     return order;
+  }
+
+  /// What a group could do in `time`.
+  [[nodiscard]] Cost area_within(Cost time, int level, std::int64_t first) const {
+    return levels_->fastest_time_within(time, level, first) * levels_->size(level);
   }
 
   /// What waves take, and then what is left of the sand.
@@ -100,11 +108,11 @@ class WaveMoves {
       sum += wave.time;
       if (sand > 0) sand -= sand_within(wave);
     }
-    return sum + std::max<Cost>(0, sand) / levels_->problem().ranks;
+    return sum + levels_->speeds().mean_time(std::max<Cost>(0, sand));
   }
 
   [[nodiscard]] Cost sand_within(const OpenWave& wave) const {
-    Cost sum = wave.free * std::min(wave.time, sand_.per_token * levels_->cap(0));
+    Cost sum = wave.free.work_in(std::min(wave.time, sand_.per_token * levels_->cap(0)));
     for (const OpenTask& task : wave.tasks) {
       const std::int64_t room = levels_->cap(task.level) - task.used;
       sum += std::min(room, sand_beside(task, wave.time)) * sand_.per_token;
@@ -117,7 +125,7 @@ class WaveMoves {
   [[nodiscard]] std::int64_t sand_beside(const OpenTask& task, Cost wave_time) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const std::int64_t size = levels_->size(task.level);
-    const Cost area = (wave_time - task.time) * size;
+    const Cost area = area_within(wave_time - task.time, task.level, task.first);
     const Cost hidden = task.work.attention / 1000 * cost.overlap;
     const Cost spare = std::max<Cost>(0, hidden - communication_of(task.work.rows, size, cost));
     return std::min(area / sand_.per_token,
@@ -193,7 +201,7 @@ class WaveMoves {
 
   void add_wave() {
     changes_.push_back({.kind = Change::Kind::added, .wave = waves_.size()});
-    waves_.push_back({.free = levels_->problem().ranks, .kept_for = trial_});
+    waves_.push_back({.free = all_ranks_, .kept_for = trial_});
   }
 
   void undo_changes() {
@@ -221,7 +229,7 @@ class WaveMoves {
     std::erase_if(wave.tasks, [&](const OpenTask& task) {
       if (task.time < from) return false;
       items.insert(items.end(), task.items.begin(), task.items.end());
-      wave.free += levels_->size(task.level);
+      wave.free.give_back(task.level, task.first);
       return true;
     });
     wave.find_time();
@@ -237,36 +245,36 @@ class WaveMoves {
     for (const OpenWave& wave : waves_) sum += wave.time;
     for (const Item item : items) {
       if (sum >= before) return false;
-      const Spot spot = best_spot(item);
+      const WaveSpot spot = best_spot(item);
       put(item, spot);
       sum += spot.longer;
     }
     return end() < before;
   }
 
-  void put(Item item, const Spot& spot) {
+  void put(Item item, const WaveSpot& spot) {
     if (spot.wave == waves_.size()) add_wave();
     keep(spot.wave);
     OpenWave& wave = waves_[spot.wave];
     if (spot.task == wave.tasks.size()) {
-      wave.tasks.push_back({.level = spot.level});
-      wave.free -= levels_->size(spot.level);
+      wave.tasks.push_back({.first = spot.first, .level = spot.level});
+      wave.free.take(spot.level, spot.first);
     }
     wave.tasks[spot.task].add(item, *levels_);
     wave.time = std::max(wave.time, wave.tasks[spot.task].time);
   }
 
-  Spot best_spot(Item item) {
-    Spot best;
+  WaveSpot best_spot(Item item) {
+    WaveSpot best;
     for (std::size_t w = 0; w < waves_.size(); ++w) {
       look_at_tasks(item, w, best);
       look_at_free_ranks(item, w, waves_[w].free, waves_[w].time, waves_[w].tasks.size(), best);
     }
-    look_at_free_ranks(item, waves_.size(), levels_->problem().ranks, 0, 0, best);
+    look_at_free_ranks(item, waves_.size(), all_ranks_, 0, 0, best);
     return best;
   }
 
-  void look_at_tasks(Item item, std::size_t w, Spot& best) {
+  void look_at_tasks(Item item, std::size_t w, WaveSpot& best) {
     const OpenWave& wave = waves_[w];
     looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
     for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
@@ -274,22 +282,26 @@ class WaveMoves {
       if (task.level < levels_->lowest(item) || !task.has_room_for(item, *levels_)) continue;
       ContextWork work = task.work;
       work += levels_->work(item);
-      consider(levels_->time(work, task.level), wave.time, {.wave = w, .task = t, .level = task.level}, best);
+      consider(levels_->time_at(work, task.level, task.first), wave.time,
+               {.wave = w, .task = t, .level = task.level, .first = task.first}, best);
     }
   }
 
-  void look_at_free_ranks(Item item, std::size_t w, std::int64_t free, Cost wave_time, std::size_t new_task,
-                          Spot& best) const {
+  void look_at_free_ranks(Item item, std::size_t w, const FreeRanks& free, Cost wave_time,
+                          std::size_t new_task, WaveSpot& best) const {
     const int last = std::max(highest_, levels_->lowest(item));
-    for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free; ++level) {
-      if (levels_->fits(item, level))
-        consider(levels_->time(item, level), wave_time, {.wave = w, .task = new_task, .level = level}, best);
+    for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free.count(); ++level) {
+      if (!levels_->fits(item, level)) continue;
+      const std::optional<std::int64_t> first = free.fastest(level);
+      if (!first) continue;
+      consider(levels_->time_at(levels_->work(item), level, *first), wave_time,
+               {.wave = w, .task = new_task, .level = level, .first = *first}, best);
     }
   }
 
-  void consider(Cost time, Cost wave_time, Spot spot, Spot& best) const {
+  void consider(Cost time, Cost wave_time, WaveSpot spot, WaveSpot& best) const {
     spot.longer = std::max<Cost>(0, time - wave_time);
-    spot.idle = std::max<Cost>(0, wave_time - time) * levels_->size(spot.level);
+    spot.idle = area_within(std::max<Cost>(0, wave_time - time), spot.level, spot.first);
     if (spot.is_better_than(best)) best = spot;
   }
 
@@ -297,6 +309,7 @@ class WaveMoves {
   const ContextLevels* levels_;
   Sand sand_;
   std::int64_t& looks_left_;
+  FreeRanks all_ranks_;
   std::int64_t num_tasks_ = 0;
   int highest_ = 0;  ///< level of new groups, but for items that fit none so low
   std::vector<OpenWave> waves_;
@@ -345,7 +358,7 @@ void settle_waves(Waves& waves, const ContextLevels& levels) {
   for (auto begin = waves.tasks.begin(); begin != waves.tasks.end();) {
     const auto end = std::find_if(begin, waves.tasks.end(),
                                   [&](const OpenTask& task) { return task.wave != begin->wave; });
-    settle_wave({begin, end}, levels);
+    if (!levels.speeds().differ()) settle_wave({begin, end}, levels);
     begin = end;
   }
 }

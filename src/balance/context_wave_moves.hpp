@@ -18,7 +18,8 @@ struct Sand {
 /// or so many places were looked at. (Ruin and recreate; Schrimpf et al., 2000.) Never worse. Deterministic.
 void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left);
 
-/// Numbers waves by falling time and gives every micro-batch its ranks. Tasks come out by wave.
+/// Numbers waves by falling time and gives every micro-batch its ranks, unless it has them since speeds
+/// differ. Tasks come out by wave.
 void settle_waves(Waves& waves, const ContextLevels& levels);
 
 }  // namespace evenkeel

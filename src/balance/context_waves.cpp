@@ -290,8 +290,6 @@ ContextSchedule best_schedule(const ContextProblem& problem) {
 ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64_t multiple_of,
                                        std::int64_t min_waves) {
   require_context_fits(problem);
-  if (std::ranges::adjacent_find(problem.speeds, std::not_equal_to{}) != problem.speeds.end())
-    throw InputError("speeds", "they differ, and waves are filled as if all ranks were equally fast");
   if (multiple_of < 1) throw InputError("multiple_of", std::to_string(multiple_of) + ", below 1");
   if (min_waves < 0) throw InputError("min_waves", std::to_string(min_waves) + ", below 0");
   ContextSchedule schedule;

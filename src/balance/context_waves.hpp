@@ -16,8 +16,10 @@ namespace evenkeel {
 /// fill up what room is left, and further waves, or are spread evenly over these; and the best of all are
 /// improved again.
 ///
-/// Throws as require_context_fits does; InputError where speeds differ, multiple_of is below 1 or min_waves
-/// below 0.
+/// Where speeds differ, each group stands on the fastest block of its size that is free, and is filled up to
+/// what its slowest rank does in the height of the wave.
+///
+/// Throws as require_context_fits does; InputError where multiple_of is below 1 or min_waves below 0.
 /// Deterministic, local, integers only; how much is tried is bounded by counts, which fall with the number of
 /// items, never by a clock. O(n log n) for many items.
 [[nodiscard]] ContextSchedule schedule_context_waves(const ContextProblem& problem,

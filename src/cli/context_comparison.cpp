@@ -58,14 +58,13 @@ class ContextWays {
     settings.dp = places_ / cp;
     settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
     settings.balance.strategy = meets ? Strategy::grid : Strategy::hierarchical;
-    // Where ranks meet, plans know none.
-    for (int r = 0; r < settings.dp && !meets && !speeds_.empty(); ++r)
-      settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
+    if (!meets) tell_speeds(settings);  // where ranks meet, plans with a fixed cp know none
     return settings;
   }
   [[nodiscard]] PlanSettings flexible(bool meets) const {
     PlanSettings settings = fixed(1, meets);
     settings.flexible = flexible_;
+    if (meets) tell_speeds(settings);
     return settings;
   }
 
@@ -100,9 +99,7 @@ class ContextWays {
     return longest() <= cap / alignment * alignment;
   }
   [[nodiscard]] ComparedContext plan_flexible(bool meets) const {
-    return plan(flexible(meets), meets, [&](MicroBatchPlan& m, ContextGroup) {
-      if (meets) m.cost = slowed(m.cost, m.context);
-    });
+    return plan(flexible(meets), meets, [](MicroBatchPlan&, ContextGroup) {});
   }
   [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
 
@@ -134,6 +131,10 @@ class ContextWays {
     });
   }
 
+  void tell_speeds(PlanSettings& settings) const {
+    for (int r = 0; r < settings.dp && !speeds_.empty(); ++r)
+      settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
+  }
   /// A group waits for its slowest member.
   [[nodiscard]] std::int64_t speed_of(ContextGroup group) const {
     const auto size = static_cast<std::size_t>(group.size);

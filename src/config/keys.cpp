@@ -152,11 +152,9 @@ Keys balance_keys() {
                "the latest times the trainer reports, beginning with an initial cost (tokens)."),
       key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
           "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is assigned "
-          "so that "
-          "ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, no "
-          "preset "
-          "and micro-batches that are not padded. With mesh.cp: flexible a group is as fast as its slowest "
-          "rank."),
+          "so that ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, "
+          "no preset and micro-batches that are not padded. With mesh.cp: flexible a group is as fast as its "
+          "slowest rank, and strategy grid goes, too."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
           "Give DP ranks equal numbers of samples, to within one; with prefix.share, of groups that share "
           "something, or of the parts into which the cap splits them."),

@@ -56,7 +56,7 @@ void require_speeds_fit(const PlanSettings& settings) {
   const auto refuse = [](const std::string& needed, const std::string& key) {
     throw ConfigError("balance.speeds", "need " + needed, "Set " + key + ", or leave speeds out");
   };
-  if (balance.strategy == Strategy::grid)
+  if (balance.strategy == Strategy::grid && !settings.flexible)
     refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
   if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
   if (balance.algorithm != BalanceAlgorithm::automatic)
@@ -97,7 +97,7 @@ void require_tolerance_fits(const PlanSettings& settings) {
                       "Set " + key + ", or placement_tolerance: 0");
   };
   if (balance.placement != PlacementRule::locality) refuse("placement", "balance.placement: locality");
-  if (balance.strategy == Strategy::grid)
+  if (balance.strategy == Strategy::grid && !settings.flexible)
     refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
   if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
   if (balance.algorithm == BalanceAlgorithm::sorted_stride || balance.algorithm == BalanceAlgorithm::none)
@@ -157,10 +157,6 @@ void require_flexible_fits(const PlanSettings& settings) {
   if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
   if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
   if (settings.cp.size != 1) refuse("DP ranks of one place", "the size of cp to 1");
-  if (!balance.speeds.empty() && balance.strategy == Strategy::grid) {
-    refuse("ranks that are equally fast where they meet at every micro-batch, since waves are filled alike",
-           "balance.speeds: equal, or balance.strategy: hierarchical");
-  }
   if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
     refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
   if (balance.placement_tolerance > 0)

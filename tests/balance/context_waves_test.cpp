@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
+#include <vector>
 
 #include "balance/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
@@ -114,14 +116,70 @@ TEST(ContextWaves, come_by_falling_time_and_are_the_same_every_time) {
   EXPECT_TRUE(std::ranges::is_sorted(times, std::ranges::greater{}));
 }
 
-TEST(ContextWaves, take_all_ranks_for_equally_fast) {
+TEST(ContextWaves, of_equally_fast_ranks_do_not_depend_on_how_fast_they_are) {
   const OwnedContextProblem plain = random_context_problem(7, 60, 20);
   OwnedContextProblem made = plain;
   made.speeds.assign(static_cast<std::size_t>(made.rest.ranks), 3);
   EXPECT_EQ(schedule_context_waves(made.problem()), schedule_context_waves(plain.problem()));
-  ASSERT_GT(made.rest.ranks, 1);
-  made.speeds.front() = 2;
-  EXPECT_THROW((void)schedule_context_waves(made.problem()), InputError);
+}
+
+TEST(ContextWaves, with_speeds_keep_all_rules_on_random_problems) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
+    if (seed % 3 == 0) made = with_any_sizes(made);
+    ASSERT_EQ(fault_of(made.problem(), schedule_context_waves(made.problem()), true), "") << "seed " << seed;
+  }
+}
+
+TEST(ContextWaves, with_speeds_end_at_the_optimum_of_most_small_problems) {
+  int optimal = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
+    const Cost least = least_waves_end(made.problem());
+    const Cost end = schedule_context_waves(made.problem()).end;
+    ASSERT_LE(least, end) << "seed " << seed;
+    ASSERT_LE(end, least + least / 4) << "seed " << seed;
+    if (end == least) ++optimal;
+  }
+  EXPECT_GE(optimal, 270);
+}
+
+// Two ranks, one half as fast: it gets one of the three samples.
+TEST(ContextWaves, give_a_slow_rank_less) {
+  OwnedContextProblem made = context_problem({10, 10, 10}, 2, 20, 1, {});
+  made.speeds = {5, 10};
+  const ContextSchedule schedule = schedule_context_waves(made.problem());
+  EXPECT_EQ(schedule.waves, 1);
+  const ContextWork& item = made.problem().items[0];
+  EXPECT_EQ(schedule.end, 2 * item.work);
+}
+
+/// When a schedule ends with these speeds.
+Cost end_with(const std::vector<std::int64_t>& speeds, OwnedContextProblem made,
+              const ContextSchedule& schedule) {
+  made.speeds = speeds;
+  const ContextProblem problem = made.problem();
+  std::vector<Cost> waves(static_cast<std::size_t>(schedule.waves));
+  for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
+    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    ContextWork work;
+    for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
+    Cost& wave = waves[static_cast<std::size_t>(task.wave)];
+    wave = std::max(wave, problem.time_of(work, task.first, task.size));
+  }
+  return std::accumulate(waves.begin(), waves.end(), Cost{0});
+}
+
+TEST(ContextWaves, that_know_which_node_is_half_as_fast_end_much_earlier) {
+  for (const std::int64_t num_samples : {512, 2048}) {
+    OwnedContextProblem made = long_tailed_problem(num_samples);
+    const ContextSchedule as_if_alike = schedule_context_waves(made.problem());
+    made.speeds.assign(static_cast<std::size_t>(made.rest.ranks), 10);
+    std::fill_n(made.speeds.begin(), 8, 5);
+    const Cost end = schedule_context_waves(made.problem()).end;
+    EXPECT_LE(end, end_with(made.speeds, made, as_if_alike) * 3 / 4) << num_samples;
+    EXPECT_LE(end, context_lower_bound(made.problem()) * 9 / 7) << num_samples;
+  }
 }
 
 }  // namespace

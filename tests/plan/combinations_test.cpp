@@ -121,7 +121,7 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   const bool cut_first = settings.mini_batches.keep || settings.mini_batches.count == 1;
   std::set<std::string> keys;
   if (grid && !(packed && own && automatic && !b.equal_count && cut_first)) keys.insert("balance.strategy");
-  if (!b.speeds.empty() && !(!grid && own && automatic && !b.equal_count && !padded))
+  if (!b.speeds.empty() && !((!grid || settings.flexible) && own && automatic && !b.equal_count && !padded))
     keys.insert("balance.speeds");
   const bool by_work =
       b.algorithm != BalanceAlgorithm::none && b.algorithm != BalanceAlgorithm::sorted_stride;
@@ -133,9 +133,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
   if (m.order == MicroBatchOrder::schedule && !own) keys.insert("micro_batch.order");
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
-  const bool own_groups = packed && own && automatic && !b.equal_count && (b.speeds.empty() || !grid) &&
-                          cut_first && b.placement_tolerance == 0 && !m.packing &&
-                          m.count == CountRule::fewest &&
+  const bool own_groups = packed && own && automatic && !b.equal_count && cut_first &&
+                          b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   return keys;

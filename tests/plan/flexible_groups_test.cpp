@@ -108,10 +108,27 @@ TEST(FlexibleGroups, take_as_long_as_their_slowest_rank) {
 
 TEST(FlexibleGroups, speeds_that_are_alike_change_nothing) {
   const LengthTable table = made_up_table(60, 3, 60);
-  PlanSettings settings = flexible_settings(12, 40, Strategy::hierarchical);
+  for (const Strategy strategy : {Strategy::hierarchical, Strategy::grid}) {
+    PlanSettings settings = flexible_settings(12, 40, strategy);
+    const StepPlan plan = plan_step({table, settings});
+    settings.balance.speeds.assign(12, 500);
+    EXPECT_EQ(plan_step({table, settings}), plan);
+  }
+}
+
+// As 8 tokens take 149, and twice that on rank 0: ranks 1 to 3 have two samples each in a wave that lasts so
+// long, and rank 0 one.
+TEST(FlexibleGroups, a_slow_rank_gets_less_in_a_wave) {
+  PlanSettings settings = flexible_settings(4, 16, Strategy::grid);
+  settings.balance.speeds = {500, 1000, 1000, 1000};
+  settings.flexible->max_size = 1;
+  const LengthTable table = table_of({8, 8, 8, 8, 8, 8, 8});
   const StepPlan plan = plan_step({table, settings});
-  settings.balance.speeds.assign(12, 500);
-  EXPECT_EQ(plan_step({table, settings}), plan);
+  ASSERT_EQ(plan.num_micro_batches(), 1);
+  EXPECT_EQ(plan.ranks[0].micro_batches[0].tokens, 8);
+  EXPECT_EQ(plan.ranks[3].micro_batches[0].tokens, 16);
+  EXPECT_EQ(end_of(plan, true), 2 * 149);
+  EXPECT_LE(flexible_lower_bound({table, settings}), 2 * 149);
 }
 
 TEST(FlexibleGroups, what_fits_no_group_is_refused_by_name) {
@@ -153,7 +170,7 @@ struct RandomStep {
     if (settings.balance.strategy == Strategy::grid)
       settings.micro_batch.multiple_of = *rc::gen::inRange<std::int64_t>(1, 4);
     if (settings.balance.strategy == Strategy::grid) settings.pp = *rc::gen::inRange(1, 4);
-    if (settings.is_context_tree() && *rc::gen::arbitrary<bool>()) {
+    if (*rc::gen::arbitrary<bool>()) {
       for (int r = 0; r < settings.dp; ++r)
         settings.balance.speeds.push_back(*rc::gen::inRange<std::int64_t>(100, 2000));
     }

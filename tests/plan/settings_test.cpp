@@ -208,12 +208,6 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
   expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
   expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "cp to 1");
-  expect_refused(
-      [](PlanSettings& s) {
-        s.balance.speeds = {1, 1, 1, 1};
-        s.balance.strategy = Strategy::grid;
-      },
-      "speeds: equal, or balance.strategy: hierarchical");
   expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = 9; }, "placement_tolerance: 0");
   expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
   expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
