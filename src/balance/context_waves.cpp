@@ -122,7 +122,10 @@ class WaveSearch {
   /// Waves of long items alone, the most promising first.
   [[nodiscard]] std::vector<Start> built_starts() const {
     std::vector<Start> starts;
-    if (longs_.empty()) return {{.waves = {}, .trial = {.height = unlimited}}};
+    if (longs_.empty()) {  // then the first item of a wave has a rank of its own, or most of them
+      return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
+              {.waves = {}, .trial = {.height = unlimited}}};
+    }
     WaveBuilder builder(levels_, longs_);
     std::int64_t placements = (most_placed / 2 + levels_.num_items() / 4) / effort_divisor();
     std::int64_t no_looks = 0;
@@ -194,7 +197,8 @@ class WaveSearch {
     std::vector<Filling> fillings;
     for (const Start& start : std::span(starts).first(std::min(starts.size(), most_filled))) {
       for (const Cost slack : {0, 64, 16}) {
-        if (!filled.empty() && (--fills <= 0 || longs_.empty())) break;
+        if (slack > 0 && longs_.empty()) break;
+        if (!filled.empty() && --fills <= 0) break;
         filled.push_back(filled_up({.start = &start, .slack = slack}, unlimited));
         fillings.push_back({.start = &start, .slack = slack, .end = filled.back().end});
       }
