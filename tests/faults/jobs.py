@@ -86,8 +86,8 @@ class End:
         """MPI tells, and ends the process: on MPI_COMM_SELF it has its own way with errors. Open MPI 4.1's launcher loses
         what it should tell now and then, and says so."""
         told = re.findall(r"\*\*\* on communicator MPI_COMM_SELF$", self.said, re.MULTILINE)
-        lost = "inadequate space in file ../../../orte/util/show_help.c" in self.said
-        return len(told) == 1 or (lost and not told and not self.errors)
+        lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*orte/util/show_help\.c", self.said)
+        return len(told) == 1 or bool(lost and not told and not self.errors)
 
     @property
     def crashed_in_mpi(self) -> bool:
