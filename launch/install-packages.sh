@@ -44,6 +44,7 @@ tests=(
   libbenchmark-dev                            # micro-benchmarks
   clang-format                                # the check of the format
   iproute2                                    # simulated nodes
+  valgrind                                    # memory of jobs
   gcc spin                                    # the model of the protocol
   chromium                                    # the page of a report, as a browser draws it
   python3 python3-numpy                       # the commands and recipes of README and docs

@@ -14,8 +14,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOR_PYTHON = {"python3-dev", "pybind11-dev", "python3-pybind11", "python3-setuptools", "python3-wheel", "python3-pip"}
 FOR_DOCS = {"mkdocs", "mkdocs-material", "doxygen"}
-FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "spin", "python3-numpy",
-             "python3-pytest", "python3-torch", "libtorch-dev", "slurmctld", "slurmd", "munge"} | FOR_PYTHON | FOR_DOCS
+FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "spin", "valgrind",
+             "python3-numpy", "python3-pytest", "python3-torch", "libtorch-dev", "slurmctld", "slurmd",
+             "munge"} | FOR_PYTHON | FOR_DOCS
 
 
 class Scripts(unittest.TestCase):
