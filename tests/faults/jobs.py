@@ -127,7 +127,15 @@ class Processes:
         return found
 
     def rank(self, number: int) -> list[int]:
-        return [pid for pid, rank in self.all().items() if rank == number]
+        """Once it is the program: before, its shell would be hit."""
+        return [pid for pid, rank in self.all().items() if rank == number and self._name(pid) != "bash"]
+
+    @staticmethod
+    def _name(pid: int) -> str:
+        try:
+            return pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""  # gone meanwhile
 
     def are_stopped(self) -> bool:
         """All ranks that there still are, and there is one."""
