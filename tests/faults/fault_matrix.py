@@ -223,14 +223,16 @@ class Plan:
     def on_nodes(self, calls: dict[int, list[tuple[str, str, int]]]) -> None:
         self.add("a slow link", ON_SLOW_NODES, Expected.SAME)
         for rank in (0, 2, 3):
-            waited = {phase: call for phase, call, _ in reversed(calls[rank]) if call in WAITS}
+            waited = {phase: (call, times) for phase, call, times in reversed(calls[rank]) if call in WAITS}
             for phase in ("make the job ready", "plan", "exchange", "gather figures", "write the report"):
                 if phase not in waited:
                     continue
-                at = {"rank": rank, "call": waited[phase], "phase": phase}
+                call, times = waited[phase]
+                at = {"rank": rank, "call": call, "phase": phase}
                 self.add("two nodes: SIGKILL in a call", ON_NODES, Expected.GONE, what="kill", **at)
+                seen = times if phase == "make the job ready" else 1  # where the watchdog is made, too
                 if rank > 1:
-                    self.add("two nodes: a cut link", ON_NODES, Expected.STUCK, what="cut", **at)
+                    self.add("two nodes: a cut link", ON_NODES, Expected.STUCK, what="cut", nth=seen, **at)
 
 
 COLUMNS = ["ended in time", "one message", "right exit", "nothing left"]
