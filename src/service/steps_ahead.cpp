@@ -14,7 +14,6 @@
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
-#include "mesh/open_requests.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/stopwatch.hpp"
 
@@ -62,6 +61,7 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
                   const std::int64_t most =
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
+                  agreeing_.resize(1);
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
   if (depth_ > 0 && maker_.mesh().everyone().allows_threads()) start_thread();
@@ -178,18 +178,16 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps. Data ranks learn what trainers hold, and stop when these do.
   const bool trains = hosted_ == nullptr;
-  std::array<std::int64_t, 2> least{
-      trains && stop.stop_requested() ? 0 : 1,
-      trains ? static_cast<std::int64_t>(maker_.first_held()) : std::numeric_limits<std::int64_t>::max()};
+  std::array<std::int64_t, 2>& least = least_;
+  least = {trains && stop.stop_requested() ? 0 : 1, trains ? static_cast<std::int64_t>(maker_.first_held())
+                                                           : std::numeric_limits<std::int64_t>::max()};
   if (maker_.mesh().data_ranks() == 0) {
     maker_.mesh().everyone().all_reduce(least, Extreme::least);
   } else {
-    OpenRequests request(OpenRequests::Kind::others);
-    request.resize(1);
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT64_T, MPI_MIN, maker_.mesh().everyone(),
-                             request.at(0)),
+                             agreeing_.at(0)),
               "MPI_Iallreduce");
-    wait_for(request, trains);
+    wait_for(agreeing_, trains);
   }
   if (least[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
   if (!trains) hosted_->drop_before(maker_.service(), static_cast<std::uint64_t>(least[1]));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -18,6 +19,7 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
+#include "mesh/open_requests.hpp"
 #include "service/hosted_passes.hpp"
 #include "service/step_maker.hpp"
 
@@ -108,6 +110,10 @@ class StepsAhead {
   std::optional<SavedCost> cost_;
 
   std::unique_ptr<Handover> ready_;
+  // What ranks agree on before each step, and the call in which they do: memory for it is taken once, on all
+  // or none.
+  std::array<std::int64_t, 2> least_{};
+  OpenRequests agreeing_{OpenRequests::Kind::others};
   std::jthread thread_;  // last, so that it has ended before what it uses goes
 };
 
