@@ -97,7 +97,7 @@ void require_tolerance_fits(const PlanSettings& settings) {
                       "Set " + key + ", or placement_tolerance: 0");
   };
   if (balance.placement != PlacementRule::locality) refuse("placement", "balance.placement: locality");
-  if (balance.strategy == Strategy::grid && !settings.flexible)
+  if (balance.strategy == Strategy::grid)
     refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
   if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
   if (balance.algorithm == BalanceAlgorithm::sorted_stride || balance.algorithm == BalanceAlgorithm::none)

@@ -178,19 +178,18 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps. Data ranks learn what trainers hold, and stop when these do.
   const bool trains = hosted_ == nullptr;
-  std::array<std::int64_t, 2>& least = least_;
-  least = {trains && stop.stop_requested() ? 0 : 1, trains ? static_cast<std::int64_t>(maker_.first_held())
-                                                           : std::numeric_limits<std::int64_t>::max()};
+  least_ = {trains && stop.stop_requested() ? 0 : 1, trains ? static_cast<std::int64_t>(maker_.first_held())
+                                                            : std::numeric_limits<std::int64_t>::max()};
   if (maker_.mesh().data_ranks() == 0) {
-    maker_.mesh().everyone().all_reduce(least, Extreme::least);
+    maker_.mesh().everyone().all_reduce(least_, Extreme::least);
   } else {
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT64_T, MPI_MIN, maker_.mesh().everyone(),
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, least_.data(), 2, MPI_INT64_T, MPI_MIN, maker_.mesh().everyone(),
                              agreeing_.at(0)),
               "MPI_Iallreduce");
     wait_for(agreeing_, trains);
   }
-  if (least[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
-  if (!trains) hosted_->drop_before(maker_.service(), static_cast<std::uint64_t>(least[1]));
+  if (least_[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
+  if (!trains) hosted_->drop_before(maker_.service(), static_cast<std::uint64_t>(least_[1]));
 }
 
 StepsAhead::Made StepsAhead::make_next() {

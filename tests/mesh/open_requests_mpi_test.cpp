@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/mpi/communicator.hpp>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <vector>
 
