@@ -40,6 +40,14 @@ std::string_view name_of(DType dtype) noexcept {
       return "float32";
     case DType::float64:
       return "float64";
+    case DType::int8:
+      return "int8";
+    case DType::int16:
+      return "int16";
+    case DType::uint16:
+      return "uint16";
+    case DType::uint32:
+      return "uint32";
   }
   return "unknown dtype";
 }

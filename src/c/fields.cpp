@@ -12,10 +12,12 @@ namespace {
 
 // Their numbers of C are one more, so that a structure of zeros says nothing.
 constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
-                            DType::float16, DType::bfloat16, DType::float32, DType::float64};
+                            DType::float16, DType::bfloat16, DType::float32, DType::float64,
+                            DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
 constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample};
 
-static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == dtypes.size());
+static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8 &&
+              EVENKEEL_UINT32 == dtypes.size());
 static_assert(EVENKEEL_TOKEN == 1 && EVENKEEL_SAMPLE == kinds.size());
 
 template <typename Value, std::size_t Count>

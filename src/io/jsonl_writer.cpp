@@ -89,8 +89,16 @@ void append_value(std::string& text, const Column& column, RowRange rows) {
       return append_rows<bool>(text, column, rows);
     case DType::uint8:
       return append_rows<std::uint8_t>(text, column, rows);
+    case DType::int8:
+      return append_rows<std::int8_t>(text, column, rows);
+    case DType::int16:
+      return append_rows<std::int16_t>(text, column, rows);
+    case DType::uint16:
+      return append_rows<std::uint16_t>(text, column, rows);
     case DType::int32:
       return append_rows<std::int32_t>(text, column, rows);
+    case DType::uint32:
+      return append_rows<std::uint32_t>(text, column, rows);
     case DType::int64:
       return append_rows<std::int64_t>(text, column, rows);
     case DType::float32:

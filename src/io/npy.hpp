@@ -34,8 +34,8 @@ enum class NpyDType : std::uint8_t {
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(NpyDType dtype) noexcept;
 
-/// The narrowest column type that holds every element: int32 for int8, int16 and uint16, int64 for uint32 and
-/// uint64, else the type of the same name.
+/// The column type that holds every element: int64 for uint64, if its values fit, else the type of the same
+/// name.
 [[nodiscard]] DType column_dtype(NpyDType dtype) noexcept;
 /// Whether elements can be read as `to`: as the type of the same name, and integers as int32 or int64 where
 /// that is as wide or wider. uint64 is read as int64, if its values fit.

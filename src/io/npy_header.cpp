@@ -6,6 +6,7 @@
 #include <limits>
 #include <system_error>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -18,7 +19,7 @@ struct DTypeWords {
   std::size_t bytes;
 };
 
-constexpr std::array<DTypeWords, 12> all_dtypes{{
+constexpr std::array<DTypeWords, 12> numpy_dtypes{{
     {NpyDType::boolean, "bool", "|b1", 1},
     {NpyDType::uint8, "uint8", "|u1", 1},
     {NpyDType::int8, "int8", "|i1", 1},
@@ -34,7 +35,7 @@ constexpr std::array<DTypeWords, 12> all_dtypes{{
 }};
 
 const DTypeWords& words_of(NpyDType dtype) noexcept {
-  return *std::ranges::find(all_dtypes, dtype, &DTypeWords::dtype);
+  return *std::ranges::find(numpy_dtypes, dtype, &DTypeWords::dtype);
 }
 
 /// Reads the literal of a dict with three keys, and nothing else of Python.
@@ -97,8 +98,8 @@ class HeaderParser {
            "Save each field as an array of its own");
     }
     const std::string_view descr = read_string();
-    const auto found = std::ranges::find(all_dtypes, descr, &DTypeWords::descr);
-    if (found != all_dtypes.end()) return found->dtype;
+    const auto found = std::ranges::find(numpy_dtypes, descr, &DTypeWords::descr);
+    if (found != numpy_dtypes.end()) return found->dtype;
     const std::string what = "holds elements of '" + std::string(descr) + "'" + at_byte(place);
     if (descr.starts_with('>')) {
       fail(what + ", which are big-endian", "Save array.astype(array.dtype.newbyteorder('<'))");
@@ -215,11 +216,15 @@ DType column_dtype(NpyDType dtype) noexcept {
     case NpyDType::uint8:
       return DType::uint8;
     case NpyDType::int8:
+      return DType::int8;
     case NpyDType::int16:
+      return DType::int16;
     case NpyDType::uint16:
+      return DType::uint16;
     case NpyDType::int32:
       return DType::int32;
     case NpyDType::uint32:
+      return DType::uint32;
     case NpyDType::int64:
     case NpyDType::uint64:
       return DType::int64;
@@ -234,10 +239,10 @@ DType column_dtype(NpyDType dtype) noexcept {
 }
 
 bool is_lossless(NpyDType from, DType to) noexcept {
-  const DType narrowest = column_dtype(from);
-  if (to == narrowest) return true;
-  if (to == DType::int32) return narrowest == DType::uint8;
-  return to == DType::int64 && (narrowest == DType::uint8 || narrowest == DType::int32);
+  const DType own = column_dtype(from);
+  if (to == own) return true;
+  if (to != DType::int32 && to != DType::int64) return false;
+  return is_integer(own) && range_of(to).contains(range_of(own));
 }
 
 namespace npy {
@@ -251,8 +256,8 @@ std::string_view descr_of(NpyDType dtype) noexcept {
 }
 
 std::optional<NpyDType> npy_dtype(DType dtype) noexcept {
-  const auto found = std::ranges::find(all_dtypes, name_of(dtype), &DTypeWords::name);
-  return found == all_dtypes.end() ? std::nullopt : std::optional(found->dtype);
+  const auto found = std::ranges::find(numpy_dtypes, name_of(dtype), &DTypeWords::name);
+  return found == numpy_dtypes.end() ? std::nullopt : std::optional(found->dtype);
 }
 
 std::string text_of(std::span<const std::int64_t> shape) {

@@ -34,6 +34,14 @@ inline constexpr std::uint64_t max_header_bytes = 100'000'000;
       return "F32";
     case DType::float64:
       return "F64";
+    case DType::int8:
+      return "I8";
+    case DType::int16:
+      return "I16";
+    case DType::uint16:
+      return "U16";
+    case DType::uint32:
+      return "U32";
   }
   return "";
 }

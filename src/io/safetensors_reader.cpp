@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -11,15 +12,15 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::array<DType, 8> all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
-                                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
 DType known_dtype(const SafetensorsEntry& entry, const std::string& path) {
+  std::string supported;
   for (const DType dtype : all_dtypes) {
-    if (safetensors::name_of(dtype) == entry.dtype) return dtype;
+    const std::string_view name = safetensors::name_of(dtype);
+    if (name == entry.dtype) return dtype;
+    supported.append(supported.empty() ? "" : ", ").append(name);
   }
-  throw InputError(path, "tensor '" + entry.name + "' has the dtype " + entry.dtype +
-                             "; supported are BOOL, U8, I32, I64, F16, BF16, F32 and F64");
+  throw InputError(
+      path, "tensor '" + entry.name + "' has the dtype " + entry.dtype + "; supported are " + supported);
 }
 
 }  // namespace

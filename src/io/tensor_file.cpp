@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/npy.hpp"
 #include "io/npz.hpp"
@@ -81,7 +82,7 @@ std::optional<std::size_t> TensorFile::find(std::string_view name) const noexcep
 
 bool TensorFile::has_integers(std::size_t tensor) const noexcept {
   const std::optional<DType> dtype = tensors_[tensor].dtype;
-  return dtype == DType::boolean || dtype == DType::uint8 || dtype == DType::int32 || dtype == DType::int64;
+  return dtype == DType::boolean || (dtype && is_integer(*dtype));
 }
 
 std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange rows) const {
@@ -93,17 +94,12 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
   // Narrow elements are read to the end of the room and widened from its start.
   const std::span<std::byte> elements = bytes.last(count * narrow);
   read_rows(tensor, rows, elements);
-  for (std::size_t i = 0; i < count && dtype != DType::int64; ++i) {
-    std::int64_t value = 0;
-    if (dtype == DType::int32) {
-      std::int32_t element = 0;
-      std::memcpy(&element, elements.data() + i * narrow, narrow);
-      value = element;
-    } else {
-      value = std::to_integer<std::int64_t>(elements[i]);
+  with_integer_type(dtype == DType::boolean ? DType::uint8 : dtype, [&]<typename T>(T element) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);
+      integers[i] = element;
     }
-    integers[i] = value;
-  }
+  });
   return integers;
 }
 

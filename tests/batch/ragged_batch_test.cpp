@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
+#include <string_view>
 #include <vector>
 
 namespace evenkeel {
@@ -195,7 +197,20 @@ TEST(DType, sizes_are_those_of_the_elements) {
   EXPECT_EQ(size_of(DType::boolean), 1U);
   EXPECT_EQ(size_of(DType::bfloat16), 2U);
   EXPECT_EQ(size_of(DType::float64), 8U);
+  EXPECT_EQ(size_of(DType::int8), 1U);
+  EXPECT_EQ(size_of(DType::int16), 2U);
+  EXPECT_EQ(size_of(DType::uint16), 2U);
+  EXPECT_EQ(size_of(DType::uint32), 4U);
   EXPECT_EQ(dtype_of<std::int64_t>, DType::int64);
+}
+
+TEST(DType, every_one_is_in_the_list_once_under_a_name_of_its_own) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < all_dtypes.size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(all_dtypes[i]), i);
+    names.insert(name_of(all_dtypes[i]));
+  }
+  EXPECT_EQ(names.size(), all_dtypes.size());
 }
 
 }  // namespace

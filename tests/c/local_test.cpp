@@ -147,6 +147,15 @@ TEST(CLocal, samples_that_cannot_be_are_errors) {
   EXPECT_EQ(samples, nullptr);
 }
 
+TEST(CLocal, dtypes_keep_their_numbers_and_say_their_bytes) {
+  const std::vector<std::int64_t> bytes{1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4};
+  for (std::int32_t number = EVENKEEL_BOOL; number <= EVENKEEL_UINT32; ++number)
+    EXPECT_EQ(evenkeel_dtype_bytes(number), bytes.at(static_cast<std::size_t>(number) - 1)) << number;
+  EXPECT_EQ(EVENKEEL_FLOAT64, 8);
+  EXPECT_EQ(EVENKEEL_INT8, 9);
+  EXPECT_EQ(EVENKEEL_UINT32, 12);
+}
+
 TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
   const std::int64_t one = 1;
   const auto held = made<evenkeel_samples>(
@@ -164,7 +173,7 @@ TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
   EXPECT_EQ(evenkeel_samples_add(nullptr, &good), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(with([](auto& f) { f.name = nullptr; }), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(with([](auto& f) { f.data = nullptr; }), EVENKEEL_ERROR_ARGUMENT);
-  for (const std::int32_t number : {-1, 0, 9, 1 << 30}) {
+  for (const std::int32_t number : {-1, 0, 13, 1 << 30}) {
     EXPECT_EQ(with([&](auto& f) { f.dtype = number; }), EVENKEEL_ERROR_ARGUMENT);
     EXPECT_EQ(with([&](auto& f) { f.kind = number; }), EVENKEEL_ERROR_ARGUMENT);
     EXPECT_EQ(evenkeel_dtype_bytes(number), 0);

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using namespace testing_support;
 
-constexpr std::array<IndexedDType, 8> all_dtypes{
+constexpr std::array<IndexedDType, 8> indexed_dtypes{
     IndexedDType::uint8, IndexedDType::int8,    IndexedDType::int16,   IndexedDType::int32,
     IndexedDType::int64, IndexedDType::float64, IndexedDType::float32, IndexedDType::uint16};
 
@@ -162,7 +162,7 @@ struct Content {
 
 Content any_content() {
   Content content;
-  content.dtype = *rc::gen::elementOf(all_dtypes);
+  content.dtype = *rc::gen::elementOf(indexed_dtypes);
   const auto lengths =
       *rc::gen::scale(3, rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, 5)));
   auto number = *rc::gen::arbitrary<std::uint32_t>();

@@ -47,6 +47,19 @@ TEST(JsonlWriter, writes_a_line_a_sample_with_the_group_as_uid) {
             "\"mask\":[false,true,false]}\n");
 }
 
+TEST(JsonlWriter, integers_of_any_width_are_written_as_they_are) {
+  RaggedBatch batch = small_batch();
+  batch.add_field({"a", DType::int8, FieldKind::sample, {}}).values<std::int8_t>()[0] = -128;
+  batch.add_field({"b", DType::int16, FieldKind::sample, {}}).values<std::int16_t>()[0] = -32768;
+  batch.add_field({"c", DType::uint16, FieldKind::sample, {}}).values<std::uint16_t>()[0] = 65535;
+  batch.add_field({"d", DType::uint32, FieldKind::sample, {}}).values<std::uint32_t>()[0] = 4294967295;
+  const TemporaryFile file(".jsonl");
+  write_jsonl(file.path(), batch);
+  EXPECT_EQ(file.content(),
+            "{\"uid\":17,\"prompt_ids\":[5],\"response_ids\":[6,7],\"a\":-128,\"b\":-32768,\"c\":65535,"
+            "\"d\":4294967295}\n");
+}
+
 TEST(JsonlWriter, batches_follow_each_other) {
   const TemporaryFile file(".jsonl");
   JsonlWriter writer(file.path());

@@ -22,8 +22,9 @@ using testing::HasSubstr;
 using namespace std::string_literals;
 using namespace testing_support;
 
-constexpr std::array<DType, 7> numpy_dtypes{DType::boolean, DType::uint8,   DType::int32,  DType::int64,
-                                            DType::float16, DType::float32, DType::float64};
+constexpr std::array<DType, 11> numpy_dtypes{DType::boolean, DType::uint8,   DType::int8,   DType::int16,
+                                             DType::uint16,  DType::int32,   DType::uint32, DType::int64,
+                                             DType::float16, DType::float32, DType::float64};
 
 std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});

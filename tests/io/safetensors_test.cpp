@@ -20,9 +20,6 @@ using testing_support::files_named_like;
 using testing_support::report_of;
 using testing_support::TemporaryFile;
 
-constexpr std::array<DType, 8> all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
-                                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
 template <typename T>
 TensorView tensor_of(std::string name, const std::vector<T>& values) {
   return {std::move(name),

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -305,6 +306,24 @@ TEST(SampleTensors, of_elements_that_no_column_holds_are_left_out_with_the_reaso
   EXPECT_EQ(samples.left_out()[0].second, "elements of F8_E4M3");
 }
 
+TEST(SampleTensors, of_unsigned_64_bit_integers_are_int64_where_they_fit) {
+  const auto read = [](const std::string& last_byte) {
+    const std::string header = R"({"tokens":{"dtype":"U64","shape":[2],"data_offsets":[0,16]},)"
+                               R"("offsets":{"dtype":"I16","shape":[2],"data_offsets":[16,20]}})";
+    const std::uint64_t size = header.size();
+    const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header +
+                                 std::string("\5\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff", 15) + last_byte +
+                                 std::string("\0\0\2\0", 4),
+                             ".safetensors");
+    return read_all(SampleTensors(open_safetensors(file.path())));
+  };
+  EXPECT_THAT(values_of<std::int64_t>(read("\x7f"), "input_ids"),
+              ElementsAre(5, std::numeric_limits<std::int64_t>::max()));
+  EXPECT_THAT(
+      report_of<InputError>([&] { (void)read("\x80"); }).message,
+      HasSubstr("element 1 (at byte 137) is 9295429630892703743; int64 holds at most 9223372036854775807"));
+}
+
 rc::Gen<RaggedBatch> any_batch() {
   return rc::gen::map(rc::gen::container<std::vector<std::pair<int, int>>>(
                           rc::gen::pair(rc::gen::inRange(0, 7), rc::gen::inRange(0, 7))),
@@ -316,9 +335,11 @@ rc::Gen<RaggedBatch> any_batch() {
                         return made_up_batch(
                             std::move(shapes),
                             std::vector<FieldSpec>{{"a", DType::float32, FieldKind::response_token, {}},
+                                                   {"e", DType::int16, FieldKind::token, {2, 2}},
                                                    {"m", DType::int32, FieldKind::token, {2}},
                                                    {"n", DType::float16, FieldKind::token, {0}},
                                                    {"r", DType::float64, FieldKind::sample, {}},
+                                                   {"u", DType::uint16, FieldKind::response_token, {}},
                                                    {"v", DType::uint8, FieldKind::sample, {3}}});
                       });
 }

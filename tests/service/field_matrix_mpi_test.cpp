@@ -371,13 +371,11 @@ std::string text_of(const FieldSpec& spec, const Job& job) {
 
 using Shapes = std::vector<std::vector<std::int64_t>>;
 
-const std::vector<DType> all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
-                                    DType::float16, DType::bfloat16, DType::float32, DType::float64};
 const Shapes all_shapes{{}, {1}, {3}, {2, 3}, {0}, Field::huge};
 
 class FieldMatrix : public testing::TestWithParam<Job> {
  protected:
-  void run(std::string_view name, const std::vector<DType>& dtypes = all_dtypes,
+  void run(std::string_view name, const std::vector<DType>& dtypes = {all_dtypes.begin(), all_dtypes.end()},
            const Shapes& shapes = all_shapes) const {
     const boost::mpi::communicator world;
     Job job = GetParam();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -7,18 +8,40 @@
 namespace evenkeel {
 
 /// Element types of a field. Half-precision values are moved as bits and never computed with.
-enum class DType : std::uint8_t { boolean, uint8, int32, int64, float16, bfloat16, float32, float64 };
+enum class DType : std::uint8_t {
+  boolean,
+  uint8,
+  int32,
+  int64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  int8,
+  int16,
+  uint16,
+  uint32,
+};
+
+/// All of them, in the order of their values, which are written into no file and only ever appended to.
+inline constexpr std::array all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
+                                       DType::float16, DType::bfloat16, DType::float32, DType::float64,
+                                       DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
 
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::boolean:
     case DType::uint8:
+    case DType::int8:
       return 1;
+    case DType::int16:
+    case DType::uint16:
     case DType::float16:
     case DType::bfloat16:
       return 2;
     case DType::int32:
+    case DType::uint32:
     case DType::float32:
       return 4;
     case DType::int64:
@@ -31,13 +54,22 @@ enum class DType : std::uint8_t { boolean, uint8, int32, int64, float16, bfloat1
 /// The name used in configuration and error messages, such as "bfloat16".
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 
-/// The dtype whose C++ element type is T: bool, uint8_t, int32_t, int64_t, float or double.
+/// The dtype whose C++ element type is T: bool, an integer of 8 to 64 bits other than uint64_t, float or
+/// double.
 template <typename T>
 inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "no dtype has this element type"); }();
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 template <>
 inline constexpr DType dtype_of<std::uint8_t> = DType::uint8;
+template <>
+inline constexpr DType dtype_of<std::int8_t> = DType::int8;
+template <>
+inline constexpr DType dtype_of<std::int16_t> = DType::int16;
+template <>
+inline constexpr DType dtype_of<std::uint16_t> = DType::uint16;
+template <>
+inline constexpr DType dtype_of<std::uint32_t> = DType::uint32;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 template <>

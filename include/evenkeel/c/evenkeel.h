@@ -118,7 +118,11 @@ enum {
   EVENKEEL_FLOAT16 = 5,
   EVENKEEL_BFLOAT16 = 6,
   EVENKEEL_FLOAT32 = 7,
-  EVENKEEL_FLOAT64 = 8
+  EVENKEEL_FLOAT64 = 8,
+  EVENKEEL_INT8 = 9,
+  EVENKEEL_INT16 = 10,
+  EVENKEEL_UINT16 = 11,
+  EVENKEEL_UINT32 = 12
 };
 
 /* Bytes of one element; 0 for a number that is no dtype. */

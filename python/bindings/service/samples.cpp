@@ -23,9 +23,12 @@ constexpr std::array kinds{Word<FieldKind>{FieldKind::token, "token"},
                            Word<FieldKind>{FieldKind::response_token, "response_token"},
                            Word<FieldKind>{FieldKind::sample, "sample"}};
 constexpr std::array dtypes{Word<DType>{DType::boolean, "bool"},    Word<DType>{DType::uint8, "uint8"},
-                            Word<DType>{DType::int32, "int32"},     Word<DType>{DType::int64, "int64"},
+                            Word<DType>{DType::int8, "int8"},       Word<DType>{DType::int16, "int16"},
+                            Word<DType>{DType::uint16, "uint16"},   Word<DType>{DType::int32, "int32"},
+                            Word<DType>{DType::uint32, "uint32"},   Word<DType>{DType::int64, "int64"},
                             Word<DType>{DType::float16, "float16"}, Word<DType>{DType::bfloat16, "bfloat16"},
                             Word<DType>{DType::float32, "float32"}, Word<DType>{DType::float64, "float64"}};
+static_assert(dtypes.size() == all_dtypes.size());
 
 // NumPy's name of it: of as many bytes, where it has none.
 std::string numpy_name(DType dtype) {

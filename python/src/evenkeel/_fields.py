@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 from evenkeel import _core
 
+# What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
+WIDER = {"uint16": "int32", "uint32": "int64"}
+
 
 class WithFields:
     """Samples with named fields, over memory that C++ owns."""
@@ -56,5 +59,7 @@ def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
     if not rows.flags.writeable:
         # torch has no read-only tensors: the memory is what ranks of a node share, and writing it ends the process.
         rows = rows.copy()
+    if not hasattr(torch, dtype):
+        rows = rows.astype(WIDER[dtype])
     tensor = torch.from_numpy(rows)
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor

@@ -29,7 +29,7 @@ class Samples(WithFields):
     one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
     fields a row a sample. Rows are copied. Raises InputError for fields whose rows do not fit, and dtypes other than bool,
-    uint8, int32, int64, float16, bfloat16, float32 and float64.
+    uint8, int8, int16, uint16, int32, uint32, int64, float16, bfloat16, float32 and float64.
     """
 
     __slots__ = ()

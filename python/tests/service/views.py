@@ -47,6 +47,18 @@ of_group = parameters.packed_seq_params("a group")
 told["megatron's group"] = [of_group["cp_group"], of_group["local_cp_size"]]
 told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
 
+for dtype in (np.int8, np.int16, np.uint16, np.uint32):
+    numbers = np.arange(10).astype(dtype)
+    mine = evenkeel.Samples(
+        ids=[service.rank], prompt_lengths=[4], response_lengths=[6], token={"input_ids": np.arange(10), "numbers": numbers})
+    rows = service.step(mine, "log_prob").micro_batches[0]["numbers"]
+    kept = evenkeel.DataService(over, config, tensors="numpy").step(mine, "log_prob").micro_batches[0]["numbers"]
+    name = np.dtype(dtype).name
+    told[name] = [
+        str(rows.dtype).removeprefix("torch.") == (name if hasattr(torch, name) else f"int{16 * kept.itemsize}"),
+        rows.tolist()[:10] == numbers.tolist(), kept.dtype == dtype and kept[:10].tolist() == numbers.tolist(),
+    ]
+
 arrays = evenkeel.DataService(over, config, tensors="numpy").step(samples()).micro_batches[0]
 told["arrays to tensors"] = str(arrays.to("cpu")["hidden"].dtype)
 gc.collect()

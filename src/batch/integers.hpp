@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/batch/dtype.hpp"
+#include "evenkeel/batch/field.hpp"
+
+namespace evenkeel {
+
+/// Whether elements are whole numbers. bool is none: its elements are true or false.
+[[nodiscard]] constexpr bool is_integer(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::uint8:
+    case DType::int8:
+    case DType::int16:
+    case DType::uint16:
+    case DType::int32:
+    case DType::uint32:
+    case DType::int64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Calls act(T{}) with the C++ type of an integer dtype. Precondition: is_integer(dtype).
+template <typename Act>
+decltype(auto) with_integer_type(DType dtype, Act&& act) {
+  EVENKEEL_PRECONDITION(cheap, is_integer(dtype), name_of(dtype));
+  switch (dtype) {
+    case DType::uint8:
+      return act(std::uint8_t{});
+    case DType::int8:
+      return act(std::int8_t{});
+    case DType::int16:
+      return act(std::int16_t{});
+    case DType::uint16:
+      return act(std::uint16_t{});
+    case DType::int32:
+      return act(std::int32_t{});
+    case DType::uint32:
+      return act(std::uint32_t{});
+    default:
+      return act(std::int64_t{});
+  }
+}
+
+/// Whole numbers from `least` to `most`; none at all where `least` is above `most`, as at first.
+struct IntegerRange {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = std::numeric_limits<std::int64_t>::min();
+
+  [[nodiscard]] constexpr bool empty() const noexcept { return least > most; }
+  [[nodiscard]] constexpr bool contains(const IntegerRange& other) const noexcept {
+    return other.empty() || (least <= other.least && other.most <= most);
+  }
+  /// Both, and what lies between them.
+  [[nodiscard]] constexpr IntegerRange joined(const IntegerRange& other) const noexcept {
+    return {std::min(least, other.least), std::max(most, other.most)};
+  }
+  friend constexpr bool operator==(const IntegerRange&, const IntegerRange&) = default;
+};
+
+/// What elements of a dtype can be. Precondition: is_integer(dtype).
+[[nodiscard]] inline IntegerRange range_of(DType dtype) {
+  return with_integer_type(dtype, []<typename T>(T) {
+    return IntegerRange{static_cast<std::int64_t>(std::numeric_limits<T>::min()),
+                        static_cast<std::int64_t>(std::numeric_limits<T>::max())};
+  });
+}
+
+/// What the elements of a column of integers are; an empty range where there are none. O(elements).
+[[nodiscard]] IntegerRange range_of_values(const Column& column);
+
+}  // namespace evenkeel
