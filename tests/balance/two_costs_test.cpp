@@ -1,0 +1,122 @@
+#include "balance/two_costs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "balance/balance_auto.hpp"
+#include "balance/quality.hpp"
+#include "balance/random_costs.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Costs = std::vector<Cost>;
+
+/// The least largest sum of the second kind among all deals of a handful of items whose largest sum of the
+/// first kind is at most `allowed`.
+Cost least_second(const Costs& first, const Costs& second, Cost allowed, std::int64_t k) {
+  Cost least = std::numeric_limits<Cost>::max();
+  std::vector<std::size_t> group(first.size(), 0);
+  while (true) {
+    Costs firsts(static_cast<std::size_t>(k), 0);
+    Costs seconds(static_cast<std::size_t>(k), 0);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      firsts[group[i]] += first[i];
+      seconds[group[i]] += second[i];
+    }
+    if (std::ranges::max(firsts) <= allowed) least = std::min(least, std::ranges::max(seconds));
+    std::size_t next = 0;
+    while (next < group.size() && ++group[next] == static_cast<std::size_t>(k)) group[next++] = 0;
+    if (next == group.size()) return least;
+  }
+}
+
+TEST(PartitionByTwoCosts, the_encoders_work_is_evened_out_among_deals_that_are_alike_to_the_model) {
+  const Costs model = {4, 4, 2, 2};
+  const Costs encoder = {3, 0, 3, 0};
+  const Partition partition = partition_by_two_costs({model, encoder}, 2);
+  EXPECT_EQ(largest_sums(partition, {model, encoder}), (TwoLargestSums{6, 3}));
+}
+
+TEST(PartitionByTwoCosts, the_kind_with_more_work_in_all_comes_first) {
+  const Costs model = {1, 1, 1, 0};
+  const Costs encoder = {50, 30, 20, 40};
+  EXPECT_EQ(largest_sums(partition_by_two_costs({model, encoder}, 2), {model, encoder}),
+            (TwoLargestSums{2, 70}));
+  EXPECT_EQ(largest_sums(partition_by_two_costs({encoder, model}, 2), {encoder, model}),
+            (TwoLargestSums{70, 2}));
+}
+
+TEST(PartitionByTwoCosts, where_nothing_is_to_be_encoded_the_model_alone_decides) {
+  const Costs model = {8, 7, 6, 6, 5, 1, 2};
+  EXPECT_EQ(partition_by_two_costs({model, Costs(7, 0)}, 3), balance_items(model, 3));
+  EXPECT_EQ(partition_by_two_costs({Costs(7, 0), model}, 3), balance_items(model, 3));
+}
+
+TEST(PartitionByTwoCosts,
+     long_samples_and_many_images_that_have_nothing_to_do_with_each_other_are_both_even) {
+  std::mt19937_64 random(11);
+  std::lognormal_distribution<double> length(7.5, 1.0);
+  std::geometric_distribution<Cost> images(0.3);
+  Costs model(1024);
+  Costs encoder(1024);
+  for (Cost& cost : model) cost = std::clamp(static_cast<Cost>(length(random)), Cost{64}, Cost{8192});
+  for (Cost& cost : encoder) cost = 256 * images(random);
+  const TwoLargestSums sums = largest_sums(partition_by_two_costs({model, encoder}, 64), {model, encoder});
+  const TwoLargestSums alone = largest_sums(balance_items(model, 64), {model, encoder});
+  EXPECT_LE(1000 * sums.model, 1002 * max_sum_lower_bound(model, 64));
+  EXPECT_LE(100 * sums.encoder, 101 * max_sum_lower_bound(encoder, 64));
+  EXPECT_LT(100 * sums.encoder, 75 * alone.encoder);
+}
+
+TEST(PartitionByTwoCosts, lists_of_different_lengths_and_negative_costs_are_errors) {
+  EXPECT_THROW((void)partition_by_two_costs({Costs{1, 2}, Costs{1}}, 2), InputError);
+  EXPECT_THROW((void)partition_by_two_costs({Costs{1}, Costs{-1}}, 2), InputError);
+  EXPECT_THROW((void)partition_by_two_costs({Costs{-1}, Costs{1}}, 2), InputError);
+  EXPECT_THROW((void)partition_by_two_costs({Costs{1}, Costs{1}}, 0), InputError);
+}
+
+RC_GTEST_PROP(PartitionByTwoCosts, keeps_its_promises_beside_balancing_one_kind_alone, ()) {
+  Costs model = *cost_lists(60);
+  Costs encoder = *cost_lists(60);
+  encoder.resize(model.size(), 3);
+  const std::int64_t k = *rc::gen::inRange<std::int64_t>(1, 9);
+  const TwoCosts costs{model, encoder};
+  const Partition partition = partition_by_two_costs(costs, k);
+  RC_ASSERT(partition.size() == k);
+  RC_ASSERT(holds_every_item_once(partition, model.size()));
+  RC_ASSERT(partition == partition_by_two_costs(costs, k));
+  const bool model_first = std::accumulate(model.begin(), model.end(), Cost{0}) >=
+                           std::accumulate(encoder.begin(), encoder.end(), Cost{0});
+  const Costs& first = model_first ? model : encoder;
+  const Costs& second = model_first ? encoder : model;
+  const Partition alone = balance_items(first, k);
+  const Cost most = largest_sum(alone, first);
+  RC_ASSERT(largest_sum(partition, first) <= most + most / 1000);
+  RC_ASSERT(largest_sum(partition, second) <= largest_sum(alone, second));
+}
+
+RC_GTEST_PROP(PartitionByTwoCosts, of_a_few_items_is_near_the_optimum, ()) {
+  Costs model = *cost_lists(7);
+  Costs encoder = *cost_lists(7);
+  encoder.resize(model.size(), 3);
+  const bool model_first = std::accumulate(model.begin(), model.end(), Cost{0}) >=
+                           std::accumulate(encoder.begin(), encoder.end(), Cost{0});
+  const Costs& first = model_first ? model : encoder;
+  const Costs& second = model_first ? encoder : model;
+  const Partition partition = partition_by_two_costs({model, encoder}, 3);
+  const Cost allowed = largest_sum(partition, first);
+  const Cost optimum = least_second(first, second, allowed, 3);
+  RC_ASSERT(largest_sum(partition, second) >= optimum);
+  // Moves and swaps of one item each do not find every deal.
+  RC_ASSERT(largest_sum(partition, second) <= 2 * optimum + 1);
+}
+
+}  // namespace
+}  // namespace evenkeel
