@@ -36,6 +36,14 @@ class WithFields:
             _core.raise_error("input", f"field {name!r}", f"is not there; there are {', '.join(fields) or 'none'}")
         return fields[name]
 
+    def axes_first(self, name: str) -> Any:
+        """A field of rows of several elements, [rows, axes], as [axes, rows]: what models take as positions of several axes
+        (M-RoPE). A view."""
+        rows = self[name]
+        if rows.ndim != 2:
+            _core.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}", "Take a field of rows of axes")
+        return rows.T
+
     def _by_name(self) -> dict[str, Any]:
         """What is handed out, the same objects each time."""
         if self._views is None:

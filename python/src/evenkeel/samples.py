@@ -28,8 +28,10 @@ class Samples(WithFields):
     ``ids`` are whole numbers from 0 on, by which micro-batches and results name samples; ``groups`` say which samples have
     one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
-    fields a row a sample. Rows are copied. Raises InputError for fields whose rows do not fit, and dtypes other than bool,
-    uint8, int8, int16, uint16, int32, uint32, int64, float16, bfloat16, float32 and float64.
+    fields a row a sample. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
+    (M-RoPE): they are kept as [tokens, axes], and ``axes_first`` turns them back wherever they are handed out. Rows are
+    copied. Raises InputError for fields whose rows do not fit, and dtypes other than bool, uint8, int8, int16, uint16,
+    int32, uint32, int64, float16, bfloat16, float32 and float64.
     """
 
     __slots__ = ()
@@ -45,11 +47,14 @@ class Samples(WithFields):
         token: Mapping[str, Any] | None = None,
         response_token: Mapping[str, Any] | None = None,
         sample: Mapping[str, Any] | None = None,
+        axes: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(_service.Samples(ids, ids if groups is None else groups, prompt_lengths, response_lengths), False)
         for kind, fields in zip(KINDS, (token, response_token, sample)):
             for name, rows in (fields or {}).items():
                 _add(self._core, name, kind, rows)
+        for name, rows in (axes or {}).items():
+            _add(self._core, name, "token", _tokens_first(rows, name))
 
     @classmethod
     def _of(cls, core: _service.Samples, tensors: bool) -> Samples:
@@ -97,6 +102,17 @@ def _add(core: _service.Samples, name: str, kind: str, rows: Any) -> None:
         rows = _joined(rows, name)
     values = _arrays.Rows(rows, name)
     core.add(name, dtype_word(values), kind, values.array)
+
+
+def _tokens_first(rows: Any, name: str) -> Any:
+    """[axes, tokens], of all samples or of each, as [tokens, axes]."""
+    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+        return [_tokens_first(of_sample, name) for of_sample in rows]
+    shape = list(getattr(rows, "shape", ()))
+    if len(shape) != 2:
+        _core.raise_error("input", f"field {name!r}", f"has the shape {shape}", "Bring [axes, tokens]")
+    tensor: Any = rows
+    return tensor.T.contiguous() if _arrays.is_tensor(tensor) else np.ascontiguousarray(tensor.T)
 
 
 def _joined(rows: Sequence[Any], name: str) -> Any:

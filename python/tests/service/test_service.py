@@ -129,6 +129,19 @@ def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
         assert told["left"] == 0
 
 
+@pytest.mark.parametrize("cut", [{}, {"mesh": {"cp": 2}}, {"prefix": {"share": True}}, {"mesh": {"cp": 2}, "prefix": {"share": "tree"}}])
+def test_positions_of_several_axes_are_cut_with_their_tokens(cut):
+    ranks = run("axes.py", 2, over="mpi", arguments=[json.dumps({"micro_batch": {"max_tokens": 64}, **cut})])
+    assert sum(rank["beside"] for rank in ranks) == sum(rank["rows"] for rank in ranks)
+    shared = 6 if "prefix" in cut else 0
+    assert sum(rank["rows"] for rank in ranks) == 31 - shared
+    assert all(rank["home"] is None if shared else rank["home"] for rank in ranks)
+    assert ranks[0]["refused"] == [
+        "field 'position_ids': has the shape [3]. Bring [axes, tokens]",
+        "field 'position_ids': has the shape [1, 2, 3]. Bring [axes, tokens]",
+    ]
+
+
 @pytest.mark.parametrize("share", [True, "tree"])
 def test_shared_prefixes_come_with_their_tree(share):
     config = {"prefix": {"share": share}, "mesh": {"cp": 2}, "micro_batch": {"max_tokens": 64}}

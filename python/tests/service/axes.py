@@ -1,0 +1,56 @@
+"""Positions of three axes, brought axes first as a model of images makes them: cut with their tokens, and home again."""
+
+import json
+import sys
+
+import numpy as np
+from jobs import group, tell
+
+import evenkeel
+
+service = evenkeel.DataService(group(), evenkeel.Config.parse(sys.argv[1]), tensors="numpy")
+prompts, responses = [6, 6, 3], [5, 2, 9]
+
+
+def positions_of(sample):
+    """[3, tokens]: of time, height and width. Samples of one prompt agree on its part."""
+    t = np.arange(prompts[sample] + responses[sample])
+    return np.stack([t, t // 2, t % 3])
+
+
+def tokens_of(sample):
+    prompt = 1 + np.arange(prompts[sample]) + 100 * (sample // 2)  # 0 is pad
+    return np.concatenate([prompt, 1000 * (sample + 1) + np.arange(responses[sample])])
+
+
+mine = [0, 1, 2] if service.rank == 0 else []
+samples = evenkeel.Samples(
+    ids=mine, groups=[i // 2 for i in mine],
+    prompt_lengths=[prompts[i] for i in mine], response_lengths=[responses[i] for i in mine],
+    token={"input_ids": np.concatenate([np.empty(0, np.int64), *map(tokens_of, mine)])},
+    axes={"position_ids": [positions_of(i) for i in mine] or np.empty((3, 0), np.int64)},
+)
+by_token = {int(token): tuple(positions_of(i)[:, t]) for i in range(3) for t, token in enumerate(tokens_of(i))}
+
+step = service.step(samples)
+beside = rows = 0
+for micro_batch in step.micro_batches:
+    positions = micro_batch.axes_first("position_ids")
+    tokens = micro_batch["input_ids"]
+    positions_are_views = np.shares_memory(positions, micro_batch["position_ids"])
+    assert positions_are_views and positions.shape == (3, len(tokens))
+    beside += sum(tuple(positions[:, row]) == by_token.get(int(tokens[row])) for row in tokens.nonzero()[0])
+    rows += np.count_nonzero(tokens)
+    if "prediction_rows" not in micro_batch.tensors:
+        micro_batch.put("seen", np.ascontiguousarray(positions.T), kind="token")
+
+home = None
+if not json.loads(sys.argv[1]).get("prefix"):
+    home = all(np.array_equal(got.T, positions_of(i)) for i, got in zip(mine, service.collect(step).rows_of("seen")))
+refused = []
+for wrong in (np.zeros(3, np.int64), [np.zeros((1, 2, 3))]):
+    try:
+        evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[2], axes={"position_ids": wrong})
+    except evenkeel.InputError as error:
+        refused.append(str(error))
+tell(service.rank, beside=beside, rows=rows, home=home, refused=refused)
