@@ -10,7 +10,7 @@ it. Nothing here needs MPI, and torch only where tensors are handed in. Errors a
 evenkeel.errors).
 """
 
-from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, samples, service, steps, tensors, watchdog
+from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, runs, samples, service, steps, tensors, watchdog
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
 from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
@@ -67,6 +67,7 @@ __all__ = [
     "plan",
     "planning",
     "prefix",
+    "runs",
     "samples",
     "sequence_alignment",
     "service",
