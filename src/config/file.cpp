@@ -12,6 +12,7 @@
 #include "config/keys.hpp"
 #include "config/named_sections.hpp"
 #include "evenkeel/base/error.hpp"
+#include "plan/layer_split.hpp"
 
 namespace evenkeel {
 namespace {
@@ -55,6 +56,12 @@ std::string hint_for_unknown(const std::string& path) {
   const auto siblings = paths_of_section(section_of(path));
   if (!siblings.empty()) return "Keys there: " + config_detail::join(siblings);
   return "Sections: " + config_detail::join(section_names());
+}
+
+/// The named section whose line in the table of keys this is, or nullptr.
+const NamedSection* named_section(std::string_view path) {
+  const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
+  return found == named_sections().end() ? nullptr : &*found;
 }
 
 /// Between files, overrides and profiles the later one counts; in one place none is later.
@@ -143,8 +150,8 @@ class Loader {
   void apply_section(const std::string& path, const ConfigValue& value, const Place& place) {
     if (value.node.IsNull()) return;
     if (!value.node.IsMap()) {
-      config_detail::throw_wrong_type(value,
-                                      path == "profiles" || path == "sources" ? "a map" : "a map of keys");
+      const bool has_entries = named_section(path) != nullptr;
+      config_detail::throw_wrong_type(value, has_entries ? "a map" : "a map of keys");
     }
     apply_map(value.node, path, place);
   }
@@ -217,11 +224,27 @@ void require_valid_delay(const Config& config, const std::string& file) {
   }
 }
 
+void require_valid_fields(const Config& config, const std::string& file) {
+  if (config.fields.empty() && config.field != FieldSettings{}) {
+    throw ConfigError(file + "field", "says what becomes of fields, and fields names none",
+                      "Name them: fields: {NAME: {}}");
+  }
+  for (const auto& [name, field] : config.fields) {
+    try {
+      require_valid(field, name, config.mesh.pp, config.mesh.vpp);
+    } catch (const ConfigError& error) {
+      throw ConfigError(file + "fields." + name + "." + error.report().where, error.report().message,
+                        error.report().hint);
+    }
+  }
+}
+
 /// Checks that need more than one key. The size of dp matters to speeds alone, which tell it while dp is
 /// auto.
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = name.empty() ? "" : std::string(name) + ": ";
   require_valid_sources(config, file);
+  require_valid_fields(config, file);
   require_valid_delay(config, file);
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
@@ -260,12 +283,6 @@ std::string value_of(const KeySpec& spec, const std::string& path, const Config&
 
 std::string value_of(const KeySpec& spec, const Config& config) {
   return value_of(spec, spec.key.path, config);
-}
-
-/// The named section whose line in the table of keys this is, or nullptr.
-const NamedSection* named_section(std::string_view path) {
-  const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
-  return found == named_sections().end() ? nullptr : &*found;
 }
 
 bool is_different(const KeySpec& spec, const NamedSection& named, const Config& changed,

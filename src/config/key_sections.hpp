@@ -45,4 +45,8 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
 [[nodiscard]] Keys named_source_keys();
 [[nodiscard]] Keys batch_keys();
 
+/// The sections about fields that samples bring.
+[[nodiscard]] Keys field_keys();
+[[nodiscard]] Keys named_field_keys();
+
 }  // namespace evenkeel::config_detail

@@ -366,8 +366,8 @@ Keys watchdog_keys() {
 Keys all_keys() {
   Keys all;
   for (Keys (*section)() :
-       {mesh_keys, source_keys, named_source_keys, batch_keys, balance_keys, micro_batch_keys, pack_keys,
-        prefix_keys, loss_keys, profile_keys, exchange_keys, watchdog_keys}) {
+       {mesh_keys, source_keys, named_source_keys, batch_keys, field_keys, named_field_keys, balance_keys,
+        micro_batch_keys, pack_keys, prefix_keys, loss_keys, profile_keys, exchange_keys, watchdog_keys}) {
     std::ranges::move(section(), std::back_inserter(all));
   }
   return all;
@@ -395,6 +395,8 @@ std::string_view section_meaning(std::string_view section) {
       {"source", "Where samples come from."},
       {"sources", "Several sources that are mixed, by name."},
       {"batch", "What one step takes from the source."},
+      {"field", "What becomes of the fields that `fields` names, unless it says otherwise for one of them."},
+      {"fields", "Fields that samples bring, by name, and what becomes of them."},
       {"balance", "How samples are assigned to data-parallel ranks."},
       {"micro_batch", "How a data-parallel rank's samples are split into micro-batches."},
       {"pack", "What a micro-batch's tensors look like."},

@@ -53,6 +53,23 @@ NamedSection sources() {
           .names = [](const Config& config) { return names_in(config.sources); }};
 }
 
+NamedSection fields() {
+  return {.name = "fields",
+          .entry = "field",
+          .key_prefix = "field.",
+          .keys = "A field has the keys of field: layers, wire, hand_out, ...",
+          .has = [](std::string_view section) { return section == "field"; },
+          .add = [](Config& config, const std::string& name) { config.fields[name] = config.field; },
+          .with =
+              [](Config config, const std::string& name) {
+                config.field = config.fields.at(name);
+                return config;
+              },
+          .keep = [](Config& config, const std::string& name,
+                     const Config& changed) { config.fields[name] = changed.field; },
+          .names = [](const Config& config) { return names_in(config.fields); }};
+}
+
 }  // namespace
 
 const KeySpec* NamedSection::find(const std::string& key) const {
@@ -61,7 +78,7 @@ const KeySpec* NamedSection::find(const std::string& key) const {
 }
 
 const std::vector<NamedSection>& named_sections() {
-  static const std::vector<NamedSection> sections{sources(), profiles()};
+  static const std::vector<NamedSection> sections{sources(), fields(), profiles()};
   return sections;
 }
 

@@ -10,8 +10,8 @@
 
 namespace evenkeel::config_detail {
 
-/// A section whose entries have names of the user's own, each a set of keys of other sections: `profiles` and
-/// `sources`. An entry begins with what the configuration says of those keys.
+/// A section whose entries have names of the user's own, each a set of keys of other sections: `profiles`,
+/// `sources` and `fields`. An entry begins with what the configuration says of those keys.
 struct NamedSection {
   std::string_view name;        ///< "profiles"
   std::string_view entry;       ///< "profile"

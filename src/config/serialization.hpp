@@ -18,7 +18,7 @@
 namespace evenkeel::config_detail {
 
 /// One version covers Config and its parts: raise it when a member is added to any of them.
-inline constexpr unsigned archive_version = 9;
+inline constexpr unsigned archive_version = 10;
 
 }  // namespace evenkeel::config_detail
 
@@ -193,6 +193,19 @@ void serialize(Archive& archive, evenkeel::JobWatchdogSettings& watchdog, unsign
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::LayerMap& layers, unsigned /*version*/) {
+  archive& layers.stages;
+}
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::FieldSettings& field, unsigned /*version*/) {
+  using evenkeel::config_detail::archive_enum;
+  evenkeel::config_detail::archive_optional(archive, field.layers);
+  archive_enum(archive, field.wire);
+  archive_enum(archive, field.hand_out);
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::Profile& profile, unsigned /*version*/) {
   archive& profile.balance& profile.micro_batch& profile.pack& profile.loss;
 }
@@ -205,6 +218,7 @@ void serialize(Archive& archive, evenkeel::Config& config, unsigned version) {
   }
   archive& config.mesh& config.source& config.sources& config.filter;
   evenkeel::config_detail::archive_enum(archive, config.mix);
+  archive& config.field& config.fields;
   archive& config.batch& config.delay& config.mini_batches& config.balance;
   archive& config.micro_batch& config.pack;
   evenkeel::config_detail::archive_enum(archive, config.prefix);

@@ -19,6 +19,7 @@
 #include "config/suggest.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/grid.hpp"
+#include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/settings.hpp"
 
 /// How values are read from YAML and written as YAML. Each format has `value_type`, `type()` and `values()`
@@ -226,6 +227,15 @@ struct CommunicationFormat {
   [[nodiscard]] std::string values() const;
   [[nodiscard]] CommunicationSettings read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const CommunicationSettings& settings) const;
+};
+
+/// Which layers a pipeline stage has: a list of them for each, an even split, or no layers at all.
+struct LayersFormat {
+  using value_type = std::optional<LayerMap>;
+  [[nodiscard]] std::string type() const { return "word or lists"; }
+  [[nodiscard]] std::string values() const;
+  [[nodiscard]] std::optional<LayerMap> read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const std::optional<LayerMap>& layers) const;
 };
 
 /// A named cost, one worked out from a model's shape, the two coefficients, or one that is measured.

@@ -9,6 +9,7 @@
 #include "exchange/shared_columns.hpp"
 #include "exchange/transfer_sides.hpp"
 #include "mesh/fail_together.hpp"
+#include "pack/layer_columns.hpp"
 #include "plan/node_receivers.hpp"
 #include "plan/transfer_plan.hpp"
 #include "transport/prepared_exchange.hpp"
@@ -30,16 +31,51 @@ struct OutgoingPlan {
   TransferPlan<EntryId> samples;
 };
 
+/// Who is sent which fields, and by which rank of its node it is received for others, too.
+class Receivers {
+ public:
+  Receivers(const Mesh& mesh, const StepTransfer& step)
+      : grid_(mesh.grid()), step_(step), of_place_(node_receivers(grid_, mesh.nodes())) {
+    const auto is_for_one_stage = [](const CarriedField& field) { return field.stage.has_value(); };
+    if (std::ranges::any_of(step.fields, is_for_one_stage)) of_stage_ = stage_receivers(grid_, mesh.nodes());
+  }
+
+  /// What owners send to `receiver` for the rank, and it may be itself: in the order in which it travels.
+  [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
+    std::vector<FieldTransfer> fields = fields_sent_to(step_, grid_.point_of(WorldRank{rank}), grid_.sizes());
+    std::erase_if(fields, [&](const FieldTransfer& field) {
+      const bool is_for_one_stage = step_.fields[field.source].stage.has_value();
+      return (is_for_one_stage ? of_stage_ : of_place_)[static_cast<std::size_t>(rank)] != receiver;
+    });
+    return fields;
+  }
+  [[nodiscard]] bool receives(int rank) const {
+    return receives_place(rank) || (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
+  }
+  /// Whether owners send the rank what its place needs, derived fields among it.
+  [[nodiscard]] bool receives_place(int rank) const {
+    return of_place_[static_cast<std::size_t>(rank)] == rank;
+  }
+
+ private:
+  const Grid& grid_;
+  const StepTransfer& step_;
+  std::vector<int> of_place_;
+  std::vector<int> of_stage_;  // none where no field is for one stage alone
+};
+
 /// The consumer's side: where in its packed tensors, laid out already, the rows of segments and samples
 /// belong.
 class Consumer {
  public:
+  /// `fields` are what owners send to this rank.
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-           std::vector<PackedMicroBatch>& packed)
-      : step_(step),
-        side_(frame, step.micro_batches, mesh.data_place()),
-        fields_(fields_sent_to(step, mesh.here(), mesh.grid().sizes())),
-        packed_(packed) {
+           std::vector<FieldTransfer> fields, std::vector<PackedMicroBatch>& packed)
+      : side_(frame, step.micro_batches, mesh.data_place()),
+        fields_(std::move(fields)),
+        packed_(packed),
+        brought_(handed_out_fields(step.fields)),
+        received_(fields_.size()) {
     for (const std::int64_t size : side_.halo_sizes()) halos_.emplace_back(static_cast<std::size_t>(size));
     for (const FieldTransfer& field : fields_) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
@@ -51,42 +87,70 @@ class Consumer {
   void add_segment(SegmentId segment, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
+      const std::int64_t before = blocks.bytes();
       side_.add_segment(segment, columns_[f], blocks);
       if (fields_[f].with_halo) side_.add_halo(segment, halos_, blocks);
+      received_[f] += blocks.bytes() - before;
     }
   }
   void add_sample(EntryId entry, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
+      const std::int64_t before = blocks.bytes();
       side_.add_sample(entry, columns_[f], fields_[f].moved_as, blocks);
+      received_[f] += blocks.bytes() - before;
     }
   }
 
-  /// What the model-parallel rank at `place` needs of what this one has, and what this one needs itself.
-  [[nodiscard]] BlockList needed_at(const GridPoint& place, const GridPoint& sizes) const {
-    const std::vector<FieldTransfer> fields = fields_sent_to(step_, place, sizes);
+  /// These fields of all micro-batches: what a model-parallel rank copies from another, and where to.
+  [[nodiscard]] BlockList whole(std::span<const FieldTransfer> fields) const {
     BlockList blocks;
-    for (std::size_t m = 0; m < packed_.size(); ++m) {
-      for (const FieldTransfer& field : fields) {
-        const auto bytes = std::as_const(packed_[m]).find(field.spec.name)->bytes();
-        blocks.add(bytes.data(), bytes.size());
-        if (!field.with_halo) continue;
-        blocks.add(std::as_bytes(std::span(halos_[m])).data(), halos_[m].size() * sizeof(std::int64_t));
-      }
-    }
+    for (std::size_t m = 0; m < packed_.size(); ++m)
+      for (const FieldTransfer& field : fields) add_whole(field, m, blocks);
     return blocks;
   }
 
-  void complete(const DerivedFieldSettings& options) {
+  /// The bytes of each of the fields that owners send.
+  void add_received(std::vector<FieldVolume>& volumes) const {
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      add_volume(volumes, {fields_[f].spec.name, false, received_[f], 0});
+  }
+  /// The bytes of each of these fields that are copied.
+  void add_copied(std::span<const FieldTransfer> fields, std::vector<FieldVolume>& volumes) const {
+    for (const FieldTransfer& field : fields)
+      add_volume(volumes, {field.spec.name, false, 0, whole({&field, 1}).bytes()});
+  }
+
+  /// Fields that no sample brings.
+  void derive(const DerivedFieldSettings& options) {
     for (std::size_t m = 0; m < packed_.size(); ++m)
-      complete_fields(packed_[m], step_.fields, halos_[m], options);
+      complete_fields(packed_[m], brought_, halos_[m], options);
+  }
+
+  /// Integers that have travelled narrow become what is handed out.
+  void widen() {
+    for (PackedMicroBatch& m : packed_) {
+      for (Column& column : m.fields) {
+        const auto field = std::ranges::find(brought_, column.spec().name, &FieldSpec::name);
+        if (field != brought_.end() && field->dtype != column.spec().dtype)
+          column = with_dtype(std::as_const(column), field->dtype);
+      }
+    }
   }
 
  private:
-  const StepTransfer& step_;
+  void add_whole(const FieldTransfer& field, std::size_t m, BlockList& blocks) const {
+    const auto bytes = std::as_const(packed_[m]).find(field.spec.name)->bytes();
+    blocks.add(bytes.data(), bytes.size());
+    if (!field.with_halo) return;
+    blocks.add(std::as_bytes(std::span(halos_[m])).data(), halos_[m].size() * sizeof(std::int64_t));
+  }
+
   PackedSide side_;
-  std::vector<FieldTransfer> fields_;  // of this pipeline stage
+  std::vector<FieldTransfer> fields_;
   std::vector<PackedMicroBatch>& packed_;
+  std::vector<FieldSpec> brought_;                   // as consumers have them
+  std::vector<std::int64_t> received_;               // by field, in bytes
   std::vector<std::vector<const Column*>> columns_;  // by field, then by micro-batch
   std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
 };
@@ -94,10 +158,10 @@ class Consumer {
 /// The owner's side for one consumer.
 class Sender {
  public:
-  Sender(const StepTransfer& step, const RaggedSide& side, const GridPoint& place, const GridPoint& sizes)
-      : side_(side), fields_(fields_sent_to(step, place, sizes)) {
+  Sender(const StepTransfer& step, const RaggedSide& side, std::vector<FieldTransfer> fields)
+      : side_(side), fields_(std::move(fields)) {
     for (const FieldTransfer& field : fields_)
-      sources_.push_back(step.mine.find(step.fields[field.source].name));
+      sources_.push_back(step.mine.find(step.fields[field.source].spec.name));
   }
 
   /// Preconditions: this rank owns what is sent, and so has its fields.
@@ -128,15 +192,15 @@ class Sender {
 };
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-                                std::span<const int> receivers, const OutgoingPlan& outgoing_plan) {
+                                const Receivers& receivers, const OutgoingPlan& outgoing_plan) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
   const GroupsOfPlaces groups(step.assignment.groups);
   std::vector<BlockList> sends(static_cast<std::size_t>(mesh.everyone().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
-    if (receivers[static_cast<std::size_t>(rank)] != rank) continue;
+    if (!receivers.receives(rank)) continue;
+    const Sender sender(step, side, receivers.fields_for(rank, rank));
     const GridPoint place = grid.point_of(WorldRank{rank});
-    const Sender sender(step, side, place, grid.sizes());
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
     // All segments before all samples, as the consumer expects them.
     for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
@@ -190,23 +254,35 @@ void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& byte
   for (std::size_t rank = 0; rank < sends.size(); ++rank) bytes_to[rank] += sends[rank].bytes();
 }
 
-/// The model-parallel ranks of this node and the one of them that receives.
+/// The model-parallel ranks of this node.
 struct ModelParallelPeers {
-  ModelParallelPeers(const Mesh& mesh, std::span<const int> receivers)
-      : ranks(mesh.model_parallel_on_node()),
-        receives(receivers[mesh.rank().index()] == mesh.rank().value()) {
-    const Grid& grid = mesh.grid();
-    for (int rank = 0; rank < grid.num_ranks(); ++rank) {
-      if (receivers[static_cast<std::size_t>(rank)] != receivers[mesh.rank().index()]) continue;
-      if (receivers[static_cast<std::size_t>(rank)] == rank) receiver = narrow<int>(places.size(), "ranks");
-      places.push_back(grid.point_of(WorldRank{rank}));
+  ModelParallelPeers(const Mesh& mesh, const Receivers& all_receivers)
+      : ranks(mesh.model_parallel_on_node()), receivers(all_receivers) {
+    const std::span<const int> nodes = mesh.nodes();
+    for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
+      const GridPoint place = mesh.grid().point_of(WorldRank{rank});
+      if (nodes[static_cast<std::size_t>(rank)] == nodes[mesh.rank().index()] && place.dp == mesh.here().dp &&
+          place.cp == mesh.here().cp)
+        in_world.push_back(rank);
     }
   }
 
+  /// What owners send to peer `receiver` for peer `rank`.
+  [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
+    return receivers.fields_for(of_world(rank), of_world(receiver));
+  }
+  [[nodiscard]] bool receives_place(int rank) const { return receivers.receives_place(of_world(rank)); }
+  /// Whether any of the others needs what `rank` receives.
+  [[nodiscard]] bool receives_for_others(int rank) const {
+    for (int other = 0; other < ranks.size(); ++other)
+      if (other != rank && !fields_for(other, rank).empty()) return true;
+    return false;
+  }
+  [[nodiscard]] int of_world(int rank) const { return in_world[static_cast<std::size_t>(rank)]; }
+
   const Communicator& ranks;
-  std::vector<GridPoint> places;  // by rank of `ranks`
-  int receiver = 0;               // among `ranks`
-  bool receives;                  // this rank is it
+  const Receivers& receivers;
+  std::vector<int> in_world;  // by rank of `ranks`
 };
 
 /// The memory in which model-parallel ranks have their tensors in common; nullptr when each has its own. The
@@ -217,33 +293,34 @@ NodeMemory* memory_in_common(const Communicator& ranks, const TransportSettings&
   return memory.obstacle() ? nullptr : &memory;
 }
 
-/// What the receiver's peers get of what it has received.
+/// What peers copy from each other of what they have received.
 struct CopiesForTwins {
   std::vector<BlockList> sends;
   std::vector<BlockList> receives;
 
-  void add(const ModelParallelPeers& peers, const Consumer& consumer, const GridPoint& sizes) {
-    sends.resize(peers.places.size());
-    receives.resize(peers.places.size());
-    if (!peers.receives) {
-      const auto self = static_cast<std::size_t>(peers.ranks.rank());
-      receives[static_cast<std::size_t>(peers.receiver)] = consumer.needed_at(peers.places[self], sizes);
-    }
-    for (std::size_t other = 0; peers.receives && other < sends.size(); ++other) {
-      if (static_cast<int>(other) != peers.receiver)
-        sends[other] = consumer.needed_at(peers.places[other], sizes);
+  void add(const ModelParallelPeers& peers, const Consumer& consumer, std::vector<FieldVolume>* volumes) {
+    const int self = peers.ranks.rank();
+    for (int other = 0; other < peers.ranks.size(); ++other) {
+      BlockList& to = sends.emplace_back();
+      BlockList& from = receives.emplace_back();
+      if (other == self) continue;
+      to = consumer.whole(peers.fields_for(other, self));
+      const std::vector<FieldTransfer> fields = peers.fields_for(self, other);
+      from = consumer.whole(fields);
+      if (volumes != nullptr) consumer.add_copied(fields, *volumes);
     }
   }
 };
 
-/// The columns that a place has, of those its receiver has, derived ones included.
+/// Whether a place has this column, where these are the fields that it is sent: derived ones included.
 bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, const FieldSpec& column) {
   const auto brought = [&](std::string_view name) {
     return std::ranges::any_of(fields, [&](const FieldTransfer& field) { return field.spec.name == name; });
   };
   if (brought(column.name) || column.name == position_ids_field || column.name == prediction_rows_field)
     return true;
-  const bool is_derived = std::ranges::find(step.fields, column.name, &FieldSpec::name) == step.fields.end();
+  const bool is_derived =
+      std::ranges::find(step.fields, column.name, &CarriedField::name) == step.fields.end();
   return is_derived && brought(input_ids_field);
 }
 
@@ -263,7 +340,10 @@ class SampleExchange {
     if (mesh.has_place()) {
       prepare_place(options);
     } else {
-      work_([&] { prepare_sends(OutgoingPlan(mesh_, step_), node_receivers(mesh_.grid(), mesh_.nodes())); });
+      work_([&] {
+        receivers_.emplace(mesh_, step_);
+        prepare_sends(OutgoingPlan(mesh_, step_));
+      });
     }
     to_all_.emplace(mesh.everyone(), sends_, receives_, options, work_.failed());
     to_all_->agree(work_.error());
@@ -278,11 +358,13 @@ class SampleExchange {
       work_.add(to_twins_->error());
     }
     work_([&] {
-      if (consumer_) consumer_->complete(derived_);
+      if (!consumer_) return;
+      if (!borrows_place()) consumer_->derive(derived_);
+      consumer_->widen();
     });
-    if (in_common_ != nullptr) {
-      const auto wanted = [this](const FieldSpec& column) { return stands_at(step_, fields_, column); };
-      share_columns(mesh_.model_parallel_on_node(), *in_common_, peers_->receiver, wanted, packed_, work_);
+    for (const Loan& loan : loans_) {
+      const auto chosen = [&](const FieldSpec& column) { return loan.concerns(step_, column); };
+      share_columns(mesh_.model_parallel_on_node(), *in_common_, loan.lender, chosen, packed_, work_);
     }
     volume_.passed_on = traffic.passed_on;
     volume_.messages = traffic.between_nodes;
@@ -315,33 +397,70 @@ class SampleExchange {
   }
 
   void prepare() {
-    const GridPoint& sizes = mesh_.grid().sizes();
-    const std::vector<int> receivers = node_receivers(mesh_.grid(), mesh_.nodes());
-    peers_.emplace(mesh_, receivers);
-    const bool borrows = in_common_ != nullptr && !peers_->receives;
+    receivers_.emplace(mesh_, step_);
+    peers_.emplace(mesh_, *receivers_);
     const OutgoingPlan outgoing_plan(mesh_, step_);
-    packed_.clear();
-    for (const MicroBatchPlan& plan : step_.micro_batches) {
-      packed_.push_back(borrows ? lay_out_rows(mesh_, step_, plan)
-                                : lay_out_micro_batch(mesh_, step_, plan, derived_));
-    }
-    if (!borrows) consumer_.emplace(mesh_, step_, frame_, packed_);
-    prepare_sends(outgoing_plan, receivers);
-    if (peers_->receives) receives_ = incoming(mesh_, outgoing_plan, *consumer_);
+    std::vector<FieldTransfer> received = receivers_->fields_for(mesh_.rank().value(), mesh_.rank().value());
+    lay_out_tensors(in_common_ != nullptr ? received
+                                          : fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes()));
+    consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_);
+    prepare_sends(outgoing_plan);
+    receives_ = incoming(mesh_, outgoing_plan, *consumer_);
+    if (step_.volumes != nullptr) consumer_->add_received(*step_.volumes);
     add_from_data_ranks(mesh_, receives_, volume_, step_.bytes_from_data_ranks);
     if (copies_to_twins()) {
-      copies_.add(*peers_, *consumer_, sizes);
+      copies_.add(*peers_, *consumer_, step_.volumes);
       volume_.copied = total_bytes(copies_.receives);
     }
-    if (in_common_ != nullptr) fields_ = fields_sent_to(step_, mesh_.here(), sizes);
+    if (in_common_ != nullptr) prepare_loans();
+  }
+
+  /// With columns for these fields, as they travel.
+  void lay_out_tensors(std::span<const FieldTransfer> fields) {
+    packed_.clear();
+    for (const MicroBatchPlan& plan : step_.micro_batches) {
+      PackedMicroBatch& m = packed_.emplace_back(lay_out_rows(mesh_, step_, plan));
+      for (const FieldTransfer& field : fields) m.fields.push_back(column_for(field, m, derived_));
+    }
   }
 
   /// What this rank owns; it receives nothing so far.
-  void prepare_sends(const OutgoingPlan& outgoing_plan, std::span<const int> receivers) {
-    sends_ = outgoing(mesh_, step_, frame_, receivers, outgoing_plan);
+  void prepare_sends(const OutgoingPlan& outgoing_plan) {
+    if (step_.volumes != nullptr) {
+      for (const CarriedField& field : step_.fields)
+        add_volume(*step_.volumes, {field.name, changes_field(field), 0, 0});
+    }
+    sends_ = outgoing(mesh_, step_, frame_, *receivers_, outgoing_plan);
     receives_.resize(sends_.size());
     volume_ = volume_of(mesh_, sends_);
     if (step_.bytes_to != nullptr) add_bytes(sends_, *step_.bytes_to);
+  }
+
+  /// Where tensors are in common: what a peer has received, on its way to the others.
+  struct Loan {
+    int lender = 0;
+    std::vector<FieldTransfer> fields;  // that this rank lends or is lent
+    bool with_derived = false;          // whether fields that no sample brings are lent beside them
+
+    [[nodiscard]] bool concerns(const StepTransfer& step, const FieldSpec& column) const {
+      if (with_derived) return stands_at(step, fields, column);
+      return std::ranges::any_of(fields,
+                                 [&](const FieldTransfer& field) { return field.spec.name == column.name; });
+    }
+  };
+
+  /// The same lenders on all peers.
+  void prepare_loans() {
+    const int self = peers_->ranks.rank();
+    for (int lender = 0; lender < peers_->ranks.size(); ++lender) {
+      if (!peers_->receives_for_others(lender) && !peers_->receives_place(lender)) continue;
+      loans_.push_back({lender, peers_->fields_for(self, lender), peers_->receives_place(lender)});
+    }
+  }
+
+  /// Whether fields that no sample brings come from another rank, as other columns do.
+  [[nodiscard]] bool borrows_place() const {
+    return in_common_ != nullptr && !receivers_->receives_place(mesh_.rank().value());
   }
 
   const Mesh& mesh_;
@@ -351,9 +470,10 @@ class SampleExchange {
   TransferFrame frame_;
   GuardedWork work_;
   NodeMemory* in_common_ = nullptr;
+  std::optional<Receivers> receivers_;
   std::optional<ModelParallelPeers> peers_;
   std::optional<Consumer> consumer_;
-  std::vector<FieldTransfer> fields_;  // where tensors are in common: what this rank's place is sent
+  std::vector<Loan> loans_;
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;
   CopiesForTwins copies_;
@@ -363,6 +483,14 @@ class SampleExchange {
 };
 
 }  // namespace
+
+void add_volume(std::vector<FieldVolume>& volumes, const FieldVolume& more) {
+  const auto found = std::ranges::find(volumes, more.name, &FieldVolume::name);
+  FieldVolume& volume = found != volumes.end() ? *found : volumes.emplace_back(FieldVolume{more.name});
+  volume.changed = volume.changed || more.changed;
+  volume.received += more.received;
+  volume.copied += more.copied;
+}
 
 ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept {
   sent += other.sent;

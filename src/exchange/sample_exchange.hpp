@@ -11,7 +11,9 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
+#include "exchange/field_volume.hpp"
 #include "mesh/fail_together.hpp"
+#include "plan/carried_fields.hpp"
 #include "plan/step_assignment.hpp"
 #include "transport/message_exchange.hpp"
 
@@ -22,19 +24,22 @@ namespace evenkeel {
 struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
-  std::span<const FieldSpec> fields;              ///< agreed over all ranks, in one order
-  const RaggedBatch& mine;                        ///< the samples this rank owns
+  std::span<const CarriedField> fields;           ///< agreed over all ranks, in one order
+  const RaggedBatch& mine;                        ///< the samples this rank owns, as carry() leaves them
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
   const PlanSettings& settings;                   ///< by which it is planned
   /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
   std::vector<std::int64_t>* bytes_to = nullptr;
   /// Where to add the bytes that each data rank sends to this rank; nullptr: nowhere.
   std::vector<std::int64_t>* bytes_from_data_ranks = nullptr;
+  /// Where to add the bytes of each field that this rank gets: an entry for each that travels, the same
+  /// entries on all ranks. nullptr: nowhere.
+  std::vector<FieldVolume>* volumes = nullptr;
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
-/// its pipeline stage is sent: zero in the rows that no sample brings, labels `label_pad`; the others are
-/// left to be written. Local.
+/// its pipeline stage is sent, of the elements that are handed out: zero in the rows that no sample brings,
+/// labels `label_pad`; the others are left to be written. Local.
 [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
                                                    const MicroBatchPlan& plan,
                                                    const DerivedFieldSettings& derived);
@@ -43,7 +48,8 @@ struct StepTransfer {
 /// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
 /// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
 /// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.
-/// Missing fields are derived (see complete_fields).
+/// Missing fields are derived (see complete_fields), and integers that travel narrow become what is handed
+/// out.
 ///
 /// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
 /// ranks of it, plus one token a chunk or branch whose label lives on another CP rank.

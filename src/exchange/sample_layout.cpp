@@ -9,9 +9,8 @@
 #include "plan/micro_batch_layout.hpp"
 
 namespace evenkeel {
-namespace {
 
-/// A column of a field that samples bring, empty where they bring nothing: everything else is overwritten.
+// Empty where samples bring nothing: everything else is overwritten.
 Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
                   const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
@@ -32,8 +31,6 @@ Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
   return column;
 }
 
-}  // namespace
-
 std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                           const GridPoint& sizes) {
   return field_transfers(step.fields, {place.pp, sizes.pp}, step.assignment.shared());
@@ -46,7 +43,8 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                                      const DerivedFieldSettings& derived) {
   PackedMicroBatch m = lay_out_rows(mesh, step, plan);
-  for (const FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
+  for (FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
+    field.spec.dtype = step.fields[field.source].handed_out;
     m.fields.push_back(column_for(field, m, derived));
   }
   return m;

@@ -11,6 +11,10 @@ namespace evenkeel {
 [[nodiscard]] std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                                         const GridPoint& sizes);
 
+/// The column of a field that samples bring, with elements as they travel: see lay_out_micro_batch. Local.
+[[nodiscard]] Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
+                                const DerivedFieldSettings& derived);
+
 /// A micro-batch as this rank's place in the mesh holds it, without the columns of these fields (see
 /// lay_out_micro_batch). Local.
 [[nodiscard]] PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step,

@@ -91,15 +91,19 @@ std::string describe(const std::vector<FieldSpec>& fields) {
 }
 
 OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t number,
+                 const std::function<bool(const FieldSpec&)>& chosen,
                  std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
   std::vector<FieldSpec> fields;
-  for (const Column& column : micro_batches.front().fields) fields.push_back(column.spec());
+  for (const Column& column : micro_batches.front().fields) {
+    if (chosen(column.spec())) fields.push_back(column.spec());
+  }
   const std::string description = describe(fields);
   BlockList blocks;
   blocks.add(std::as_bytes(std::span(description)).data(), description.size());
   for (PackedMicroBatch& m : micro_batches) {
     for (Column& column : m.fields) {
+      if (!chosen(column.spec())) continue;
       const std::size_t bytes = std::as_const(column).bytes().size();
       blocks.add(loan.columns.emplace_back(column.lend()).get(), bytes);
     }
@@ -183,14 +187,15 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
             std::vector<PackedMicroBatch>& micro_batches) {
   const std::vector<FieldSpec> fields = lent.fields();
   for (PackedMicroBatch& m : micro_batches) {
-    m.fields.clear();
     for (const FieldSpec& spec : fields) {
       const std::int64_t rows = m.rows_of(spec.kind);
-      if (wanted(spec)) {
-        m.fields.push_back(lent.next(spec, rows));
-      } else {
+      if (!wanted(spec)) {
         lent.skip(spec, rows);
+        continue;
       }
+      // What follows from the layout is there already.
+      std::erase_if(m.fields, [&](const Column& column) { return column.spec().name == spec.name; });
+      m.fields.push_back(lent.next(spec, rows));
     }
   }
 }
@@ -224,16 +229,16 @@ void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::u
 }  // namespace
 
 void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
-                   const std::function<bool(const FieldSpec&)>& wanted,
+                   const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
   const std::uint64_t number = memory.count_loan();
   OfferNotice told;
-  if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, micro_batches); });
+  if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(told, lender);
   // A lender that failed says so itself when errors are compared.
   if (comm.rank() != lender && told.num_extents >= 0)
-    borrow_from(memory, lender, told, number, wanted, micro_batches, work);
+    borrow_from(memory, lender, told, number, chosen, micro_batches, work);
 }
 
 void end_returned_loans() {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -19,14 +20,18 @@ namespace {
 
 /// Of a segment, which has one row a token for all its samples. What rows say of the next token moves sample
 /// by sample.
-bool stands_once(const FieldSpec& field) noexcept {
-  return field.kind == FieldKind::token && field.name != input_ids_field && field.name != labels_field &&
-         field.name != loss_mask_field;
+bool stands_once(FieldKind kind, std::string_view name) noexcept {
+  return kind == FieldKind::token && name != input_ids_field && name != labels_field &&
+         name != loss_mask_field;
 }
 
-std::vector<FieldSpec> shared_fields(std::span<const FieldSpec> fields) {
-  std::vector<FieldSpec> shared;
-  std::ranges::copy_if(fields, std::back_inserter(shared), stands_once);
+bool row_stands_once(const CarriedField& field) noexcept {
+  return stands_once(field.spec.kind, field.name);
+}
+
+std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
+  std::vector<CarriedField> shared;
+  std::ranges::copy_if(fields, std::back_inserter(shared), row_stands_once);
   return shared;
 }
 
@@ -46,7 +51,7 @@ std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
 /// of the table, segment by segment of its path, field by field.
 class SharedRows {
  public:
-  SharedRows(const LengthTable& table, const StepAssignment& assignment, std::span<const FieldSpec> fields)
+  SharedRows(const LengthTable& table, const StepAssignment& assignment, std::span<const CarriedField> fields)
       : table_(table),
         assignment_(assignment),
         fields_(fields),
@@ -59,7 +64,7 @@ class SharedRows {
     std::vector<std::uint64_t> hashes;
     visit([&](EntryId entry, SegmentId segment, std::size_t f) {
       if (table_[entry].owner != rank) return;
-      const Column& column = mine.at(fields_[f].name);
+      const Column& column = mine.at(fields_[f].spec.name);
       const RowRange& rows = assignment_.segments[segment].rows;
       const std::int64_t first = mine.rows_of(FieldKind::token, table_[entry].owner_index).begin;
       hashes.push_back(hash_of({column.row(first + rows.begin), column.row(first + rows.end)}));
@@ -93,7 +98,7 @@ class SharedRows {
     }
   }
 
-  [[noreturn]] void refuse(const FieldSpec& field, SegmentId segment, EntryId one, EntryId other) const {
+  [[noreturn]] void refuse(const CarriedField& field, SegmentId segment, EntryId one, EntryId other) const {
     const RowRange& rows = assignment_.segments[segment].rows;
     throw InputError("field '" + field.name + "'",
                      "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
@@ -105,21 +110,26 @@ class SharedRows {
 
   const LengthTable& table_;
   const StepAssignment& assignment_;
-  std::span<const FieldSpec> fields_;
+  std::span<const CarriedField> fields_;
   std::vector<std::int64_t> samples_;  // of each segment
 };
 
 }  // namespace
 
 bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
-  return std::ranges::any_of(fields, stands_once);
+  return std::ranges::any_of(fields,
+                             [](const FieldSpec& field) { return stands_once(field.kind, field.name); });
+}
+
+bool have_shared_rows(std::span<const CarriedField> fields) noexcept {
+  return std::ranges::any_of(fields, row_stands_once);
 }
 
 void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,
-                               const StepAssignment& assignment, std::span<const FieldSpec> fields,
+                               const StepAssignment& assignment, std::span<const CarriedField> fields,
                                const RaggedBatch& mine) {
   GuardedWork work;
-  std::vector<FieldSpec> shared;
+  std::vector<CarriedField> shared;
   std::optional<SharedRows> rows;
   std::vector<std::uint64_t> own;
   work([&] {

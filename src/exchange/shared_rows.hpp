@@ -5,19 +5,21 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
+#include "plan/carried_fields.hpp"
 #include "plan/step_assignment.hpp"
 
 namespace evenkeel {
 
 /// Whether fields have one row a token that samples with shared prefixes share. Local.
 [[nodiscard]] bool have_shared_rows(std::span<const FieldSpec> fields) noexcept;
+[[nodiscard]] bool have_shared_rows(std::span<const CarriedField> fields) noexcept;
 
 /// Collective over `comm`: throws InputError on every rank when samples that share a segment bring different
 /// rows there in a field of one row a token, of which all are handed one. (What rows say of the token after
 /// them moves sample by sample, and the samples' tokens are equal.) Equal means equal hashes of 64 bits, 8
 /// bytes a field and shared segment of each sample in one gather. LimitError when a rank runs out of memory.
 void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,
-                               const StepAssignment& assignment, std::span<const FieldSpec> fields,
+                               const StepAssignment& assignment, std::span<const CarriedField> fields,
                                const RaggedBatch& mine);
 
 }  // namespace evenkeel

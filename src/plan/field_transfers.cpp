@@ -15,11 +15,12 @@ bool tells_of_next_token(const FieldSpec& field) {
 
 }  // namespace
 
-std::vector<FieldTransfer> field_transfers(std::span<const FieldSpec> fields, PipelineStage stage,
+std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields, PipelineStage stage,
                                            bool shared) {
   std::vector<FieldTransfer> moved;
   for (const std::size_t f : fields_for_stage(fields, stage)) {
-    FieldSpec spec = fields[f];
+    FieldSpec spec = fields[f].spec;
+    spec.name = fields[f].name;
     const FieldKind kind = spec.kind;
     if (!shared) {
       if (kind == FieldKind::response_token) spec.kind = FieldKind::token;  // it stands beside its label
@@ -33,7 +34,7 @@ std::vector<FieldTransfer> field_transfers(std::span<const FieldSpec> fields, Pi
     }
     moved.push_back({std::move(spec), f, kind, 0});
   }
-  const bool derives_labels = std::ranges::find(fields, labels_field, &FieldSpec::name) == fields.end();
+  const bool derives_labels = std::ranges::find(fields, labels_field, &CarriedField::name) == fields.end();
   for (FieldTransfer& field : moved) field.with_halo = derives_labels && field.spec.name == input_ids_field;
   return moved;
 }

@@ -10,8 +10,8 @@ namespace evenkeel {
 
 /// A field on its way from owners to consumers.
 struct FieldTransfer {
-  FieldSpec spec;                         ///< of the consumer's column
-  std::size_t source = 0;                 ///< the owners' field
+  FieldSpec spec;                         ///< of the consumer's column, with elements as they travel
+  std::size_t source = 0;                 ///< the carried field
   FieldKind moved_as = FieldKind::token;  ///< token: with segments; the others: with samples
   /// For what moves with response tokens out of a token field: the sample's row prompt + shift + i is of
   /// response token i.
@@ -23,7 +23,7 @@ struct FieldTransfer {
 /// The fields that a pipeline stage is sent, in the order in which they travel. With shared prefixes, what a
 /// row says of the token after it (labels, loss mask) moves with response tokens where samples
 /// bring it.
-[[nodiscard]] std::vector<FieldTransfer> field_transfers(std::span<const FieldSpec> fields,
+[[nodiscard]] std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
                                                          PipelineStage stage, bool shared);
 
 }  // namespace evenkeel

@@ -32,4 +32,15 @@ std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes) {
   return receivers;
 }
 
+std::vector<int> stage_receivers(const Grid& grid, std::span<const int> nodes) {
+  std::map<std::array<int, 4>, int> lowest;
+  std::vector<int> receivers;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+    const GridPoint place = grid.point_of(WorldRank{rank});
+    const std::array stage{place.dp, place.cp, place.pp, nodes[static_cast<std::size_t>(rank)]};
+    receivers.push_back(lowest.try_emplace(stage, rank).first->second);
+  }
+  return receivers;
+}
+
 }  // namespace evenkeel

@@ -8,9 +8,11 @@
 namespace evenkeel {
 
 /// For each world rank the rank that owners send to in its stead, itself maybe. The model-parallel ranks of
-/// one node (equal dp and cp) hold the same rows, of which the last pipeline stage needs every field, so one
-/// of them receives and the others copy from it: nothing crosses the network twice to one node. `nodes[r]` is
-/// rank r's node. Pure; O(ranks log ranks).
+/// one node (equal dp and cp) hold the same rows, of which the last pipeline stage needs every field that is
+/// not for one stage alone, so one of them receives and the others copy from it: nothing crosses the network
+/// twice to one node. `nodes[r]` is rank r's node. Pure; O(ranks log ranks).
 [[nodiscard]] std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes);
+/// The same of what is for one pipeline stage alone: one rank of each stage receives it, its lowest.
+[[nodiscard]] std::vector<int> stage_receivers(const Grid& grid, std::span<const int> nodes);
 
 }  // namespace evenkeel

@@ -3,13 +3,21 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 
 namespace evenkeel {
+namespace {
 
-std::vector<std::size_t> fields_for_stage(std::span<const FieldSpec> fields, PipelineStage stage) {
+bool is_sent_to(const CarriedField& field, PipelineStage stage) {
+  if (field.stage) return *field.stage == stage.rank;
+  const bool tokens = field.name == input_ids_field;
+  const bool positions = field.name == position_ids_field;
+  return stage.last() || positions || (tokens && stage.first());
+}
+
+}  // namespace
+
+std::vector<std::size_t> fields_for_stage(std::span<const CarriedField> fields, PipelineStage stage) {
   std::vector<std::size_t> needed;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const bool tokens = fields[i].name == input_ids_field;
-    const bool positions = fields[i].name == position_ids_field;
-    if (stage.last() || positions || (tokens && stage.first())) needed.push_back(i);
+    if (is_sent_to(fields[i], stage)) needed.push_back(i);
   }
   return needed;
 }

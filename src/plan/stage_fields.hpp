@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/batch/field.hpp"
+#include "plan/carried_fields.hpp"
 
 namespace evenkeel {
 
@@ -16,10 +16,11 @@ struct PipelineStage {
   [[nodiscard]] constexpr bool last() const noexcept { return rank == size - 1; }
 };
 
-/// The fields, as positions in `fields`, that a pipeline stage is sent: the first needs tokens, the last
-/// every field (labels and loss mask follow from the tokens), all need positions where the source supplies
-/// them. A middle stage usually gets nothing: cu_seqlens and positions follow from the plan.
-[[nodiscard]] std::vector<std::size_t> fields_for_stage(std::span<const FieldSpec> fields,
+/// The fields, as positions in `fields`, that a pipeline stage is sent: what is for it alone and, of what is
+/// not for one stage, the first needs tokens, the last every field (labels and loss mask follow from the
+/// tokens), all need positions where the source supplies them. A middle stage usually gets nothing:
+/// cu_seqlens and positions follow from the plan.
+[[nodiscard]] std::vector<std::size_t> fields_for_stage(std::span<const CarriedField> fields,
                                                         PipelineStage stage);
 
 }  // namespace evenkeel

@@ -10,6 +10,7 @@
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/field_agreement.hpp"
+#include "exchange/shared_rows.hpp"
 #include "service/regroup.hpp"
 #include "service/sample_checks.hpp"
 #include "service/step_maker.hpp"
@@ -72,6 +73,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
   GuardedWork work(error);
   std::optional<Making> begun;
   FieldsBrought brought;
+  OwnRanges ranges;
   work([&] { require_made(before); });
   begin(begun, profile, work);
   work([&] {
@@ -80,6 +82,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     const std::int64_t owned = std::ranges::count(table.entries(), mesh_.rank(), &LengthEntry::owner);
     require_addable(table, mesh_.rank(), owned, added);
     if (owned > 0) brought.fields = specs_of(added.fields());
+    ranges = OwnRanges(added, config_.fields);
   });
   const std::vector<FieldSpec> fields = agree_on_fields(mesh_.everyone(), std::move(brought), work.error());
   // Nobody has failed so far.
@@ -91,7 +94,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
   plan(making);
   phase.becomes("exchange");
   pass_on(before, making);
-  add_fields(making, fields, added);
+  add_fields(making, fields, ranges, added);
   return finish(making);
 }
 
@@ -129,7 +132,7 @@ void StepMaker::pass_on(Step& before, Making& making) const {
   } else {
     work.on_replicated_data([&] { require_kept(*record.samples, before.index); });
     const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
-    require_shared_rows(making, record.samples->fields, samples);
+    require_shared_rows(making, have_shared_rows(record.samples->fields), record.samples->fields, samples);
     making.step.volume = exchange_samples(mesh_, transfer_of(making, record.samples->fields, samples),
                                           making.derived, transport_settings(), making.micro_batches, work);
   }
@@ -137,7 +140,8 @@ void StepMaker::pass_on(Step& before, Making& making) const {
 
 void StepMaker::regroup_locally(std::span<const PackedMicroBatch> from,
                                 std::span<const MicroBatchPlan> from_plan, Making& making) const {
-  const std::span<const FieldSpec> fields = making.record->samples->fields;
+  const std::span<const CarriedField> fields = making.record->samples->fields;
+  const std::vector<FieldSpec> brought = handed_out_fields(fields);
   const std::vector<MicroBatchPlan>& plans = making.record->plan.micro_batches;
   const StepTransfer transfer = transfer_of(making, fields, making.nothing);
   for (const MicroBatchPlan& plan : plans) {
@@ -146,14 +150,14 @@ void StepMaker::regroup_locally(std::span<const PackedMicroBatch> from,
     // Only filler has nothing to copy its rows from. It gets no fields that others have not: an earlier pass
     // may have added them, for the last pipeline stage alone.
     if (plan.tokens > 0) continue;
-    complete_fields(m, fields, no_halo(m), making.derived);
+    complete_fields(m, brought, no_halo(m), making.derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
   }
   regroup(from, from_plan, making.micro_batches, plans);
 }
 
 // The last part of a later pass: fields that came up since, and the losses' weights.
-void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields,
+void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields, OwnRanges& ranges,
                            const RaggedBatch& added) const {
   Step& step = making.step;
   std::vector<PackedMicroBatch> columns;
@@ -167,8 +171,14 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields,
     making.work(last);
     making.work.agree(mesh_.everyone());
   } else {
-    require_shared_rows(making, fields, added);
-    step.volume += exchange_samples(mesh_, transfer_of(making, fields, added), making.derived,
+    const std::vector<CarriedField> travelling = carried(making, fields, ranges);
+    RaggedBatch changed;
+    making.work([&] {
+      if (changes_fields(travelling)) changed = carry(added, travelling);
+    });
+    const RaggedBatch& mine = changes_fields(travelling) ? changed : added;
+    require_shared_rows(making, have_shared_rows(fields), travelling, mine);
+    step.volume += exchange_samples(mesh_, transfer_of(making, travelling, mine), making.derived,
                                     transport_settings(), columns, making.work, std::ref(last));
   }
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank

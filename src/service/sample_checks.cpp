@@ -192,13 +192,13 @@ void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owne
   }
 }
 
-void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const FieldSpec> brought,
+void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const CarriedField> brought,
                    PipelineStage stage) {
   for (const std::size_t f : fields_for_stage(brought, stage)) {
     const Column* const column =
         micro_batches.empty() ? nullptr : micro_batches.front().find(brought[f].name);
     if (column != nullptr) continue;
-    throw InputError(name_of(brought[f]), "is no longer in the step's micro-batches",
+    throw InputError("field '" + brought[f].name + "'", "is no longer in the step's micro-batches",
                      "Leave fields that samples bring in the step until its last pass");
   }
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {

@@ -25,7 +25,7 @@ void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owne
 
 /// Whether a step's micro-batches, which a trainer may have changed, can be passed over again: those
 /// `brought` by samples are there, every column has its rows, and all micro-batches have the same columns.
-void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const FieldSpec> brought,
+void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const CarriedField> brought,
                    PipelineStage stage);
 
 }  // namespace evenkeel

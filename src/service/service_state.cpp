@@ -24,6 +24,8 @@ constexpr std::string_view other_weights = "tokens would have other weights in t
 constexpr std::array consequences{
     Consequence{"mesh.", ""},
     Consequence{"exchange.", ""},
+    Consequence{"field.", ""},
+    Consequence{"fields.", ""},
     Consequence{"watchdog.", ""},
     Consequence{"source.path", ""},
     Consequence{"source.", other_samples},

@@ -186,14 +186,15 @@ void StepMaker::require_share_of_reader(const RaggedBatch& mine) const {
 }
 
 // Collective. All ranks throw, or what comes back is of them all.
-std::shared_ptr<StepSamples> StepMaker::gather(const std::optional<RaggedBatch>& mine,
-                                               std::string_view profile, GuardedWork& work) const {
-  std::shared_ptr<StepSamples> samples;
+StepMaker::Gathered StepMaker::gather(const std::optional<RaggedBatch>& mine, std::string_view profile,
+                                      GuardedWork& work) const {
+  Gathered result;
   std::vector<SampleSummary> summaries;
   std::optional<std::vector<FieldSpec>> fields;
   CallKey call;
   work([&] {
-    samples = std::make_shared<StepSamples>();
+    result.samples = std::make_shared<StepSamples>();
+    result.ranges = OwnRanges(*mine, config_.fields);
     summaries = config_.prefix == PrefixSharing::none ? summaries_of(*mine) : summaries_for_sharing(*mine);
     fields = fields_of(*mine);
     call.text = "makes step " + std::to_string(next_step_) + under_profile(profile);
@@ -201,9 +202,9 @@ std::shared_ptr<StepSamples> StepMaker::gather(const std::optional<RaggedBatch>&
   });
   GatheredLengths gathered =
       gather_lengths(mesh_.everyone(), summaries, std::move(fields), work.error(), call);
-  samples->table = std::move(gathered.table);
-  samples->fields = std::move(gathered.fields);
-  return samples;
+  result.samples->table = std::move(gathered.table);
+  result.fields = std::move(gathered.fields);
+  return result;
 }
 
 Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
@@ -220,13 +221,14 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   const double read_seconds = stopwatch.lap();
   phase.becomes("gather lengths");
   begin(begun, profile, work);
-  const std::shared_ptr<StepSamples> samples = gather(mine, profile, work);
+  Gathered gathered = gather(mine, profile, work);
+  const std::shared_ptr<StepSamples>& samples = gathered.samples;
   // Nobody has failed so far.
   Making& making = *begun;
   Step& step = making.step;
   making.record->samples = samples;
   number(making, next_step_);
-  making.work([&] { add_tokens_if_empty(samples->fields); });
+  making.work([&] { add_tokens_if_empty(gathered.fields); });
   use_measured_cost(making);
   if (config_.prefix == PrefixSharing::trees)
     samples->trees = gather_prefix_trees(mesh_.everyone(), samples->table, *mine, transport_settings());
@@ -235,13 +237,15 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   phase.becomes("plan");
   plan(making);
   phase.becomes("exchange");
+  samples->fields = carried(making, gathered.fields, gathered.ranges);
+  making.work([&] { mine = carry(*std::move(mine), samples->fields); });
   const auto last = [&] {
     step.seconds.exchange = making.stopwatch.lap();
     weigh_micro_batches(making);
     if (!config_.profiles.empty()) samples->mine = std::make_shared<const RaggedBatch>(*std::move(mine));
     step.seconds.pack = making.stopwatch.lap();
   };
-  require_shared_rows(making, samples->fields, *mine);
+  require_shared_rows(making, have_shared_rows(gathered.fields), samples->fields, *mine);
   step.volume = exchange_samples(mesh_, transfer_of(making, samples->fields, *mine), making.derived,
                                  transport_settings(), making.micro_batches, making.work, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
@@ -278,11 +282,29 @@ RaggedBatch StepMaker::bring_home(const Step& step, const StepResults& results, 
   work([&] { require_made(step); });
   work.on_replicated_data([&] { settings = plan_settings(step.profile); });
   work([&] { call = key_of("collects", step, where); });
-  if (reports_results(mesh_)) work.add(results.error());
+  if (reports_results(mesh_)) {
+    work.add(results.error());
+    work([&] { require_whole_results(results); });
+  }
   const StepRecord& record = step.record ? *step.record : *nothing_;
   const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches, settings};
   return return_results(mesh_, transfer, results.micro_batches(), transport_settings(), std::move(call),
                         work.error());
+}
+
+void StepMaker::require_whole_results(const StepResults& results) const {
+  for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
+    for (const Column& column : of_micro_batch.fields) {
+      const std::string& name = column.spec().name;
+      const auto field = config_.fields.find(name);
+      if (field == config_.fields.end() || !field->second.layers) continue;
+      throw InputError(
+          "result '" + name + "'",
+          "is a field of layers, of which each pipeline stage has its own, and results come from "
+          "the last stage alone",
+          "Put what the last stage has under another name");
+    }
+  }
 }
 
 // What a step was made for is what decides where its samples' rows are.
@@ -351,7 +373,17 @@ void StepMaker::plan_own(Making& making, const StepProblem& problem) const {
   making.step.seconds.agree = peers.seconds();
 }
 
-StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldSpec> fields,
+std::vector<CarriedField> StepMaker::carried(Making& making, std::span<const FieldSpec> fields,
+                                             OwnRanges& ranges) const {
+  auto& of_all = ranges.agree(mesh_.everyone(), fields);
+  std::vector<CarriedField> carried;
+  making.work.on_replicated_data([&] {
+    carried = carried_fields(fields, {config_.fields, of_all, config_.mesh.pp, config_.mesh.vpp});
+  });
+  return carried;
+}
+
+StepTransfer StepMaker::transfer_of(const Making& making, std::span<const CarriedField> fields,
                                     const RaggedBatch& mine) const {
   const StepRecord& record = *making.record;
   return {record.table(),
@@ -361,14 +393,15 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const FieldS
           record.plan.micro_batches,
           making.settings,
           &making.record->bytes_to,
-          &making.record->bytes_from_data_ranks};
+          &making.record->bytes_from_data_ranks,
+          &making.record->volumes};
 }
 
 // Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks
 // have once none has failed.
-void StepMaker::require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
-                                    const RaggedBatch& mine) const {
-  if (config_.prefix == PrefixSharing::none || !have_shared_rows(fields)) return;
+void StepMaker::require_shared_rows(const Making& making, bool are_shared,
+                                    std::span<const CarriedField> fields, const RaggedBatch& mine) const {
+  if (config_.prefix == PrefixSharing::none || !are_shared) return;
   making.work.agree(mesh_.everyone());
   require_equal_shared_rows(mesh_.everyone(), making.record->table(), making.record->assignment, fields,
                             mine);

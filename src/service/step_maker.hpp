@@ -18,6 +18,7 @@
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
 #include "exchange/call_key.hpp"
+#include "exchange/field_ranges.hpp"
 #include "exchange/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/held_passes.hpp"
@@ -74,8 +75,14 @@ class StepMaker {
 
   /// Makes room for a step under this profile, into `making`.
   void begin(std::optional<Making>& making, std::string_view profile, GuardedWork& work) const;
-  [[nodiscard]] std::shared_ptr<StepSamples> gather(const std::optional<RaggedBatch>& mine,
-                                                    std::string_view profile, GuardedWork& work) const;
+  /// What all ranks know of a step's samples, but for how fields travel.
+  struct Gathered {
+    std::shared_ptr<StepSamples> samples;
+    std::vector<FieldSpec> fields;
+    OwnRanges ranges;
+  };
+  [[nodiscard]] Gathered gather(const std::optional<RaggedBatch>& mine, std::string_view profile,
+                                GuardedWork& work) const;
   /// What every pass is before it is planned. Nobody has failed so far.
   void number(Making& making, std::int64_t index);
   void require_share_of_reader(const RaggedBatch& mine) const;
@@ -88,12 +95,18 @@ class StepMaker {
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
   void plan(Making& making) const;
   void plan_own(Making& making, const StepProblem& problem) const;
-  void require_shared_rows(const Making& making, std::span<const FieldSpec> fields,
+  /// The fields that travel in place of those that samples bring. Collective where integers are narrowed.
+  [[nodiscard]] std::vector<CarriedField> carried(Making& making, std::span<const FieldSpec> fields,
+                                                  OwnRanges& ranges) const;
+  /// Of `fields`, where `are_shared`, which all ranks say alike, also one that has failed.
+  void require_shared_rows(const Making& making, bool are_shared, std::span<const CarriedField> fields,
                            const RaggedBatch& mine) const;
+  /// Throws for a result that this rank has only a part of.
+  void require_whole_results(const StepResults& results) const;
   /// Puts weights into the packed tensors, and makes room for them in the step: finish() moves them there.
   void weigh_micro_batches(Making& making) const;
   [[nodiscard]] static Step finish(Making& making) noexcept;
-  [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const FieldSpec> fields,
+  [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const CarriedField> fields,
                                          const RaggedBatch& mine) const;
   [[nodiscard]] DerivedFieldSettings derived_options(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport_settings() const noexcept;
@@ -101,7 +114,8 @@ class StepMaker {
   void pass_on(Step& before, Making& making) const;
   void regroup_locally(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
                        Making& making) const;
-  void add_fields(Making& making, std::span<const FieldSpec> fields, const RaggedBatch& added) const;
+  void add_fields(Making& making, std::span<const FieldSpec> fields, OwnRanges& ranges,
+                  const RaggedBatch& added) const;
 
   Mesh mesh_;
   Config config_;

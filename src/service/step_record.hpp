@@ -9,6 +9,8 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "exchange/field_volume.hpp"
+#include "plan/carried_fields.hpp"
 #include "plan/measured_cost.hpp"
 #include "plan/step_assignment.hpp"
 
@@ -17,9 +19,10 @@ namespace evenkeel {
 /// The samples of a step: the same in every pass over them. Replicated, but for `mine`.
 struct StepSamples {
   LengthTable table;
-  std::vector<FieldSpec> fields;            ///< what samples bring
-  std::vector<SharedGroup> trees;           ///< with prefix trees: what samples have in common
-  std::shared_ptr<const RaggedBatch> mine;  ///< with profiles: what this rank brought, to be assigned anew
+  std::vector<CarriedField> fields;  ///< what samples bring, as it travels
+  std::vector<SharedGroup> trees;    ///< with prefix trees: what samples have in common
+  /// With profiles: what this rank brought, as it travels, to be assigned anew.
+  std::shared_ptr<const RaggedBatch> mine;
 };
 
 /// Where a step comes from, so that one is not taken for another: equal on all ranks, and on copies of it.
@@ -39,6 +42,7 @@ struct StepRecord {
   std::chrono::steady_clock::time_point made_at;  ///< when all phases were over
   std::vector<std::int64_t> bytes_to;  ///< that this rank sent to each rank; none where nothing moved
   std::vector<std::int64_t> bytes_from_data_ranks;  ///< that each sent to this rank; none where nothing moved
+  std::vector<FieldVolume> volumes;  ///< what this rank got of each field; none where nothing moved
 
   [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }
 };

@@ -39,10 +39,11 @@ TEST(ConfigUnknownKey, a_misspelt_section_is_found) {
 TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
             "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.group_by");
-  EXPECT_EQ(refusal("telemetry: true\n"),
-            "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, batch, balance, "
-            "micro_batch, pack, "
-            "prefix, loss, profiles, exchange, watchdog");
+  EXPECT_EQ(
+      refusal("telemetry: true\n"),
+      "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, batch, field, fields, balance, "
+      "micro_batch, pack, "
+      "prefix, loss, profiles, exchange, watchdog");
 }
 
 TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
@@ -167,6 +168,28 @@ TEST(ConfigRange, bounds_prefetching_since_each_step_takes_memory) {
 
 TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
   EXPECT_EQ(refusal("mesh:\n  order: tp-cp-dp\n").substr(0, 24), "job.yaml:2: mesh.order: ");
+}
+
+TEST(ConfigFieldErrors, name_the_field_and_the_key) {
+  EXPECT_THAT(refusal("fields: {x: {wire: short}}\n"), testing::HasSubstr("fields.x.wire"));
+  EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"), testing::HasSubstr("A field has the keys of field"));
+  EXPECT_THAT(refusal("fields: [x]\n"), testing::HasSubstr("a map"));
+  EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
+              testing::HasSubstr("a list of layers for each stage"));
+  EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
+  EXPECT_EQ(
+      refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
+      "job.yaml: fields.x.layers: lists the layers of 1 stages, and mesh has pp 2 x vpp 1. Give one list "
+      "for each virtual stage");
+  EXPECT_EQ(
+      refusal("fields: {x: {hand_out: narrow}}\n"),
+      "job.yaml: fields.x.hand_out: is narrow, and the wire is as-brought. Set wire: narrow, which finds "
+      "the smallest type");
+  EXPECT_THAT(refusal("fields: {labels: {wire: narrow}}\n"),
+              testing::HasSubstr("tensors are completed with"));
+  EXPECT_EQ(
+      refusal("field: {wire: narrow}\n"),
+      "job.yaml: field: says what becomes of fields, and fields names none. Name them: fields: {NAME: {}}");
 }
 
 TEST(ConfigProfileErrors, name_the_profile_and_the_key) {

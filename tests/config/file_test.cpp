@@ -224,6 +224,30 @@ TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
   EXPECT_EQ(config.plan_settings({1, 1, 2, 1}, "update").micro_batch.max_tokens, 4096);
 }
 
+TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
+  const Config config = parse(
+      "mesh: {pp: 2}\n"
+      "field: {wire: narrow}\n"
+      "fields:\n"
+      "  routed_experts: {layers: stage, hand_out: narrow}\n"
+      "  logits: {layers: [[0, 2], [1]], wire: as-brought}\n"
+      "  ids: {}\n");
+  ASSERT_EQ(config.fields.size(), 3U);
+  EXPECT_EQ(config.fields.at("routed_experts"),
+            (FieldSettings{LayerMap{}, FieldWidth::narrow, FieldWidth::narrow}));
+  EXPECT_EQ(config.fields.at("logits").layers, (LayerMap{{{0, 2}, {1}}}));
+  EXPECT_EQ(config.fields.at("logits").wire, FieldWidth::as_brought);
+  EXPECT_EQ(config.fields.at("ids"), config.field);
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigFields, may_be_made_and_changed_by_overrides) {
+  const std::vector<std::string> overrides{"fields.x.layers=stage", "fields.x.wire=narrow", "fields.y={}"};
+  const Config config = parse_config("fields: {x: {layers: null}}\n", "job.yaml", overrides);
+  EXPECT_EQ(config.fields.at("x"), (FieldSettings{LayerMap{}, FieldWidth::narrow}));
+  EXPECT_EQ(config.fields.at("y"), FieldSettings{});
+}
+
 TEST(ConfigProfiles, start_from_the_final_settings_overrides_counted) {
   const Config config = parse(two_profiles, {"micro_batch.max_tokens=32768", "micro_batch.min_count=3",
                                              "profiles.update.micro_batch.max_samples=2"});
@@ -368,6 +392,7 @@ TEST(ConfigYaml, is_canonical) {
 TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   Config config = test::changed_config();
   config.profiles.clear();  // whose lines stand between those of other sections
+  config.fields.clear();
   std::istringstream changed(to_yaml(config));
   std::istringstream defaults(to_yaml(Config{}));
   std::size_t keys = 0;
@@ -388,7 +413,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 68u);
+  EXPECT_EQ(keys, 71u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
@@ -435,13 +460,14 @@ std::set<std::string> differing_keys(const Config& one, const Config& other) {
 TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
   std::set<std::string> all;
   for (const ConfigKey& key : config_keys()) all.insert(key.path);
-  std::set<std::string> listed{"profiles", "sources", "prefix.group_by"};
+  std::set<std::string> listed{"profiles", "sources", "fields", "prefix.group_by"};
   Config shared;
   shared.prefix = PrefixSharing::trees;
   shared.balance.strategy = Strategy::grid;
   shared.micro_batch.count = CountRule::fastest;
   for (Config config : {test::changed_config(), test::measured_config(), test::flexible_config(), shared}) {
     config.profiles.clear();
+    config.fields.clear();
     listed.merge(differing_keys(Config{}, config));
   }
   EXPECT_EQ(listed, all) << "a new key needs another value in config_fixtures.hpp";

@@ -15,6 +15,8 @@ inline Config changed_config() {
   config.filter = {TooLong::split, EmptySample::drop, 1000};
   config.batch = {512, 3, true, 99, true};
   config.delay = {4, 900, 3};
+  config.field = {LayerMap{}, FieldWidth::narrow, FieldWidth::narrow};
+  config.fields = {{"routed_experts", config.field}, {"ids", {std::nullopt, FieldWidth::narrow}}};
   config.mini_batches = {4, false, false};
   config.balance = {BalanceAlgorithm::lpt,
                     CostModel{12345678901, 17, 4096},

@@ -67,7 +67,8 @@ struct MadeUpStep {
     plan = plan_step({table, settings});
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    volume = exchange_samples(mesh, {table, assignment, fields, mine, micro_batches, settings},
+    const std::vector<CarriedField> carried = carried_fields(fields);
+    volume = exchange_samples(mesh, {table, assignment, carried, mine, micro_batches, settings},
                               {pad_token, label_pad}, options, packed);
   }
 

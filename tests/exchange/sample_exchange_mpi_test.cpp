@@ -171,7 +171,8 @@ TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro
   PlanSettings settings;
   settings.dp = world.size();
   const StepPlan plan = plan_step({table, settings});
-  const std::vector<FieldSpec> fields{{"input_ids", DType::int64, FieldKind::token, {}}};
+  const std::vector<CarriedField> fields =
+      carried_fields(std::vector<FieldSpec>{{"input_ids", DType::int64, FieldKind::token, {}}});
   std::vector<PackedMicroBatch> packed;
   (void)exchange_samples(mesh,
                          {table, assign_step({table, settings}), fields, mine,

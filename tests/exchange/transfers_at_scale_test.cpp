@@ -53,7 +53,7 @@ class Step {
         assignment_(assign_step({table_, settings_})),
         plan_(plan_step({table_, settings_})),
         frame_{table_, assignment_, settings_.cp.layout},
-        moved_(field_transfers(fields_, {}, false)),
+        moved_(field_transfers(carried_fields(fields_), {}, false)),
         expected_(num_ranks) {
     std::vector<std::vector<SampleShape>> shapes(num_ranks);
     for (const LengthEntry& entry : table_.entries()) shapes[entry.owner.index()].push_back(entry.shape);

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/base/error.hpp"
 #include "io/input_file.hpp"
 #include "io/lines.hpp"
+#include "support/report_of.hpp"
 
 namespace evenkeel::testing_support {
 
@@ -49,18 +49,6 @@ class TemporaryFile {
 
 inline LineScan scan_whole(const std::filesystem::path& path) {
   return scan_lines(InputFile(path));
-}
-
-/// The report of the error of type E that `act` throws; fails the test when it throws none.
-template <typename E, typename Act>
-ErrorReport report_of(Act&& act) {
-  try {
-    act();
-  } catch (const E& error) {
-    return error.report();
-  }
-  ADD_FAILURE() << "an error was expected";
-  return {};
 }
 
 /// How many files beside `path`, itself included, have a name that starts with its own, as a temporary file

@@ -156,10 +156,11 @@ RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {
 }
 
 TEST(FieldsForStage, each_stage_gets_what_it_needs) {
-  const std::vector<FieldSpec> fields{{"advantages", DType::float32, FieldKind::response_token, {}},
-                                      {"input_ids", DType::int64, FieldKind::token, {}},
-                                      {"position_ids", DType::int32, FieldKind::token, {3}},
-                                      {"reward", DType::float32, FieldKind::sample, {}}};
+  const std::vector<CarriedField> fields =
+      carried_fields(std::vector<FieldSpec>{{"advantages", DType::float32, FieldKind::response_token, {}},
+                                            {"input_ids", DType::int64, FieldKind::token, {}},
+                                            {"position_ids", DType::int32, FieldKind::token, {3}},
+                                            {"reward", DType::float32, FieldKind::sample, {}}});
   EXPECT_THAT(fields_for_stage(fields, {0, 1}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(fields_for_stage(fields, {0, 3}), ElementsAre(1, 2));
   EXPECT_THAT(fields_for_stage(fields, {1, 3}), ElementsAre(2));

@@ -108,6 +108,16 @@ inline plan(mesh) {
   work()
 }
 
+/* StepMaker::carried, and the columns that travel. The all-reduce takes no memory; what travels does. */
+inline agree_on_ranges(mesh) {
+  look_up(NARROWS);
+  if
+  :: goes_on && so -> meet(EVERYONE(mesh), ALL_REDUCE, false, 0)
+  :: else
+  fi;
+  work()
+}
+
 /* StepMaker::require_shared_rows. */
 inline require_shared_rows(mesh) {
   look_up(HAS_SHARED_ROWS);
@@ -177,6 +187,7 @@ inline first_pass(mesh, key) {
   gather_times(mesh);
   gather_trees(mesh);
   plan(mesh);
+  agree_on_ranges(mesh);
   require_shared_rows(mesh);
   exchange_samples(mesh)
 }
@@ -203,7 +214,7 @@ inline later_pass(mesh) {
   :: else -> work()
   fi;
   if
-  :: goes_on && any_fields -> require_shared_rows(mesh); exchange_samples(mesh)
+  :: goes_on && any_fields -> agree_on_ranges(mesh); require_shared_rows(mesh); exchange_samples(mesh)
   :: goes_on && !any_fields -> work(); agree(EVERYONE(mesh))
   :: else
   fi

@@ -12,6 +12,7 @@
 #include "evenkeel/base/exchange_words.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
+#include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/loss.hpp"
 #include "evenkeel/plan/outlier_delay.hpp"
@@ -106,6 +107,10 @@ struct Config {
   FilterSettings filter;
   ScheduleSettings batch;
   DelaySettings delay;
+  FieldSettings field;
+  /// Of fields that samples bring, by name, overrides of `field` applied. Others travel and are handed out as
+  /// they are brought.
+  std::map<std::string, FieldSettings, std::less<>> fields;
   /// `shuffle` follows batch.shuffle, and is on where there are several sources: one mini-batch must not hold
   /// what another lacks.
   MiniBatchSettings mini_batches;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::testing_support {
+
+/// The report of the error of type E that `act` throws; fails the test when it throws none.
+template <typename E, typename Act>
+ErrorReport report_of(Act&& act) {
+  try {
+    act();
+  } catch (const E& error) {
+    return error.report();
+  }
+  ADD_FAILURE() << "an error was expected";
+  return {};
+}
+
+}  // namespace evenkeel::testing_support
