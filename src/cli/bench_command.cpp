@@ -234,6 +234,8 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   add_transfer(*command, chosen, "exchange",
                "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
                bench::bench_exchange);
+  add_transfer(*command, chosen, "layers", "A field of layers to the stages that have them, against memcpy",
+               bench::bench_layers);
   bench::TransferOptions& step =
       add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
   command->get_subcommand("step")

@@ -5,10 +5,14 @@
 #include <boost/mpi/datatype.hpp>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/activity.hpp"
 #include "base/id_range.hpp"
+#include "base/narrow.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
@@ -43,6 +47,42 @@ ExchangeVolume sum_of_volumes(const boost::mpi::communicator& world, const Excha
               MPI_SUM);
   return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
 }
+
+/// Bytes of fields, two words each, on their way to rank 0. Ranks have the same fields.
+class FieldWords {
+ public:
+  explicit FieldWords(std::span<const FieldVolume> volumes) : volumes_(volumes) {
+    for (const FieldVolume& volume : volumes) mine_.insert(mine_.end(), {volume.received, volume.copied});
+    sums_.resize(mine_.size());
+    most_.resize(mine_.size());
+  }
+
+  /// Collective; takes no memory.
+  void combine(const boost::mpi::communicator& world) {
+    if (mine_.empty()) return;
+    const Waiting waiting("MPI_Reduce");
+    const auto size = narrow<int>(mine_.size(), "fields");
+    for (const auto& [to, operation] : {std::pair{&sums_, MPI_SUM}, {&most_, MPI_MAX}})
+      check_mpi(MPI_Reduce(mine_.data(), to->data(), size, boost::mpi::get_mpi_datatype<std::int64_t>(),
+                           operation, 0, world),
+                "MPI_Reduce");
+  }
+
+  /// On rank 0.
+  [[nodiscard]] std::vector<FieldFigures> figures() const {
+    std::vector<FieldFigures> fields;
+    for (std::size_t f = 0; f < volumes_.size(); ++f) {
+      fields.push_back({volumes_[f].name, volumes_[f].changed, sums_[2 * f], sums_[2 * f + 1], most_[2 * f]});
+    }
+    return fields;
+  }
+
+ private:
+  std::span<const FieldVolume> volumes_;
+  std::vector<std::int64_t> mine_;
+  std::vector<std::int64_t> sums_;
+  std::vector<std::int64_t> most_;
+};
 
 // The most memory of any rank's columns, on rank 0.
 std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
@@ -194,10 +234,15 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   StepFigures figures;
   GuardedWork work;
   std::vector<std::int64_t> mine;
-  work([&] { mine = plan_numbers(mesh, step, settings); });
+  std::optional<FieldWords> fields;
+  work([&] {
+    mine = plan_numbers(mesh, step, settings);
+    fields.emplace(step.record->volumes);
+  });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
   figures.volume = sum_of_volumes(mesh.world(), step.volume);
+  fields->combine(mesh.world());
   figures.column_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   GatheredRanks ranks;
@@ -205,6 +250,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   const bool is_told = mesh.rank() == WorldRank{0};
   if (is_told) {
     work([&] {
+      figures.fields = fields->figures();
       figures.step = step.index;
       figures.profile = step.profile;
       figures.cap = settings.micro_batch.max_tokens;

@@ -160,6 +160,13 @@ void add_traffic_rows(const RunTotals& t, Table& table) {
   add_node_rows(t, table);
   table.row("bytes a rank kept", bytes_text(t.volume.kept));
   table.row("bytes of model-parallel copies", bytes_text(t.volume.copied));
+  for (const FieldFigures& field : t.fields) {
+    if (!field.changed) continue;
+    table.row(
+        "bytes of " + printable(field.name),
+        fmt::format("{} received, {} copied; at most {} by a rank in a step", bytes_text(field.received),
+                    bytes_text(field.copied), bytes_text(field.most_received)));
+  }
   table.row("most memory of tensors on a rank", bytes_text(t.column_bytes));
 }
 
@@ -300,6 +307,13 @@ std::string to_html(const RunReport& report) {
 }
 
 nlohmann::json to_json(const StepFigures& f) {
+  nlohmann::json fields = nlohmann::json::array();
+  for (const FieldFigures& field : f.fields) {
+    fields.push_back({{"name", field.name},
+                      {"received", field.received},
+                      {"copied", field.copied},
+                      {"most_received", field.most_received}});
+  }
   nlohmann::json metrics = nlohmann::json::object();
   for (const auto& [name, value] : f.metrics) metrics[name] = value;
   return {{"step", f.step},
@@ -325,6 +339,7 @@ nlohmann::json to_json(const StepFigures& f) {
             {"copied", f.volume.copied},
             {"passed_on", f.volume.passed_on}}},
           {"messages_between_nodes", f.volume.messages},
+          {"fields", std::move(fields)},
           {"column_bytes", f.column_bytes},
           {"seconds", with_total(f.seconds)},
           {"slowest_seconds", json_of(f.slowest_seconds)},

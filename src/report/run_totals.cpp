@@ -23,6 +23,14 @@ void RunTotals::add(const StepFigures& f) {
   above_cap += f.micro_batches_above_cap;
   widest = std::max(widest, f.widest_micro_batch);
   volume += f.volume;
+  for (const FieldFigures& more : f.fields) {
+    const auto found = std::ranges::find(fields, more.name, &FieldFigures::name);
+    FieldFigures& field = found != fields.end() ? *found : fields.emplace_back(FieldFigures{more.name});
+    field.changed = field.changed || more.changed;
+    field.received += more.received;
+    field.copied += more.copied;
+    field.most_received = std::max(field.most_received, more.most_received);
+  }
   column_bytes = std::max(column_bytes, f.column_bytes);
   if (f.sharing) sharing = sharing.value_or(SharingSavings{}) += *f.sharing;
   tokens_repeated_by_cap += f.tokens_repeated_by_cap;

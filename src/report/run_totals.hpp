@@ -33,7 +33,8 @@ class RunTotals {
   std::int64_t samples = 0, tokens = 0, aligned_tokens = 0, padded_tokens = 0;
   std::int64_t micro_batches = 0, lower_bound = 0, empty = 0, above_cap = 0, widest = 0;
   ExchangeVolume volume;
-  std::int64_t column_bytes = 0;  ///< the most
+  std::vector<FieldFigures> fields;  ///< by name, of passes in which they travelled; the most of any of these
+  std::int64_t column_bytes = 0;     ///< the most
   std::optional<SharingSavings> sharing;
   std::int64_t tokens_repeated_by_cap = 0, unshared_rows = 0;
   Ratio dp_before, dp, micro_batch, step;  ///< of work, max over mean: as in StepFigures and StepBalance

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/reference_metrics.hpp"
@@ -13,6 +14,17 @@
 #include "plan/measured_cost.hpp"
 
 namespace evenkeel {
+
+/// What one field's bytes come to over all ranks.
+struct FieldFigures {
+  std::string name;
+  bool changed = false;            ///< whether it travels otherwise than it is brought
+  std::int64_t received = 0;       ///< bytes that owners sent or kept
+  std::int64_t copied = 0;         ///< bytes of model-parallel copies
+  std::int64_t most_received = 0;  ///< by one rank
+
+  friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
+};
 
 /// One pass over a step's samples, over all ranks.
 struct StepFigures {
@@ -38,8 +50,9 @@ struct StepFigures {
   CostInUse cost;                      ///< that work is counted by
   bool cost_is_measured = false;       ///< whether the configuration asks for it
 
-  ExchangeVolume volume;          ///< over all ranks
-  std::int64_t column_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
+  ExchangeVolume volume;             ///< over all ranks
+  std::vector<FieldFigures> fields;  ///< that travelled, in that order
+  std::int64_t column_bytes = 0;     ///< most that columns took at a time so far, on the rank with most
   // Means over ranks add up: over phases and over steps, and they stay below the wall clock.
   PhaseSeconds seconds;          ///< mean over ranks
   PhaseSeconds slowest_seconds;  ///< of each phase by itself, the rank's that took longest

@@ -124,6 +124,21 @@ TEST(BenchExchange, compares_every_path_with_memcpy_and_alltoallv) {
   for (const auto& row : report.at("exchange")) EXPECT_GT(row.at("speed_of_alltoallv"), 0);
 }
 
+TEST(BenchLayers, counts_what_narrowing_saves_and_compares_with_memcpy) {
+  const ScratchFolder scratch;
+  const ProgramResult result =
+      mpirun_evenkeel(4, "bench layers --bytes 400000 --samples 4 --repeat 2" + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  EXPECT_EQ(report.at("sizes").at("mesh"), "cp 1 x dp 1 x pp 4");
+  ASSERT_EQ(report.at("layers").size(), 5U);
+  const std::int64_t brought = report.at("sizes").at("bytes_over_all_ranks");
+  EXPECT_EQ(report.at("layers").at(2).at("bytes"), brought) << "each layer of each token, once";
+  EXPECT_EQ(report.at("layers").at(3).at("bytes"), brought / 2);
+  for (const auto& row : report.at("layers")) EXPECT_GT(row.at("speed_of_memcpy"), 0);
+}
+
 TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
   const ScratchFolder scratch;
   const ProgramResult result =

@@ -22,7 +22,7 @@ constexpr const char* commands[] = {
     "",           "run",           "plan",           "synth",         "inspect",
     "config",     "config schema", "config show",    "config import", "bench",
     "bench pack", "bench plan",    "bench exchange", "bench step",    "bench prefix",
-    "bench read", "bench soak"};
+    "bench read", "bench layers",  "bench soak"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
             "fly",
             "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench"},
         WrongWords{"bench",
-                   "name a command of bench: pack, plan, exchange, step, prefix, read, dedicated, "
+                   "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, "
                    "soak. See: evenkeel bench --help"},
         WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
         WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
