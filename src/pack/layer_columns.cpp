@@ -1,19 +1,21 @@
 #include "pack/layer_columns.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <list>
+#include <type_traits>
 #include <utility>
 
 #include "batch/integers.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "pack/row_writer.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// Elements that lie together in rows of the source and of a target.
+/// Elements that lie together in a row of the source, and so in one of a target, run after run.
 struct ElementRun {
-  std::size_t from = 0;  ///< in a row of the source
-  std::size_t to = 0;    ///< in a row of the target
+  std::size_t from = 0;
   std::size_t elements = 0;
 };
 
@@ -22,55 +24,68 @@ std::size_t elements_in_row(const Column& column) {
 }
 
 std::vector<ElementRun> runs_of(const Column& source, const LayerPart& part) {
-  if (!part.layers) return {{0, 0, elements_in_row(source)}};
+  if (!part.layers) return {{0, elements_in_row(source)}};
   const std::int64_t all_layers = source.spec().trailing.front();
   const std::size_t in_layer =
       all_layers == 0 ? 0 : elements_in_row(source) / static_cast<std::size_t>(all_layers);
   std::vector<ElementRun> runs;
-  std::size_t to = 0;
   for (const std::int64_t layer : *part.layers) {
     EVENKEEL_PRECONDITION(cheap, 0 <= layer && layer < all_layers, layer, all_layers);
     const std::size_t from = static_cast<std::size_t>(layer) * in_layer;
     if (!runs.empty() && runs.back().from + runs.back().elements == from) {
       runs.back().elements += in_layer;
     } else {
-      runs.push_back({from, to, in_layer});
+      runs.push_back({from, in_layer});
     }
-    to += in_layer;
   }
   return runs;
 }
 
+/// Elements that change their type wait in the nearest cache, so that they leave it as whole lines.
+constexpr std::size_t converted_at_once = 512;
+
 template <typename From, typename To>
-void convert(const std::byte* from, std::byte* to, std::size_t count) {
+void write_elements(const std::byte* from, std::size_t count, RowWriter& writer) {
   if constexpr (std::is_same_v<From, To>) {
-    std::memcpy(to, from, count * sizeof(To));
+    writer.copy(from, count * sizeof(To));
   } else {
-    const From* const source = reinterpret_cast<const From*>(from);
-    To* const target = reinterpret_cast<To*>(to);
-    for (std::size_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
+    const From* source = reinterpret_cast<const From*>(from);
+    std::array<To, converted_at_once> converted;
+    while (count > 0) {
+      const std::size_t some = std::min(count, converted.size());
+      for (std::size_t i = 0; i < some; ++i) converted[i] = static_cast<To>(source[i]);
+      writer.copy(reinterpret_cast<const std::byte*>(converted.data()), some * sizeof(To));
+      source += some;
+      count -= some;
+    }
   }
 }
 
-/// Rows of many bytes are split one after the other, so that each is read once for all targets.
+/// A part on its way.
+struct PartWriter {
+  PartWriter(const Column& source, const LayerPart& part, std::size_t total_bytes, const RowFill& no_fill)
+      : runs(runs_of(source, part)),
+        writer(part.target->bytes().data(), total_bytes, no_fill, Sources::consecutive) {}
+
+  std::vector<ElementRun> runs;  // of each row
+  RowWriter writer;
+};
+
+/// Each row is read once, for all parts.
 template <typename From, typename To>
 void split_rows(const Column& source, std::span<const LayerPart> parts) {
-  struct Target {
-    std::vector<ElementRun> runs;
-    std::byte* next;
-    std::size_t row_bytes;
-  };
-  std::vector<Target> targets;
+  std::size_t total_bytes = 0;
+  for (const LayerPart& part : parts) total_bytes += part.target->bytes().size();
+  const RowFill no_fill({}, sizeof(To));
+  std::list<PartWriter> writers;  // which stay where they are
   for (const LayerPart& part : parts) {
-    if (part.target->row_bytes() > 0)
-      targets.push_back({runs_of(source, part), part.target->bytes().data(), part.target->row_bytes()});
+    if (part.target->row_bytes() > 0) writers.emplace_back(source, part, total_bytes, no_fill);
   }
   const std::byte* row = source.bytes().data();
   for (std::int64_t r = 0; r < source.rows(); ++r, row += source.row_bytes()) {
-    for (Target& target : targets) {
-      for (const ElementRun& run : target.runs)
-        convert<From, To>(row + run.from * sizeof(From), target.next + run.to * sizeof(To), run.elements);
-      target.next += target.row_bytes;
+    for (PartWriter& part : writers) {
+      for (const ElementRun& run : part.runs)
+        write_elements<From, To>(row + run.from * sizeof(From), run.elements, part.writer);
     }
   }
 }
@@ -113,7 +128,9 @@ Column with_dtype(const Column& column, DType dtype) {
   const std::size_t elements = column.bytes().size() / size_of(column.spec().dtype);
   with_integer_type(column.spec().dtype, [&]<typename From>(From) {
     with_integer_type(dtype, [&]<typename To>(To) {
-      convert<From, To>(column.bytes().data(), result.bytes().data(), elements);
+      const RowFill no_fill({}, sizeof(To));
+      RowWriter writer(result.bytes().data(), elements * sizeof(To), no_fill, Sources::consecutive);
+      write_elements<From, To>(column.bytes().data(), elements, writer);
     });
   });
   return result;

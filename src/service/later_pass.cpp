@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <ranges>
 #include <string>
 #include <utility>
@@ -172,11 +173,11 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields, Ow
     making.work.agree(mesh_.everyone());
   } else {
     const std::vector<CarriedField> travelling = carried(making, fields, ranges);
-    RaggedBatch changed;
+    std::optional<RaggedBatch> changed;
     making.work([&] {
       if (changes_fields(travelling)) changed = carry(added, travelling);
     });
-    const RaggedBatch& mine = changes_fields(travelling) ? changed : added;
+    const RaggedBatch& mine = changed ? *changed : added;
     require_shared_rows(making, have_shared_rows(fields), travelling, mine);
     step.volume += exchange_samples(mesh_, transfer_of(making, travelling, mine), making.derived,
                                     transport_settings(), columns, making.work, std::ref(last));

@@ -102,6 +102,32 @@ RC_GTEST_PROP(CopyLayers, puts_every_element_where_a_plain_loop_does, ()) {
   for (std::size_t p = 0; p < of_parts.size(); ++p) expect_split(source, of_parts[p], targets[p]);
 }
 
+TEST(CopyLayers, of_many_bytes_which_go_past_the_caches_are_the_same) {
+  for (const DType to : {DType::int16, DType::uint8, DType::int32}) {
+    const Column source = made_up_integers({"x", DType::int16, FieldKind::token, {12, 37}}, 12001, to);
+    const std::vector<std::vector<std::int64_t>> of_parts{{0, 1, 2, 3, 4}, {11, 5}, {6, 7, 8, 9, 10}};
+    std::vector<Column> targets;
+    std::vector<LayerPart> parts;
+    targets.reserve(of_parts.size());
+    for (const auto& layers : of_parts) {
+      targets.push_back(Column::unwritten({"x", to, FieldKind::token, {std::ssize(layers), 37}}, 12001));
+      parts.push_back({layers, &targets.back()});
+    }
+    copy_layers(source, parts);
+    std::size_t wrong = 0;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const std::size_t in_row = of_parts[p].size() * 37;
+      for (std::size_t i = 0; i < in_row * 12001; ++i) {
+        const auto layer = static_cast<std::size_t>(of_parts[p][i % in_row / 37]);
+        const std::size_t from = i / in_row * (12 * 37) + layer * 37 + i % 37;
+        wrong += integer_at(targets[p], i) == integer_at(source, from) ? 0U : 1U;
+      }
+    }
+    EXPECT_EQ(wrong, 0U) << name_of(to);
+    EXPECT_EQ(with_dtype(with_dtype(source, to), DType::int16), source);
+  }
+}
+
 TEST(CopyLayers, moves_elements_of_any_dtype_as_they_are) {
   for (const DType dtype : all_dtypes) {
     Column source({"x", dtype, FieldKind::token, {3}}, 2);
