@@ -2,29 +2,10 @@
 
 #include <cstddef>
 
+#include "base/utf8.hpp"
+
 namespace evenkeel {
 namespace {
-
-bool continues(unsigned char byte) noexcept {
-  return (byte & 0xc0U) == 0x80U;
-}
-
-/// Bytes of the UTF-8 sequence at the start of a text, 0 when there is none: overlong forms, surrogates and
-/// what is above U+10FFFF are none (RFC 3629, section 4).
-std::size_t sequence_length(std::string_view text) noexcept {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!continues(at(i))) return 0;
-  }
-  const unsigned char second = at(1);
-  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-  return wrong ? 0 : length;
-}
 
 bool is_control(std::string_view sequence) noexcept {
   const auto first = static_cast<unsigned char>(sequence[0]);
@@ -58,7 +39,7 @@ std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
+    const std::size_t length = utf8_sequence(text);
     const std::string_view sequence = text.substr(0, length == 0 ? 1 : length);
     if (length == 0 || is_control(sequence)) {
       for (const char byte : sequence) add_escaped(out, byte);

@@ -60,6 +60,12 @@ std::string_view name_of(FieldKind kind) noexcept {
       return "response_token";
     case FieldKind::sample:
       return "sample";
+    case FieldKind::rows:
+      return "rows";
+    case FieldKind::text:
+      return "text";
+    case FieldKind::bytes:
+      return "bytes";
   }
   return "unknown kind";
 }
@@ -85,7 +91,14 @@ std::size_t FieldSpec::row_bytes() const {
 }
 
 Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()) {
-  resize(rows);
+  EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec_.kind), spec_.name, rows);
+  grow_to(rows);
+}
+
+Column::Column(FieldSpec spec, SampleRows samples)
+    : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()), samples_(std::move(samples)) {
+  EVENKEEL_PRECONDITION(cheap, is_counted(spec_.kind), spec_.name, name_of(spec_.kind));
+  grow_to(samples_.rows());
 }
 
 std::size_t Column::checked_bytes(std::int64_t rows) const {
@@ -98,6 +111,18 @@ std::size_t Column::checked_bytes(std::int64_t rows) const {
 }
 
 Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
+  EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec.kind), spec.name, rows);
+  return unwritten_rows(std::move(spec), rows);
+}
+
+Column Column::unwritten(FieldSpec spec, SampleRows samples) {
+  EVENKEEL_PRECONDITION(cheap, is_counted(spec.kind), spec.name, name_of(spec.kind));
+  Column column = unwritten_rows(std::move(spec), samples.rows());
+  column.samples_ = std::move(samples);
+  return column;
+}
+
+Column Column::unwritten_rows(FieldSpec spec, std::int64_t rows) {
   Column column(std::move(spec), 0);
   column.own_.resize(column.checked_bytes(rows));
   column.rows_ = rows;
@@ -109,6 +134,18 @@ Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
 }
 
 Column Column::borrowing(FieldSpec spec, std::int64_t rows, std::shared_ptr<const std::byte> first) {
+  EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec.kind), spec.name, rows);
+  return borrowing_rows(std::move(spec), rows, std::move(first));
+}
+
+Column Column::borrowing(FieldSpec spec, SampleRows samples, std::shared_ptr<const std::byte> first) {
+  EVENKEEL_PRECONDITION(cheap, is_counted(spec.kind), spec.name, name_of(spec.kind));
+  Column column = borrowing_rows(std::move(spec), samples.rows(), std::move(first));
+  column.samples_ = std::move(samples);
+  return column;
+}
+
+Column Column::borrowing_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr<const std::byte> first) {
   Column column(std::move(spec), 0);
   (void)column.checked_bytes(rows);
   column.rows_ = rows;
@@ -116,7 +153,24 @@ Column Column::borrowing(FieldSpec spec, std::int64_t rows, std::shared_ptr<cons
   return column;
 }
 
+Column Column::counted(Column rows, FieldKind kind, SampleRows samples) {
+  EVENKEEL_PRECONDITION(cheap, is_counted(kind) && !is_counted(rows.spec_.kind), name_of(kind));
+  if (rows.rows_ != samples.rows()) {
+    throw InputError(
+        "field '" + rows.spec_.name + "'",
+        "has " + std::to_string(rows.rows_) + " rows; its samples have " + std::to_string(samples.rows()));
+  }
+  rows.spec_.kind = kind;
+  rows.samples_ = std::move(samples);
+  return rows;
+}
+
 void Column::resize(std::int64_t rows) {
+  EVENKEEL_PRECONDITION(cheap, !is_counted(spec_.kind), spec_.name, rows);
+  grow_to(rows);
+}
+
+void Column::grow_to(std::int64_t rows) {
   own();
   const std::size_t before = own_.size();
   own_.resize(checked_bytes(rows));
@@ -139,7 +193,8 @@ void Column::copy_borrowed() {
 }
 
 bool operator==(const Column& a, const Column& b) noexcept {
-  return a.spec_ == b.spec_ && a.rows_ == b.rows_ && std::ranges::equal(a.bytes(), b.bytes());
+  return a.spec_ == b.spec_ && a.rows_ == b.rows_ && a.samples_ == b.samples_ &&
+         std::ranges::equal(a.bytes(), b.bytes());
 }
 
 void Column::require_dtype(DType dtype) const {

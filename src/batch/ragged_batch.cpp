@@ -44,6 +44,7 @@ RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(
 }
 
 std::int64_t RaggedBatch::rows_of(FieldKind kind) const noexcept {
+  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
   switch (kind) {
     case FieldKind::token:
       return token_offsets_.back();
@@ -51,11 +52,16 @@ std::int64_t RaggedBatch::rows_of(FieldKind kind) const noexcept {
       return response_offsets_.back();
     case FieldKind::sample:
       return size();
+    case FieldKind::rows:
+    case FieldKind::text:
+    case FieldKind::bytes:
+      break;
   }
   return 0;
 }
 
 RowRange RaggedBatch::rows_of(FieldKind kind, std::int64_t index) const noexcept {
+  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
   const auto i = static_cast<std::size_t>(index);
   switch (kind) {
     case FieldKind::token:
@@ -64,23 +70,39 @@ RowRange RaggedBatch::rows_of(FieldKind kind, std::int64_t index) const noexcept
       return {response_offsets_[i], response_offsets_[i + 1]};
     case FieldKind::sample:
       return {index, index + 1};
+    case FieldKind::rows:
+    case FieldKind::text:
+    case FieldKind::bytes:
+      break;
   }
   return {};
 }
 
+void RaggedBatch::require_rows_of_samples(const Column& field) const {
+  const FieldSpec& spec = field.spec();
+  const std::string where = "field '" + spec.name + "'";
+  const std::string kind(name_of(spec.kind));
+  if (is_counted(spec.kind)) {
+    if (field.samples().size() == size()) return;
+    throw InputError(where,
+                     "has " + kind + " of " + std::to_string(field.samples().size()) +
+                         " samples; the batch has " + std::to_string(size()) + " samples",
+                     "Say for every sample how many it has, 0 too");
+  }
+  if (field.rows() == rows_of(spec.kind)) return;
+  throw InputError(where, "has " + std::to_string(field.rows()) + " rows; a " + kind +
+                              " field of this batch needs " + std::to_string(rows_of(spec.kind)));
+}
+
 Column& RaggedBatch::add_field(FieldSpec spec) {
-  const std::int64_t rows = rows_of(spec.kind);
+  const std::int64_t rows = is_counted(spec.kind) ? 0 : rows_of(spec.kind);
   return add_field(Column(std::move(spec), rows));
 }
 
 Column& RaggedBatch::add_field(Column column) {
   const FieldSpec& spec = column.spec();
   if (find(spec.name) != nullptr) throw InputError("field '" + spec.name + "'", "is already in the batch");
-  if (column.rows() != rows_of(spec.kind)) {
-    throw InputError("field '" + spec.name + "'",
-                     "has " + std::to_string(column.rows()) + " rows; a " + std::string(name_of(spec.kind)) +
-                         " field of this batch needs " + std::to_string(rows_of(spec.kind)));
-  }
+  require_rows_of_samples(column);
   return fields_.emplace_back(std::move(column));
 }
 

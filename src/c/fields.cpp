@@ -63,6 +63,11 @@ GivenField given(const evenkeel_field* field) {
 
 evenkeel_field view_of(const Column& column) {
   const FieldSpec& spec = column.spec();
+  if (is_counted(spec.kind)) {
+    throw InputError("field '" + spec.name + "'",
+                     "is of " + std::string(name_of(spec.kind)) + ", which the C API does not hand out",
+                     "Take it in C++ or Python, or leave it out of the samples");
+  }
   evenkeel_field view{};
   view.name = spec.name.c_str();
   view.dtype = number_of(dtypes, spec.dtype);

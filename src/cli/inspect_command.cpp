@@ -153,8 +153,10 @@ void inspect_samples(const SampleTensors& samples) {
     lengths.add(sample.prompt, sample.response,
                 samples.group_of(i).value_or(mix_64(static_cast<std::uint64_t>(i))));
     std::vector<std::size_t> ends{static_cast<std::size_t>(tokens) * sizeof(std::int64_t)};
-    for (const FieldSpec& field : samples.fields()) {
-      const std::int64_t rows = field.kind == FieldKind::sample           ? 1
+    for (std::size_t f = 0; f < samples.fields().size(); ++f) {
+      const FieldSpec& field = samples.fields()[f];
+      const std::int64_t rows = is_counted(field.kind)                    ? samples.counted_rows(f, i)
+                                : field.kind == FieldKind::sample         ? 1
                                 : field.kind == FieldKind::response_token ? sample.response
                                                                           : tokens;
       ends.push_back(ends.back() + static_cast<std::size_t>(rows) * field.row_bytes());

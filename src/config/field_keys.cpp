@@ -49,6 +49,15 @@ Keys field_keys() {
           "null: rows are whole. Else the first dimension of a row counts layers of the model, and each "
           "pipeline stage is handed those that it has: stage gives every virtual stage as many, in order; "
           "a list for each virtual stage names them, part v of pipeline rank s being list v * pp + s."),
+      key("field.stage", f, &FieldSettings::stage,
+          Choice<FieldStages>(
+              {{"last", FieldStages::last}, {"first", FieldStages::first}, {"all", FieldStages::all}}),
+          "The pipeline stages that are sent the field, where it is not split by layers."),
+      key("field.read_as", f, &FieldSettings::read_as,
+          OptionalChoice<FieldKind>{Choice<FieldKind>(
+              {{"rows", FieldKind::rows}, {"text", FieldKind::text}, {"bytes", FieldKind::bytes}})},
+          "What JSON lines have under this name: a list of any number of rows, a text, or bytes in base64. "
+          "null: numbers, as their lists tell; text is left out."),
       key("field.wire", f, &FieldSettings::wire, widths,
           "The type in which integers travel: what samples bring, or the smallest that holds every element "
           "of the step over all ranks, from uint8 and int8 up."),

@@ -224,12 +224,25 @@ void require_valid_delay(const Config& config, const std::string& file) {
   }
 }
 
+/// Whether a source may be of JSON lines, as far as settings say.
+bool may_read_lines(const Config& config) {
+  const auto may_be_lines = [](const SourceSettings& source) {
+    return source.kind.value_or(SourceKind::jsonl) == SourceKind::jsonl;
+  };
+  if (config.sources.empty()) return may_be_lines(config.source);
+  return std::ranges::any_of(config.sources, [&](const auto& entry) { return may_be_lines(entry.second); });
+}
+
 void require_valid_fields(const Config& config, const std::string& file) {
   if (config.fields.empty() && config.field != FieldSettings{}) {
     throw ConfigError(file + "field", "says what becomes of fields, and fields names none",
                       "Name them: fields: {NAME: {}}");
   }
   for (const auto& [name, field] : config.fields) {
+    if (field.read_as && !may_read_lines(config)) {
+      throw ConfigError(file + "fields." + name + ".read_as",
+                        "says what JSON lines have, and no source is of kind jsonl", "Leave it out");
+    }
     try {
       require_valid(field, name, config.mesh.pp, config.mesh.vpp);
     } catch (const ConfigError& error) {

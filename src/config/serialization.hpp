@@ -201,6 +201,8 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::FieldSettings& field, unsigned /*version*/) {
   using evenkeel::config_detail::archive_enum;
   evenkeel::config_detail::archive_optional(archive, field.layers);
+  archive_enum(archive, field.stage);
+  evenkeel::config_detail::archive_optional(archive, field.read_as);
   archive_enum(archive, field.wire);
   archive_enum(archive, field.hand_out);
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <string>
 
+#include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/transfer_sides.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/micro_batch_layout.hpp"
 #include "plan/transfer_plan.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -21,9 +23,9 @@ TransferFrame frame_of(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings.cp.layout};
 }
 
-// A sample's own row is the same on all members of its group; the first one sends it.
+// A sample's own rows are the same on all members of its group; the first one sends them.
 bool sends_field(FieldKind kind, CpRank member) noexcept {
-  return kind != FieldKind::sample || member == CpRank{0};
+  return (kind != FieldKind::sample && !is_counted(kind)) || member == CpRank{0};
 }
 
 const Column* find(const MicroBatchResults& results, const std::string& name) {
@@ -57,9 +59,10 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
   return predictions;
 }
 
+// Rows of a column of this kind, or the samples that it has rows of.
 std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
                          DataPlace place) {
-  if (kind == FieldKind::sample) return num_samples(plan);
+  if (kind == FieldKind::sample || is_counted(kind)) return num_samples(plan);
   if (kind == FieldKind::response_token && step.assignment.shared())
     return num_predictions(plan, frame_of(step), plan.context.rank_of(place));
   return local_rows(plan, step);
@@ -71,7 +74,12 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
     throw InputError(where, "is missing; other micro-batches have it", "Put it for every micro-batch");
   if (column->spec() != spec)
     throw InputError(where, "has another dtype, kind or shape than in micro-batch 0");
-  if (column->rows() != rows && spec.row_bytes() != 0) {
+  if (is_counted(spec.kind) && column->samples().size() != rows) {
+    throw InputError(where, "has " + std::string(name_of(spec.kind)) + " of " +
+                                std::to_string(column->samples().size()) + " samples; the micro-batch has " +
+                                std::to_string(rows));
+  }
+  if (!is_counted(spec.kind) && column->rows() != rows && spec.row_bytes() != 0) {
     throw InputError(where, "has " + std::to_string(column->rows()) + " rows; its kind, " +
                                 std::string(name_of(spec.kind)) + ", needs " + std::to_string(rows));
   }
@@ -92,8 +100,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {
       const FieldSpec& spec = column.spec();
-      const std::int64_t rows = rows_wanted(spec.kind, plan, step, place);
-      require_column(find(results[m], spec.name), spec, rows, m);
+      require_column(find(results[m], spec.name), spec, rows_wanted(spec.kind, plan, step, place), m);
     }
   }
 }
@@ -104,16 +111,96 @@ std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
   return specs;
 }
 
+/// What a rank has of a micro-batch's results, by field and then by micro-batch.
+using ResultColumns = std::vector<std::vector<const Column*>>;
+
+ResultColumns columns_of(std::span<const FieldSpec> fields, std::span<const MicroBatchResults> results) {
+  ResultColumns columns;
+  for (const FieldSpec& field : fields) {
+    std::vector<const Column*>& of_field = columns.emplace_back();
+    for (const MicroBatchResults& m : results) of_field.push_back(find(m, field.name));
+  }
+  return columns;
+}
+
+// Calls visit(entry) for each sample whose own rows a place sends, in an order that all ranks know.
+template <typename Visit>
+void for_each_sent(const Mesh& mesh, const ResultTransfer& step, const GroupsOfPlaces& groups,
+                   const GridPoint& place, Visit visit) {
+  if (!reports_results(place, mesh.grid().sizes())) return;
+  for (const auto& [group, member] : groups.of(data_place_of(place, mesh.grid().sizes()))) {
+    if (member != CpRank{0}) continue;
+    for (const EntryId entry : step.assignment.shares[static_cast<std::int64_t>(group)]) visit(entry);
+  }
+}
+
+// The numbers of rows that this rank sends of its samples, field after field of each.
+std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer& step,
+                                         std::span<const FieldSpec> fields,
+                                         std::span<const MicroBatchResults> results) {
+  std::vector<std::int64_t> counts;
+  if (!reports_results(mesh)) return counts;
+  const TransferFrame frame = frame_of(step);
+  const PackedSide side(frame, step.micro_batches, mesh.data_place());
+  const ResultColumns columns = columns_of(fields, results);
+  for_each_sent(mesh, step, GroupsOfPlaces(step.assignment.groups), mesh.here(), [&](EntryId entry) {
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (is_counted(fields[f].kind)) counts.push_back(side.counted_rows(entry, columns[f]).size());
+    }
+  });
+  return counts;
+}
+
+// Collective: how many rows each sample has in results that are counted, which only who computed them knows.
+// Nothing is sent where none is.
+std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransfer& step,
+                                            std::span<const FieldSpec> fields,
+                                            std::span<const MicroBatchResults> results, GuardedWork& work) {
+  std::vector<RowCounts> counts;
+  if (std::ranges::none_of(fields, [](const FieldSpec& field) { return is_counted(field.kind); }))
+    return counts;
+  std::vector<std::int64_t> mine;
+  work([&] { mine = own_row_counts(mesh, step, fields, results); });
+  const GatheredLists<std::int64_t> all = all_gather_lists<std::int64_t>(
+      mesh.everyone(), mine, work.error(), "numbers of rows of results of one step");
+  work([&] {
+    for (const FieldSpec& field : fields) {
+      if (is_counted(field.kind))
+        counts.push_back(
+            {field.name, std::vector<std::int64_t>(static_cast<std::size_t>(step.table.size()))});
+    }
+    const GroupsOfPlaces groups(step.assignment.groups);
+    for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
+      auto next = all.of(static_cast<std::size_t>(rank)).begin();
+      for_each_sent(mesh, step, groups, mesh.grid().point_of(WorldRank{rank}), [&](EntryId entry) {
+        for (RowCounts& of_field : counts) of_field.rows[entry.index()] = *next++;
+      });
+    }
+  });
+  return counts;
+}
+
 // This rank's samples in the order in which it brought them, with a zero column a field.
-RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<const FieldSpec> fields) {
-  std::vector<LengthEntry> owned;
-  std::ranges::copy_if(table.entries(), std::back_inserter(owned),
-                       [&](const LengthEntry& e) { return e.owner == owner; });
-  std::ranges::sort(owned, {}, &LengthEntry::owner_index);
+RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<const FieldSpec> fields,
+                          std::span<const RowCounts> row_counts) {
+  std::vector<EntryId> owned;
+  for (const EntryId entry : ids_below<EntryId>(table.size())) {
+    if (table[entry].owner == owner) owned.push_back(entry);
+  }
+  std::ranges::sort(owned, {}, [&](EntryId entry) { return table[entry].owner_index; });
   std::vector<SampleShape> shapes;
-  for (const LengthEntry& entry : owned) shapes.push_back(entry.shape);
+  for (const EntryId entry : owned) shapes.push_back(table[entry].shape);
   RaggedBatch batch(std::move(shapes));
-  for (const FieldSpec& field : fields) batch.add_field(field);
+  for (const FieldSpec& field : fields) {
+    const std::span<const std::int64_t> by_entry = rows_of(row_counts, field.name);
+    if (!is_counted(field.kind)) {
+      batch.add_field(field);
+      continue;
+    }
+    std::vector<std::int64_t> counts;
+    for (const EntryId entry : owned) counts.push_back(by_entry[entry.index()]);
+    batch.add_field(Column(field, SampleRows::of_counts(counts)));
+  }
   return batch;
 }
 
@@ -123,11 +210,9 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
   std::vector<BlockList> sends(transfers.from_owner.size());
   if (!reports_results(mesh)) return sends;
   const PackedSide side(frame, step.micro_batches, mesh.data_place());
-  std::vector<std::vector<const Column*>> columns;  // by field, then by micro-batch
+  const ResultColumns columns = columns_of(fields, results);
   std::vector<std::size_t> sent;
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    std::vector<const Column*>& of_field = columns.emplace_back();
-    for (const MicroBatchResults& m : results) of_field.push_back(find(m, fields[f].name));
     // Rows without bytes may be any number: nobody can count them.
     if (fields[f].row_bytes() > 0) sent.push_back(f);
   }
@@ -184,12 +269,13 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
     brought.fields = specs_of(results);
   });
   const std::vector<FieldSpec> fields = agree_on_fields(mesh.everyone(), std::move(brought), work.error());
+  const std::vector<RowCounts> row_counts = gather_result_counts(mesh, step, fields, results, work);
 
   std::optional<RaggedBatch> mine;
   std::vector<BlockList> sends;
   std::vector<BlockList> receives;
   work([&] {
-    mine = owned_samples(step.table, mesh.rank(), fields);
+    mine = owned_samples(step.table, mesh.rank(), fields, row_counts);
     const TransferFrame frame = frame_of(step);
     const TransferPlan<EntryId> transfers =
         plan_transfers(step.table, step.assignment.shares, step.assignment.groups,

@@ -420,7 +420,8 @@ class SampleExchange {
     packed_.clear();
     for (const MicroBatchPlan& plan : step_.micro_batches) {
       PackedMicroBatch& m = packed_.emplace_back(lay_out_rows(mesh_, step_, plan));
-      for (const FieldTransfer& field : fields) m.fields.push_back(column_for(field, m, derived_));
+      for (const FieldTransfer& field : fields)
+        m.fields.push_back(column_for(step_, field, m, plan, derived_));
     }
   }
 

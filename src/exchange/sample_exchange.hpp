@@ -35,6 +35,7 @@ struct StepTransfer {
   /// Where to add the bytes of each field that this rank gets: an entry for each that travels, the same
   /// entries on all ranks. nullptr: nowhere.
   std::vector<FieldVolume>* volumes = nullptr;
+  std::span<const RowCounts> row_counts{};  ///< of the counted ones of `fields`
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that

@@ -2,6 +2,7 @@
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
 #include "exchange/result_exchange.hpp"
+#include "exchange/row_count_gather.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel {
@@ -31,12 +32,12 @@ std::vector<std::vector<EntryId>> entries_by_owner(const LengthTable& table, int
 /// What is sent and received to have all samples on the root.
 struct Gathering {
   Gathering(const Communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
-            const RaggedBatch& mine, int root)
+            std::span<const RowCounts> row_counts, const RaggedBatch& mine, int root)
       : all(comm.rank() == root ? shapes_of(table) : std::vector<SampleShape>{}),
         sends(static_cast<std::size_t>(comm.size())),
         receives(sends.size()) {
     sends[static_cast<std::size_t>(root)] = whole_columns(mine, fields);
-    for (const FieldSpec& field : fields) all.add_field(field);
+    for (const FieldSpec& field : fields) add_column(field, row_counts);
     if (comm.rank() == root) receive(table);
   }
 
@@ -45,6 +46,14 @@ struct Gathering {
   std::vector<BlockList> receives;
 
  private:
+  void add_column(const FieldSpec& field, std::span<const RowCounts> row_counts) {
+    if (is_counted(field.kind) && all.size() > 0) {
+      all.add_field(Column::unwritten(field, SampleRows::of_counts(rows_of(row_counts, field.name))));
+    } else {
+      all.add_field(field);
+    }
+  }
+
   static std::vector<SampleShape> shapes_of(const LengthTable& table) {
     std::vector<SampleShape> shapes;
     for (const LengthEntry& entry : table.entries()) shapes.push_back(entry.shape);
@@ -57,7 +66,7 @@ struct Gathering {
     for (std::size_t owner = 0; owner < entries.size(); ++owner) {
       for (const Column& column : all.fields()) {
         for (const EntryId entry : entries[owner]) {
-          const RowRange rows = all.rows_of(column.spec().kind, entry.value());
+          const RowRange rows = all.rows_of(column, entry.value());
           receives[owner].add(column.row(rows.begin),
                               static_cast<std::size_t>(rows.size()) * column.row_bytes());
         }
@@ -79,8 +88,9 @@ RaggedBatch gather_samples(const Communicator& comm, const RaggedBatch& mine, in
     fields = fields_of(mine);
   });
   const GatheredLengths gathered = gather_lengths(comm, lengths, std::move(fields), work.error());
+  const std::vector<RowCounts> row_counts = gather_row_counts(comm, gathered.table, gathered.fields, mine);
   std::optional<Gathering> gathering;
-  work([&] { gathering.emplace(comm, gathered.table, gathered.fields, mine, root); });
+  work([&] { gathering.emplace(comm, gathered.table, gathered.fields, row_counts, mine, root); });
   static const std::vector<BlockList> nothing;
   exchange_messages(comm, gathering ? gathering->sends : nothing, gathering ? gathering->receives : nothing,
                     options, work.error());

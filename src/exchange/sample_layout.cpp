@@ -5,14 +5,31 @@
 #include <span>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
 #include "pack/pack_rows.hpp"
 #include "plan/micro_batch_layout.hpp"
 
 namespace evenkeel {
+namespace {
+
+/// A column of a counted field, of which every row comes. Filler has none.
+Column counted_column_for(const FieldSpec& spec, const PackedMicroBatch& m, const MicroBatchPlan& plan,
+                          std::span<const RowCounts> row_counts) {
+  const std::span<const std::int64_t> by_entry = rows_of(row_counts, spec.name);
+  std::vector<std::int64_t> counts(m.samples.size());
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    EVENKEEL_PRECONDITION(cheap, plan.entries[i].index() < by_entry.size(), spec.name, by_entry.size());
+    counts[i] = by_entry[plan.entries[i].index()];
+  }
+  return Column::unwritten(spec, SampleRows::of_counts(counts));
+}
+
+}  // namespace
 
 // Empty where samples bring nothing: everything else is overwritten.
-Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
-                  const DerivedFieldSettings& derived) {
+Column column_for(const StepTransfer& step, const FieldTransfer& field, const PackedMicroBatch& m,
+                  const MicroBatchPlan& plan, const DerivedFieldSettings& derived) {
+  if (is_counted(field.spec.kind)) return counted_column_for(field.spec, m, plan, step.row_counts);
   const FieldSpec& spec = field.spec;
   const std::int64_t rows = m.rows_of(spec.kind);
   const bool is_labels = spec.name == labels_field;
@@ -45,7 +62,7 @@ PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
   PackedMicroBatch m = lay_out_rows(mesh, step, plan);
   for (FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
     field.spec.dtype = step.fields[field.source].handed_out;
-    m.fields.push_back(column_for(field, m, derived));
+    m.fields.push_back(column_for(step, field, m, plan, derived));
   }
   return m;
 }

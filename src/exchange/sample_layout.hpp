@@ -12,7 +12,8 @@ namespace evenkeel {
                                                         const GridPoint& sizes);
 
 /// The column of a field that samples bring, with elements as they travel: see lay_out_micro_batch. Local.
-[[nodiscard]] Column column_for(const FieldTransfer& field, const PackedMicroBatch& m,
+[[nodiscard]] Column column_for(const StepTransfer& step, const FieldTransfer& field,
+                                const PackedMicroBatch& m, const MicroBatchPlan& plan,
                                 const DerivedFieldSettings& derived);
 
 /// A micro-batch as this rank's place in the mesh holds it, without the columns of these fields (see

@@ -78,10 +78,37 @@ constexpr std::size_t padded(std::size_t bytes) noexcept {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// What the fields of lent columns are, before the columns: their size, then an archive, then zeros up to
-// where a column may begin.
-std::string describe(const std::vector<FieldSpec>& fields) {
-  const std::string archive = to_archive(fields);
+/// What lent columns are: in each micro-batch the same fields, and what offsets the counted ones have.
+struct LentColumns {
+  std::vector<FieldSpec> fields;
+  std::vector<std::vector<std::int64_t>> offsets;  ///< of each counted column, in the order of the columns
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& fields;
+    archive& offsets;
+  }
+};
+
+LentColumns columns_of(std::span<const PackedMicroBatch> micro_batches,
+                       const std::function<bool(const FieldSpec&)>& chosen) {
+  LentColumns lent;
+  for (const Column& column : micro_batches.front().fields) {
+    if (chosen(column.spec())) lent.fields.push_back(column.spec());
+  }
+  for (const PackedMicroBatch& m : micro_batches) {
+    for (const Column& column : m.fields) {
+      if (!is_counted(column.spec().kind) || !chosen(column.spec())) continue;
+      const std::span<const std::int64_t> offsets = column.samples().offsets();
+      lent.offsets.emplace_back(offsets.begin(), offsets.end());
+    }
+  }
+  return lent;
+}
+
+// It comes before the columns: its size, then an archive, then zeros up to where a column may begin.
+std::string describe(const LentColumns& columns) {
+  const std::string archive = to_archive(columns);
   const auto size = static_cast<std::int64_t>(archive.size());
   std::string text(sizeof size, '\0');
   std::memcpy(text.data(), &size, sizeof size);
@@ -94,11 +121,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
                  const std::function<bool(const FieldSpec&)>& chosen,
                  std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
-  std::vector<FieldSpec> fields;
-  for (const Column& column : micro_batches.front().fields) {
-    if (chosen(column.spec())) fields.push_back(column.spec());
-  }
-  const std::string description = describe(fields);
+  const std::string description = describe(columns_of(micro_batches, chosen));
   BlockList blocks;
   blocks.add(std::as_bytes(std::span(description)).data(), description.size());
   for (PackedMicroBatch& m : micro_batches) {
@@ -128,34 +151,45 @@ class LentBytes {
         lease_(std::move(lease)) {}
 
   /// What comes first.
-  [[nodiscard]] std::vector<FieldSpec> fields() {
+  [[nodiscard]] LentColumns description() {
     std::int64_t size = 0;
     std::memcpy(&size, take(sizeof size).get(), sizeof size);
     const std::shared_ptr<const std::byte> bytes =
         take(padded(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
-    std::vector<FieldSpec> fields;
+    LentColumns columns;
     from_archive(std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size)),
-                 fields);
-    return fields;
+                 columns);
+    return columns;
   }
 
-  void skip(const FieldSpec& spec, std::int64_t rows) {
-    const std::size_t bytes = static_cast<std::size_t>(rows) * spec.row_bytes();
+  /// `rows` is how many, or whose they are; so below.
+  template <typename Rows>
+  void skip(const FieldSpec& spec, const Rows& rows) {
+    const std::size_t bytes = bytes_of(spec, rows);
     if (bytes > 0) static_cast<void>(take(bytes));
   }
 
-  [[nodiscard]] Column next(const FieldSpec& spec, std::int64_t rows) {
-    const std::size_t bytes = static_cast<std::size_t>(rows) * spec.row_bytes();
-    if (bytes == 0) return {spec, rows};
+  template <typename Rows>
+  [[nodiscard]] Column next(const FieldSpec& spec, Rows rows) {
+    const std::size_t bytes = bytes_of(spec, rows);
+    if (bytes == 0) return {spec, std::move(rows)};
     const std::shared_ptr<const std::byte> first = take(bytes);
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(first.get()) % alignof(std::max_align_t) == 0;
-    if (bytes >= SharedHeap::smallest_block && is_aligned) return Column::borrowing(spec, rows, first);
-    Column column = Column::unwritten(spec, rows);
+    if (bytes >= SharedHeap::smallest_block && is_aligned)
+      return Column::borrowing(spec, std::move(rows), first);
+    Column column = Column::unwritten(spec, std::move(rows));
     std::memcpy(column.row(0), first.get(), bytes);
     return column;
   }
 
  private:
+  static std::size_t bytes_of(const FieldSpec& spec, std::int64_t rows) {
+    return static_cast<std::size_t>(rows) * spec.row_bytes();
+  }
+  static std::size_t bytes_of(const FieldSpec& spec, const SampleRows& samples) {
+    return bytes_of(spec, samples.rows());
+  }
+
   /// A column lies in one extent: blocks are joined, never cut.
   std::shared_ptr<const std::byte> take(std::size_t bytes) {
     if (left_ == 0) {
@@ -185,17 +219,24 @@ class LentBytes {
 
 void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
             std::vector<PackedMicroBatch>& micro_batches) {
-  const std::vector<FieldSpec> fields = lent.fields();
+  LentColumns described = lent.description();
+  auto offsets = described.offsets.begin();
   for (PackedMicroBatch& m : micro_batches) {
-    for (const FieldSpec& spec : fields) {
-      const std::int64_t rows = m.rows_of(spec.kind);
+    const auto take = [&](const FieldSpec& spec, auto rows) {
       if (!wanted(spec)) {
         lent.skip(spec, rows);
-        continue;
+        return;
       }
       // What follows from the layout is there already.
       std::erase_if(m.fields, [&](const Column& column) { return column.spec().name == spec.name; });
-      m.fields.push_back(lent.next(spec, rows));
+      m.fields.push_back(lent.next(spec, std::move(rows)));
+    };
+    for (const FieldSpec& spec : described.fields) {
+      if (is_counted(spec.kind)) {
+        take(spec, SampleRows::of_offsets(std::move(*offsets++)));
+      } else {
+        take(spec, m.rows_of(spec.kind));
+      }
     }
   }
 }

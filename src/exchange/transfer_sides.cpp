@@ -33,9 +33,9 @@ void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, 
 
 void RaggedSide::add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks) const {
   const FieldKind kind = column.spec().kind;
-  if (kind == FieldKind::sample) {
-    const std::int64_t row = frame_.table[entry].owner_index;
-    blocks.add(column.row(row), bytes_of(1, column));
+  if (kind == FieldKind::sample || is_counted(kind)) {
+    const RowRange rows = batch_.rows_of(column, frame_.table[entry].owner_index);
+    blocks.add(column.row(rows.begin), bytes_of(rows.size(), column));
     return;
   }
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
@@ -54,7 +54,7 @@ void RaggedSide::add_responses(EntryId entry, CpRank rank, const Column& column,
 
 void RaggedSide::add_rows(EntryId entry, const Column& column, const RowCopies& moves, std::int64_t shift,
                           BlockList& blocks) const {
-  const std::int64_t base = batch_.rows_of(column.spec().kind, frame_.table[entry].owner_index).begin + shift;
+  const std::int64_t base = batch_.rows_of(column, frame_.table[entry].owner_index).begin + shift;
   for (const RowCopy& move : moves)
     blocks.add(column.row(base + move.source.begin), bytes_of(move.source.size(), column));
 }
@@ -130,6 +130,11 @@ void PackedSide::add_sample(EntryId entry, std::span<const Column* const> column
     blocks.add(column.row(slot.row), bytes_of(1, column));
     return;
   }
+  if (is_counted(kind)) {
+    const RowRange rows = counted_rows(entry, columns);
+    blocks.add(column.row(rows.begin), bytes_of(rows.size(), column));
+    return;
+  }
   if (kind == FieldKind::response_token && frame_.assignment.shared()) {
     add_predictions(slot, entry, column, blocks);
     return;
@@ -139,6 +144,11 @@ void PackedSide::add_sample(EntryId entry, std::span<const Column* const> column
     for (const RowCopy& move : rows_to_copy(kind, frame_.cut_of(segment, entry, ranks_[slot.micro_batch])))
       blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));
   }
+}
+
+RowRange PackedSide::counted_rows(EntryId entry, std::span<const Column* const> columns) const {
+  const SampleSlot& slot = sample_slots_.at(entry);
+  return columns[slot.micro_batch]->samples()[slot.row];
 }
 
 void PackedSide::add_predictions(const SampleSlot& slot, EntryId entry, const Column& column,

@@ -77,6 +77,9 @@ class PackedSide {
   void add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
                   BlockList& blocks) const;
 
+  /// A sample's rows in the columns of a counted field. Precondition: the place has the sample.
+  [[nodiscard]] RowRange counted_rows(EntryId entry, std::span<const Column* const> columns) const;
+
   /// Which member of its sample's group this place is. Precondition: the place has the sample.
   [[nodiscard]] CpRank rank_of(EntryId entry) const { return ranks_[sample_slots_.at(entry).micro_batch]; }
   /// For each micro-batch one token a run of true rows and then, with shared prefixes, one a segment.

@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "io/base64.hpp"
 #include "io/json_lines.hpp"
 #include "io/jsonl.hpp"
 #include "io/rollout_line.hpp"
@@ -58,7 +60,29 @@ class RowReader {
  public:
   RowReader(const JsonLine& line, const FieldSpec& spec) : line_(line), spec_(spec) {}
 
+  /// How many rows a value of a counted field has.
+  [[nodiscard]] std::int64_t count(const element& value) const {
+    if (spec_.kind == FieldKind::rows) {
+      array list;
+      if (value.get(list)) fail("is " + text_of(value) + "; a list of rows is needed");
+      return count_of(list);
+    }
+    std::string_view text;
+    if (value.get(text)) fail("is " + text_of(value) + "; a text is needed");
+    if (spec_.kind == FieldKind::text) return std::ssize(text);
+    const std::optional<std::size_t> bytes = bytes_in_base64(text);
+    if (!bytes) fail("is no base64");
+    return static_cast<std::int64_t>(*bytes);
+  }
+
   void read(const element& value, std::int64_t rows, std::byte* out) const {
+    if (spec_.kind == FieldKind::text || spec_.kind == FieldKind::bytes) {
+      const std::string_view text = value.get_string().value_unsafe();
+      const std::span<std::byte> bytes(out, static_cast<std::size_t>(rows));
+      if (spec_.kind == FieldKind::bytes) return decode_base64(text, bytes);
+      std::ranges::copy(std::as_bytes(std::span(text)), bytes.begin());
+      return;
+    }
     switch (spec_.dtype) {
       case DType::boolean:
         return read_as<bool>(value, rows, out);
@@ -117,21 +141,23 @@ class RowReader {
 /// take, since moving the rows over and over costs more than parsing them.
 class GrowingColumn {
  public:
-  explicit GrowingColumn(FieldSpec spec) : column_(std::move(spec), 0) {}
+  explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
 
-  [[nodiscard]] const FieldSpec& spec() const noexcept { return column_.spec(); }
+  [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
 
   /// Adds rows and returns where they start. `share` of all lines, the one at hand included, is then read.
   std::byte* extend(std::int64_t rows, double share) {
     const std::int64_t begin = rows_;
     rows_ += rows;
+    if (is_counted(spec_.kind)) counts_.push_back(rows);
     if (rows_ > column_.rows()) column_.resize(share < telling_share ? rows_ : expected_rows(share));
     return column_.row(begin);
   }
 
   Column finish() {
     column_.resize(rows_);
-    return std::move(column_);
+    if (!is_counted(spec_.kind)) return std::move(column_);
+    return Column::counted(std::move(column_), spec_.kind, SampleRows::of_counts(counts_));
   }
 
  private:
@@ -142,11 +168,20 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
+  /// Rows of a counted field are divided among samples when all are there.
+  static FieldSpec uncounted(FieldSpec spec) {
+    if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
+    return spec;
+  }
+
+  FieldSpec spec_;
   Column column_;
   std::int64_t rows_ = 0;
+  std::vector<std::int64_t> counts_;  // of each line, of a counted field
 };
 
 FieldSpec readable(const FieldSpec& spec) {
+  if (spec.kind == FieldKind::text || spec.kind == FieldKind::bytes) return spec;
   if (spec.dtype == DType::boolean || spec.dtype == DType::int64 || spec.dtype == DType::float32) return spec;
   throw InputError("field '" + spec.name + "'", "cannot be read as " + std::string(name_of(spec.dtype)) +
                                                     "; JSON lines give bool, int64 and float32");
@@ -193,8 +228,10 @@ class BatchBuilder {
     if (field == rollout_.fields.end() || field->first != spec.name) {
       line.fail("has no field '" + spec.name + "', which other samples have");
     }
-    const std::int64_t rows = rows_of(spec.kind, shapes_.back());
-    RowReader(line, spec).read(field->second, rows, column.extend(rows, share()));
+    const RowReader reader(line, spec);
+    const std::int64_t rows =
+        is_counted(spec.kind) ? reader.count(field->second) : rows_of(spec.kind, shapes_.back());
+    reader.read(field->second, rows, column.extend(rows, share()));
   }
 
   static std::int64_t rows_of(FieldKind kind, const SampleShape& shape) {

@@ -12,6 +12,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "io/base64.hpp"
 #include "io/json_lines.hpp"
 #include "io/rollout_line.hpp"
 #include "io/schema_fields.hpp"
@@ -81,12 +82,39 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
   return field;
 }
 
+/// A field that is said to be counted.
+FieldView counted_field(const JsonLine& line, const std::string& name, FieldKind kind, const element& value) {
+  FieldView field;
+  field.spec = {name, DType::uint8, kind, {}};
+  field.origin = {line.ref.number, line.ref.number, line.ref.number};
+  const std::string words = "field '" + name + "' (" + std::string(name_of(kind)) + ") is " + text_of(value);
+  std::string_view text;
+  if (kind != FieldKind::rows) {
+    if (value.get(text)) line.fail(words + "; a text is needed");
+    if (kind == FieldKind::bytes && !bytes_in_base64(text)) line.fail(words + "; base64 is needed");
+    return field;
+  }
+  if (!value.is_array()) line.fail(words + "; a list of rows is needed");
+  Survey survey;
+  survey.walk(value, 0);
+  if (!survey.others.empty()) line.fail("field '" + name + "' (rows) has text, null or objects");
+  if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
+  if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
+  field.spec.dtype = survey.dtype.value_or(DType::float32);
+  field.element_open = !survey.dtype;
+  if (survey.dtype) field.spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
+  return field;
+}
+
 /// What a value makes: a field, or nothing, and then why.
 using Inferred = std::variant<FieldView, std::set<LeftOut>>;
 
-Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const KeyValue& entry) {
+Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const KeyValue& entry,
+                     const ToldKinds& told) {
   const std::string name(entry.first);
   if (name == input_ids_field) return std::set{LeftOut::own_name};
+  if (const auto kind = told.find(name); kind != told.end())
+    return counted_field(line, name, kind->second, entry.second);
   Survey survey;
   survey.walk(entry.second, 0);
   if (!survey.others.empty() && !survey.dtype) return survey.others;
@@ -117,12 +145,12 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const Key
   return *std::move(field);
 }
 
-JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout) {
+JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout, const ToldKinds& told) {
   JsonlSchema schema;
   schema.empty = false;
   schema.first_line = line.ref.number;
   for (const KeyValue& entry : rollout.fields) {
-    Inferred inferred = infer_field(line, rollout, entry);
+    Inferred inferred = infer_field(line, rollout, entry, told);
     if (auto* field = std::get_if<FieldView>(&inferred)) {
       append(schema, std::move(*field));
     } else {
@@ -135,7 +163,7 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout) {
 }  // namespace
 
 JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
-                         std::span<std::int64_t> tokens) {
+                         std::span<std::int64_t> tokens, const ToldKinds& told) {
   EVENKEEL_PRECONDITION(cheap, tokens.empty() || tokens.size() == lines.size(), tokens.size(), lines.size());
   JsonlSchema schema;
   auto counted = tokens.begin();
@@ -143,7 +171,7 @@ JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
   for_each_json_line(files, lines, [&](const JsonLine& line) {
     rollout.assign(line);
     if (counted != tokens.end()) *counted++ = rollout.prompt_tokens + rollout.response_tokens;
-    schema = merge(schema, schema_of_line(line, rollout), files.names());
+    schema = merge(schema, schema_of_line(line, rollout, told), files.names());
   });
   return schema;
 }

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "evenkeel/base/error.hpp"
+#include "io/base64.hpp"
 #include "io/rollout_line.hpp"
 
 namespace evenkeel {
@@ -84,6 +85,16 @@ void append_rows(std::string& text, const Column& column, RowRange rows) {
 }
 
 void append_value(std::string& text, const Column& column, RowRange rows) {
+  if (column.spec().kind == FieldKind::text) {
+    const std::string_view value(reinterpret_cast<const char*>(column.row(rows.begin)),
+                                 static_cast<std::size_t>(rows.size()));
+    text += nlohmann::json(value).dump();
+    return;
+  }
+  if (column.spec().kind == FieldKind::bytes) {
+    text += '"' + encode_base64({column.row(rows.begin), column.row(rows.end)}) + '"';
+    return;
+  }
   switch (column.spec().dtype) {
     case DType::boolean:
       return append_rows<bool>(text, column, rows);
@@ -115,7 +126,7 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
   const std::string& name = column.spec().name;
   try {
     text += ',' + nlohmann::json(name).dump() + ':';
-    append_value(text, column, batch.rows_of(column.spec().kind, index));
+    append_value(text, column, batch.rows_of(column, index));
   } catch (const InputError& error) {
     const auto sample = std::to_string(batch.samples()[static_cast<std::size_t>(index)].id.value());
     throw InputError("sample " + sample + ", field '" + name + "'", error.report().message);

@@ -70,6 +70,7 @@ void SampleSpool::add(const RaggedBatch& batch) {
     for (const Column& column : batch.fields()) {
       specs_.push_back(column.spec());
       columns_.emplace_back(beside_);
+      counts_.emplace_back();
     }
   }
   is_first_ = false;
@@ -78,7 +79,12 @@ void SampleSpool::add(const RaggedBatch& batch) {
   if (!same)
     throw InputError(beside_.string(), "is to hold samples with different fields",
                      "Give all samples the same fields");
-  for (std::size_t f = 0; f < columns_.size(); ++f) columns_[f].write(batch.fields()[f].bytes());
+  for (std::size_t f = 0; f < columns_.size(); ++f) {
+    const Column& column = batch.fields()[f];
+    columns_[f].write(column.bytes());
+    for (std::int64_t i = 0; i < column.samples().size(); ++i)
+      counts_[f].push_back(column.samples()[i].size());
+  }
 }
 
 }  // namespace evenkeel

@@ -45,6 +45,8 @@ class SampleSpool {
   [[nodiscard]] const std::vector<SampleShape>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
   [[nodiscard]] SpooledBytes& rows(std::size_t field) { return columns_[field]; }
+  /// How many rows each sample has of a counted field.
+  [[nodiscard]] const std::vector<std::int64_t>& counts(std::size_t field) const { return counts_[field]; }
 
  private:
   std::filesystem::path beside_;
@@ -52,6 +54,7 @@ class SampleSpool {
   std::vector<SampleShape> samples_;
   std::vector<FieldSpec> specs_;
   std::vector<SpooledBytes> columns_;
+  std::vector<std::vector<std::int64_t>> counts_;  // as columns_; empty where the field is not counted
 };
 
 }  // namespace evenkeel

@@ -44,7 +44,8 @@ std::map<std::string, FieldKind> parsed_kinds(const std::string& text) {
   for (const auto [name, value] : object) {
     std::string_view word;
     if (value.get(word)) continue;
-    for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample}) {
+    for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample,
+                                 FieldKind::rows, FieldKind::text, FieldKind::bytes}) {
       if (word == name_of(kind)) kinds.emplace(name, kind);
     }
   }
@@ -112,6 +113,58 @@ void SampleTensors::add_field(std::size_t tensor) {
   specs_.push_back(std::move(spec));
 }
 
+/// Whether a tensor is what samples are made of.
+bool SampleTensors::tells_something_else(std::size_t tensor) const {
+  const std::array used{std::optional(tokens_), offsets_, mask_, prompt_lengths_, prompt_offsets_, uid_};
+  return std::ranges::count(used, std::optional(tensor)) > 0 || at(tensor).name == tensor_names::field_kinds;
+}
+
+/// The tensor that says whose the rows of a counted field are, where this is one: it is called so, and has
+/// one integer more than there are samples.
+std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) const {
+  const std::string& name = at(tensor).name;
+  const auto kind = told_.find(name);
+  const bool is_told = kind != told_.end() && is_counted(kind->second);
+  const auto offsets = file_->find(offsets_name(name));
+  const bool has_offsets = offsets && !tells_something_else(*offsets) && file_->has_integers(*offsets) &&
+                           at(*offsets).shape == std::vector{num_samples_ + 1};
+  if (is_told && !has_offsets) {
+    fail(tensor, "has no offsets of its rows",
+         "Add '" + offsets_name(name) + "', one integer more than there are samples");
+  }
+  if (!has_offsets || at(tensor).shape.empty()) return std::nullopt;
+  if (is_told) return offsets;
+  const bool is_told_otherwise = kind != told_.end() || told_.contains(offsets_name(name));
+  return is_told_otherwise ? std::nullopt : offsets;
+}
+
+bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
+  constexpr std::string_view suffix = "_offsets";
+  const std::string_view name = at(tensor).name;
+  if (!name.ends_with(suffix)) return false;
+  const auto field = file_->find(name.substr(0, name.size() - suffix.size()));
+  return field && !tells_something_else(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
+}
+
+void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
+  const StoredTensor& stored = at(tensor);
+  const auto told = told_.find(stored.name);
+  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0, {}};
+  try {
+    field.samples = SampleRows::of_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
+  } catch (const InputError&) {
+    fail(offsets, "falls, or does not begin at 0");
+  }
+  if (field.samples.rows() != stored.rows()) {
+    fail(offsets, "ends at " + std::to_string(field.samples.rows()) + "; '" + stored.name + "' has " +
+                      std::to_string(stored.rows()) + " rows");
+  }
+  FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
+  field.row_bytes = spec.row_bytes();
+  fields_.push_back(std::move(field));
+  specs_.push_back(std::move(spec));
+}
+
 void SampleTensors::find_fields() {
   namespace names = tensor_names;
   told_ = parsed_kinds(told_kinds(*file_));
@@ -120,8 +173,7 @@ void SampleTensors::find_fields() {
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });
   for (const std::size_t tensor : order) {
     const std::string& name = at(tensor).name;
-    const std::array used{std::optional(tokens_), offsets_, mask_, prompt_lengths_, prompt_offsets_, uid_};
-    if (std::ranges::count(used, std::optional(tensor)) > 0 || name == names::field_kinds) continue;
+    if (tells_something_else(tensor)) continue;
     const bool is_repeated = is_padded() && (name == names::responses || name == names::prompts);
     if (is_repeated) {
       left_out_.emplace_back(name, "repeats " + at(tokens_).name);
@@ -129,7 +181,9 @@ void SampleTensors::find_fields() {
       left_out_.emplace_back(name, "has the name of tokens");
     } else if (!at(tensor).dtype) {
       left_out_.emplace_back(name, "elements of " + at(tensor).stored);
-    } else {
+    } else if (const auto offsets = offsets_of_field(tensor)) {
+      add_counted_field(tensor, *offsets);
+    } else if (!is_offsets_of_field(tensor)) {
       add_field(tensor);
     }
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t rows_at_once = std::int64_t{1} << 16;
 
-std::string text_of(std::span<const std::int64_t> shape) {
+std::string shape_text_of(std::span<const std::int64_t> shape) {
   std::string text;
   for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
   return "[" + text + "]";
@@ -129,8 +129,11 @@ void SampleTensors::expect(std::int64_t sample, const TensorSample& lengths, con
                            ReadAhead& ahead) const {
   if (mask_) file_->expect_rows(*mask_, {sample, sample + 1}, ahead);
   file_->expect_rows(tokens_, rows_of(FieldKind::token, sample, lengths, place), ahead);
-  for (const Field& field : fields_)
-    file_->expect_rows(field.tensor, rows_of(field.kind, sample, lengths, place), ahead);
+  for (const Field& field : fields_) {
+    const RowRange rows =
+        is_counted(field.kind) ? field.samples[sample] : rows_of(field.kind, sample, lengths, place);
+    file_->expect_rows(field.tensor, rows, ahead);
+  }
 }
 
 /// The columns in which a padded sample has tokens.
@@ -181,8 +184,14 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
     }
   }
   require_tokens(out[0], sample);
-  for (std::size_t f = 0; f < fields_.size(); ++f)
-    read_field(fields_[f].tensor, fields_[f].kind, fields_[f].row_bytes, out[f + 1]);
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const Field& field = fields_[f];
+    if (is_counted(field.kind)) {
+      file_->read_rows(field.tensor, field.samples[sample], out[f + 1]);
+    } else {
+      read_field(field.tensor, field.kind, field.row_bytes, out[f + 1]);
+    }
+  }
 }
 
 void SampleTensors::require_tokens(std::span<const std::byte> tokens, std::int64_t sample) const {
@@ -200,7 +209,7 @@ void SampleTensors::fail(const std::string& message, const std::string& hint) co
 }
 
 void SampleTensors::fail(std::size_t tensor, const std::string& message, const std::string& hint) const {
-  fail("tensor '" + at(tensor).name + "' " + text_of(at(tensor).shape) + " " + message, hint);
+  fail("tensor '" + at(tensor).name + "' " + shape_text_of(at(tensor).shape) + " " + message, hint);
 }
 
 SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std::move(file)) {
@@ -270,7 +279,7 @@ void SampleTensors::find_padded() {
   }
   require_integers(*mask, 2);
   if (at(*mask).shape != at(tokens_).shape)
-    fail(*mask, "has not the shape of the tokens, " + text_of(at(tokens_).shape));
+    fail(*mask, "has not the shape of the tokens, " + shape_text_of(at(tokens_).shape));
   mask_ = mask;
   num_samples_ = at(tokens_).rows();
   width_ = at(tokens_).shape[1];

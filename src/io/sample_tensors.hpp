@@ -45,7 +45,8 @@ struct TensorPlace {
 };
 
 /// Samples in the tensors of one file: ragged, as values and offsets, or padded, with a mask. Opening reads
-/// headers, and of small tensors what decides; the samples' elements are read when they are asked for. Local.
+/// headers, of small tensors what decides, and the offsets of counted fields, which it keeps; the samples'
+/// elements are read when they are asked for. Local.
 class SampleTensors {
  public:
   /// Throws InputError that names the file, the tensor and what to do where the rules do not tell which
@@ -57,6 +58,10 @@ class SampleTensors {
   [[nodiscard]] bool is_padded() const noexcept { return mask_.has_value(); }
   /// Sorted by name, without input_ids.
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
+  /// How many rows a sample has of a counted one of fields(), by its place there.
+  [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
+    return fields_[field].samples[sample].size();
+  }
   /// Tensors that make no field and tell nothing else, and why.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& left_out() const noexcept {
     return left_out_;
@@ -86,6 +91,7 @@ class SampleTensors {
     std::size_t tensor = 0;
     FieldKind kind = FieldKind::token;
     std::size_t row_bytes = 0;  // of one row of the sample
+    SampleRows samples{};       // where it is counted
   };
 
   [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
@@ -99,6 +105,10 @@ class SampleTensors {
   void find_response_width();
   void find_fields();
   void add_field(std::size_t tensor);
+  [[nodiscard]] bool tells_something_else(std::size_t tensor) const;
+  [[nodiscard]] std::optional<std::size_t> offsets_of_field(std::size_t tensor) const;
+  [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
+  void add_counted_field(std::size_t tensor, std::size_t offsets);
   [[nodiscard]] std::vector<FieldKind> kinds_that_fit(const StoredTensor& tensor) const;
   [[nodiscard]] std::vector<TensorSample> ragged_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<TensorSample> padded_lengths(RowRange samples) const;

@@ -47,7 +47,8 @@ Claim kind_claim(const FieldView& field) {
 /// Puts what both say about the kind into `merged`.
 void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   const auto can_be = [](const FieldView& field, FieldKind kind) {
-    return field.spec.kind == kind || (field.kind_open && kind != FieldKind::sample);
+    return field.spec.kind == kind ||
+           (field.kind_open && (kind == FieldKind::token || kind == FieldKind::response_token));
   };
   const FieldKind kind = a.kind_open ? b.spec.kind : a.spec.kind;
   if (!can_be(a, kind) || !can_be(b, kind)) {
@@ -137,8 +138,9 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
     const bool in_b = i < b.fields.size() && (i >= a.fields.size() || b.fields[i].name <= a.fields[i].name);
     if (!in_a || !in_b) {
       const JsonlSchema& has = in_a ? a : b;
-      clash(names, has.fields[i].name, {"holds numbers", has.origins[i].kind},
-            {"is missing, empty or not a number", (in_a ? b : a).first_line});
+      const bool numbers = !is_counted(has.fields[i].kind);
+      clash(names, has.fields[i].name, {numbers ? "holds numbers" : "is there", has.origins[i].kind},
+            {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
     }
     append(merged, merge(field_view(a, i), field_view(b, i), names));
   }

@@ -157,7 +157,7 @@ void fill_advantages(const SyntheticSpec& spec, SampleId id, std::span<float> ad
 /// The values of sample `index` in a field with one element a row.
 template <typename T>
 std::span<T> values_of(RaggedBatch& batch, Column& column, std::int64_t index) {
-  const RowRange rows = batch.rows_of(column.spec().kind, index);
+  const RowRange rows = batch.rows_of(column, index);
   return column.values<T>().subspan(static_cast<std::size_t>(rows.begin),
                                     static_cast<std::size_t>(rows.size()));
 }

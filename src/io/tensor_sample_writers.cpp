@@ -61,7 +61,7 @@ class SpoolingWriter : public SampleWriter {
   /// All rows of a field, one after the other.
   TensorStream rows(std::size_t field) {
     const FieldSpec& spec = spool_.fields()[field];
-    std::vector<std::int64_t> shape{rows_in_all(spec.kind)};
+    std::vector<std::int64_t> shape{rows_in_all(field)};
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     return {spec.name, spec.dtype, std::move(shape), [this, field](const TensorSink& sink) {
               SpooledBytes& bytes = spool_.rows(field);
@@ -72,6 +72,13 @@ class SpoolingWriter : public SampleWriter {
                 sink(block);
               }
             }};
+  }
+
+  /// Whose the rows of a counted field are.
+  TensorStream offsets_of(std::size_t field) const {
+    const SampleRows samples = SampleRows::of_counts(spool_.counts(field));
+    return list(offsets_name(spool_.fields()[field].name),
+                std::vector(samples.offsets().begin(), samples.offsets().end()));
   }
 
   [[nodiscard]] std::string kinds() const {
@@ -92,7 +99,10 @@ class SpoolingWriter : public SampleWriter {
  private:
   [[nodiscard]] bool is_kept(const FieldSpec& spec) const {
     if (dropped_.contains(spec.name)) return false;
-    const bool has_own_name = std::ranges::count(own_names, std::string_view(spec.name)) > 0;
+    const auto is_own = [](const std::string& name) {
+      return std::ranges::count(own_names, std::string_view(name)) > 0;
+    };
+    const bool has_own_name = is_own(spec.name) || (is_counted(spec.kind) && is_own(offsets_name(spec.name)));
     const bool has_form = spec.dtype != DType::bfloat16 || has_bfloat16_;
     if (!has_own_name && has_form) return true;
     if (dropped_.contains("all")) return false;
@@ -103,8 +113,11 @@ class SpoolingWriter : public SampleWriter {
                      "Write it in another format, or leave it out: --drop " + spec.name);
   }
 
-  [[nodiscard]] std::int64_t rows_in_all(FieldKind kind) const {
+  [[nodiscard]] std::int64_t rows_in_all(std::size_t field) const {
+    const FieldKind kind = spool_.fields()[field].kind;
     std::int64_t rows = 0;
+    for (const std::int64_t count : spool_.counts(field)) rows += count;
+    if (is_counted(kind)) return rows;
     for (const SampleShape& sample : spool_.samples())
       rows += kind == FieldKind::sample ? 1 : kind == FieldKind::token ? sample.length() : sample.response;
     return rows;
@@ -126,7 +139,10 @@ class RaggedWriter : public SpoolingWriter {
     if (keeps("uid"))
       tensors.push_back(
           a_sample(names::uid, [](const SampleShape& s) { return static_cast<std::int64_t>(s.group); }));
-    for (std::size_t f = 0; f < spool_.fields().size(); ++f) tensors.push_back(rows(f));
+    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
+      tensors.push_back(rows(f));
+      if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_of(f));
+    }
     std::map<std::string, std::string> metadata;
     if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
     write_safetensors(path_, tensors, metadata);
@@ -150,6 +166,11 @@ class PaddedWriter : public SpoolingWriter {
     std::vector<TensorStream> tensors;
     for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
       const FieldSpec& spec = spool_.fields()[f];
+      if (is_counted(spec.kind)) {
+        tensors.push_back(rows(f));
+        tensors.push_back(offsets_of(f));
+        continue;
+      }
       tensors.push_back(spec.kind == FieldKind::sample ? rows(f) : padded(f));
       if (spec.name != input_ids_field) continue;
       tensors.push_back(mask());

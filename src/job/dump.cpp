@@ -21,7 +21,9 @@ namespace {
 /// Token fields of padded micro-batches are [sequences, rows of each on this rank, ...].
 TensorView shaped_view(const Column& column, const PackedMicroBatch& micro_batch) {
   TensorView view = view_of(column);
-  if (micro_batch.padded_length == 0 || column.spec().kind == FieldKind::sample) return view;
+  if (micro_batch.padded_length == 0 || column.spec().kind == FieldKind::sample ||
+      is_counted(column.spec().kind))
+    return view;
   const std::vector<std::int64_t>& trailing = column.spec().trailing;
   view.shape = {micro_batch.layout.size(), micro_batch.padded_length / micro_batch.layout.cp().size};
   view.shape.insert(view.shape.end(), trailing.begin(), trailing.end());
@@ -89,7 +91,11 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
                       double loss_weight, Metadata metadata) {
   const Structure structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
-  for (const Column& column : micro_batch.fields) tensors.push_back(shaped_view(column, micro_batch));
+  for (const Column& column : micro_batch.fields) {
+    tensors.push_back(shaped_view(column, micro_batch));
+    if (is_counted(column.spec().kind))
+      tensors.push_back(view_of(offsets_name(column.spec().name), column.samples().offsets()));
+  }
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
   metadata.merge(Metadata{{"num_tokens", std::to_string(micro_batch.num_tokens())},

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
@@ -126,6 +127,7 @@ bool PackedMicroBatch::has_filler() const noexcept {
 }
 
 std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
+  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
   if (kind == FieldKind::sample) return static_cast<std::int64_t>(samples.size());
   return shared && kind == FieldKind::response_token ? shared->predictions() : layout.local_rows();
 }

@@ -13,8 +13,7 @@ Column pad_field(const RaggedBatch& batch, std::string_view name, std::int64_t s
     throw InputError("field '" + std::string(name) + "'", "has one row a sample; there is nothing to pad");
   }
   std::vector<std::int64_t> lengths;
-  for (std::int64_t i = 0; i < batch.size(); ++i)
-    lengths.push_back(batch.rows_of(field.spec().kind, i).size());
+  for (std::int64_t i = 0; i < batch.size(); ++i) lengths.push_back(batch.rows_of(field, i).size());
   FieldSpec spec = field.spec();
   spec.kind = FieldKind::sample;
   spec.trailing = {seq};

@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 CarriedField as_it_is(const FieldSpec& spec, std::size_t source) {
-  return {spec, spec.name, spec.dtype, spec.dtype, source, {}, {}};
+  return {spec, spec.name, spec.dtype, spec.dtype, source, {}, false, {}};
 }
 
 /// The smallest type that holds the range, if it is smaller than what is brought.
@@ -36,6 +36,16 @@ DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldW
   const auto range = ways.ranges.find(spec.name);
   EVENKEEL_PRECONDITION(cheap, range != ways.ranges.end(), spec.name);
   return narrowest(spec.dtype, range->second);
+}
+
+/// Rows that samples count travel as they are brought.
+void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
+  if (!is_counted(spec.kind) || (!settings.layers && settings.wire == FieldWidth::as_brought)) return;
+  const std::string key = "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire: as-brought");
+  throw InputError("field '" + spec.name + "'",
+                   "is of " + std::string(name_of(spec.kind)) +
+                       ", which samples count: such rows are neither split by layers nor narrowed",
+                   "Set " + key);
 }
 
 /// The field once for each pipeline stage.
@@ -81,6 +91,9 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
       continue;
     }
     const FieldSettings& settings = found->second;
+    require_uncounted(field.spec, settings);
+    if (settings.stage == FieldStages::first) field.stage = 0;
+    field.to_all_stages = settings.stage == FieldStages::all;
     field.spec.dtype = wire_of(brought[f], settings, ways);
     if (settings.hand_out == FieldWidth::narrow) field.handed_out = field.spec.dtype;
     if (settings.layers) {

@@ -23,6 +23,7 @@ struct CarriedField {
   DType handed_out;          ///< the elements that consumers are handed
   std::size_t source = 0;    ///< of the fields that samples bring
   std::optional<int> stage;  ///< the one pipeline stage that is sent it; none: as its name and kind say
+  bool to_all_stages = false;
   /// Of the source's rows, in this order; none: rows are whole.
   std::optional<std::vector<std::int64_t>> layers;
 

@@ -70,6 +70,9 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
     throw ConfigError("layers", "is a field that tensors are completed with, and is handed out as it is",
                       "Leave it out");
   }
+  if (field.layers && field.stage != FieldStages::last) {
+    throw ConfigError("stage", "is set, and layers say which stage is sent what", "Leave out one of them");
+  }
   if (field.hand_out == FieldWidth::narrow && field.wire != FieldWidth::narrow) {
     throw ConfigError("hand_out", "is narrow, and the wire is as-brought",
                       "Set wire: narrow, which finds the smallest type");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/narrow.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -45,6 +46,13 @@ LengthTable LengthTable::of(std::span<const std::int64_t> prompts, std::span<con
     entries[i].owner_index = narrow<std::int32_t>(i, "the samples of a table");
   }
   return LengthTable(std::move(entries));
+}
+
+void LengthTable::set_row_counts(std::vector<RowCounts> counts) noexcept {
+  EVENKEEL_PRECONDITION(
+      cheap, std::ranges::all_of(counts, [&](const RowCounts& of) { return std::ssize(of.rows) == size(); }),
+      counts.size(), size());
+  row_counts_ = std::move(counts);
 }
 
 std::int64_t LengthTable::num_tokens() const noexcept {

@@ -16,8 +16,8 @@ struct PipelineStage {
   [[nodiscard]] constexpr bool last() const noexcept { return rank == size - 1; }
 };
 
-/// The fields, as positions in `fields`, that a pipeline stage is sent: what is for it alone and, of what is
-/// not for one stage, the first needs tokens, the last every field (labels and loss mask follow from the
+/// The fields, as positions in `fields`, that a pipeline stage is sent: what is for it alone or for all and,
+/// of the rest, the first needs tokens, the last every field (labels and loss mask follow from the
 /// tokens), all need positions where the source supplies them. A middle stage usually gets nothing:
 /// cu_seqlens and positions follow from the plan.
 [[nodiscard]] std::vector<std::size_t> fields_for_stage(std::span<const CarriedField> fields,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "evenkeel/base/assertions.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -76,12 +78,16 @@ std::span<const GroupsOfPlaces::Membership> GroupsOfPlaces::of(DataPlace place) 
 }
 
 RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut) {
+  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
   switch (kind) {
     case FieldKind::token:
       return token_moves(cut);
     case FieldKind::response_token:
       return response_moves(cut);
     case FieldKind::sample:
+    case FieldKind::rows:
+    case FieldKind::text:
+    case FieldKind::bytes:
       break;
   }
   RowCopies one_row;

@@ -99,6 +99,7 @@ struct SequenceCut {
 /// labels and loss
 ///   mask; a response that starts the sequence has no such row for its first token, which stays behind.
 /// - sample: one row, target 0, to every CP rank.
+/// Precondition: the kind is not counted; such rows are not cut.
 [[nodiscard]] RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut);
 
 /// The token right after each run that rows_to_copy(token) has, as source rows: what labels need where a run

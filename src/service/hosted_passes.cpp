@@ -108,7 +108,7 @@ RaggedBatch HostedPasses::results_of(const StepOrigin& origin, const std::vector
       throw InputError("added field '" + name + "'", "was not collected of the step",
                        "With data ranks, add what was collected of the step: its samples are there");
     }
-    std::ranges::copy(newest->bytes(), found.add_field(newest->spec()).bytes().begin());
+    found.add_field(Column(*newest));
   }
   return found;
 }

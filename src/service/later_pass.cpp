@@ -11,6 +11,7 @@
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/field_agreement.hpp"
+#include "exchange/row_count_gather.hpp"
 #include "exchange/shared_rows.hpp"
 #include "service/regroup.hpp"
 #include "service/sample_checks.hpp"
@@ -134,8 +135,9 @@ void StepMaker::pass_on(Step& before, Making& making) const {
     work.on_replicated_data([&] { require_kept(*record.samples, before.index); });
     const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
     require_shared_rows(making, have_shared_rows(record.samples->fields), record.samples->fields, samples);
-    making.step.volume = exchange_samples(mesh_, transfer_of(making, record.samples->fields, samples),
-                                          making.derived, transport_settings(), making.micro_batches, work);
+    making.step.volume = exchange_samples(
+        mesh_, transfer_of(making, record.samples->fields, samples, record.table().row_counts()),
+        making.derived, transport_settings(), making.micro_batches, work);
   }
 }
 
@@ -144,7 +146,8 @@ void StepMaker::regroup_locally(std::span<const PackedMicroBatch> from,
   const std::span<const CarriedField> fields = making.record->samples->fields;
   const std::vector<FieldSpec> brought = handed_out_fields(fields);
   const std::vector<MicroBatchPlan>& plans = making.record->plan.micro_batches;
-  const StepTransfer transfer = transfer_of(making, fields, making.nothing);
+  const StepTransfer transfer =
+      transfer_of(making, fields, making.nothing, making.record->table().row_counts());
   for (const MicroBatchPlan& plan : plans) {
     PackedMicroBatch& m =
         making.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan, making.derived));
@@ -179,7 +182,9 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields, Ow
     });
     const RaggedBatch& mine = changed ? *changed : added;
     require_shared_rows(making, have_shared_rows(fields), travelling, mine);
-    step.volume += exchange_samples(mesh_, transfer_of(making, travelling, mine), making.derived,
+    const std::vector<RowCounts> row_counts =
+        gather_row_counts(mesh_.everyone(), making.record->table(), fields, added);
+    step.volume += exchange_samples(mesh_, transfer_of(making, travelling, mine, row_counts), making.derived,
                                     transport_settings(), columns, making.work, std::ref(last));
   }
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank

@@ -1,7 +1,9 @@
 #include "service/regroup.hpp"
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "evenkeel/base/assertions.hpp"
 
@@ -41,13 +43,35 @@ bool hold_the_same(std::span<const PackedMicroBatch> from, const std::unordered_
 }
 
 RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std::int64_t sequence) {
+  if (is_counted(column.spec().kind)) return column.samples()[sequence];
   if (column.spec().kind == FieldKind::sample) return {sequence, sequence + 1};
   return micro_batch.layout.local_range(sequence);
 }
 
-void add_missing_fields(std::span<const Column> like, PackedMicroBatch& micro_batch) {
-  for (const Column& column : like) {
-    if (micro_batch.find(column.spec().name) != nullptr) continue;
+/// Room for what the samples of a micro-batch have in a counted field of `from`: the trainer may have left
+/// other numbers of rows than samples brought.
+Column counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
+                      const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
+                      const MicroBatchPlan& to_plan) {
+  std::vector<std::int64_t> counts(to.samples.size());
+  for (std::size_t i = 0; i < to_plan.entries.size(); ++i) {
+    const Place& place = places.at(to_plan.entries[i]);
+    counts[i] = from[place.micro_batch].find(spec.name)->samples()[place.sequence].size();
+  }
+  return Column::unwritten(spec, SampleRows::of_counts(counts));
+}
+
+void make_room_for_fields(std::span<const PackedMicroBatch> from,
+                          const std::unordered_map<EntryId, Place>& places, PackedMicroBatch& micro_batch,
+                          const MicroBatchPlan& plan) {
+  for (const Column& column : from.front().fields) {
+    Column* const found = micro_batch.find(column.spec().name);
+    if (is_counted(column.spec().kind)) {
+      (found != nullptr ? *found : micro_batch.fields.emplace_back()) =
+          counted_column(from, column.spec(), places, micro_batch, plan);
+      continue;
+    }
+    if (found != nullptr) continue;
     const bool per_sample = column.spec().kind == FieldKind::sample;
     micro_batch.fields.emplace_back(column.spec(),
                                     per_sample ? micro_batch.layout.size() : micro_batch.layout.local_rows());
@@ -70,7 +94,7 @@ void regroup(std::span<const PackedMicroBatch> from, std::span<const MicroBatchP
   const auto places = places_of(from_plan);
   EVENKEEL_PRECONDITION(thorough, hold_the_same(from, places, to, to_plan), places.size());
   for (std::size_t m = 0; m < to.size(); ++m) {
-    add_missing_fields(from.front().fields, to[m]);
+    make_room_for_fields(from, places, to[m], to_plan[m]);
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i) {
       const Place& place = places.at(to_plan[m].entries[i]);
       copy_sequence(from[place.micro_batch], place.sequence, to[m], static_cast<std::int64_t>(i));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -42,7 +43,7 @@ std::string list_of(std::span<const std::string_view> names) {
 
 /// Whether there is one value a token, or one a response token.
 bool stands_beside_labels(const FieldSpec& spec) {
-  return spec.kind != FieldKind::sample && spec.trailing.empty();
+  return (spec.kind == FieldKind::token || spec.kind == FieldKind::response_token) && spec.trailing.empty();
 }
 
 /// What a field must have to bring what else is derived, or nothing when it has it.
@@ -76,6 +77,28 @@ void require_form(const FieldSpec& spec) {
 /// Rows are counted in 31 bits at most and their bytes too, so that sizes of columns fit into 64.
 constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
+/// A field of text or bytes, which each sample has one value of.
+void require_bytes(const RaggedBatch& batch, const Column& column) {
+  const FieldSpec& spec = column.spec();
+  const std::string kind(name_of(spec.kind));
+  if (spec.dtype != DType::uint8 || !spec.trailing.empty()) {
+    throw InputError(name_of(spec),
+                     "is " + description_of(spec) + "; " + kind + " is of single uint8 values");
+  }
+  if (spec.kind != FieldKind::text) return;
+  for (std::int64_t i = 0; i < column.samples().size() && i < batch.size(); ++i) {
+    const RowRange rows = column.samples()[i];
+    const std::string_view text(reinterpret_cast<const char*>(column.row(rows.begin)),
+                                static_cast<std::size_t>(rows.size()));
+    const std::size_t valid = utf8_prefix(text);
+    if (valid == text.size()) continue;
+    throw InputError(
+        name_of(batch.samples()[static_cast<std::size_t>(i)]),
+        "its text of " + name_of(spec) + " is no UTF-8 from byte " + std::to_string(valid) + " on",
+        "Bring UTF-8, or a field of kind bytes");
+  }
+}
+
 void require_valid_field(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
   if (std::ranges::find(derived_names, spec.name) != derived_names.end()) {
@@ -88,11 +111,27 @@ void require_valid_field(const RaggedBatch& batch, const Column& column) {
                                         std::to_string(column.row_bytes()) + " bytes; a row has at most " +
                                         std::to_string(max_row_bytes));
   }
-  if (column.rows() != batch.rows_of(spec.kind)) {
-    throw InputError(name_of(spec), "has " + std::to_string(column.rows()) + " rows; a " +
-                                        std::string(name_of(spec.kind)) + " field of this batch needs " +
-                                        std::to_string(batch.rows_of(spec.kind)));
+  if (spec.kind == FieldKind::text || spec.kind == FieldKind::bytes) require_bytes(batch, column);
+  batch.require_rows_of_samples(column);
+}
+
+/// A column that a trainer may have put into a micro-batch.
+void require_rows(const Column& column, const PackedMicroBatch& micro_batch,
+                  const std::string& of_micro_batch) {
+  const FieldSpec& spec = column.spec();
+  const std::string kind(name_of(spec.kind));
+  if (is_counted(spec.kind)) {
+    const std::int64_t samples = std::ssize(micro_batch.samples);
+    if (column.samples().size() == samples) return;
+    throw InputError(name_of(spec) + of_micro_batch,
+                     "has " + kind + " of " + std::to_string(column.samples().size()) +
+                         " samples; the micro-batch has " + std::to_string(samples));
   }
+  const std::int64_t rows = micro_batch.rows_of(spec.kind);
+  if (column.rows() == rows) return;
+  throw InputError(name_of(spec) + of_micro_batch, "has " + std::to_string(column.rows()) +
+                                                       " rows; its kind, " + kind + ", needs " +
+                                                       std::to_string(rows));
 }
 
 void require_valid_fields(const RaggedBatch& batch) {
@@ -100,6 +139,14 @@ void require_valid_fields(const RaggedBatch& batch) {
   for (const Column& column : batch.fields()) {
     require_valid_field(batch, column);
     if (!names.insert(column.spec().name).second) throw InputError(name_of(column.spec()), "is there twice");
+  }
+  for (const Column& column : batch.fields()) {
+    if (!is_counted(column.spec().kind)) continue;
+    const std::string offsets = offsets_name(column.spec().name);
+    if (!names.contains(offsets)) continue;
+    throw InputError("field '" + offsets + "'",
+                     "has the name of the offsets that come with " + name_of(column.spec()),
+                     "Choose another name");
   }
 }
 
@@ -212,12 +259,7 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
         throw InputError(name_of(spec) + of_micro_batch, "is there twice, or not as in micro-batch 0",
                          "Add a field of your own to every micro-batch, with one dtype, kind and shape");
       }
-      if (column.rows() != micro_batch.rows_of(spec.kind)) {
-        throw InputError(name_of(spec) + of_micro_batch, "has " + std::to_string(column.rows()) +
-                                                             " rows; its kind, " +
-                                                             std::string(name_of(spec.kind)) + ", needs " +
-                                                             std::to_string(micro_batch.rows_of(spec.kind)));
-      }
+      require_rows(column, micro_batch, of_micro_batch);
     }
     if (micro_batch.fields.size() == micro_batches.front().fields.size()) continue;
     throw InputError("micro-batch " + std::to_string(m), "lacks fields that micro-batch 0 has",

@@ -17,6 +17,7 @@
 #include "exchange/prefix_trees.hpp"
 #include "exchange/rank_peers.hpp"
 #include "exchange/result_exchange.hpp"
+#include "exchange/row_count_gather.hpp"
 #include "exchange/shared_rows.hpp"
 #include "exchange/told_assignment.hpp"
 #include "plan/dp_rank_plans.hpp"
@@ -204,6 +205,8 @@ StepMaker::Gathered StepMaker::gather(const std::optional<RaggedBatch>& mine, st
       gather_lengths(mesh_.everyone(), summaries, std::move(fields), work.error(), call);
   result.samples->table = std::move(gathered.table);
   result.fields = std::move(gathered.fields);
+  result.samples->table.set_row_counts(
+      gather_row_counts(mesh_.everyone(), result.samples->table, result.fields, *mine));
   return result;
 }
 
@@ -246,8 +249,9 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     step.seconds.pack = making.stopwatch.lap();
   };
   require_shared_rows(making, have_shared_rows(gathered.fields), samples->fields, *mine);
-  step.volume = exchange_samples(mesh_, transfer_of(making, samples->fields, *mine), making.derived,
-                                 transport_settings(), making.micro_batches, making.work, std::ref(last));
+  step.volume = exchange_samples(
+      mesh_, transfer_of(making, samples->fields, *mine, samples->table.row_counts()), making.derived,
+      transport_settings(), making.micro_batches, making.work, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   ++next_step_;
   return finish(making);
@@ -384,7 +388,7 @@ std::vector<CarriedField> StepMaker::carried(Making& making, std::span<const Fie
 }
 
 StepTransfer StepMaker::transfer_of(const Making& making, std::span<const CarriedField> fields,
-                                    const RaggedBatch& mine) const {
+                                    const RaggedBatch& mine, std::span<const RowCounts> row_counts) const {
   const StepRecord& record = *making.record;
   return {record.table(),
           record.assignment,
@@ -394,7 +398,8 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const Carrie
           making.settings,
           &making.record->bytes_to,
           &making.record->bytes_from_data_ranks,
-          &making.record->volumes};
+          &making.record->volumes,
+          row_counts};
 }
 
 // Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks

@@ -107,7 +107,8 @@ class StepMaker {
   void weigh_micro_batches(Making& making) const;
   [[nodiscard]] static Step finish(Making& making) noexcept;
   [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const CarriedField> fields,
-                                         const RaggedBatch& mine) const;
+                                         const RaggedBatch& mine,
+                                         std::span<const RowCounts> row_counts) const;
   [[nodiscard]] DerivedFieldSettings derived_options(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport_settings() const noexcept;
 

@@ -1,6 +1,7 @@
 #include "evenkeel/service/step_results.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "mesh/fail_together.hpp"
@@ -15,10 +16,49 @@ std::int64_t rows_in(std::span<const std::byte> values, std::size_t row_bytes, c
                               std::to_string(row_bytes) + " bytes");
 }
 
+std::string name_of_result(std::size_t m, const FieldSpec& spec) {
+  return "result '" + spec.name + "' of micro-batch " + std::to_string(m);
+}
+
+Column filled(Column column, std::span<const std::byte> values) {
+  std::ranges::copy(values, column.bytes().begin());
+  return column;
+}
+
 }  // namespace
 
 void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> values) {
-  const std::optional<ErrorReport> error = try_locally([&] { add(m, std::move(spec), values); });
+  const std::optional<ErrorReport> error = try_locally([&] {
+    std::vector<Column>& fields = fields_for(m, spec);
+    const std::string where = name_of_result(m, spec);
+    if (is_counted(spec.kind)) {
+      throw InputError(where, "is of " + std::string(name_of(spec.kind)) + ", which samples count",
+                       "Put it with the number of rows of every sample");
+    }
+    const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
+    fields.push_back(filled(Column::unwritten(std::move(spec), rows), values));
+  });
+  if (!error_) error_ = error;
+}
+
+void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::int64_t> counts,
+                      std::span<const std::byte> values) {
+  const std::optional<ErrorReport> error = try_locally([&] {
+    std::vector<Column>& fields = fields_for(m, spec);
+    const std::string where = name_of_result(m, spec);
+    if (!is_counted(spec.kind)) {
+      throw InputError(where,
+                       "is of kind " + std::string(name_of(spec.kind)) + ", which samples do not count",
+                       "Put it without numbers of rows");
+    }
+    SampleRows samples = SampleRows::of_counts(counts);
+    const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
+    if (spec.row_bytes() > 0 && rows != samples.rows()) {
+      throw InputError(
+          where, "has " + std::to_string(rows) + " rows; its samples have " + std::to_string(samples.rows()));
+    }
+    fields.push_back(filled(Column::unwritten(std::move(spec), std::move(samples)), values));
+  });
   if (!error_) error_ = error;
 }
 
@@ -26,18 +66,16 @@ void StepResults::fail(const ErrorReport& report) noexcept {
   if (!failure_) failure_ = try_locally([&] { throw_error(report); });
 }
 
-void StepResults::add(std::size_t m, FieldSpec spec, std::span<const std::byte> values) {
-  const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(m);
+// The columns of a micro-batch, to which this one can be added.
+std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spec) {
   if (m >= micro_batches_.size()) {
-    throw InputError(where, "the results are of " + std::to_string(micro_batches_.size()) + " micro-batches");
+    throw InputError(name_of_result(m, spec),
+                     "the results are of " + std::to_string(micro_batches_.size()) + " micro-batches");
   }
   std::vector<Column>& fields = micro_batches_[m].fields;
   if (std::ranges::any_of(fields, [&](const Column& c) { return c.spec().name == spec.name; }))
-    throw InputError(where, "was put twice", "Put each result once a micro-batch");
-  const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
-  Column column = Column::unwritten(std::move(spec), rows);
-  std::ranges::copy(values, column.bytes().begin());
-  fields.push_back(std::move(column));
+    throw InputError(name_of_result(m, spec), "was put twice", "Put each result once a micro-batch");
+  return fields;
 }
 
 }  // namespace evenkeel

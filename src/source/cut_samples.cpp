@@ -16,13 +16,22 @@ SampleShape shape_of(const RaggedBatch& from, const Cut& cut) {
   return {cut.id, cut.group, prompt, cut.tokens.size() - prompt};
 }
 
+void require_whole(const RaggedBatch& from, const Column& column, const Cut& cut) {
+  const SampleShape& sample = from.samples()[static_cast<std::size_t>(cut.index)];
+  if (cut.tokens == RowRange{0, sample.length()}) return;
+  throw InputError("sample " + std::to_string(sample.id.value()),
+                   "is cut, and field '" + column.spec().name +
+                       "' has rows of its own, of which nobody knows which go with which of its tokens",
+                   "Keep samples whole (batch.too_long: drop), or leave the field out");
+}
+
 /// The rows of a cut in a field of the batch that it is cut from.
-RowRange rows_of(const RaggedBatch& from, FieldKind kind, const Cut& cut) {
-  const RowRange all = from.rows_of(kind, cut.index);
+RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut) {
+  const RowRange all = from.rows_of(column, cut.index);
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
     return RowRange{all.begin + begin, all.begin + end};
   };
-  switch (kind) {
+  switch (column.spec().kind) {
     case FieldKind::token:
       return from_begin(cut.tokens.begin, cut.tokens.end);
     case FieldKind::response_token: {
@@ -30,10 +39,28 @@ RowRange rows_of(const RaggedBatch& from, FieldKind kind, const Cut& cut) {
       return from_begin(std::max<std::int64_t>(cut.tokens.begin - prompt, 0),
                         std::max<std::int64_t>(cut.tokens.end - prompt, 0));
     }
+    case FieldKind::rows:
+      require_whole(from, column, cut);
+      return all;
     case FieldKind::sample:
+    case FieldKind::text:
+    case FieldKind::bytes:
       break;
   }
   return all;
+}
+
+/// An empty column for all cuts, that takes what they have of it.
+Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
+                  std::span<const Cut> cuts) {
+  if (!is_counted(spec.kind)) return Column::unwritten(spec, out.rows_of(spec.kind));
+  std::vector<std::int64_t> counts;
+  counts.reserve(cuts.size());
+  for (const Cut& cut : cuts) {
+    const RaggedBatch& from = batches[cut.batch];
+    counts.push_back(rows_of(from, *from.find(spec.name), cut).size());
+  }
+  return Column::unwritten(spec, SampleRows::of_counts(counts));
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why, const std::string& other) {
@@ -71,11 +98,11 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
   }
   for (const Column& column : batches[first].fields()) {
     const FieldSpec& spec = column.spec();
-    Column& to = out.add_field(Column::unwritten(spec, out.rows_of(spec.kind)));
+    Column& to = out.add_field(column_for(out, spec, batches, cuts));
     std::byte* next = to.row(0);
     for (const Cut& cut : cuts) {
       const Column& from = *batches[cut.batch].find(spec.name);
-      const RowRange rows = rows_of(batches[cut.batch], spec.kind, cut);
+      const RowRange rows = rows_of(batches[cut.batch], from, cut);
       const std::size_t bytes = static_cast<std::size_t>(rows.size()) * from.row_bytes();
       if (bytes > 0) std::memcpy(next, from.row(rows.begin), bytes);
       next += bytes;

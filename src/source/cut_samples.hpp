@@ -20,10 +20,10 @@ struct Cut {
 };
 
 /// The cuts in their order as one batch. A piece has the rows of its tokens in fields of tokens, those of its
-/// response tokens in fields of response tokens, and all of the sample's rows in fields of samples; its
-/// prompt is what of the sample's prompt is in it. Fields are those of the batches that are cut from, in the
-/// order of the first. Throws InputError that names two of `names` and a field unless all have the same
-/// fields. O(bytes).
+/// response tokens in fields of response tokens, and all of the sample's rows in fields of samples, text and
+/// bytes; its prompt is what of the sample's prompt is in it. Throws InputError where a field of rows would
+/// be cut. Fields are those of the batches that are cut from, in the order of the first. Throws InputError
+/// that names two of `names` and a field unless all have the same fields. O(bytes).
 ///
 /// Example: tokens [2, 5) of a sample of prompt 3 and response 4 have a prompt of 1 and a response of 2,
 /// whose rows are the response's 0 and 1.

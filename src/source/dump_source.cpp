@@ -12,6 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/derived_names.hpp"
 #include "source/file_agreement.hpp"
 #include "source/schema_agreement.hpp"
 #include "transport/gather_lists.hpp"
@@ -109,6 +110,12 @@ void DumpSource::find_fields(const Communicator& comm) {
     std::size_t at = 1;
     for (const auto& [name, tensor] : tensors) {
       const std::uint32_t kinds = sure[at++];
+      if (tensors.contains(offsets_name(name))) {
+        throw InputError(folder_.string(),
+                         "has a tensor '" + name +
+                             "' of rows that samples count, which no dump says enough of to read it back",
+                         "Dump the job without this field to read it back");
+      }
       if (name == input_ids_field) continue;
       const bool is_derived = (name == position_ids_field && (sure[0] & DumpEvidence::positions) != 0) ||
                               (name == labels_field && (sure[0] & DumpEvidence::labels) != 0);
@@ -216,7 +223,7 @@ RaggedBatch DumpSource::read(std::span<const std::int64_t> positions) const {
       }
     }
     for (Column& column : batch.fields()) {
-      const RowRange rows = batch.rows_of(column.spec().kind, static_cast<std::int64_t>(i));
+      const RowRange rows = batch.rows_of(column, static_cast<std::int64_t>(i));
       const std::span<std::byte> out{column.row(rows.begin), column.row(rows.end)};
       if (column.spec().kind == FieldKind::sample) {
         micro_batch->read_sample(column.spec().name, sample, out);

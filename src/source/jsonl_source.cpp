@@ -1,9 +1,11 @@
 #include "source/jsonl_source.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <span>
 
+#include "evenkeel/base/error.hpp"
 #include "io/jsonl.hpp"
 #include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
@@ -63,28 +65,48 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
   });
 }
 
+ToldKinds told_kinds(const NamedFields& fields) {
+  ToldKinds kinds;
+  for (const auto& [name, settings] : fields) {
+    if (settings.read_as) kinds.emplace(name, *settings.read_as);
+  }
+  return kinds;
+}
+
+void require_told_fields(const JsonlSchema& schema, const NamedFields& fields, const std::string& source) {
+  for (const auto& [name, settings] : fields) {
+    if (!settings.read_as || schema.empty) continue;
+    if (std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end()) continue;
+    throw InputError(source,
+                     "no line has a field '" + name + "', which fields." + name + ".read_as says is " +
+                         std::string(name_of(*settings.read_as)),
+                     "Leave the setting out, or bring the field");
+  }
+}
+
 }  // namespace
 
-std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm,
-                                               const std::filesystem::path& pattern) {
+std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm, const std::filesystem::path& pattern,
+                                               const NamedFields& fields) {
   auto source =
       together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(pattern.string())); });
   source->files_ = open_files(comm, files_of_pattern(comm, pattern));
   unpack_on_nodes(comm, source->files_);
-  source->scan(comm);
+  source->scan(comm, fields);
   return source;
 }
 
-void JsonlSource::scan(const Communicator& comm) {
+void JsonlSource::scan(const Communicator& comm, const NamedFields& fields) {
   Scan scan = together(comm, [&] { return scan_share(files_, comm.rank(), comm.size()); });
   std::vector<std::int64_t> first_lines = number_lines(comm, files_.size(), scan);
   std::vector<std::int64_t> tokens;
   const JsonlSchema mine = together(comm, [&] {
     lines_of_.emplace(pointers_to(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
-    return infer_schema(*lines_of_, scan.lines, tokens);
+    return infer_schema(*lines_of_, scan.lines, tokens, told_kinds(fields));
   });
   schema_ = merge_over_ranks(comm, mine, lines_of_->names());
+  fail_together(comm, try_on_replicated_data([&] { require_told_fields(schema_, fields, name_); }));
   lines_ = all_gather_lists<LineRef>(comm, scan.lines, std::nullopt, "lines of the source").values;
   tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/jsonl.hpp"
 #include "source/input_files.hpp"
@@ -22,7 +23,8 @@ class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.
   [[nodiscard]] static std::unique_ptr<JsonlSource> open(const Communicator& comm,
-                                                         const std::filesystem::path& pattern);
+                                                         const std::filesystem::path& pattern,
+                                                         const NamedFields& fields = {});
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
@@ -37,7 +39,7 @@ class JsonlSource : public SampleSource {
 
  private:
   explicit JsonlSource(std::string name) : name_(std::move(name)) {}
-  void scan(const Communicator& comm);
+  void scan(const Communicator& comm, const NamedFields& fields);
 
   std::string name_;  // as it was asked for
   InputFiles files_;

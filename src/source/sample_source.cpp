@@ -29,10 +29,12 @@ SourceKind required_kind(const SourceSettings& config) {
 }
 
 // Each kind communicates in its own way.
-void require_equal_sources(const Communicator& comm, const SourceSettings& source) {
+void require_equal_sources(const Communicator& comm, const SourceSettings& source,
+                           const NamedFields& fields) {
   const auto settings = [&] {
     Config config;
     config.source = source;
+    config.fields = fields;
     // Copies of one file may have a name each: their content is compared when they are opened.
     if (source.kind != SourceKind::lengths && !source.path.empty()) config.source.path = "a file of its own";
     return list_settings(config);
@@ -76,12 +78,12 @@ std::int64_t longest_sample(const Config& config) {
 }
 
 std::unique_ptr<SampleSource> open_source(const Communicator& comm, const SourceSettings& config,
-                                          std::int64_t max_tokens) {
-  require_equal_sources(comm, config);
+                                          std::int64_t max_tokens, const NamedFields& fields) {
+  require_equal_sources(comm, config, fields);
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
-      return with_samples(config, JsonlSource::open(comm, config.path));
+      return with_samples(config, JsonlSource::open(comm, config.path, fields));
     case SourceKind::lengths:
       require_path(config);
       return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));

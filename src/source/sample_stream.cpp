@@ -146,7 +146,7 @@ void SampleStream::Parts::open(const Config& config, const std::string& name,
                                const SourceSettings& settings) {
   // Of a length table no tokens are made that nobody could take; pieces of them may be taken.
   const bool is_cut = config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
-  auto source = open_source(readers, settings, is_cut ? any_length : longest_sample(config));
+  auto source = open_source(readers, settings, is_cut ? any_length : longest_sample(config), config.fields);
   fail_together(readers, try_on_replicated_data([&] {
                   told.push_back({name, settings.path.string(), {}, source->left_out(), source->undecided()});
                   OpenSource& opened = open_sources.emplace_back();

@@ -1,10 +1,12 @@
 #include "source/schema_agreement.hpp"
 
+#include <array>
 #include <boost/serialization/map.hpp>
 #include <boost/serialization/set.hpp>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -45,7 +47,11 @@ namespace {
 void require_valid_field(const FieldSpec& spec) {
   RaggedBatch probe({SampleShape{}});
   probe.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
-  probe.add_field(spec);
+  if (is_counted(spec.kind)) {
+    probe.add_field(Column(spec, SampleRows::of_counts(std::array{std::int64_t{0}})));
+  } else {
+    probe.add_field(spec);
+  }
   require_valid_samples(probe);
 }
 

@@ -143,6 +143,20 @@ TensorPlace TensorSource::place_of(std::int64_t position, std::size_t file) cons
   return {tokens_[at] - tokens_[first], responses_[at] - responses_[first]};
 }
 
+/// A column of field `field` of all files, to be filled.
+Column TensorSource::column_for(std::size_t field, const RaggedBatch& batch,
+                                std::span<const std::int64_t> positions) const {
+  const FieldSpec& spec = files_.front()->fields()[field];
+  if (!is_counted(spec.kind)) return Column::unwritten(spec, batch.rows_of(spec.kind));
+  std::vector<std::int64_t> counts;
+  counts.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const std::size_t file = file_of(position);
+    counts.push_back(files_[file]->counted_rows(field, position - first_samples_[file]));
+  }
+  return Column::unwritten(spec, SampleRows::of_counts(counts));
+}
+
 RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   shapes.reserve(positions.size());
@@ -156,13 +170,13 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
                                     batch.num_tokens()));
-  for (const FieldSpec& spec : files_.front()->fields())
-    batch.add_field(Column::unwritten(spec, batch.rows_of(spec.kind)));
+  for (std::size_t f = 0; f < files_.front()->fields().size(); ++f)
+    batch.add_field(column_for(f, batch, positions));
   std::vector<std::span<std::byte>> rows(batch.fields().size());
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     for (std::size_t f = 0; f < rows.size(); ++f) {
       Column& column = batch.fields()[f];
-      const RowRange range = batch.rows_of(column.spec().kind, i);
+      const RowRange range = batch.rows_of(column, i);
       rows[f] = {column.row(range.begin), column.row(range.end)};
     }
     const std::int64_t position = positions[static_cast<std::size_t>(i)];

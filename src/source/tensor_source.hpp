@@ -44,6 +44,8 @@ class TensorSource : public SampleSource {
   void require_equal_fields() const;
   [[nodiscard]] std::vector<const InputFile*> files() const;
   void gather_lengths(const Communicator& comm);
+  [[nodiscard]] Column column_for(std::size_t field, const RaggedBatch& batch,
+                                  std::span<const std::int64_t> positions) const;
   [[nodiscard]] std::size_t file_of(std::int64_t position) const;
   [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
   [[nodiscard]] TensorPlace place_of(std::int64_t position, std::size_t file) const;

@@ -110,6 +110,69 @@ TEST(RaggedBatch, every_kind_and_trailing_shape_gets_its_rows) {
   EXPECT_EQ(batch.add_field({"nothing", DType::float64, FieldKind::token, {0}}).bytes().size(), 0U);
 }
 
+const FieldSpec patches{"patches", DType::float16, FieldKind::rows, {2, 3}};
+
+TEST(SampleRows, are_prefix_sums_of_the_samples_counts) {
+  const SampleRows rows = SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 3});
+  EXPECT_THAT(rows.offsets(), ElementsAre(0, 2, 2, 5));
+  EXPECT_EQ(rows.size(), 3);
+  EXPECT_EQ(rows.rows(), 5);
+  EXPECT_EQ(rows[1], (RowRange{2, 2}));
+  EXPECT_EQ(rows[2], (RowRange{2, 5}));
+  EXPECT_EQ(SampleRows::of_offsets({0, 2, 2, 5}), rows);
+}
+
+TEST(SampleRows, of_no_samples_have_one_offset_however_they_are_made) {
+  for (const SampleRows& rows : {SampleRows(), SampleRows::of_counts({}), SampleRows::of_offsets({0})}) {
+    EXPECT_EQ(rows.size(), 0);
+    EXPECT_THAT(rows.offsets(), ElementsAre(0));
+  }
+}
+
+TEST(SampleRows, are_never_negative_never_fall_and_add_up_in_64_bits) {
+  EXPECT_THROW((void)SampleRows::of_counts(std::vector<std::int64_t>{1, -1}), InputError);
+  EXPECT_THROW((void)SampleRows::of_counts(std::vector{half, half}), InputError);
+  EXPECT_THROW((void)SampleRows::of_offsets({}), InputError);
+  EXPECT_THROW((void)SampleRows::of_offsets({1, 2}), InputError);
+  EXPECT_THROW((void)SampleRows::of_offsets({0, 3, 2}), InputError);
+}
+
+TEST(RaggedBatch, a_counted_field_has_the_rows_that_its_samples_count) {
+  RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 0), shape(2, 1, 1)});
+  const Column& column =
+      batch.add_field(Column(patches, SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 3})));
+  EXPECT_EQ(column.rows(), 5);
+  EXPECT_EQ(column.bytes().size(), 5 * 12U);
+  EXPECT_EQ(batch.rows_of(column, 1), (RowRange{2, 2}));
+  EXPECT_EQ(batch.rows_of(column, 2), (RowRange{2, 5}));
+}
+
+TEST(RaggedBatch, a_counted_field_of_other_samples_is_refused) {
+  RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 0)});
+  for (const std::vector<std::int64_t>& counts : {std::vector<std::int64_t>{}, {3}, {1, 1, 1}}) {
+    try {
+      batch.add_field(Column(patches, SampleRows::of_counts(counts)));
+      FAIL() << "a field of " << counts.size() << " samples must throw";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("field 'patches'"));
+      EXPECT_THAT(error.what(), HasSubstr("the batch has 2 samples"));
+    }
+  }
+  EXPECT_THROW(batch.add_field(patches), InputError);
+  EXPECT_EQ(RaggedBatch().add_field(patches).rows(), 0);
+}
+
+TEST(Column, of_a_counted_field_is_equal_where_its_samples_are) {
+  const auto of = [](std::vector<std::int64_t> counts) {
+    return Column(patches, SampleRows::of_counts(counts));
+  };
+  EXPECT_EQ(of({2, 1}), of({2, 1}));
+  EXPECT_NE(of({2, 1}), of({1, 2}));
+  Column lender = of({2, 1});
+  EXPECT_EQ(Column::borrowing(patches, lender.samples(), lender.lend()), lender);
+  EXPECT_EQ(Column::unwritten(patches, lender.samples()).samples(), lender.samples());
+}
+
 TEST(RaggedBatch, a_name_can_be_taken_once) {
   RaggedBatch batch({shape(0, 1, 1)});
   batch.add_field({"reward", DType::float32, FieldKind::sample, {}});

@@ -25,8 +25,8 @@ namespace {
 
 using testing_support::FailingNew;
 using testing_support::made_up_batch;
-using testing_support::made_up_fields;
 using testing_support::made_up_shape;
+using testing_support::made_up_uncounted_fields;
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
@@ -114,7 +114,7 @@ TEST(CLocal, configurations_come_from_text_and_from_files_with_overrides) {
 TEST(CLocal, samples_hold_copies_of_fields_of_every_kind) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 12; ++id) shapes.push_back(made_up_shape(id));
-  const RaggedBatch batch = made_up_batch(std::move(shapes), made_up_fields());
+  const RaggedBatch batch = made_up_batch(std::move(shapes), made_up_uncounted_fields());
   expect_equal(c_samples(batch).get(), batch);
   const auto none = made<evenkeel_samples>(
       [](auto** s) { return evenkeel_samples_create(0, nullptr, nullptr, nullptr, nullptr, s); });

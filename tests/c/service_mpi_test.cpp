@@ -20,15 +20,15 @@ namespace evenkeel::test {
 namespace {
 
 using testing_support::made_up_batch;
-using testing_support::made_up_fields;
 using testing_support::made_up_shape;
+using testing_support::made_up_uncounted_fields;
 
 RaggedBatch share_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 43; ++id) {
     if (id * id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
   }
-  return made_up_batch(std::move(shapes), made_up_fields());
+  return made_up_batch(std::move(shapes), made_up_uncounted_fields());
 }
 
 std::vector<std::string> jobs(int ranks) {

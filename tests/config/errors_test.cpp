@@ -185,6 +185,13 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
       refusal("fields: {x: {hand_out: narrow}}\n"),
       "job.yaml: fields.x.hand_out: is narrow, and the wire is as-brought. Set wire: narrow, which finds "
       "the smallest type");
+  EXPECT_EQ(
+      refusal("fields: {x: {layers: stage, stage: all}}\n"),
+      "job.yaml: fields.x.stage: is set, and layers say which stage is sent what. Leave out one of them");
+  EXPECT_EQ(
+      refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
+      "job.yaml: fields.x.read_as: says what JSON lines have, and no source is of kind jsonl. Leave it out");
+  EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
   EXPECT_THAT(refusal("fields: {labels: {wire: narrow}}\n"),
               testing::HasSubstr("tensors are completed with"));
   EXPECT_EQ(

@@ -241,6 +241,18 @@ TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
+TEST(ConfigFields, say_which_stages_are_sent_one_and_what_lines_hold) {
+  const Config config = parse(
+      "fields:\n"
+      "  data_source: {read_as: text, stage: first}\n"
+      "  patches: {read_as: rows, stage: all}\n");
+  EXPECT_EQ(config.fields.at("data_source").read_as, FieldKind::text);
+  EXPECT_EQ(config.fields.at("data_source").stage, FieldStages::first);
+  EXPECT_EQ(config.fields.at("patches").read_as, FieldKind::rows);
+  EXPECT_EQ(config.fields.at("patches").stage, FieldStages::all);
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
 TEST(ConfigFields, may_be_made_and_changed_by_overrides) {
   const std::vector<std::string> overrides{"fields.x.layers=stage", "fields.x.wire=narrow", "fields.y={}"};
   const Config config = parse_config("fields: {x: {layers: null}}\n", "job.yaml", overrides);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "exchange/field_agreement.hpp"
+#include "exchange/row_count_gather.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {
@@ -79,6 +80,28 @@ TEST(GatherLengths, fields_that_differ_are_everybodys_error) {
     const DType dtype = world.rank() == odd_one ? DType::float64 : DType::float32;
     const std::vector<FieldSpec> fields{{"reward", dtype, FieldKind::sample, {}}};
     EXPECT_THROW((void)gather_lengths(world, mine, fields, std::nullopt), InputError);
+  }
+}
+
+TEST(GatherRowCounts, every_rank_gets_the_rows_of_every_sample_by_entry) {
+  const boost::mpi::communicator world;
+  std::vector<SampleShape> shapes;
+  for (const SampleSummary& sample : shapes_of(world.rank(), world.size(), 30))
+    shapes.push_back(sample.shape);
+  const RaggedBatch mine =
+      testing_support::made_up_batch(std::move(shapes), testing_support::made_up_fields());
+  const GatheredLengths gathered = gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);
+  const std::vector<RowCounts> counts = gather_row_counts(world, gathered.table, gathered.fields, mine);
+  EXPECT_EQ(counts.size(), 4U);  // a field each
+  for (const FieldSpec& spec : testing_support::made_up_fields()) {
+    const std::span<const std::int64_t> rows = rows_of(counts, spec.name);
+    if (!is_counted(spec.kind)) {
+      EXPECT_TRUE(rows.empty()) << spec.name;
+      continue;
+    }
+    ASSERT_EQ(std::ssize(rows), 30);
+    for (std::int64_t id = 0; id < 30; ++id)
+      EXPECT_EQ(rows[static_cast<std::size_t>(id)], testing_support::made_up_rows(SampleId{id}, spec.name));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/length_gather.hpp"
+#include "exchange/row_count_gather.hpp"
 #include "exchange/sample_exchange.hpp"
 #include "support/made_up_batch.hpp"
 
@@ -47,7 +48,7 @@ inline int made_up_owner(std::int64_t id, int ranks) {
 /// A step over one mesh with made-up samples, from the gathered lengths to the packed micro-batches.
 struct MadeUpStep {
   MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra,
-             const TransportSettings& options)
+             const TransportSettings& options, const NamedFields& named = {})
       : mesh(boost::mpi::communicator(), grid) {
     settings.dp = grid.sizes().dp;
     settings.tp = grid.sizes().tp;
@@ -63,12 +64,15 @@ struct MadeUpStep {
         gather_lengths(mesh.world(), summaries_of(mine), fields_of(mine), std::nullopt);
     table = std::move(gathered.table);
     fields = std::move(gathered.fields);
+    table.set_row_counts(gather_row_counts(mesh.world(), table, fields, mine));
     const StepAssignment assignment = assign_step({table, settings});
     plan = plan_step({table, settings});
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    const std::vector<CarriedField> carried = carried_fields(fields);
-    volume = exchange_samples(mesh, {table, assignment, carried, mine, micro_batches, settings},
+    const std::vector<CarriedField> carried = carried_fields(fields, {named, {}, grid.sizes().pp, 1});
+    volume = exchange_samples(mesh,
+                              {table, assignment, carried, mine, micro_batches, settings, nullptr, nullptr,
+                               nullptr, table.row_counts()},
                               {pad_token, label_pad}, options, packed);
   }
 
@@ -130,10 +134,20 @@ inline void expect_made_up_field(const PackedMicroBatch& micro_batch, const Fiel
   if (spec.name == "labels") std::memcpy(empty_row.data(), &label_pad, row_bytes);
   const auto expect_row = [&](const SampleShape& sample, std::int64_t source, std::int64_t local) {
     for (std::size_t b = 0; b < row_bytes; ++b) {
-      const std::byte expected = source < 0 ? empty_row[b] : made_up_byte(sample.id, spec.name, source, b);
+      const std::byte expected = source < 0 ? empty_row[b] : made_up_byte(sample.id, spec, source, b);
       ASSERT_EQ(column->row(local)[b], expected) << spec.name << " row " << local;
     }
   };
+  if (is_counted(spec.kind)) {
+    ASSERT_EQ(column->samples().size(), std::ssize(micro_batch.samples));
+    for (std::int64_t i = 0; i < column->samples().size(); ++i) {
+      const SampleShape& sample = micro_batch.samples[static_cast<std::size_t>(i)];
+      const RowRange rows = column->samples()[i];
+      ASSERT_EQ(rows.size(), is_filler(sample) ? 0 : made_up_rows(sample.id, spec.name)) << spec.name;
+      for (std::int64_t row = 0; row < rows.size(); ++row) expect_row(sample, row, rows.begin + row);
+    }
+    return;
+  }
   if (spec.kind == FieldKind::sample) {
     for (std::size_t i = 0; i < micro_batch.samples.size(); ++i) {
       const SampleShape& sample = micro_batch.samples[i];

@@ -132,6 +132,59 @@ TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_
   expect_each_token_to_travel_once_to_each_node({});
 }
 
+TEST(SampleExchangeStep, a_field_goes_to_the_stages_that_settings_name) {
+  const boost::mpi::communicator world;
+  NamedFields named;
+  named["image_patches"].stage = FieldStages::first;
+  named["data_source"].stage = FieldStages::first;
+  named["rewards"].stage = FieldStages::all;
+  named["hidden"].stage = FieldStages::all;
+  named["blob"].stage = FieldStages::all;
+  for (const TransportSettings& options :
+       {TransportSettings{}, by_leaders(ExchangePath::point_to_point),
+        TransportSettings{ExchangePath::automatic, short_message, TensorParallelCopies::shared}}) {
+    for (const Grid& grid : grids_of(world.size())) {
+      const MadeUpStep step(grid, CpLayout::zigzag, made_up_fields(), options, named);
+      const bool first = step.mesh.here().pp == 0;
+      const bool last = step.mesh.here().pp == grid.sizes().pp - 1;
+      for (const PackedMicroBatch& m : step.packed) {
+        for (const FieldSpec& spec : made_up_fields()) {
+          const auto found = named.find(spec.name);
+          const bool is_sent = found == named.end()                        ? last
+                               : found->second.stage == FieldStages::first ? first
+                                                                           : true;
+          if (is_sent) expect_made_up_field(m, spec);
+          if (!is_sent) {
+            EXPECT_EQ(m.find(spec.name), nullptr) << spec.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SampleExchangeStep, each_row_that_samples_count_travels_once_to_each_node_with_ranks_of_its_place) {
+  const boost::mpi::communicator world;
+  const FieldSpec patches{"image_patches", DType::float16, FieldKind::rows, {2, 3}};
+  for (const TransportSettings& options : {TransportSettings{}, by_leaders(ExchangePath::point_to_point)}) {
+    for (const Grid& grid : grids_of(world.size())) {
+      const MadeUpStep bare(grid, CpLayout::zigzag, {}, options);
+      const MadeUpStep step(grid, CpLayout::zigzag, {patches}, options);
+      std::int64_t rows = 0;
+      const bool receives = node_receivers(grid, step.mesh.nodes())[step.mesh.rank().index()] == world.rank();
+      for (const PackedMicroBatch& m : step.packed) {
+        const Column* const column = m.find(patches.name);
+        if (receives && column != nullptr) rows += column->rows();
+      }
+      const auto moved = [](const MadeUpStep& of) { return of.volume.sent + of.volume.kept; };
+      const auto sum = [&](std::int64_t of_rank) {
+        return boost::mpi::all_reduce(world, of_rank, std::plus<>());
+      };
+      EXPECT_EQ(sum(moved(step)) - sum(moved(bare)), sum(rows) * 12);
+    }
+  }
+}
+
 TEST(SampleExchangeStep, each_token_travels_once_to_each_node_also_through_leaders) {
   expect_each_token_to_travel_once_to_each_node(by_leaders(ExchangePath::automatic));
   expect_each_token_to_travel_once_to_each_node(by_leaders(ExchangePath::point_to_point));

@@ -65,6 +65,52 @@ TEST(ReadSamples, a_batch_has_the_tokens_then_the_schemas_fields) {
   EXPECT_THAT(batch.at("sample").values<std::int64_t>(), ElementsAre(0, 1));
 }
 
+const ToldKinds told{{"patches", FieldKind::rows}, {"raw", FieldKind::bytes}, {"source", FieldKind::text}};
+
+RaggedBatch read_told(const std::string& text) {
+  const TemporaryFile file(text, ".jsonl");
+  const std::vector<LineRef> lines = scan_whole(file.path()).lines;
+  return read_samples(InputFile(file.path()), lines, infer_schema(InputFile(file.path()), lines, {}, told));
+}
+
+std::string bytes_of(const RaggedBatch& batch, const char* field, std::int64_t sample) {
+  const Column& column = batch.at(field);
+  const RowRange rows = batch.rows_of(column, sample);
+  return {reinterpret_cast<const char*>(column.row(rows.begin)),
+          reinterpret_cast<const char*>(column.row(rows.end))};
+}
+
+TEST(ReadSamples, fields_that_samples_count_are_of_the_kind_that_was_told) {
+  const RaggedBatch batch =
+      read_told(rollout_with(R"("patches": [[1, 2], [3, 4.5]], "raw": "AP8=", "source": "gsm8k \u00e4")") +
+                "\n" + rollout_with(R"("patches": [], "raw": "", "source": "")") + "\n" +
+                rollout_with(R"("patches": [[5, 6]], "raw": "AQID", "source": "x")") + "\n");
+  EXPECT_EQ(batch.at("patches").spec(), (FieldSpec{"patches", DType::float32, FieldKind::rows, {2}}));
+  EXPECT_THAT(batch.at("patches").samples().offsets(), ElementsAre(0, 2, 2, 3));
+  EXPECT_THAT(batch.at("patches").values<float>(), ElementsAre(1, 2, 3, 4.5, 5, 6));
+  EXPECT_EQ(batch.at("raw").spec(), (FieldSpec{"raw", DType::uint8, FieldKind::bytes, {}}));
+  EXPECT_EQ(bytes_of(batch, "raw", 0), std::string("\0\xff", 2));
+  EXPECT_EQ(bytes_of(batch, "raw", 2), "\1\2\3");
+  EXPECT_EQ(batch.at("source").spec(), (FieldSpec{"source", DType::uint8, FieldKind::text, {}}));
+  EXPECT_EQ(bytes_of(batch, "source", 0), "gsm8k \xc3\xa4");
+  EXPECT_EQ(bytes_of(batch, "source", 1), "");
+}
+
+TEST(ReadSamples, what_is_not_of_the_kind_that_was_told_is_an_error_at_its_line) {
+  const auto said_of = [](const std::string& field) {
+    return report_of<InputError>([&] { (void)read_told(rollout_with(field)); }).message;
+  };
+  EXPECT_THAT(said_of(R"("source": 3)"), HasSubstr("field 'source' (text) is"));
+  EXPECT_THAT(said_of(R"("raw": "not base64")"), HasSubstr("base64 is needed"));
+  EXPECT_THAT(said_of(R"("patches": 3)"), HasSubstr("a list of rows is needed"));
+  EXPECT_THAT(said_of(R"("patches": [[1], [1, 2]])"), HasSubstr("rows of different shapes"));
+  EXPECT_THAT(said_of(R"("patches": ["a"])"), HasSubstr("has text, null or objects"));
+  const ErrorReport missing = report_of<InputError>([&] {
+    (void)read_told(rollout_with(R"("source": "a")") + "\n" + rollout_with(R"("reward": 1)") + "\n");
+  });
+  EXPECT_THAT(missing.message, HasSubstr("is missing"));
+}
+
 TEST(ReadSamples, samples_come_in_the_order_that_was_asked_for) {
   const TemporaryFile file(two_rollouts, ".jsonl");
   std::vector<LineRef> lines = scan_whole(file.path()).lines;

@@ -60,6 +60,25 @@ TEST(JsonlWriter, integers_of_any_width_are_written_as_they_are) {
             "\"d\":4294967295}\n");
 }
 
+TEST(JsonlWriter, text_is_a_text_bytes_are_base64_and_rows_lists) {
+  RaggedBatch batch = small_batch();
+  const auto add = [&](const char* name, DType dtype, FieldKind kind, std::string_view bytes,
+                       std::int64_t rows) {
+    Column& column =
+        batch.add_field(Column({name, dtype, kind, {}}, SampleRows::of_counts(std::vector{rows})));
+    std::ranges::copy(std::as_bytes(std::span(bytes)), column.bytes().begin());
+  };
+  add("source", DType::uint8, FieldKind::text, "a \"b\"\n", 6);
+  add("raw", DType::uint8, FieldKind::bytes, {"\0\xff", 2}, 2);
+  add("calls", DType::int64, FieldKind::rows, {"\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16}, 2);
+  const TemporaryFile file(".jsonl");
+  write_jsonl(file.path(), batch);
+  EXPECT_EQ(
+      file.content(),
+      "{\"uid\":17,\"prompt_ids\":[5],\"response_ids\":[6,7],\"source\":\"a \\\"b\\\"\\n\",\"raw\":\"AP8=\","
+      "\"calls\":[1,2]}\n");
+}
+
 TEST(JsonlWriter, batches_follow_each_other) {
   const TemporaryFile file(".jsonl");
   JsonlWriter writer(file.path());

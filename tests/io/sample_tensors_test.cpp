@@ -69,13 +69,20 @@ RaggedBatch read_all(const SampleTensors& samples) {
                       lengths[i].response});
   RaggedBatch batch(std::move(shapes));
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
-  for (const FieldSpec& spec : samples.fields()) batch.add_field(spec);
+  for (std::size_t f = 0; f < samples.fields().size(); ++f) {
+    const FieldSpec& spec = samples.fields()[f];
+    std::vector<std::int64_t> counts;
+    for (std::int64_t i = 0; is_counted(spec.kind) && i < batch.size(); ++i)
+      counts.push_back(samples.counted_rows(f, i));
+    batch.add_field(is_counted(spec.kind) ? Column(spec, SampleRows::of_counts(counts))
+                                          : Column(spec, batch.rows_of(spec.kind)));
+  }
   std::vector<std::span<std::byte>> rows(batch.fields().size());
   TensorPlace place;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     for (std::size_t f = 0; f < rows.size(); ++f) {
       Column& column = batch.fields()[f];
-      const RowRange range = batch.rows_of(column.spec().kind, i);
+      const RowRange range = batch.rows_of(column, i);
       rows[f] = {column.row(range.begin), column.row(range.end)};
     }
     samples.read(i, lengths[static_cast<std::size_t>(i)], place, rows);
@@ -129,6 +136,35 @@ TEST(SampleTensors, of_one_row_a_token_or_response_token_alike_are_undecided) {
             FieldKind::response_token);
   EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
               HasSubstr("has not the shape of a sample field"));
+}
+
+TEST(SampleTensors, with_offsets_of_their_own_are_rows_that_samples_count) {
+  Tensors tensors = ragged();
+  tensors.add<float>("patches", {3, 2}, {1, 2, 3, 4, 5, 6}).ids("patches_offsets", {3}, {0, 1, 3});
+  tensors.add<std::uint8_t>("source", {4}, {'a', 'b', 'c', 'd'}).ids("source_offsets", {3}, {0, 4, 4});
+  const SampleTensors samples = tensors.open({{"evenkeel_fields", R"({"source":"text"})"}});
+  ASSERT_EQ(samples.fields().size(), 2);
+  EXPECT_TRUE(samples.left_out().empty());
+  const RaggedBatch batch = read_all(samples);
+  EXPECT_EQ(batch.at("patches").spec(), (FieldSpec{"patches", DType::float32, FieldKind::rows, {2}}));
+  EXPECT_THAT(batch.at("patches").samples().offsets(), ElementsAre(0, 1, 3));
+  EXPECT_THAT(values_of<float>(batch, "patches"), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(batch.at("source").spec().kind, FieldKind::text);
+  EXPECT_THAT(batch.at("source").samples().offsets(), ElementsAre(0, 4, 4));
+}
+
+TEST(SampleTensors, offsets_that_are_no_prefix_sums_of_the_rows_are_refused_by_name) {
+  const auto said_of = [](const std::vector<std::int64_t>& offsets, const std::string& kinds = {}) {
+    Tensors tensors = ragged();
+    tensors.add<float>("patches", {3, 2}, {1, 2, 3, 4, 5, 6});
+    if (!offsets.empty()) tensors.ids("patches_offsets", {3}, offsets);
+    return tensors.refusal(kinds.empty() ? std::map<std::string, std::string>{}
+                                         : std::map<std::string, std::string>{{"evenkeel_fields", kinds}});
+  };
+  EXPECT_THAT(said_of({0, 2, 1}), HasSubstr("'patches_offsets' [3] falls, or does not begin at 0"));
+  EXPECT_THAT(said_of({1, 2, 3}), HasSubstr("falls, or does not begin at 0"));
+  EXPECT_THAT(said_of({0, 1, 2}), HasSubstr("ends at 2; 'patches' has 3 rows"));
+  EXPECT_THAT(said_of({}, R"({"patches":"rows"})"), HasSubstr("Add 'patches_offsets'"));
 }
 
 TEST(SampleTensors, that_are_padded_are_what_the_mask_says_on_any_side) {

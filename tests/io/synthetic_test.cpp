@@ -40,7 +40,7 @@ SyntheticSpec small_spec() {
 template <typename T>
 std::vector<T> values_of(const RaggedBatch& batch, std::string_view field, std::int64_t sample) {
   const Column& column = batch.at(field);
-  const RowRange rows = batch.rows_of(column.spec().kind, sample);
+  const RowRange rows = batch.rows_of(column, sample);
   const auto values = column.values<T>();
   return {values.begin() + rows.begin, values.begin() + rows.end};
 }

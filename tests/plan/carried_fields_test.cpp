@@ -106,6 +106,9 @@ TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
   EXPECT_THAT(refusal(narrow()), HasSubstr("float32, and only integers are narrowed"));
   wrong.dtype = DType::boolean;
   EXPECT_THAT(refusal(narrow()), HasSubstr("bool, and only integers are narrowed"));
+  wrong = {"experts", DType::int64, FieldKind::rows, {3}};
+  EXPECT_THAT(refusal(narrow()), HasSubstr("neither split by layers nor narrowed"));
+  EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("is of rows, which samples count"));
 }
 
 TEST(Carry, gives_each_stage_a_column_of_its_layers_and_leaves_the_others) {

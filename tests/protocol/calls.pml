@@ -37,6 +37,24 @@ inline gather_lengths(mesh, key) {
   meet(EVERYONE(mesh), LISTS, false, 0)
 }
 
+/* gather_row_counts: how many rows samples have in fields that count them. */
+inline gather_row_counts(mesh) {
+  look_up(COUNTS_ROWS);
+  if
+  :: goes_on && so -> work(); agree(EVERYONE(mesh)); meet(EVERYONE(mesh), LISTS, false, 0)
+  :: else
+  fi
+}
+
+/* gather_result_counts: the same of results, which their owners learn from who computed them. */
+inline gather_result_counts(mesh) {
+  look_up(COUNTS_ROWS);
+  if
+  :: goes_on && so -> work(); gather_lists(EVERYONE(mesh)); work()
+  :: else
+  fi
+}
+
 /* StepMaker::use_measured_cost. */
 inline gather_times(mesh) {
   look_up(MEASURES);
@@ -183,6 +201,7 @@ inline exchange_samples(mesh) {
 inline first_pass(mesh, key) {
   work();
   gather_lengths(mesh, key);
+  gather_row_counts(mesh);
   work();
   gather_times(mesh);
   gather_trees(mesh);
@@ -214,7 +233,8 @@ inline later_pass(mesh) {
   :: else -> work()
   fi;
   if
-  :: goes_on && any_fields -> agree_on_ranges(mesh); require_shared_rows(mesh); exchange_samples(mesh)
+  :: goes_on && any_fields ->
+     agree_on_ranges(mesh); require_shared_rows(mesh); gather_row_counts(mesh); exchange_samples(mesh)
   :: goes_on && !any_fields -> work(); agree(EVERYONE(mesh))
   :: else
   fi
@@ -227,6 +247,7 @@ inline collect(mesh, key) {
   announce(EVERYONE(mesh), (key) | told_fields);
   agree_on_fields(EVERYONE(mesh));
   told_fields = 0;
+  gather_result_counts(mesh);
   exchange_messages(mesh, MOVE)
 }
 
@@ -237,6 +258,7 @@ inline collect_on(mesh, key, moves) {
   :: goes_on ->
      work();
      gather_lengths(mesh, COLLECTS);
+     gather_row_counts(mesh);
      exchange_messages(mesh, moves)
   :: else
   fi

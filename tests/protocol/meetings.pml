@@ -63,8 +63,9 @@ Meeting at[COMMUNICATORS];
 #define COMPARES_WAYS 8      /* a later pass with shared prefixes */
 #define SENDS_ANEW 9         /* a later pass under a profile that assigns samples elsewhere */
 #define NARROWS 10           /* integers of some field travel narrow */
+#define COUNTS_ROWS 11       /* some field has rows of its own */
 typedef Known { bool so; byte ranks };
-Known known[11];
+Known known[12];
 
 /* A process of a rank has these. `error`: it brings a report to the next agreement. `left_out`: it knows that another
  * rank's work has failed. `raised`: a part of its own failed in this call; only looked at by the model. */

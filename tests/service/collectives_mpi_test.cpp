@@ -72,10 +72,11 @@ int collectives_of(Work&& work) {
   return collectives - before;
 }
 
-RaggedBatch share_of(const boost::mpi::communicator& world, std::int64_t samples) {
+RaggedBatch share_of(const boost::mpi::communicator& world, std::int64_t samples,
+                     const std::vector<FieldSpec>& fields = testing_support::made_up_uncounted_fields()) {
   std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < samples; ++i) shapes.push_back(made_up_shape(world.rank() * samples + i));
-  return made_up_batch(std::move(shapes), testing_support::made_up_fields());
+  return made_up_batch(std::move(shapes), fields);
 }
 
 TEST(Collectives, are_seen_when_boost_makes_them) {
@@ -123,6 +124,16 @@ TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
   // Two to gather, one to agree on the count, one more where contracts are checked, one to agree that
   // all are ready and one that all is well; two more among ranks that copy from each other.
   EXPECT_LE(in_small, 8);
+}
+
+TEST(Collectives, rows_that_samples_count_are_told_in_two_more) {
+  const boost::mpi::communicator world;
+  DataService service(world, Config{});
+  const RaggedBatch uncounted = share_of(world, 20);
+  const RaggedBatch counted = share_of(world, 20, testing_support::made_up_fields());
+  (void)service.step(counted);
+  const int without = collectives_of([&] { (void)service.step(uncounted); });
+  EXPECT_EQ(collectives_of([&] { (void)service.step(counted); }), without + 2);
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ TEST(DumpSource, gives_back_each_sample_of_each_step_with_what_it_was_handed_out
       for (const Column& column : original.fields()) {
         const Column& read = batch.at(column.spec().name);
         EXPECT_EQ(read.spec(), column.spec());
-        const RowRange rows = batch.rows_of(column.spec().kind, i);
+        const RowRange rows = batch.rows_of(column, i);
         EXPECT_TRUE(std::equal(column.bytes().begin(), column.bytes().end(), read.row(rows.begin)));
       }
     }

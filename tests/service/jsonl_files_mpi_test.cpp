@@ -101,6 +101,49 @@ TEST(JsonlFiles, that_a_pattern_names_are_one_source_in_the_order_of_their_names
             read_all(*open_source(world, folder.source("[ab]*.jsonl"))).at("input_ids"));
 }
 
+TEST(JsonlFiles, have_text_rows_and_bytes_where_settings_say_so) {
+  const boost::mpi::communicator world;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) {
+    std::string patches;
+    for (int row = 0; row < i % 3; ++row) patches += (row == 0 ? "[" : ",[") + std::to_string(i) + ",1]";
+    lines += R"({"prompt_ids":[1],"response_ids":[2],"source":")" +
+             std::string(static_cast<std::size_t>(i), 's') + R"(","raw":"AP8=","patches":[)" + patches +
+             "]}\n";
+  }
+  const SharedFolder folder({{"a.jsonl", lines}});
+  NamedFields fields;
+  fields["source"].read_as = FieldKind::text;
+  fields["raw"].read_as = FieldKind::bytes;
+  fields["patches"].read_as = FieldKind::rows;
+  const auto source = open_source(world, folder.source("a.jsonl"), any_length, fields);
+  EXPECT_EQ(source->left_out(), "");
+  const RaggedBatch batch = read_all(*source);
+  EXPECT_EQ(batch.at("patches").spec(), (FieldSpec{"patches", DType::int64, FieldKind::rows, {2}}));
+  for (std::int64_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(batch.rows_of(batch.at("source"), i).size(), i);
+    EXPECT_EQ(batch.rows_of(batch.at("raw"), i).size(), 2);
+    const RowRange rows = batch.rows_of(batch.at("patches"), i);
+    ASSERT_EQ(rows.size(), i % 3);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      EXPECT_EQ(batch.at("patches").values<std::int64_t>()[static_cast<std::size_t>(2 * row)], i);
+  }
+  EXPECT_THAT(open_source(world, folder.source("a.jsonl"))->left_out(), HasSubstr("'source' (text)"));
+}
+
+TEST(JsonlFiles, lack_no_field_that_settings_name) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder({{"a.jsonl", rollouts(0, 9)}});
+  NamedFields fields;
+  fields["source"].read_as = FieldKind::text;
+  try {
+    (void)open_source(world, folder.source("a.jsonl"), any_length, fields);
+    ADD_FAILURE() << "a missing field was overlooked";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no line has a field 'source'"));
+  }
+}
+
 TEST(JsonlFiles, may_be_packed_each_in_its_way) {
   const boost::mpi::communicator world;
   const SharedFolder folder({{"a.jsonl.gz", gzipped(rollouts(0, 9))},

@@ -112,11 +112,48 @@ TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
   }
 }
 
+TEST(Profiles, samples_keep_as_many_rows_as_the_trainer_left_them) {
+  const boost::mpi::communicator world;
+  const auto rows_left = [](const SampleShape& sample) {
+    return sample.id == filler_sample ? 0 : sample.id.value() % 5 + 9;  // more than samples bring
+  };
+  for (const Config& config : configs_for(world.size())) {
+    DataService service(world, config);
+    Step step = service.step(share_of(world), "log_prob");
+    for (PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
+      Column* const column = m.find("image_patches");
+      if (column == nullptr) continue;
+      std::vector<std::int64_t> counts;
+      for (const SampleShape& sample : m.samples) counts.push_back(rows_left(sample));
+      *column = Column(column->spec(), SampleRows::of_counts(counts));
+      for (std::size_t i = 0; i < m.samples.size(); ++i) {
+        const RowRange rows = column->samples()[static_cast<std::int64_t>(i)];
+        std::fill(column->row(rows.begin), column->row(rows.end),
+                  static_cast<std::byte>(m.samples[i].id.value()));
+      }
+    }
+    const Step update = service.step(std::move(step), "update");
+    for (const PackedMicroBatch& m : update.micro_batches | std::views::transform(&MicroBatch::tensors)) {
+      const Column* const column = m.find("image_patches");
+      if (column == nullptr) continue;
+      for (std::size_t i = 0; i < m.samples.size(); ++i) {
+        const RowRange rows = column->samples()[static_cast<std::int64_t>(i)];
+        ASSERT_EQ(rows.size(), rows_left(m.samples[i]));
+        EXPECT_TRUE(std::all_of(column->row(rows.begin), column->row(rows.end), [&](std::byte byte) {
+          return byte == static_cast<std::byte>(m.samples[i].id.value());
+        }));
+      }
+    }
+  }
+}
+
 TEST(Profiles, added_fields_arrive_as_if_the_samples_had_brought_them) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> added{{"advantages", DType::float32, FieldKind::response_token, {}},
                                      {"labels", DType::int64, FieldKind::response_token, {}},
-                                     {"reward", DType::float64, FieldKind::sample, {2}}};
+                                     {"reward", DType::float64, FieldKind::sample, {2}},
+                                     {"tool_calls", DType::int64, FieldKind::rows, {2}},
+                                     {"verdict", DType::uint8, FieldKind::text, {}}};
   for (const Config& config : configs_for(world.size())) {
     for (const char* profile : {"update", "aligned"}) {
       DataService service(world, config);

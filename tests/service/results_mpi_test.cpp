@@ -61,6 +61,12 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), made_up_fields());
 }
 
+std::vector<std::int64_t> counts_of(const SampleRows& samples) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < samples.size(); ++i) counts.push_back(samples[i].size());
+  return counts;
+}
+
 /// Every field that was handed out, put back as if the trainer had computed it.
 StepResults echo(const Step& step, const RaggedBatch& like) {
   StepResults results(step.micro_batches.size());
@@ -71,7 +77,12 @@ StepResults echo(const Step& step, const RaggedBatch& like) {
       for (const FieldSpec& made_up : made_up_fields()) {
         if (made_up.name == spec.name) spec.kind = made_up.kind;
       }
-      if (original != nullptr || spec.name == "labels") results.put(m, std::move(spec), field.bytes());
+      if (original == nullptr && spec.name != "labels") continue;
+      if (is_counted(spec.kind)) {
+        results.put(m, std::move(spec), counts_of(field.samples()), field.bytes());
+      } else {
+        results.put(m, std::move(spec), field.bytes());
+      }
     }
   }
   return results;

@@ -1,6 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 
@@ -28,6 +34,44 @@ TEST(SampleChecks, say_what_a_field_is_with_the_article_of_its_dtype) {
   EXPECT_EQ(refusal_of_labels(DType::uint8, {}), "is a uint8 token field" + must);
   EXPECT_EQ(refusal_of_labels(DType::float32, {}), "is a float32 token field" + must);
   EXPECT_EQ(refusal_of_labels(DType::boolean, {}), "is a bool token field" + must);
+}
+
+/// What is said of a sample with a counted field of one value of these bytes.
+std::string refusal_of(const FieldSpec& spec, std::string_view value, const char* beside = nullptr) {
+  RaggedBatch batch({SampleShape{SampleId{7}, 0, 0, 0}});
+  batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  const auto rows = static_cast<std::int64_t>(value.size() / size_of(spec.dtype));
+  Column& column = batch.add_field(Column(spec, SampleRows::of_counts(std::vector{rows})));
+  std::ranges::copy(std::as_bytes(std::span(value)), column.bytes().begin());
+  if (beside != nullptr) batch.add_field({beside, DType::int64, FieldKind::sample, {}});
+  try {
+    require_valid_samples(batch);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+TEST(SampleChecks, text_is_utf8_and_bytes_are_anything) {
+  EXPECT_EQ(refusal_of({"source", DType::uint8, FieldKind::text, {}}, "gsm8k \xc3\xa4"), "taken");
+  EXPECT_EQ(refusal_of({"source", DType::uint8, FieldKind::bytes, {}}, "\xff\xfe"), "taken");
+  const std::string said = refusal_of({"source", DType::uint8, FieldKind::text, {}}, "ab\xff");
+  EXPECT_THAT(said, testing::HasSubstr("sample 7"));
+  EXPECT_THAT(said, testing::HasSubstr("no UTF-8 from byte 2 on"));
+  EXPECT_THAT(refusal_of({"source", DType::int32, FieldKind::text, {}}, "1234"),
+              testing::HasSubstr("text is of single uint8 values"));
+}
+
+TEST(SampleChecks, nothing_else_has_the_name_of_the_offsets_that_come_with_a_field) {
+  const FieldSpec patches{"patches", DType::float32, FieldKind::rows, {}};
+  EXPECT_EQ(refusal_of(patches, "1234", "offsets"), "taken");
+  EXPECT_THAT(refusal_of(patches, "1234", "patches_offsets"),
+              testing::HasSubstr("the name of the offsets that come with field 'patches'"));
+}
+
+TEST(SampleChecks, what_tensors_are_completed_with_is_not_counted) {
+  EXPECT_THAT(refusal_of({"loss_mask", DType::uint8, FieldKind::rows, {}}, "1"),
+              testing::HasSubstr("one value a token, or one a response token"));
 }
 
 }  // namespace

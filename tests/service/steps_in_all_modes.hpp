@@ -72,7 +72,7 @@ inline std::vector<Config> configs_for(int places) {
   return configs;
 }
 
-/// Every true row's token as a result, and one number a sample.
+/// Every true row's token as a result, one number a sample, and its patches.
 inline StepResults results_of(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -81,6 +81,12 @@ inline StepResults results_of(const Step& step) {
       results.put(m, {"back", DType::int64, FieldKind::token, {}}, tokens->bytes());
     if (const Column* rewards = tensors.find("rewards"))
       results.put(m, {"again", DType::float64, FieldKind::sample, {2}}, rewards->bytes());
+    if (const Column* patches = tensors.find("image_patches")) {
+      std::vector<std::int64_t> counts;
+      for (std::int64_t i = 0; i < patches->samples().size(); ++i)
+        counts.push_back(patches->samples()[i].size());
+      results.put(m, {"patches_back", DType::float16, FieldKind::rows, {2, 3}}, counts, patches->bytes());
+    }
   }
   return results;
 }

@@ -41,15 +41,36 @@ inline std::byte made_up_byte(SampleId sample, const std::string& field, std::in
                                     static_cast<std::uint64_t>(row), byte));
 }
 
+/// The same, but where it must be a character.
+inline std::byte made_up_byte(SampleId sample, const FieldSpec& field, std::int64_t row, std::size_t byte) {
+  const std::byte made = made_up_byte(sample, field.name, row, byte);
+  if (field.kind != FieldKind::text) return made;
+  return static_cast<std::byte>('a' + std::to_integer<int>(made) % 26);
+}
+
+/// How many rows a sample has in a counted field: some have none.
+inline std::int64_t made_up_rows(SampleId sample, const std::string& field) {
+  const auto id = static_cast<std::uint64_t>(sample.value());
+  return mix(id, field.size(), 7) % 4 == 0 ? 0 : static_cast<std::int64_t>(mix(id, field.size(), 8) % 9);
+}
+
+/// A column of `batch` to be filled.
+inline Column made_up_column(const RaggedBatch& batch, const FieldSpec& spec) {
+  if (!is_counted(spec.kind)) return {spec, batch.rows_of(spec.kind)};
+  std::vector<std::int64_t> counts;
+  for (const SampleShape& sample : batch.samples()) counts.push_back(made_up_rows(sample.id, spec.name));
+  return {spec, SampleRows::of_counts(counts)};
+}
+
 /// Fills a column of `batch` with made-up bytes.
 inline void fill_made_up(const RaggedBatch& batch, Column& column) {
   const std::size_t row_bytes = column.spec().row_bytes();
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const RowRange rows = batch.rows_of(column.spec().kind, i);
+    const RowRange rows = batch.rows_of(column, i);
     const SampleId id = batch.samples()[static_cast<std::size_t>(i)].id;
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       for (std::size_t b = 0; b < row_bytes; ++b) {
-        column.row(row)[b] = made_up_byte(id, column.spec().name, row - rows.begin, b);
+        column.row(row)[b] = made_up_byte(id, column.spec(), row - rows.begin, b);
       }
     }
   }
@@ -62,7 +83,17 @@ inline std::vector<FieldSpec> made_up_fields() {
           {"flags", DType::boolean, FieldKind::token, {}},
           {"hidden", DType::bfloat16, FieldKind::token, {3, 2}},
           {"nothing", DType::float64, FieldKind::token, {0}},
-          {"rewards", DType::float64, FieldKind::sample, {2}}};
+          {"rewards", DType::float64, FieldKind::sample, {2}},
+          {"blob", DType::uint8, FieldKind::bytes, {}},
+          {"data_source", DType::uint8, FieldKind::text, {}},
+          {"image_patches", DType::float16, FieldKind::rows, {2, 3}},
+          {"empty_rows", DType::int32, FieldKind::rows, {0}}};
+}
+/// Those that samples do not count.
+inline std::vector<FieldSpec> made_up_uncounted_fields() {
+  std::vector<FieldSpec> fields = made_up_fields();
+  std::erase_if(fields, [](const FieldSpec& field) { return is_counted(field.kind); });
+  return fields;
 }
 
 inline RaggedBatch made_up_batch(std::vector<SampleShape> shapes, std::span<const FieldSpec> extra_fields) {
@@ -75,7 +106,8 @@ inline RaggedBatch made_up_batch(std::vector<SampleShape> shapes, std::span<cons
           made_up_token(batch.samples()[static_cast<std::size_t>(i)].id, row - rows.begin);
     }
   }
-  for (const FieldSpec& spec : extra_fields) fill_made_up(batch, batch.add_field(spec));
+  for (const FieldSpec& spec : extra_fields)
+    fill_made_up(batch, batch.add_field(made_up_column(batch, spec)));
   return batch;
 }
 

@@ -11,6 +11,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/column_memory.hpp"
 #include "evenkeel/batch/dtype.hpp"
+#include "evenkeel/batch/sample_rows.hpp"
 
 namespace evenkeel {
 
@@ -19,9 +20,23 @@ enum class FieldKind : std::uint8_t {
   token,           ///< every token of a sample
   response_token,  ///< every response token of a sample
   sample,          ///< every sample
+  rows,            ///< whatever each sample has any number of: image patches, audio frames, tool calls
+  text,            ///< every byte of a sample's text, which is UTF-8
+  bytes,           ///< every byte of a sample's value, of which nothing is known
 };
 
 [[nodiscard]] std::string_view name_of(FieldKind kind) noexcept;
+
+/// Whether each sample says itself how many rows of the field it has, which its lengths do not tell: a
+/// **counted** field. Its rows stay together, uncut, wherever the sample goes.
+[[nodiscard]] constexpr bool is_counted(FieldKind kind) noexcept {
+  return kind == FieldKind::rows || kind == FieldKind::text || kind == FieldKind::bytes;
+}
+
+/// What the offsets of a counted field are called where they stand beside its rows, in dumps and other files.
+[[nodiscard]] inline std::string offsets_name(std::string_view field) {
+  return std::string(field) + "_offsets";
+}
 
 /// A field's name and shape: rows of `trailing` elements of `dtype`. An empty `trailing` is one element a
 /// row.
@@ -44,22 +59,34 @@ struct FieldSpec {
 /// bytes that are only to be read: writing access takes a copy of them first. So read through const access
 /// (`std::as_const`) where a copy is not wanted.
 ///
+/// The column of a counted field knows whose its rows are: samples() has exactly its rows. Others have none.
+///
 /// What makes or resizes a column throws InputError for a shape that row_elements() refuses, a negative
 /// number of rows, or 2^63 bytes and more.
 class Column {
  public:
   Column() = default;
-  /// `rows` rows of zero bytes.
+  /// `rows` rows of zero bytes. Here and below, of a field that is not counted, or without rows and samples.
   Column(FieldSpec spec, std::int64_t rows);
+  /// Rows of zero bytes, of samples. Here and below, of a counted field.
+  Column(FieldSpec spec, SampleRows samples);
   /// `rows` rows of whatever their memory held before, for who writes every byte: large columns are spared a
   /// pass over memory.
   [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
+  [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples);
   /// `rows` rows at `first`, which keeps them there. Nobody may write them while a column borrows them.
   [[nodiscard]] static Column borrowing(FieldSpec spec, std::int64_t rows,
                                         std::shared_ptr<const std::byte> first);
+  [[nodiscard]] static Column borrowing(FieldSpec spec, SampleRows samples,
+                                        std::shared_ptr<const std::byte> first);
+  /// The rows of a column that is not counted as those of a counted field, divided among samples. Throws
+  /// InputError unless they have exactly these rows.
+  [[nodiscard]] static Column counted(Column rows, FieldKind kind, SampleRows samples);
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+  /// Whose the rows of a counted field are.
+  [[nodiscard]] const SampleRows& samples() const noexcept { return samples_; }
   /// Bytes of one row.
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] std::span<std::byte> bytes() {
@@ -89,7 +116,8 @@ class Column {
     return {reinterpret_cast<const T*>(data()), offset_of(rows_) / sizeof(T)};
   }
 
-  /// Makes the column `rows` rows long, keeping what fits and zeroing what is new.
+  /// Makes the column `rows` rows long, keeping what fits and zeroing what is new. Precondition: the field is
+  /// not counted.
   void resize(std::int64_t rows);
 
   /// Lets others borrow the rows, and this column with them: they stay as they are, wherever they lie, until
@@ -97,10 +125,14 @@ class Column {
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
   [[nodiscard]] bool is_borrowed() const noexcept { return borrowed_ != nullptr; }
 
-  /// Equal fields with equal bytes, whoever owns them.
+  /// Equal fields with equal bytes of the same samples, whoever owns them.
   friend bool operator==(const Column& a, const Column& b) noexcept;
 
  private:
+  [[nodiscard]] static Column unwritten_rows(FieldSpec spec, std::int64_t rows);
+  [[nodiscard]] static Column borrowing_rows(FieldSpec spec, std::int64_t rows,
+                                             std::shared_ptr<const std::byte> first);
+  void grow_to(std::int64_t rows);
   [[nodiscard]] std::size_t offset_of(std::int64_t row) const noexcept {
     return static_cast<std::size_t>(row) * row_bytes_;
   }
@@ -115,6 +147,7 @@ class Column {
   FieldSpec spec_;
   std::size_t row_bytes_ = 0;
   std::int64_t rows_ = 0;
+  SampleRows samples_;                                      // of no samples but in counted fields
   std::vector<std::byte, ColumnAllocator<std::byte>> own_;  // empty while bytes are borrowed
   std::shared_ptr<const std::byte> borrowed_;
 };

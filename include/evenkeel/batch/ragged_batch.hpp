@@ -26,7 +26,8 @@ struct SampleShape {
 /// before the exchange, and of a result after it. Owns everything; moving it is cheap.
 ///
 /// Invariants, held from construction on: lengths are not negative, offsets start at 0 and never fall, every
-/// field has exactly the rows its kind asks for, no two fields have one name.
+/// field has exactly the rows its kind asks for or, where it is counted, those that it has counted for each
+/// of the b samples; no two fields have one name.
 ///
 /// Example: samples of prompt+response 2+1 and 0+2 tokens have token_offsets {0, 3, 5} and
 /// response_offsets {0, 1, 3}.
@@ -45,15 +46,23 @@ class RaggedBatch {
   [[nodiscard]] std::span<const std::int64_t> response_offsets() const noexcept { return response_offsets_; }
   [[nodiscard]] std::int64_t num_tokens() const noexcept { return token_offsets_.back(); }
 
-  /// Rows a field of this kind has over the whole batch.
+  /// Rows a field of this kind has over the whole batch. Precondition: the kind is not counted; so below.
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
   /// The rows of sample `index` (its position in the batch) in a field of this kind.
   [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t index) const noexcept;
+  /// The rows of sample `index` in this field, which is of the batch or could be: of any kind.
+  [[nodiscard]] RowRange rows_of(const Column& field, std::int64_t index) const noexcept {
+    const FieldKind kind = field.spec().kind;
+    return is_counted(kind) ? field.samples()[index] : rows_of(kind, index);
+  }
+  /// Throws InputError that names the field unless it has rows for exactly these samples.
+  void require_rows_of_samples(const Column& field) const;
 
   /// Adds a field of zero rows' worth of data to be filled in by the caller. Throws InputError when the name
-  /// is taken. The reference stays valid until the next field is added.
+  /// is taken, and for a counted field unless there are no samples. The reference stays valid until the next
+  /// field is added.
   Column& add_field(FieldSpec spec);
-  /// Adds a filled field. Throws InputError when the name is taken or the row count is not rows_of(kind).
+  /// Adds a filled field. Throws InputError when the name is taken, and as require_rows_of_samples().
   Column& add_field(Column column);
 
   [[nodiscard]] std::span<const Column> fields() const noexcept { return fields_; }

@@ -110,7 +110,7 @@ struct Config {
   FieldSettings field;
   /// Of fields that samples bring, by name, overrides of `field` applied. Others travel and are handed out as
   /// they are brought.
-  std::map<std::string, FieldSettings, std::less<>> fields;
+  NamedFields fields;
   /// `shuffle` follows batch.shuffle, and is on where there are several sources: one mini-batch must not hold
   /// what another lacks.
   MiniBatchSettings mini_batches;

@@ -13,6 +13,7 @@ namespace evenkeel {
 /// result.
 ///   With shared prefixes: one row a prediction (see SharedSequences).
 /// - sample: one row a sample.
+/// - rows, text, bytes: any number a sample, the same on all members of its group; the first one's count.
 /// A shared row's token result goes to every sample that has the row.
 struct MicroBatchResults {
   std::vector<Column> fields;

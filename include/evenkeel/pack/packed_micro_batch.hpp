@@ -49,8 +49,9 @@ struct PackedMicroBatch {
   CpRank cp_rank{0};
   std::vector<SampleShape>
       samples;  ///< in packed order, one a sequence unless some are shared; filler has id -1
-  /// Token fields of layout.local_rows() rows, sample fields of one row a sample and, with shared prefixes,
-  /// response-token fields of one row a prediction.
+  /// Token fields of layout.local_rows() rows, sample fields of one row a sample, counted fields of the rows
+  /// that samples have of them (Column::samples: samples + 1 offsets; filler has none) and, with shared
+  /// prefixes, response-token fields of one row a prediction.
   std::vector<Column> fields;
   std::optional<SharedSequences> shared;  ///< with shared prefixes: the layout's sequences are segments
 
@@ -60,7 +61,7 @@ struct PackedMicroBatch {
   [[nodiscard]] bool has_filler() const noexcept;
   /// True tokens of real samples over the whole CP group, shared ones once.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
-  /// Rows of a field of this kind on this rank.
+  /// Rows of a field of this kind on this rank. Precondition: the kind is not counted.
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
   /// The field of that name, or nullptr.
   [[nodiscard]] const Column* find(std::string_view name) const noexcept;

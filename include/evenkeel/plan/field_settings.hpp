@@ -1,8 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
+
+#include "evenkeel/batch/field.hpp"
 
 namespace evenkeel {
 
@@ -21,14 +26,22 @@ enum class FieldWidth : std::uint8_t {
   narrow,      ///< the smallest that holds every element of the step, over all ranks
 };
 
+/// Which pipeline stages are sent a field that is not split by layers.
+enum class FieldStages : std::uint8_t { last, first, all };
+
 /// What becomes of one field that samples bring, where it is not handed out as it is brought.
 struct FieldSettings {
   /// Set: the first dimension of a row counts layers, and a pipeline stage is handed those that it has.
   std::optional<LayerMap> layers;
   FieldWidth wire = FieldWidth::as_brought;      ///< on the way from owners to trainers
   FieldWidth hand_out = FieldWidth::as_brought;  ///< in micro-batches; narrow only where the wire is
+  FieldStages stage = FieldStages::last;
+  /// What JSON lines have it for, where they do not tell themselves: rows, text or bytes.
+  std::optional<FieldKind> read_as{};
 
   friend bool operator==(const FieldSettings&, const FieldSettings&) = default;
 };
+
+using NamedFields = std::map<std::string, FieldSettings, std::less<>>;
 
 }  // namespace evenkeel

@@ -6,6 +6,7 @@
 
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/plan/row_counts.hpp"
 
 namespace evenkeel {
 
@@ -45,10 +46,16 @@ class LengthTable {
   /// The length of every sample, in tokens, by entry.
   [[nodiscard]] std::vector<std::int64_t> sample_lengths() const;
 
+  /// How many rows samples have in the counted fields that they bring, a field each.
+  [[nodiscard]] std::span<const RowCounts> row_counts() const noexcept { return row_counts_; }
+  /// Precondition: a number for every entry in each.
+  void set_row_counts(std::vector<RowCounts> counts) noexcept;
+
   friend bool operator==(const LengthTable&, const LengthTable&) = default;
 
  private:
   std::vector<LengthEntry> entries_;
+  std::vector<RowCounts> row_counts_;
 };
 
 }  // namespace evenkeel

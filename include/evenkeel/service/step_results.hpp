@@ -23,6 +23,11 @@ class StepResults {
   /// is found when the results are collected, on all ranks together.
   void put(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
 
+  /// Adds a result of a counted kind: `counts` has each sample's number of rows, in the order of the
+  /// micro-batch's samples, filler too, whose rows nobody gets.
+  void put(std::size_t m, FieldSpec spec, std::span<const std::int64_t> counts,
+           std::span<const std::byte> values);
+
   /// The same from typed values, without trailing dimensions.
   template <typename T>
   void put(std::size_t m, std::string name, FieldKind kind, std::span<const T> values) {
@@ -40,7 +45,7 @@ class StepResults {
   [[nodiscard]] const std::optional<ErrorReport>& failure() const noexcept { return failure_; }
 
  private:
-  void add(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
+  std::vector<Column>& fields_for(std::size_t m, const FieldSpec& spec);
 
   std::optional<ErrorReport> error_;
   std::optional<ErrorReport> failure_;

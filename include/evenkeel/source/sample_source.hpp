@@ -65,12 +65,15 @@ inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::ma
 /// indexed dataset, whose index every rank reads, and for tensors, of which ranks read offsets or masks. Many
 /// files may be one source, and packed ones are unpacked once a node (docs/formats.md). A length table is
 /// read by rank 0 alone. Made-up tokens are not made for a sample of more than `max_tokens`: reading it
-/// throws LimitError.
+/// throws LimitError. `fields` says what lines have under names of which they do not tell it themselves
+/// (FieldSettings::read_as).
 ///
-/// Throws the same error on every rank: InputError that names the file when it holds no samples, ConfigError
-/// when the kind is not set, `embedded`, or ranks give different sources.
+/// Throws the same error on every rank: InputError that names the file when it holds no samples, or none with
+/// a field that `fields` says is there, ConfigError when the kind is not set, `embedded`, or ranks give
+/// different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const Communicator& comm,
                                                         const SourceSettings& config,
-                                                        std::int64_t max_tokens = any_length);
+                                                        std::int64_t max_tokens = any_length,
+                                                        const NamedFields& fields = {});
 
 }  // namespace evenkeel

@@ -21,7 +21,10 @@ namespace {
 
 constexpr std::array kinds{Word<FieldKind>{FieldKind::token, "token"},
                            Word<FieldKind>{FieldKind::response_token, "response_token"},
-                           Word<FieldKind>{FieldKind::sample, "sample"}};
+                           Word<FieldKind>{FieldKind::sample, "sample"},
+                           Word<FieldKind>{FieldKind::rows, "rows"},
+                           Word<FieldKind>{FieldKind::text, "text"},
+                           Word<FieldKind>{FieldKind::bytes, "bytes"}};
 constexpr std::array dtypes{Word<DType>{DType::boolean, "bool"},    Word<DType>{DType::uint8, "uint8"},
                             Word<DType>{DType::int8, "int8"},       Word<DType>{DType::int16, "int16"},
                             Word<DType>{DType::uint16, "uint16"},   Word<DType>{DType::int32, "int32"},
@@ -54,9 +57,16 @@ RaggedBatch make_samples(py::handle ids, py::handle groups, py::handle prompts, 
 }
 
 void add_field(RaggedBatch& samples, const std::string& name, const std::string& dtype,
-               const std::string& kind, const py::array& rows) {
+               const std::string& kind, const py::array& rows, const py::object& counts) {
   FieldSpec spec = spec_of(name, dtype, kind, rows);
   const std::span<const std::byte> bytes = bytes_of(rows, name);
+  if (is_counted(spec.kind)) {
+    SampleRows of_samples = SampleRows::of_counts(counts_of(name, spec.kind, rows, counts));
+    Column column = Column::unwritten(std::move(spec), std::move(of_samples));
+    std::ranges::copy(bytes, column.bytes().begin());
+    samples.add_field(std::move(column));
+    return;
+  }
   const std::int64_t wanted = samples.rows_of(spec.kind);
   if (rows.shape(0) != wanted) {
     throw InputError("field '" + name + "'", "has " + std::to_string(rows.shape(0)) + " rows; its kind, " +
@@ -78,15 +88,35 @@ py::array_t<std::int64_t> each(const RaggedBatch& samples, Part&& part) {
 
 py::list fields_of(RaggedBatch& samples) {
   py::list fields;
-  for (Column& column : samples.fields()) {
-    const FieldSpec& spec = column.spec();
-    fields.append(
-        py::make_tuple(spec.name, word_of(dtypes, spec.dtype), word_of(kinds, spec.kind), rows_of(column)));
-  }
+  for (Column& column : samples.fields()) fields.append(description_of(column));
   return fields;
 }
 
 }  // namespace
+
+py::tuple description_of(Column& column) {
+  const FieldSpec& spec = column.spec();
+  py::object offsets = py::none();
+  if (is_counted(spec.kind)) offsets = copy_of(column.samples().offsets());
+  return py::make_tuple(spec.name, word_of(dtypes, spec.dtype), word_of(kinds, spec.kind), std::move(offsets),
+                        rows_of(column));
+}
+
+std::vector<std::int64_t> counts_of(const std::string& name, FieldKind kind, const py::array& rows,
+                                    const py::object& counts) {
+  const std::string where = "field '" + name + "'";
+  if (counts.is_none()) {
+    throw InputError(where, "is of " + std::string(word_of(kinds, kind)) + ", which samples count",
+                     "Pass one value a sample, or rows with offsets");
+  }
+  std::vector<std::int64_t> numbers = integers_of(counts, where);
+  const std::int64_t total = SampleRows::of_counts(numbers).rows();
+  if (rows.shape(0) != total) {
+    throw InputError(
+        where, "has " + std::to_string(rows.shape(0)) + " rows; its samples have " + std::to_string(total));
+  }
+  return numbers;
+}
 
 FieldSpec spec_of(const std::string& name, const std::string& dtype, const std::string& kind,
                   const py::array& rows) {
@@ -123,7 +153,8 @@ void bind_samples(py::module_& module) {
              return std::make_shared<RaggedBatch>(make_samples(ids, groups, prompts, responses));
            }),
            py::arg("ids"), py::arg("groups"), py::arg("prompt_lengths"), py::arg("response_lengths"))
-      .def("add", &add_field, py::arg("name"), py::arg("dtype"), py::arg("kind"), py::arg("rows"))
+      .def("add", &add_field, py::arg("name"), py::arg("dtype"), py::arg("kind"), py::arg("rows"),
+           py::arg("counts") = py::none())
       .def("fields", &fields_of)
       .def("__len__", &RaggedBatch::size)
       .def_property_readonly(

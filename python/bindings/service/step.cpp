@@ -33,15 +33,19 @@ py::dict seconds_of(const HeldStep& self) {
 }
 
 void put(HeldStep& self, std::size_t m, const std::string& name, const std::string& dtype,
-         const std::string& kind, const py::array& rows) {
+         const std::string& kind, const py::array& rows, const py::object& counts) {
   FieldSpec spec = spec_of(name, dtype, kind, rows);
+  if (is_counted(spec.kind)) {
+    const std::vector<std::int64_t> of_samples = counts_of(name, spec.kind, rows, counts);
+    self.results.put(m, std::move(spec), of_samples, bytes_of(rows, name));
+    return;
+  }
   self.results.put(m, std::move(spec), bytes_of(rows, name));
 }
 
 py::list packed_fields(const HeldMicroBatch& self) {
   py::list fields;
-  for (Column& column : self.get().tensors.fields)
-    fields.append(py::make_tuple(column.spec().name, name_of(column.spec().dtype), rows_of(column)));
+  for (Column& column : self.get().tensors.fields) fields.append(description_of(column));
   return fields;
 }
 
@@ -125,7 +129,7 @@ void bind_step(py::module_& module) {
       .def_property_readonly("is_whole", [](const HeldStep& self) { return self.step.record != nullptr; })
       .def("micro_batches", &micro_batches_of)
       .def("put", &put, py::arg("micro_batch"), py::arg("name"), py::arg("dtype"), py::arg("kind"),
-           py::arg("rows"));
+           py::arg("rows"), py::arg("counts") = py::none());
 }
 
 }  // namespace evenkeel::python

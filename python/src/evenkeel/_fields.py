@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _core
+from evenkeel import _arrays, _core
 
 # What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
@@ -51,7 +53,58 @@ class WithFields:
         return self._views
 
     def _made(self, tensors: bool) -> dict[str, Any]:
-        return {name: handed_out(rows, dtype, tensors) for name, dtype, *_, rows in self._core.fields()}
+        return {
+            name: value_of(rows, dtype, kind, offsets, tensors) for name, dtype, kind, offsets, rows in self._core.fields()
+        }
+
+
+def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, offsets: Any, tensors: bool) -> Any:
+    """A field as users see it: rows, or with offsets where samples count them, or a str or bytes a sample."""
+    if offsets is None:
+        return handed_out(rows, dtype, tensors)
+    if kind == "rows":
+        return handed_out(rows, dtype, tensors), handed_out(offsets, "int64", tensors)
+    values = [rows[begin:end].tobytes() for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist())]
+    return [value.decode() for value in values] if kind == "text" else values
+
+
+def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
+    """Rows of all samples back to back and how many each has, of what users hand in: for ``rows`` one tensor a sample, or
+    (rows, offsets); for ``text`` one str a sample, for ``bytes`` one bytes a sample."""
+    if kind == "rows":
+        return _counted_rows(name, values)
+    wanted = str if kind == "text" else bytes
+    values = list(values)
+    for value in values:
+        if not isinstance(value, wanted):
+            _core.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is needed")
+    try:
+        parts = [value.encode() if kind == "text" else value for value in values]
+    except UnicodeEncodeError as error:
+        _core.raise_error("input", f"field {name!r}", f"has a str that has no UTF-8: {error}")
+    return np.frombuffer(b"".join(parts), np.uint8), [len(part) for part in parts]
+
+
+def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
+    if isinstance(values, tuple) and len(values) == 2 and len(np.shape(values[1])) == 1:
+        rows, offsets = values
+        offsets = _arrays.as_numpy(offsets, f"offsets of field {name!r}")
+        if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+            _core.raise_error("input", f"field {name!r}", "has offsets that are no prefix sums: they start at 0 and never fall")
+        return rows, np.diff(offsets).tolist()
+    parts = list(values)
+    return joined(parts, name), [len(part) for part in parts]
+
+
+def joined(rows: Sequence[Any], name: str) -> Any:
+    """Rows of each sample back to back."""
+    if not rows or not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
+        _core.raise_error("input", f"field {name!r}", "is a list of no tensors", "Pass one tensor of all rows, or one a sample")
+    if len({str(row.dtype) for row in rows}) > 1:
+        _core.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
+    if _arrays.is_tensor(rows[0]):
+        return sys.modules["torch"].cat(list(rows))
+    return np.concatenate(rows)
 
 
 def dtype_word(rows: Any) -> str:

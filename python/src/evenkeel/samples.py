@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
-from evenkeel._fields import WithFields, dtype_word
+from evenkeel._fields import WithFields, counted, dtype_word, joined
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -19,7 +18,8 @@ else:
 
 __all__ = ["Samples"]
 
-KINDS = ("token", "response_token", "sample")
+COUNTED = ("rows", "text", "bytes")
+KINDS = ("token", "response_token", "sample", *COUNTED)
 
 
 class Samples(WithFields):
@@ -29,9 +29,11 @@ class Samples(WithFields):
     one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
     fields a row a sample. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
-    (M-RoPE): they are kept as [tokens, axes], and ``axes_first`` turns them back wherever they are handed out. Rows are
-    copied. Raises InputError for fields whose rows do not fit, and dtypes other than bool, uint8, int8, int16, uint16,
-    int32, uint32, int64, float16, bfloat16, float32 and float64.
+    (M-RoPE): they are kept as [tokens, axes], and ``axes_first`` turns them back wherever they are handed out. Of other
+    fields each sample has any number: ``rows`` fields are a list of one tensor a sample, or all rows and their offsets,
+    [samples + 1]; ``text`` fields are one str a sample, ``bytes`` fields one bytes a sample. Everything is copied. Raises
+    InputError for fields whose rows do not fit, and dtypes other than bool, uint8, int8, int16, uint16, int32, uint32,
+    int64, float16, bfloat16, float32 and float64.
     """
 
     __slots__ = ()
@@ -48,13 +50,16 @@ class Samples(WithFields):
         response_token: Mapping[str, Any] | None = None,
         sample: Mapping[str, Any] | None = None,
         axes: Mapping[str, Any] | None = None,
+        rows: Mapping[str, Any] | None = None,
+        text: Mapping[str, Any] | None = None,
+        bytes: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(_service.Samples(ids, ids if groups is None else groups, prompt_lengths, response_lengths), False)
-        for kind, fields in zip(KINDS, (token, response_token, sample)):
-            for name, rows in (fields or {}).items():
-                _add(self._core, name, kind, rows)
-        for name, rows in (axes or {}).items():
-            _add(self._core, name, "token", _tokens_first(rows, name))
+        for kind, fields in zip(KINDS, (token, response_token, sample, rows, text, bytes)):
+            for name, values in (fields or {}).items():
+                _add(self._core, name, kind, values)
+        for name, values in (axes or {}).items():
+            _add(self._core, name, "token", _tokens_first(values, name))
 
     @classmethod
     def _of(cls, core: _service.Samples, tensors: bool) -> Samples:
@@ -75,13 +80,20 @@ class Samples(WithFields):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """By name, the rows of all samples back to back: views of this object's memory, which they keep."""
+        """By name, the rows of all samples back to back: views of this object's memory, which they keep. A ``rows`` field
+        is (rows, offsets), a ``text`` field a list of str, a ``bytes`` field a list of bytes."""
         return self._by_name()
 
     def rows_of(self, name: str) -> list[Any]:
-        """A field sample by sample, as views."""
+        """A field sample by sample, as views; text and bytes are one value a sample."""
         rows = self[name]
-        kind = next(kind for field, _, kind, _ in self._core.fields() if field == name)
+        kind = next(kind for field, _, kind, *_ in self._core.fields() if field == name)
+        if kind in ("text", "bytes"):
+            return list(rows)
+        if kind == "rows":
+            rows, offsets = rows
+            bounds = [int(at) for at in offsets]
+            return [rows[begin:end] for begin, end in zip(bounds, bounds[1:])]
         counts = {
             "token": self.prompt_lengths + self.response_lengths,
             "response_token": self.response_lengths,
@@ -98,10 +110,13 @@ def core_of(samples: Any) -> _service.Samples:
 
 
 def _add(core: _service.Samples, name: str, kind: str, rows: Any) -> None:
-    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
-        rows = _joined(rows, name)
+    counts = None
+    if kind in COUNTED:
+        rows, counts = counted(kind, name, rows)
+    elif isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+        rows = joined(rows, name)
     values = _arrays.Rows(rows, name)
-    core.add(name, dtype_word(values), kind, values.array)
+    core.add(name, dtype_word(values), kind, values.array, counts)
 
 
 def _tokens_first(rows: Any, name: str) -> Any:
@@ -113,14 +128,3 @@ def _tokens_first(rows: Any, name: str) -> Any:
         _core.raise_error("input", f"field {name!r}", f"has the shape {shape}", "Bring [axes, tokens]")
     tensor: Any = rows
     return tensor.T.contiguous() if _arrays.is_tensor(tensor) else np.ascontiguousarray(tensor.T)
-
-
-def _joined(rows: Sequence[Any], name: str) -> Any:
-    """Rows of each sample back to back."""
-    if not rows or not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _core.raise_error("input", f"field {name!r}", "is a list of no tensors", "Pass one tensor of all rows, or one a sample")
-    if len({str(row.dtype) for row in rows}) > 1:
-        _core.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
-    if _arrays.is_tensor(rows[0]):
-        return sys.modules["torch"].cat(list(rows))
-    return np.concatenate(rows)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from evenkeel import _arrays, _core
 from evenkeel._core import PackedTreeLayout
-from evenkeel._fields import WithFields, dtype_word, handed_out
+from evenkeel._fields import WithFields, counted, dtype_word, handed_out
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -33,7 +33,8 @@ class MicroBatch(WithFields):
 
     @property
     def tensors(self) -> dict[str, Any]:
-        """By name: token fields [local_rows, ...], sample fields [samples, ...] (docs/micro-batches.md)."""
+        """By name: token fields [local_rows, ...], sample fields [samples, ...] (docs/micro-batches.md); ``rows`` fields
+        (rows [any number, ...], offsets [samples + 1]), ``text`` and ``bytes`` fields a list of one value a sample."""
         return self._by_name()
 
     @property
@@ -75,7 +76,7 @@ class MicroBatch(WithFields):
     def exact_loss_weights(self) -> Any:
         """``loss_weights`` without their rounding to float32, as float64: for trainers that compute in float64. None where
         there is no loss mask (stages of a pipeline). Made anew each time."""
-        rounded = next((rows for name, _, rows in self._core.fields() if name == "loss_weights"), None)
+        rounded = next((rows for name, *_, rows in self._core.fields() if name == "loss_weights"), None)
         if rounded is None:
             return None
         by_sample = self._core.token_weights
@@ -119,7 +120,15 @@ class MicroBatch(WithFields):
         """All tensors on a device. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
         program does: the step must live until they are done, as it does inside ``for step in service``."""
         tensors = self._as_tensors()
-        return {name: rows.to(device, non_blocking=non_blocking) for name, rows in tensors.items()}
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, list):  # text and bytes stay with the program
+                return value
+            if isinstance(value, tuple):
+                return tuple(moved(part) for part in value)
+            return value.to(device, non_blocking=non_blocking)
+
+        return {name: moved(value) for name, value in tensors.items()}
 
     def nested(self, name: str) -> Any:
         """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where this rank
@@ -129,6 +138,8 @@ class MicroBatch(WithFields):
         self[name]  # raises where it is not there
         rows = self._as_tensors()[name]
         padded, true = self._core.cu_seqlens_padded, self._core.cu_seqlens
+        if isinstance(rows, (tuple, list)):
+            _core.raise_error("input", f"field {name!r}", "has rows that samples count", "Take a token field")
         if len(rows) != int(padded[-1]) or self.tree is not None:
             _core.raise_error(
                 "input",
@@ -169,10 +180,13 @@ class MicroBatch(WithFields):
         }
 
     def put(self, name: str, rows: Any, *, kind: str) -> None:
-        """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample). Copied.
-        What is wrong with it is told when results are collected, on all ranks."""
+        """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample); for kinds
+        rows, text and bytes what Samples take, of as many samples as the micro-batch has, filler too. Copied. What is wrong with it is told when results are collected, on all ranks."""
+        counts = None
+        if kind in ("rows", "text", "bytes"):
+            rows, counts = counted(kind, name, rows)
         values = _arrays.Rows(rows, name)
-        self._step.put(self._index, name, dtype_word(values), kind, values.array)
+        self._step.put(self._index, name, dtype_word(values), kind, values.array, counts)
 
     def _offsets(self, values: npt.NDArray[np.int32]) -> Any:
         return handed_out(values, "int32", self._tensors)

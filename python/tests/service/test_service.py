@@ -93,6 +93,27 @@ def test_every_rank_gets_the_error_of_one_with_the_text_of_cpp(over):
     assert told["configurations"][0] == "ConfigError" and "pack.pad_token: is 1 on rank 0" in told["configurations"][1]
 
 
+@pytest.mark.parametrize("mode", ["plain", "context parallel", "tensor parallel, shared copies", "prefixes"])
+@pytest.mark.parametrize("tensors", ["numpy", "torch"])
+def test_rows_text_and_bytes_go_round_with_their_samples(mode, tensors):
+    if tensors == "torch":
+        pytest.importorskip("torch")
+    for ranks in (1, 2, 4):
+        if ranks == 1 and "parallel" in mode:
+            continue
+        told = [rank["told"] for rank in run("side_fields.py", ranks, over="mpi", arguments=[config_of(mode), tensors])]
+        for rank in told:
+            assert all(rank[name] for name in ("two ways", "sample by sample", "read", "handed out", "home", "later", "added"))
+            few, mixed, no_bytes, falling, not_split = rank["refused"]
+            assert "text of 1 samples; the batch has 2 samples" in few
+            assert "has a bytes where a str is needed" in mixed
+            assert "has a str where a bytes is needed" in no_bytes
+            assert "start at 0 and never fall" in falling
+            assert not_split == "taken"  # two samples of 3 rows
+        places = ranks // (2 if "tensor" in mode or "context" in mode else 1)
+        assert sum(rank["samples"] for rank in told) == 23 * ranks // places
+
+
 def test_tensors_are_views_that_keep_their_memory():
     pytest.importorskip("torch")
     for rank in run("views.py", 2, over="torch"):

@@ -1,0 +1,92 @@
+"""Fields of which each sample has any number of rows: in, handed out, and home again."""
+
+import sys
+
+import numpy as np
+from jobs import group, tell
+
+import evenkeel
+
+config, tensors = sys.argv[1:]
+over = group()
+service = evenkeel.DataService(over, evenkeel.Config.parse(config), tensors=tensors)
+
+
+def patches_of(i):
+    return (np.arange(3 * (i % 4)).reshape(-1, 3) + 100 * i).astype(np.float16)
+
+
+def value_of(i):
+    return f"source {i} \u00e4" if i % 3 else ""
+
+
+ids = np.arange(service.rank, 23, service.size)
+lengths = ids % 7 + 1
+samples = evenkeel.Samples(
+    ids=ids, prompt_lengths=lengths, response_lengths=lengths, groups=ids // 4,
+    token={"input_ids": [np.arange(2 * n) for n in lengths]},
+    rows={"patches": [patches_of(i) for i in ids]},
+    text={"source": [value_of(i) for i in ids]},
+    bytes={"raw": [bytes(range(i)) for i in ids]},
+)
+told = {}
+rows, offsets = samples["patches"]
+again = evenkeel.Samples(ids=ids, prompt_lengths=lengths, response_lengths=lengths, rows={"patches": (rows, offsets)})
+told["two ways"] = np.array_equal(again["patches"][0], rows) and np.array_equal(again["patches"][1], offsets)
+told["sample by sample"] = all(np.array_equal(p, patches_of(i)) for p, i in zip(samples.rows_of("patches"), ids))
+told["read"] = samples["source"] == [value_of(i) for i in ids] and samples.rows_of("raw") == [bytes(range(i)) for i in ids]
+
+
+def expect(step):
+    good, seen = True, 0
+    for micro_batch in step.micro_batches:
+        if "patches" not in micro_batch.tensors:
+            continue
+        rows, offsets = (np.asarray(part) for part in micro_batch["patches"])
+        for at, i in enumerate(micro_batch.samples.tolist()):
+            part = rows[offsets[at] : offsets[at + 1]]
+            if i < 0:
+                good = good and not len(part) and not micro_batch["source"][at] and not micro_batch["raw"][at]
+                continue
+            seen += 1
+            good = good and np.array_equal(part, patches_of(i))
+            good = good and micro_batch["source"][at] == value_of(i) and micro_batch["raw"][at] == bytes(range(i))
+    return good, seen
+
+
+step = service.step(samples, "log_prob")
+told["handed out"], told["samples"] = expect(step)
+for micro_batch in step.micro_batches:
+    if "patches" not in micro_batch.tensors:
+        continue
+    micro_batch.put("patches back", micro_batch["patches"], kind="rows")
+    micro_batch.put("words", [text[::-1] for text in micro_batch["source"]], kind="text")
+home = service.collect(step)
+told["home"] = np.array_equal(home["patches back"][0], rows) and np.array_equal(home["patches back"][1], offsets)
+told["home"] = told["home"] and home["words"] == [text[::-1] for text in samples["source"]]
+later = service.step_again(step, "update", home)
+told["later"], _ = expect(later)
+told["added"] = all(
+    micro_batch["words"][at] == (value_of(i)[::-1] if i >= 0 else "")
+    for micro_batch in later.micro_batches if "words" in micro_batch.tensors
+    for at, i in enumerate(micro_batch.samples.tolist())
+)
+
+
+def refused(**fields):
+    try:
+        evenkeel.Samples(ids=[0, 1], prompt_lengths=[1, 1], response_lengths=[1, 1], **fields)
+    except evenkeel.InputError as error:
+        return str(error)
+    return "taken"
+
+
+told["refused"] = [
+    refused(text={"source": ["a"]}),
+    refused(text={"source": ["a", b"b"]}),
+    refused(bytes={"raw": ["a", "b"]}),
+    refused(rows={"patches": (np.zeros(3), np.array([0, 2, 1]))}),
+    refused(rows={"patches": np.zeros((2, 3))}),
+]
+told = {name: value if isinstance(value, (list, int)) else bool(value) for name, value in told.items()}
+tell(service.rank, told=told)

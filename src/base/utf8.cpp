@@ -1,0 +1,52 @@
+#include "base/utf8.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool continues(unsigned char byte) noexcept {
+  return (byte & 0xc0U) == 0x80U;
+}
+
+/// Whether none of the next eight bytes is above 0x7f.
+bool next_are_ascii(std::string_view text) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, text.data(), sizeof word);
+  return (word & 0x8080808080808080U) == 0;
+}
+
+}  // namespace
+
+std::size_t utf8_sequence(std::string_view text) noexcept {
+  EVENKEEL_PRECONDITION(cheap, !text.empty(), text.size());
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = at(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!continues(at(i))) return 0;
+  }
+  const unsigned char second = at(1);
+  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+  return wrong ? 0 : length;
+}
+
+std::size_t utf8_prefix(std::string_view text) noexcept {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::string_view rest = text.substr(at);
+    const bool is_ascii = rest.size() >= sizeof(std::uint64_t) && next_are_ascii(rest);
+    const std::size_t length = is_ascii ? sizeof(std::uint64_t) : utf8_sequence(rest);
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+}  // namespace evenkeel
