@@ -66,15 +66,68 @@ Choice<CostModel> named_costs(std::vector<std::pair<std::string, CostModel>> mor
 
 constexpr std::string_view measured_word = "measured";
 
+constexpr std::string_view model_key = "model";
+constexpr std::string_view encoder_key = "encoder";
+
+bool has_key(const ConfigValue& value, std::string_view key) {
+  return value.node.IsMap() && value.node[std::string(key)].IsDefined();
+}
+
+/// What stands at a key of a map. Precondition: has_key.
+ConfigValue value_at(const ConfigValue& value, std::string_view key) {
+  return {value.node[std::string(key)], value.where + ": " + std::string(key)};
+}
+
 /// A cost that stays as it is.
 CostModel read_fixed(const ConfigValue& value) {
   if (value.node.IsScalar()) return named_costs().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
-  const YAML::Node model = value.node["model"];
-  if (!model.IsDefined()) return from_coefficients(value);
+  if (!has_key(value, model_key)) return from_coefficients(value);
   if (value.node.size() > 1)
-    throw ConfigError(value.where, "model stands alone, without other keys beside it");
-  return from_model({model, value.where + ": model"});
+    throw ConfigError(value.where, "model stands alone, without other keys than encoder beside it");
+  return from_model(value_at(value, model_key));
+}
+
+const std::vector<Field<EncoderCost>>& encoder_fields() {
+  const auto coefficient = [](std::string name, std::int64_t CostModel::*member) {
+    const Integer<std::int64_t> format{0, largest_coefficient};
+    return Field<EncoderCost>{std::move(name), [=](EncoderCost& encoder, const ConfigValue& value) {
+                                encoder.cost.*member = format.read(value);
+                              }};
+  };
+  static const std::vector<Field<EncoderCost>> fields{
+      {"field",
+       [](EncoderCost& encoder, const ConfigValue& value) { encoder.field = FieldName{}.read(value); }},
+      coefficient("linear", &CostModel::linear),
+      coefficient("quadratic", &CostModel::quadratic)};
+  return fields;
+}
+
+EncoderCost read_encoder(const ConfigValue& value) {
+  EncoderCost encoder = read_fields(value, encoder_fields(), EncoderCost{});
+  if (encoder.field.empty()) {
+    throw ConfigError(value.where, "names no field whose rows are encoded",
+                      "Set field to the name of a field of kind rows");
+  }
+  if (encoder.cost.linear == 0 && encoder.cost.quadratic == 0)
+    throw ConfigError(value.where, "linear and quadratic are both 0");
+  return encoder;
+}
+
+/// The model's cost beside an encoder's: what a cost alone may be, or a model's description.
+CostModel read_model_beside_encoder(const ConfigValue& value) {
+  const bool is_description = value.node.IsMap() && !has_key(value, "linear") && !has_key(value, "quadratic");
+  return is_description ? from_model(value) : read_fixed(value);
+}
+
+ConfiguredCost read_two_costs(const ConfigValue& value) {
+  if (value.node.size() != 2 || !has_key(value, model_key)) {
+    throw ConfigError(value.where, "encoder stands beside model, and nothing else",
+                      "Write {model: ..., encoder: {field: NAME, linear: ...}}");
+  }
+  ConfiguredCost cost{read_model_beside_encoder(value_at(value, model_key)), std::nullopt, std::nullopt};
+  cost.encoder = read_encoder(value_at(value, encoder_key));
+  return cost;
 }
 
 const std::vector<Field<ConfiguredCost>>& measured_fields() {
@@ -105,23 +158,30 @@ std::string write_fixed(const CostModel& cost) {
 
 std::string CostFormat::values() const {
   return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, {" +
-         join(names_of(coefficient_fields())) + "}, measured, or {measured: {" +
+         join(names_of(coefficient_fields())) + "}, {model: ..., encoder: {" +
+         join(names_of(encoder_fields())) + "}}, measured, or {measured: {" +
          join(names_of(measured_fields())) + "}}";
 }
 
 ConfiguredCost CostFormat::read(const ConfigValue& value) const {
-  if (plain_text(value.node) == measured_word) return {CostModel::tokens(), MeasuredCost{}};
+  if (plain_text(value.node) == measured_word) return {CostModel::tokens(), MeasuredCost{}, std::nullopt};
   if (value.node.IsScalar())
-    return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt};
-  const YAML::Node measured = value.node.IsMap() ? value.node[std::string(measured_word)] : YAML::Node();
-  if (!value.node.IsMap() || !measured.IsDefined()) return {read_fixed(value), std::nullopt};
+    return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
+  if (has_key(value, encoder_key)) return read_two_costs(value);
+  if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};
   if (value.node.size() > 1)
     throw ConfigError(value.where, "measured stands alone, without other keys beside it");
-  return read_fields({measured, value.where + ": measured"}, measured_fields(),
-                     ConfiguredCost{CostModel::tokens(), MeasuredCost{}});
+  return read_fields(value_at(value, measured_word), measured_fields(),
+                     ConfiguredCost{CostModel::tokens(), MeasuredCost{}, std::nullopt});
 }
 
 std::string CostFormat::write(const ConfiguredCost& cost) const {
+  if (cost.encoder) {
+    return "{model: " + write_fixed(cost.model) +
+           ", encoder: {field: " + FieldName{}.write(cost.encoder->field) +
+           ", linear: " + std::to_string(cost.encoder->cost.linear) +
+           ", quadratic: " + std::to_string(cost.encoder->cost.quadratic) + "}}";
+  }
   if (!cost.measured) return write_fixed(cost.model);
   return "{measured: {initial: " + write_fixed(cost.model) +
          ", every: " + std::to_string(cost.measured->every) +

@@ -73,13 +73,14 @@ KeySpec max_tokens_per_rank_key(std::string meaning) {
 KeySpec cost_key(std::string meaning) {
   const CostFormat format;
   const auto write = [=](const Config& config) {
-    return format.write({config.balance.cost, config.balance.measured});
+    return format.write({config.balance.cost, config.balance.measured, config.balance.encoder});
   };
   return {{"balance.cost", format.type(), write(Config{}), format.values(), std::move(meaning)},
           [=](const ConfigValue& value, Config& config) {
             const ConfiguredCost cost = format.read(value);
             config.balance.cost = cost.model;
             config.balance.measured = cost.measured;
+            config.balance.encoder = cost.encoder;
           },
           write};
 }
@@ -147,9 +148,14 @@ Keys balance_keys() {
           "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
           "first, "
           "every dp-th by rising length, or contiguous runs in source order."),
-      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
-               "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
-               "the latest times the trainer reports, beginning with an initial cost (tokens)."),
+      cost_key(
+          "The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
+          "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
+          "the latest times the trainer reports, beginning with an initial cost (tokens). With an encoder "
+          "DP ranks share out its work as well, which it does for the rows of a field (linear and "
+          "quadratic, in the units of the model's cost); it goes with algorithm auto, strategy "
+          "hierarchical, refine, free counts, equal speeds, no preset, a number for mesh.cp, "
+          "placement_tolerance 0 and micro-batches that are not padded."),
       key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
           "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is assigned "
           "so that ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, "

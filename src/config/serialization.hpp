@@ -128,6 +128,11 @@ void serialize(Archive& archive, evenkeel::MeasuredCost& measured, unsigned /*ve
 }
 
 template <class Archive>
+void serialize(Archive& archive, evenkeel::EncoderCost& encoder, unsigned /*version*/) {
+  archive& encoder.field& encoder.cost;
+}
+
+template <class Archive>
 void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*version*/) {
   using evenkeel::config_detail::archive_enum;
   archive_enum(archive, balance.algorithm);
@@ -136,6 +141,7 @@ void serialize(Archive& archive, evenkeel::BalanceSettings& balance, unsigned /*
   archive_enum(archive, balance.strategy);
   archive_enum(archive, balance.placement);
   archive& balance.speeds;
+  evenkeel::config_detail::archive_optional(archive, balance.encoder);
   evenkeel::config_detail::archive_optional(archive, balance.measured);
   archive& balance.placement_tolerance;
   evenkeel::config_detail::archive_optional(archive, balance.overhead);

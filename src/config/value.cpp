@@ -106,6 +106,16 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
   return text + "]";
 }
 
+std::string quoted(const std::string& text) {
+  YAML::Emitter emitter;
+  emitter << YAML::DoubleQuoted << text;
+  std::string quoted = emitter.c_str();
+  // yaml-cpp leaves DEL as it is.
+  for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != std::string::npos;)
+    quoted.replace(at, 1, "\\x7F");
+  return quoted;
+}
+
 std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (value.node.IsNull()) return {};
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
@@ -116,14 +126,12 @@ std::filesystem::path FilePath::read(const ConfigValue& value) const {
 }
 
 std::string FilePath::write(const std::filesystem::path& path) const {
-  if (path.empty()) return "null";
-  YAML::Emitter text;
-  text << YAML::DoubleQuoted << path.string();
-  std::string quoted = text.c_str();
-  // yaml-cpp leaves DEL as it is.
-  for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != std::string::npos;)
-    quoted.replace(at, 1, "\\x7F");
-  return quoted;
+  return path.empty() ? "null" : quoted(path.string());
+}
+
+std::string FieldName::read(const ConfigValue& value) const {
+  if (!value.node.IsScalar() || value.node.Scalar().empty()) throw_wrong_type(value, "the name of a field");
+  return value.node.Scalar();
 }
 
 RankOrder AxisOrder::read(const ConfigValue& value) const {

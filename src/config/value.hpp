@@ -49,6 +49,8 @@ struct ConfigValue {
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
 }
+/// A text as a double-quoted scalar.
+[[nodiscard]] std::string quoted(const std::string& text);
 /// An optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
 
@@ -180,6 +182,15 @@ struct FilePath {
   [[nodiscard]] std::string write(const std::filesystem::path& path) const;
 };
 
+/// The name of a field that samples bring.
+struct FieldName {
+  using value_type = std::string;
+  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string values() const { return "the name of a field"; }
+  [[nodiscard]] std::string read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
+};
+
 /// The four axes joined by dashes, fastest first.
 struct AxisOrder {
   using value_type = RankOrder;
@@ -214,10 +225,11 @@ struct DecimalList {
   [[nodiscard]] std::string write(const value_type& numbers) const;
 };
 
-/// Work as it is configured, with how it is measured where it is.
+/// Work as it is configured, with how it is measured, or what an encoder does beside it, where that is so.
 struct ConfiguredCost {
   CostModel model;
   std::optional<MeasuredCost> measured;
+  std::optional<EncoderCost> encoder;
 };
 
 /// What context parallelism costs beside the work, as a map.

@@ -4,6 +4,7 @@
 #include "balance/lpt.hpp"
 #include "balance/refine.hpp"
 #include "balance/speed_partition.hpp"
+#include "balance/two_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "plan/roll_batch_balance.hpp"
 #include "plan/simple_partitions.hpp"
@@ -65,6 +66,8 @@ Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& setti
   if (wants_sorted_stride(settings)) return sorted_stride(work.rows, settings.dp).with_sorted_items();
   if (balance.algorithm == BalanceAlgorithm::automatic && balance.preset != Preset::none)
     return assign_as_preset(work.rows, settings);
+  if (balance.encoder)
+    return partition_by_two_costs({work.costs, work.encoder_costs}, settings.dp).with_sorted_items();
   return assign_by_cost(work.costs, settings);
 }
 

@@ -14,7 +14,8 @@ namespace evenkeel {
 /// length.
 struct AssignedWork {
   std::span<const Cost> costs;
-  std::span<const std::int64_t> rows;  ///< true tokens, shared ones once
+  std::span<const std::int64_t> rows;     ///< true tokens, shared ones once
+  std::span<const Cost> encoder_costs{};  ///< none where no encoder's work is shared out
 };
 
 /// Assigns work to the DP ranks so that each gets an equal share of it: group r of the result holds the items

@@ -27,13 +27,19 @@ Partition runs_of(std::int64_t n, std::span<const std::int64_t> drawn, std::int6
   return Partition(runs);
 }
 
+AssignedWork work_of(const PackUnits& units) {
+  return {units.costs(), units.rows(), units.encoder_costs()};
+}
+
 IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const PlanSettings& settings) {
   // A single mini-batch of the whole step need not be picked out of it.
   if (std::ssize(mini_batch) == units.size())
-    return IdGroups<UnitId>(assign_to_dp_ranks({units.costs(), units.rows()}, settings));
+    return IdGroups<UnitId>(assign_to_dp_ranks(work_of(units), settings));
   const std::vector<Cost> costs = picked(units.costs(), mini_batch);
   const std::vector<std::int64_t> rows = picked(units.rows(), mini_batch);
-  const Partition ranks = assign_to_dp_ranks({costs, rows}, settings);
+  std::vector<Cost> encoder_costs;
+  if (settings.balance.encoder) encoder_costs = picked(units.encoder_costs(), mini_batch);
+  const Partition ranks = assign_to_dp_ranks({costs, rows, encoder_costs}, settings);
   std::vector<std::vector<UnitId>> shares;
   for (std::int64_t r = 0; r < ranks.size(); ++r) shares.push_back(picked(mini_batch, ranks[r]));
   return IdGroups<UnitId>(shares);
@@ -41,7 +47,7 @@ IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const
 
 std::vector<IdGroups<UnitId>> balance_then_cut(const StepProblem& problem, const PackUnits& units) {
   const PlanSettings& settings = problem.settings;
-  const IdGroups<UnitId> ranks(assign_to_dp_ranks({units.costs(), units.rows()}, settings));
+  const IdGroups<UnitId> ranks(assign_to_dp_ranks(work_of(units), settings));
   std::vector<std::vector<std::vector<UnitId>>> mini_batches(
       static_cast<std::size_t>(settings.mini_batches.count));
   for (std::int64_t r = 0; r < ranks.size(); ++r) {

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "pack/prefix/tree_split.hpp"
+#include "plan/encoder_costs.hpp"
 
 namespace evenkeel {
 namespace {
+
+constexpr Cost most_work = Cost{1} << 62;
 
 std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   if (problem.settings.sharing == PrefixSharing::prompts) return prompt_groups(problem.table);
@@ -50,7 +54,23 @@ void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
   trees_.push_back(std::move(unit));
 }
 
-PackUnits make_units(const StepProblem& problem) {
+void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
+  encoder_costs_.reserve(costs_.size());
+  for (const UnitId unit : ids_below<UnitId>(size())) {
+    Cost sum = 0;
+    for (const EntryId entry : (*this)[unit].entries) {
+      const Cost own = of_entries[entry.index()];
+      if (own >= most_work - sum) {
+        throw LimitError("balance.cost", "an encoder's work for samples that share a prefix is 2^62 or more",
+                         "Lower encoder: linear and quadratic");
+      }
+      sum += own;
+    }
+    encoder_costs_.push_back(sum);
+  }
+}
+
+PackUnits PackUnits::without_encoder_costs(const StepProblem& problem) {
   const PlanSettings& settings = problem.settings;
   PackUnits units;
   units.shared_ = settings.sharing != PrefixSharing::none;
@@ -74,6 +94,13 @@ PackUnits make_units(const StepProblem& problem) {
   }
   units.entries_.resize(units.rows_.size());
   std::ranges::copy(ids_below<EntryId>(units.size()), units.entries_.begin());
+  return units;
+}
+
+PackUnits make_units(const StepProblem& problem) {
+  PackUnits units = PackUnits::without_encoder_costs(problem);
+  const std::optional<EncoderCost>& encoder = problem.settings.balance.encoder;
+  if (encoder) units.add_encoder_costs(encoder_costs_of(problem.table, *encoder));
   return units;
 }
 

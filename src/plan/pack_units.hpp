@@ -36,6 +36,8 @@ class PackUnits {
 
   [[nodiscard]] std::span<const std::int64_t> rows() const noexcept { return rows_; }
   [[nodiscard]] std::span<const Cost> costs() const noexcept { return costs_; }
+  /// What an encoder does for every unit; none without BalanceSettings::encoder.
+  [[nodiscard]] std::span<const Cost> encoder_costs() const noexcept { return encoder_costs_; }
   /// Aligned rows and samples of every unit: what a micro-batch's limits count.
   [[nodiscard]] BinItems items() const noexcept { return {aligned_rows_, samples_}; }
 
@@ -58,11 +60,14 @@ class PackUnits {
  private:
   friend PackUnits make_units(const StepProblem& problem);
   void add(SharedGroup unit, const PlanSettings& settings);
+  [[nodiscard]] static PackUnits without_encoder_costs(const StepProblem& problem);
+  void add_encoder_costs(std::span<const Cost> of_entries);
 
   bool shared_ = false;
   std::vector<std::int64_t> rows_;
   std::vector<std::int64_t> aligned_rows_;
   std::vector<Cost> costs_;
+  std::vector<Cost> encoder_costs_;
   std::vector<EntryId> entries_;  // where every sample is a unit: 0..n-1
   // With shared prefixes, by unit:
   std::vector<std::int64_t> samples_;
@@ -75,7 +80,8 @@ class PackUnits {
 /// of a fixed size, that. A group that does not fit is split into sub-groups of neighbouring samples, each
 /// filled before the next is begun, which repeat what they share. One prompt with its responses stays in that
 /// form, however few the responses. Deterministic, O(n); with trees O(n log n). Throws InputError for trees
-/// that do not hold every entry once, LimitError that names the first sample that does not fit on its own.
+/// that do not hold every entry once, LimitError that names the first sample that does not fit on its own,
+/// and as encoder_costs_of does.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
 /// What sharing saves over all units, repeated prefixes of sub-groups counted.

@@ -130,6 +130,30 @@ void require_measurable(const PlanSettings& settings) {
                     "Set balance.preset: none, or another cost");
 }
 
+/// Two kinds of work are evened out by exchanges that know nothing else, and the encoder's is done before
+/// micro-batches are begun.
+void require_encoder_fits(const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("balance.cost", "with an encoder needs " + needed,
+                      "Set " + key + ", or leave encoder out");
+  };
+  if (balance.strategy == Strategy::grid)
+    refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
+  if (settings.flexible) refuse("DP ranks that encode for themselves", "mesh.cp to a number");
+  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
+  if (balance.algorithm != BalanceAlgorithm::automatic)
+    refuse("its own algorithm", "balance.algorithm: auto");
+  if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
+  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
+  if (!balance.speeds.empty()) refuse("ranks that are alike", "balance.speeds: []");
+  if (balance.placement_tolerance > 0)
+    refuse("samples that stay where they are assigned", "balance.placement_tolerance: 0");
+  if (balance.measured) refuse("a model's cost that stays as it is", "another cost of the model");
+  if (settings.micro_batch.mode == MicroBatchMode::padded)
+    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
+}
+
 void require_order_fits(const PlanSettings& settings) {
   if (settings.micro_batch.order != MicroBatchOrder::schedule) return;
   if (settings.balance.preset == Preset::none) return;
@@ -257,6 +281,7 @@ void PlanSettings::validate() const {
   if (balance.strategy == Strategy::grid) require_fits_grid(*this);
   if (flexible) require_flexible_fits(*this);
   if (!balance.speeds.empty()) require_speeds_fit(*this);
+  if (balance.encoder) require_encoder_fits(*this);
   if (balance.measured) require_measurable(*this);
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (balance.placement_tolerance > 0) require_tolerance_fits(*this);

@@ -17,6 +17,7 @@
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 #include "plan/dp_assignment.hpp"
+#include "plan/encoder_costs.hpp"
 #include "report/gather_ranks.hpp"
 #include "report/step_figures.hpp"
 #include "service/step_record.hpp"
@@ -200,6 +201,12 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
 }
 
+std::optional<EncoderBalance> encoder_balance_of(const Step& step, const PlanSettings& settings) {
+  if (!settings.balance.encoder) return std::nullopt;
+  const EncoderWork work = encoder_work_of(step.record->table(), settings, step.record->assignment);
+  return EncoderBalance{max_over_mean(work.in_source_order), max_over_mean(work.assigned)};
+}
+
 StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigures& figures,
                        std::vector<PlannedDpRank> plans, GatheredRanks ranks) {
   StepPicture picture;
@@ -263,6 +270,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();
       figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
+      figures.encoder = encoder_balance_of(step, settings);
       if (detail == FiguresDetail::picture) {
         figures.picture = std::make_shared<const StepPicture>(
             picture_of(step, settings, figures, std::move(plans), std::move(ranks)));

@@ -92,6 +92,10 @@ void add_balance_rows(const RunTotals& t, Table& table) {
   table.line("  work, max over mean (1 is even)");
   table.row("  DP ranks, source order", ratio_text(t.dp_before));
   table.row("  DP ranks, balanced", ratio_text(t.dp));
+  if (t.latest.encoder) {
+    table.row("  encoder, source order", ratio_text(t.encoder_before));
+    table.row("  encoder, balanced", ratio_text(t.encoder));
+  }
   table.row("  single micro-batches", ratio_text(t.micro_batch));
   table.row("  ranks meeting at each micro-batch", ratio_text(t.step));
 }
@@ -242,6 +246,11 @@ nlohmann::json json_of(const PhaseSeconds& s) {
           {"agree", s.agree}, {"exchange", s.exchange}, {"pack", s.pack}};
 }
 
+nlohmann::json encoder_json(const StepFigures& f) {
+  if (!f.encoder) return nullptr;
+  return {{"dp_max_over_mean_before", f.encoder->before}, {"dp_max_over_mean", f.encoder->balanced}};
+}
+
 nlohmann::json sharing_json(const StepFigures& f) {
   if (!f.sharing) return nullptr;
   return {{"tokens", f.sharing->tokens},
@@ -331,6 +340,7 @@ nlohmann::json to_json(const StepFigures& f) {
           {"micro_batches_above_cap", f.micro_batches_above_cap},
           {"dp_max_over_mean_before", f.dp_max_over_mean_before},
           {"balance", json_of(f.balance)},
+          {"encoder", encoder_json(f)},
           {"cost", json_of(f.cost, f.cost_is_measured)},
           {"bytes",
            {{"sent", f.volume.sent},

@@ -37,6 +37,10 @@ void RunTotals::add(const StepFigures& f) {
   unshared_rows += f.unshared_rows;
   dp_before.add(f.dp_max_over_mean_before);
   dp.add(f.balance.dp_max_over_mean);
+  if (f.encoder) {
+    encoder_before.add(f.encoder->before);
+    encoder.add(f.encoder->balanced);
+  }
   micro_batch.add(f.balance.micro_batch_max_over_mean);
   step.add(f.balance.step_max_over_mean);
   seconds += f.seconds;

@@ -38,6 +38,7 @@ class RunTotals {
   std::optional<SharingSavings> sharing;
   std::int64_t tokens_repeated_by_cap = 0, unshared_rows = 0;
   Ratio dp_before, dp, micro_batch, step;  ///< of work, max over mean: as in StepFigures and StepBalance
+  Ratio encoder_before, encoder;           ///< the same of an encoder's, where it is shared out
   PhaseSeconds seconds;
   double waited = 0;
 };

@@ -26,6 +26,12 @@ struct FieldFigures {
   friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
 };
 
+/// How even an encoder's work is over DP ranks, max over mean.
+struct EncoderBalance {
+  double before = 1;  ///< if samples went out in source order
+  double balanced = 1;
+};
+
 /// One pass over a step's samples, over all ranks.
 struct StepFigures {
   std::int64_t step = 0;
@@ -45,10 +51,11 @@ struct StepFigures {
   std::int64_t widest_micro_batch = 0;         ///< aligned tokens over the CP group
   std::int64_t micro_batches_above_cap = 0;    ///< over all DP ranks; 0 unless a preset asks for another plan
 
-  double dp_max_over_mean_before = 1;  ///< of work, if samples went out in source order
-  StepBalance balance;                 ///< of work, as planned; of time where DP ranks have speeds
-  CostInUse cost;                      ///< that work is counted by
-  bool cost_is_measured = false;       ///< whether the configuration asks for it
+  double dp_max_over_mean_before = 1;     ///< of work, if samples went out in source order
+  StepBalance balance;                    ///< of work, as planned; of time where DP ranks have speeds
+  std::optional<EncoderBalance> encoder;  ///< where its work is shared out as well
+  CostInUse cost;                         ///< that work is counted by
+  bool cost_is_measured = false;          ///< whether the configuration asks for it
 
   ExchangeVolume volume;             ///< over all ranks
   std::vector<FieldFigures> fields;  ///< that travelled, in that order

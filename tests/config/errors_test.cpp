@@ -233,6 +233,36 @@ TEST(ConfigCost, refuses_what_makes_no_cost) {
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
 }
 
+TEST(ConfigCost, an_encoders_names_a_field_has_a_cost_and_stands_beside_the_models) {
+  EXPECT_EQ(refusal("balance: {cost: {encoder: {field: pixels, linear: 1}}}"),
+            "job.yaml:1: balance.cost: encoder stands beside model, and nothing else. Write {model: ..., "
+            "encoder: {field: NAME, linear: ...}}");
+  EXPECT_EQ(refusal("balance: {cost: {model: tokens, linear: 3, encoder: {field: pixels, linear: 1}}}"),
+            "job.yaml:1: balance.cost: encoder stands beside model, and nothing else. Write {model: ..., "
+            "encoder: {field: NAME, linear: ...}}");
+  EXPECT_EQ(
+      refusal("balance: {cost: {model: tokens, encoder: {linear: 1}}}"),
+      "job.yaml:1: balance.cost: encoder names no field whose rows are encoded. Set field to the name of a "
+      "field of kind rows");
+  EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
+            "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0");
+  EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels, window: 3}}}"),
+            "job.yaml:1: balance.cost: encoder: window: unknown key. Keys there: field, linear, quadratic");
+  EXPECT_EQ(
+      refusal("balance: {cost: {model: {layers: 2}, encoder: {field: pixels, linear: 3}}}").substr(0, 38),
+      "job.yaml:1: balance.cost: model: layer");
+}
+
+TEST(ConfigCost, an_encoders_work_is_shared_out_by_evenkeels_own_algorithm_alone) {
+  const auto with = [](const std::string& other) {
+    return refusal("balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}, " + other + "}");
+  };
+  for (const std::string other : {"strategy: grid", "preset: verl", "algorithm: lpt", "refine: false",
+                                  "equal_count: true", "speeds: [1, 1]", "placement_tolerance: 0.1"}) {
+    EXPECT_THAT(with(other), testing::HasSubstr("balance.cost: with an encoder needs")) << other;
+  }
+}
+
 TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {
   EXPECT_EQ(refusal("balance: {cost: {measured: {until: 3}}}"),
             "job.yaml:1: balance.cost: measured: until: unknown key. Keys there: initial, every, window");

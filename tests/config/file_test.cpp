@@ -154,6 +154,24 @@ TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
   EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
 }
 
+TEST(ConfigFile, an_encoders_cost_stands_beside_the_models) {
+  const Config words = parse("balance: {cost: {model: flops-7b, encoder: {field: pixel_rows, linear: 40}}}");
+  EXPECT_EQ(words.balance.cost, CostModel::flops_7b());
+  EXPECT_EQ(words.balance.encoder, (EncoderCost{"pixel_rows", {40, 0, 0}}));
+  const Config numbers = parse(
+      "balance: {cost: {model: {linear: 9, quadratic: 2}, encoder: {field: frames, linear: 1, quadratic: "
+      "3}}}");
+  EXPECT_EQ(numbers.balance.cost, (CostModel{9, 2, 0}));
+  EXPECT_EQ(numbers.balance.encoder, (EncoderCost{"frames", {1, 3, 0}}));
+  const std::string model = "{hidden_size: 64, layers: 2, heads: 4, ffn_size: 256, vocab_size: 100}";
+  EXPECT_EQ(parse("balance: {cost: {model: " + model + ", encoder: {field: x, linear: 1}}}").balance.cost,
+            parse("balance: {cost: {model: " + model + "}}").balance.cost);
+  for (const Config& config : {words, numbers}) {
+    const std::string text = to_yaml(config);
+    EXPECT_EQ(parse(text).balance, config.balance) << text;
+  }
+}
+
 TEST(ConfigFile, a_cost_may_be_measured_from_the_trainers_times) {
   const Config plain = parse("balance: {cost: measured}");
   EXPECT_EQ(plain.balance.cost, CostModel::tokens());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
@@ -85,6 +86,15 @@ enum class MicroBatchMode : std::uint8_t {
   fixed,   ///< a fixed number of sequences, in order (MindSpeed-RL's plain split), back to back
 };
 
+/// What an encoder of images or sound does for a sample before the model does: work for the rows that the
+/// sample brings in a field of its own.
+struct EncoderCost {
+  std::string field;        ///< of kind `rows`
+  CostModel cost{0, 0, 0};  ///< of so many rows, in the units of the model's cost
+
+  friend bool operator==(const EncoderCost&, const EncoderCost&) = default;
+};
+
 struct BalanceSettings {
   BalanceAlgorithm algorithm = BalanceAlgorithm::automatic;
   CostModel cost = CostModel::tokens();
@@ -105,6 +115,9 @@ struct BalanceSettings {
   /// default_overhead of the cost.
   std::optional<Cost> overhead = std::nullopt;
   CommunicationSettings communication = {};
+  /// Set: DP ranks share out the encoder's work as well, of which `cost` knows nothing
+  /// (partition_by_two_costs).
+  std::optional<EncoderCost> encoder = std::nullopt;
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
