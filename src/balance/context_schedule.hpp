@@ -130,8 +130,29 @@ struct ContextSchedule {
 /// as many waves as all tokens need come on top, since those without giants take that at least, and where
 /// waves with giants are more than these, too much was taken off.
 ///
-/// Precondition: require_context_fits passes. Integers only. O(items * log(items)), and some milliseconds
-/// more for many long items.
+/// And heights of the highest waves are told apart. Of any schedule, the highest wave is no lower than the
+/// least time of the longest giant; and either no wave but the highest k holds giants, or the next one is no
+/// lower than the least time of any giant. So a schedule is in one of the parts that begin with one wave of
+/// any height and are split by the height of one wave, or by whether more than k hold giants; and the least
+/// of what their ends are not before is a bound. For a part, let wave i be from a_i to b_i high, and let each
+/// of its ranks have a price p_i, of which each level has shares that sum to 1: prices of limits. In that
+/// wave, a group of g ranks of M tokens has no more than g M aligned tokens; no more than one item of more
+/// than half of these; at most g (b_i - overhead) of work and communication that no company hides; no more
+/// than one item of more than half of that; and at most as much of work and communication less all that
+/// attention hides, which is below 0 for some. Let an item use of each limit what it takes over what its
+/// group may have, times g: all items of a group use at most g of each, so also in the mixture of the level's
+/// shares; and those of the wave, paying p_i for that, pay no more than p_i times all ranks. In the other
+/// waves, which are no higher than b_k, an item pays its work, the least communication that no company hides
+/// on a level where it alone takes no longer than b_k, and an overhead for each M of its tokens: together no
+/// more than all ranks have in these waves' heights. So all ranks times the end are at least the sum of what
+/// all items pay, each where that is least, and of all ranks times a_i - p_i: with any prices. Those that are
+/// found are near the best ones. (Which are the solution of a linear program's dual.) Items other than the 96
+/// longest ones are taken together by their work a token: what is paid is concave in it, so that tokens with
+/// more and with less of it in their place, all work being left, pay no more. All that is in floating point,
+/// and rounded down by far more than that can err.
+///
+/// Precondition: require_context_fits passes. Deterministic; integers only, but for prices.
+/// O(items * log(items)), and up to some 100 milliseconds more for many long items.
 [[nodiscard]] Cost context_waves_lower_bound(const ContextProblem& problem);
 
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;

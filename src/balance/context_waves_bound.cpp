@@ -9,6 +9,7 @@
 #include "balance/context_giants.hpp"
 #include "balance/context_levels.hpp"
 #include "balance/context_long_items.hpp"
+#include "balance/context_wave_heights.hpp"
 #include "balance/context_wave_sets.hpp"
 
 namespace evenkeel {
@@ -44,8 +45,8 @@ struct Price {
 /// The proof is at context_waves_lower_bound.
 class WavesBound {
  public:
-  WavesBound(const ContextLevels& levels, Cost at_least)
-      : levels_(&levels), least_tokens_(levels), long_(levels, at_least) {
+  WavesBound(const ContextLevels& levels, const LongItems& long_items)
+      : levels_(&levels), least_tokens_(levels), long_(&long_items) {
     for (Item item = 0; item < levels.num_items(); ++item) tokens_ += least_tokens_(item);
     find_giants();
     find_prices();
@@ -64,9 +65,9 @@ class WavesBound {
 
  private:
   void find_giants() {
-    for (std::size_t i = 0; i < long_.items().size(); ++i) {
-      const Item item = long_.items()[i];
-      giants_.push_back({item, least_time(item, *levels_), least_tokens_(item), long_.places(i)});
+    for (std::size_t i = 0; i < long_->items().size(); ++i) {
+      const Item item = long_->items()[i];
+      giants_.push_back({item, least_time(item, *levels_), least_tokens_(item), long_->places(i)});
     }
     std::ranges::sort(giants_, [](const Giant& left, const Giant& right) {
       return std::pair(-left.least, left.item) < std::pair(-right.least, right.item);
@@ -325,7 +326,7 @@ class WavesBound {
 
   const ContextLevels* levels_;
   LeastTokens least_tokens_;
-  LongItems long_;
+  const LongItems* long_;
   std::int64_t tokens_ = 0;    ///< of all items
   std::vector<Giant> giants_;  ///< by falling least time
   std::vector<Price> prices_;
@@ -338,7 +339,8 @@ class WavesBound {
 Cost waves_lower_bound_on(const ContextLevels& levels) {
   const Cost bound = lower_bound_on(levels);
   if (levels.speeds().differ()) return bound;  // what follows takes all ranks of a wave for equally fast
-  return WavesBound(levels, bound).at_least(bound);
+  const LongItems long_items(levels, bound);
+  return bound_over_wave_heights(levels, long_items, WavesBound(levels, long_items).at_least(bound));
 }
 
 Cost context_waves_lower_bound(const ContextProblem& problem) {

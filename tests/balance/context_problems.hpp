@@ -117,6 +117,37 @@ inline OwnedContextProblem long_items_problem(std::uint64_t seed) {
   return context_problem(lengths, 8, 100, 50, cost);
 }
 
+/// Up to 8 sequences on 4 to 7 ranks, some of which need several of these.
+inline OwnedContextProblem long_and_short_items_problem(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::int64_t end) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(end));
+  };
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(3 + below(6)));
+  for (std::int64_t& length : lengths) length = below(3) == 0 ? 100 + below(300) : 1 + below(100);
+  const CommunicationCost cost{.inside_node = below(200),
+                               .between_nodes = below(400),
+                               .ranks_per_node = 1 + below(4),
+                               .overlap = below(3) * 500,
+                               .overhead = below(3) * 500};
+  const std::int64_t ranks = 4 + below(4);
+  const Cost linear = below(100);
+  return context_problem(lengths, ranks, 100 + below(30), linear, cost);
+}
+
+/// Samples of 390k to 520k tokens and 8192 of up to 6000, on 1024 ranks of 32k each with slow links.
+inline OwnedContextProblem many_long_items_problem(std::int64_t num_long, std::int64_t overlap) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < num_long; ++i) lengths.push_back(390000 + 130000 * i / num_long);
+  for (std::int64_t i = 0; i < 8192; ++i) lengths.push_back(1 + i * 7919 % 6000);
+  return context_problem(lengths, 1024, 32768, 24576,
+                         {.inside_node = 1332,
+                          .between_nodes = 10000,
+                          .ranks_per_node = 8,
+                          .overlap = overlap,
+                          .overhead = 256 * 24576});
+}
+
 /// Samples of up to 6000 tokens, of which 1 in 100 has 128k to 512k instead, on 64 ranks of 16k each.
 inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
   std::mt19937_64 random(1);

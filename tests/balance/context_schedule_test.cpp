@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "balance/context_levels.hpp"
+#include "balance/context_long_items.hpp"
 #include "balance/context_problems.hpp"
+#include "balance/context_wave_heights.hpp"
 #include "balance/context_wave_places.hpp"
 #include "balance/context_wave_sets.hpp"
 #include "balance/context_waves.hpp"
@@ -278,6 +282,41 @@ TEST(ContextWavesLowerBound, of_any_sizes_is_no_later_than_the_optimum) {
     const OwnedContextProblem made = with_any_sizes(random_context_problem(seed, 6, 7));
     ASSERT_LE(context_waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
   }
+}
+
+// One or two waves, in which few of the long items find groups beside each other, and none shares one.
+TEST(ContextWavesLowerBound, is_near_the_end_of_many_long_items_in_few_waves) {
+  for (const auto& [num_long, overlap] : {std::pair{10, 0}, {12, 0}, {12, 1000}, {20, 1000}}) {
+    const OwnedContextProblem made = many_long_items_problem(num_long, overlap);
+    const Cost end = schedule_context_waves(made.problem()).end;
+    const Cost bound = context_waves_lower_bound(made.problem());
+    EXPECT_LE(bound, end) << num_long << " " << overlap;
+    EXPECT_LE(end, bound + bound / 100) << num_long << " " << overlap;
+    EXPECT_GT(end, context_lower_bound(made.problem()) * 21 / 20) << num_long << " " << overlap;
+  }
+}
+
+// Whichever items are taken for long ones. No end above twice what is known to be a bound is looked at, so it
+// is told the optimum.
+TEST(WaveHeights, prove_no_more_than_the_optimum) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 250; ++seed) {
+    const OwnedContextProblem made = seed % 5 == 0   ? long_items_problem(seed)
+                                     : seed % 5 == 1 ? random_context_problem(seed, 8, 4)
+                                     : seed % 5 == 2 ? with_any_sizes(long_and_short_items_problem(seed))
+                                                     : long_and_short_items_problem(seed);
+    const ContextProblem problem = made.problem();
+    if (problem.items.empty()) continue;
+    const Cost least = least_waves_end(problem);
+    const ContextLevels levels(problem);
+    const Cost known = context_lower_bound(problem);
+    for (const Cost at_least : {Cost{0}, known}) {
+      const LongItems long_items(levels, at_least);
+      ASSERT_EQ(bound_over_wave_heights(levels, long_items, least), least) << "seed " << seed;
+    }
+    if (bound_over_wave_heights(levels, LongItems(levels, known), known) > known) ++better;
+  }
+  EXPECT_GE(better, 25);
 }
 
 TEST(WaveSets, are_shared_out_at_least_cost) {
