@@ -23,8 +23,8 @@ constexpr int changes_at_last = 64;
 constexpr int most_age = 512;
 constexpr Cost least_gain = 4096;  ///< 1 / so much
 /// Heights are told apart to 1 / so much; whether there are further waves is asked from 1 / so much on.
-constexpr Cost exactness = 100;
-constexpr Cost coarseness = 5;
+constexpr Cost height_steps = 100;
+constexpr Cost coarse_height_steps = 5;
 
 /// Some heights of the highest waves, and when schedules with these end at least.
 struct Heights {
@@ -73,7 +73,7 @@ class HeightSearch {
   bool look_closer() {
     Heights heights = queue_.top();
     const bool may_go_on = heights.waves.giants == 0 && heights.first_outside < giants_;
-    const bool are_exact = heights.are_told_to(exactness);
+    const bool are_exact = heights.are_told_to(height_steps);
     if (are_exact && !may_go_on) {
       if (heights.age >= most_age) return false;
       queue_.pop();
@@ -81,7 +81,7 @@ class HeightSearch {
       return true;
     }
     queue_.pop();
-    if (may_go_on && heights.are_told_to(coarseness))
+    if (may_go_on && heights.are_told_to(coarse_height_steps))
       ask_for_more_waves(std::move(heights));
     else
       halve(std::move(heights));

@@ -20,13 +20,13 @@ namespace evenkeel {
 namespace {
 
 /// Items that are placed in all, over all trials.
-constexpr std::int64_t most_placed = 1 << 17;
+constexpr std::int64_t most_wave_placements = 1 << 17;
 /// Items that are tried as grids of groups of one size.
 constexpr std::int64_t most_in_a_grid = 1 << 14;
 /// An end so near to the bound, as 1 over this, is not improved any more.
-constexpr Cost near_enough = 4096;
+constexpr Cost waves_near_enough = 4096;
 /// Places that are looked at for items, when waves are improved.
-constexpr std::int64_t looks_per_item = 1 << 12;
+constexpr std::int64_t wave_looks_per_item = 1 << 12;
 /// So many trials of either kind are improved.
 constexpr std::int64_t most_started = 24;
 /// So many of those get all items.
@@ -112,10 +112,10 @@ class WaveSearch {
   /// The more items, the fewer.
   [[nodiscard]] std::int64_t looks() const {
     const std::int64_t n = levels_.num_items();
-    return looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
+    return wave_looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
   }
 
-  [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / near_enough; }
+  [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / waves_near_enough; }
 
   static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
 
@@ -127,7 +127,7 @@ class WaveSearch {
               {.waves = {}, .trial = {.height = unlimited}}};
     }
     WaveBuilder builder(levels_, longs_);
-    std::int64_t placements = (most_placed / 2 + levels_.num_items() / 4) / effort_divisor();
+    std::int64_t placements = (most_wave_placements / 2 + levels_.num_items() / 4) / effort_divisor();
     std::int64_t no_looks = 0;
     const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
     for (const Cost height : heights) {
@@ -156,7 +156,7 @@ class WaveSearch {
     std::vector<Start> starts;
     if (longs_.empty()) return starts;
     WaveBuilder builder(levels_, longs_);
-    const std::int64_t placements = (8 * most_placed + levels_.num_items()) / effort_divisor();
+    const std::int64_t placements = (8 * most_wave_placements + levels_.num_items()) / effort_divisor();
     if (std::ssize(longs_) > placements / 64) return starts;
     for (Waves& waves : beam_waves(levels_, builder, sand_, placements))
       starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
@@ -192,7 +192,8 @@ class WaveSearch {
   [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
     std::int64_t fills =
-        (levels_.num_items() <= few_items ? 2 * most_placed : most_placed) / levels_.num_items();
+        (levels_.num_items() <= few_items ? 2 * most_wave_placements : most_wave_placements) /
+        levels_.num_items();
     std::vector<Waves> filled;
     std::vector<Filling> fillings;
     for (const Start& start : std::span(starts).first(std::min(starts.size(), most_filled))) {
