@@ -150,22 +150,21 @@ LongItems::Place LongItems::place(Item item, int level) const {
 }
 
 /// An item of more than half of what a micro-batch may hold has no other such item as company, so what its
-/// company cannot hide is its own. Where nobody has attention to spare on a level, all of it is.
+/// company cannot hide is its own. So is all of any item whose company hides nothing, whatever fits beside
+/// it: then nobody in its micro-batch has attention to spare.
 void LongItems::find_alone() {
   const auto levels = static_cast<std::size_t>(levels_->count());
   if (items_.empty() || levels_->num_items() * levels_->count() > most_companions) return;
   Companions companions(*levels_);
   for (int level = 1; level < levels_->count(); ++level) {
     companions.look_at(*levels_, level);
-    const bool nobody_hides = companions.most_hidden(levels_->cap(level)) == 0;
     for (std::size_t i = 0; i < items_.size(); ++i) {
       Place& here = places_[i * levels + static_cast<std::size_t>(level)];
       if (here.time < 0 || here.pooled <= 0) continue;
-      if (nobody_hides) here.alone = here.pooled;
       const std::int64_t room = levels_->cap(level) - levels_->aligned(items_[i], level);
-      if (nobody_hides || room >= levels_->cap(level) - room) continue;
       const Cost hidden = companions.most_hidden(room);
-      if (hidden >= 0) here.alone = std::max<Cost>(0, here.pooled - hidden);
+      const bool is_above_half = room < levels_->cap(level) - room;
+      if (hidden == 0 || (is_above_half && hidden > 0)) here.alone = std::max<Cost>(0, here.pooled - hidden);
     }
   }
 }

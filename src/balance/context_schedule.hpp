@@ -91,7 +91,8 @@ struct ContextSchedule {
 /// counts as what remains of it once the attention of all its micro-batch's items is taken off; since nobody
 /// knows who will share a micro-batch, it is the most of what each of these gives: none at all; that of
 /// groups from some size on pooled over all items; and for smaller groups, of an item above half of their
-/// cap, what no company that fits beside it can hide.
+/// cap, what no company that fits beside it can hide, and all of an item beside which nobody fits who hides
+/// any.
 ///
 /// Precondition: require_context_fits passes. Integers only. O(items * sizes), and less for short ones.
 [[nodiscard]] Cost context_lower_bound(const ContextProblem& problem);

@@ -154,6 +154,20 @@ TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_
   EXPECT_NEAR(static_cast<double>(context_lower_bound(made.problem())), (work + exposed) / 4, 4);
 }
 
+// On 4 ranks of 100 tokens, 150 tokens cost 36000 of communication, of which their own attention hides 22500.
+// One of 300 could hide more, but does not fit beside it; one of 245 does.
+TEST(LongItems, pay_all_communication_where_nobody_who_fits_beside_them_hides_any) {
+  const CommunicationCost cost{.inside_node = 80, .ranks_per_node = 4};
+  const OwnedContextProblem apart = context_problem({150, 300}, 4, 100, 0, cost);
+  const ContextProblem apart_problem = apart.problem();
+  const ContextLevels apart_levels(apart_problem);
+  EXPECT_EQ(LongItems(apart_levels, 0).places(0)[2].alone, 36000 - 22500);
+  const OwnedContextProblem together = context_problem({150, 300, 245}, 4, 100, 0, cost);
+  const ContextProblem together_problem = together.problem();
+  const ContextLevels together_levels(together_problem);
+  EXPECT_EQ(LongItems(together_levels, 0).places(0)[2].alone, 0);
+}
+
 // Five equal items, 10000 of work on 1 of 4 ranks, 12000 on 2, 16000 on all. A rank has no time for two
 // within less than 20000, so one runs on all ranks, 4000. The ranks together would have had time for 5 within
 // 12500.
