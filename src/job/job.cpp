@@ -21,6 +21,7 @@
 #include "job/dump.hpp"
 #include "job/hash_consumer.hpp"
 #include "mesh/fail_together.hpp"
+#include "transport/share_values.hpp"
 
 namespace evenkeel {
 namespace {
@@ -85,14 +86,16 @@ std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config&
 }  // namespace
 
 Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {
+  const Phase phase("read the configuration");
   Config config;
   together(comm, [&] {
     if (comm.rank() != 0) return;
     require_own_state_folder(options);
     config = load_config(options.config, options.overrides);
   });
-  const Waiting waiting("MPI_Bcast");
-  boost::mpi::broadcast(comm, config, 0);
+  GuardedWork work;
+  broadcast_value(Communicator(comm), config, 0, work);
+  work.agree(comm);
   return config;
 }
 
