@@ -8,13 +8,14 @@
 namespace evenkeel::cli {
 
 /// While it lives: says `what` once that has taken `patience`, and again in ten times that, and so on, so
-/// that a program that reads a large file does not look hung. Says nothing about what is done sooner.
+/// that a program that reads a large file does not look hung. Says nothing about what is done sooner, nor
+/// where there is no memory or thread for it, or saying fails: the work goes on.
 class SlowWork {
  public:
   using Say = std::function<void(const std::string&)>;
 
   /// `say` is called from a thread of its own.
-  SlowWork(std::string what, Say say, std::chrono::milliseconds patience = std::chrono::seconds(1));
+  SlowWork(std::string what, Say say, std::chrono::milliseconds patience = std::chrono::seconds(1)) noexcept;
 
  private:
   std::jthread thread_;

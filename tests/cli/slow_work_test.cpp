@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <new>
 #include <string>
 
 #include "support/scratch_folder.hpp"
@@ -34,6 +35,18 @@ TEST(SlowWork, that_is_done_at_once_is_not_told) {
         "reading", [&](const std::string&) { ++times; }, std::chrono::hours(1));
   }
   EXPECT_EQ(times, 0);
+}
+
+TEST(SlowWork, goes_on_where_nothing_can_be_said) {
+  std::promise<void> failed;
+  const SlowWork slow(
+      "reading",
+      [&](const std::string&) {
+        failed.set_value();
+        throw std::bad_alloc();
+      },
+      std::chrono::milliseconds(1));
+  failed.get_future().wait();
 }
 
 TEST(SlowWork, names_the_file_and_its_size) {
