@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <boost/mpi/environment.hpp>
+#include <boost/mpi/exception.hpp>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -51,20 +52,30 @@ int tell_once(const boost::mpi::communicator& world, const std::function<void()>
   }
 }
 
+// To the first rank.
+void give_time_to_tell(const boost::mpi::communicator& world) {
+  if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
 }  // namespace
 
 int tell_failure(const boost::mpi::communicator& world) {
   return tell_once(world, [&] {
-    const Phase phase("tell an error");
-    const Waiting waiting("MPI_Barrier");
-    world.barrier();
+    try {
+      const Phase phase("tell an error");
+      const Waiting waiting("MPI_Barrier");
+      world.barrier();
+    } catch (const boost::mpi::exception&) {
+      // As where memory lacks. The others wait for this rank, and one of them tells all that there is to
+      // tell.
+      give_time_to_tell(world);
+      boost::mpi::environment::abort(failed);
+    }
   });
 }
 
 int tell_failure_beside_others(const boost::mpi::communicator& world) {
-  return tell_once(world, [&] {
-    if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
-  });
+  return tell_once(world, [&] { give_time_to_tell(world); });
 }
 
 int finalize_mpi(int status) {
@@ -72,7 +83,9 @@ int finalize_mpi(int status) {
     check_mpi(MPI_Finalize(), "MPI_Finalize");
     return status;
   } catch (const MpiError&) {
-    return tell_and_abort();
+    if (status == 0) return tell_and_abort();
+    boost::mpi::environment::abort(status);  // what went wrong first has been told
+    return status;
   }
 }
 

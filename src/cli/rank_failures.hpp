@@ -5,7 +5,8 @@
 namespace evenkeel::cli {
 
 /// tell_failure() on a rank of `world`. Errors that all ranks throw together are told once; what one rank has
-/// alone ends the job, since others may wait for that rank. Precondition: called inside a catch block.
+/// alone ends the job, since others may wait for that rank; so does an MPI error while it is told.
+/// Precondition: called inside a catch block.
 [[nodiscard]] int tell_failure(const boost::mpi::communicator& world);
 
 /// The same where ranks of `world` may run other programs, for which nobody can wait: its first rank tells
@@ -13,7 +14,7 @@ namespace evenkeel::cli {
 /// left with an error. Precondition: called inside a catch block.
 [[nodiscard]] int tell_failure_beside_others(const boost::mpi::communicator& world);
 
-/// Ends MPI. Returns `status`, or tells the error that this rank has with it.
+/// Ends MPI. Returns `status`, or tells the error that this rank has with it, unless another one was told.
 [[nodiscard]] int finalize_mpi(int status);
 
 }  // namespace evenkeel::cli
