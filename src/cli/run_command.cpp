@@ -2,7 +2,6 @@
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "base/text_layout.hpp"
 #include "cli/commands.hpp"
 #include "cli/failures.hpp"
+#include "cli/job_watchdog.hpp"
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/progress.hpp"
@@ -20,7 +20,6 @@
 #include "cli/slow_work.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/terminal.hpp"
-#include "evenkeel/mesh/watchdog.hpp"
 #include "evenkeel/source/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
@@ -48,7 +47,10 @@ class ShownJob final : public JobObserver {
   }
 
   void begins_to_read(const std::filesystem::path& source) override {
-    reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
+    // Where there is no memory for it, the work goes on unsaid.
+    static_cast<void>(try_locally([&] {
+      reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
+    }));
   }
   void has_read() override { reading_.reset(); }
   void begins(std::int64_t samples, std::int64_t from, std::int64_t steps) override {
@@ -80,21 +82,6 @@ class ShownJob final : public JobObserver {
   std::optional<PrometheusMetrics> metrics_;
 };
 
-// Where other programs serve, they have no watchdog, and a slow one would look like one that is stopped.
-bool all_run_this_program(const JobRanks& ranks) {
-  return ranks.own().size() == ranks.world().size();
-}
-
-std::unique_ptr<Watchdog> watch(const JobRanks& ranks, const Config& config) {
-  if (!all_run_this_program(ranks)) return nullptr;
-  WatchdogSettings settings;
-  settings.seconds = static_cast<double>(config.watchdog.seconds);
-  settings.tells = [](const WatchdogReport& report) { tell_error(report.text(style_of(Stream::err).width)); };
-  settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
-  settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
-  return std::make_unique<Watchdog>(ranks.world(), std::move(settings));
-}
-
 // Errors that the trainers have too, these tell.
 int read_for_others(const boost::mpi::communicator& world, const Config& config) {
   try {
@@ -105,17 +92,19 @@ int read_for_others(const boost::mpi::communicator& world, const Config& config)
   }
 }
 
-int run_job(const RunOptions& options, std::unique_ptr<Watchdog>& watchdog) {
+int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
   std::optional<JobRanks> ranks;
   // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
   try {
+    watchdog.begin(world, options.overrides);
     ranks.emplace(world);
+    ranks->all_watch() ? watchdog.meet(world) : watchdog.end();
     const Config config = read_config(ranks->own(), options);
     const Phase phase("make the job ready");
-    watchdog = watch(*ranks, config);
+    watchdog.settle(config);
     if (ranks->settle(config)) return read_for_others(world, config);
     set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
     together(ranks->own(), [&] {
@@ -134,7 +123,7 @@ int run_job(const RunOptions& options, std::unique_ptr<Watchdog>& watchdog) {
 }
 
 int run(const RunOptions& options) {
-  std::unique_ptr<Watchdog> watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
+  JobWatchdog watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
   // Before MPI is up, no rank knows what the configuration says of prefetching.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   const int status = run_job(options, watchdog);

@@ -12,6 +12,7 @@
 #include "base/text_layout.hpp"
 #include "cli/commands.hpp"
 #include "cli/failures.hpp"
+#include "cli/job_watchdog.hpp"
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/rank_failures.hpp"
@@ -19,6 +20,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
 #include "evenkeel/source/serve.hpp"
+#include "service/data_line.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -33,6 +35,7 @@ struct ServeOptions {
 // Every data rank reads the configuration itself: the other ranks of the world run another program, and there
 // is nobody to read for all before they have met.
 int serve_trainers(const ServeOptions& options) {
+  JobWatchdog watchdog;  // outlives MPI
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   const boost::mpi::communicator world;
   set_up_logging(world.rank(), false, options.log_level);
@@ -47,6 +50,12 @@ int serve_trainers(const ServeOptions& options) {
     boost::mpi::environment::abort(status_of(error));
   }
   try {
+    // Not sooner: a trainer of another kind may take its time.
+    DataLine::lay(world, config, [&] {
+      watchdog.begin(world, options.overrides);
+      watchdog.meet(world);
+      if (!watchdog.failure()) watchdog.settle(config);  // else the trainers tell, unless they go without
+    });
     const ServedSamples served = serve(world, config, options.steps);
     spdlog::info("read {} in {} on this data rank of {}", counted(served.samples, "sample"),
                  counted(served.steps, "step"), config.mesh.data_ranks);

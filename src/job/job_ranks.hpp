@@ -18,6 +18,9 @@ class JobRanks {
   /// Those that do the job: at first all that run this program, after settle() those that train.
   [[nodiscard]] const boost::mpi::communicator& own() const noexcept { return own_; }
 
+  /// Whether all ranks are those of `evenkeel run` and `evenkeel serve`, whose watchdogs meet next.
+  [[nodiscard]] bool all_watch() const noexcept { return all_watch_; }
+
   /// Collective over own(), with its ranks' configuration. Returns whether this rank is one of the data ranks
   /// that the configuration sets aside. Throws MeshError when too few ranks are left.
   [[nodiscard]] bool settle(const Config& config);
@@ -31,6 +34,7 @@ class JobRanks {
   const boost::mpi::communicator& world_;
   boost::mpi::communicator own_;
   int data_ranks_ = 0;
+  bool all_watch_ = false;
 };
 
 }  // namespace evenkeel

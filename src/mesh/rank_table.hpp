@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -36,9 +37,14 @@ static_assert(std::is_trivially_copyable_v<SignOfLife>);
 /// What one rank has heard of all. Times are of a clock of the caller's, in seconds.
 class RankTable {
  public:
+  /// With hosts as far as they are known.
   explicit RankTable(std::vector<std::string> hosts) : hosts_(std::move(hosts)), seen_(hosts_.size()) {}
 
   void hears(int rank, const SignOfLife& sign, double now);
+  /// The first that is told counts.
+  void knows_host(int rank, std::string_view host) {
+    if (std::string& known = hosts_[static_cast<std::size_t>(rank)]; known.empty()) known = host;
+  }
   void ends(int rank) noexcept { seen_[static_cast<std::size_t>(rank)].has_ended = true; }
   /// Rank by rank: ever.
   [[nodiscard]] bool has_heard(int rank) const noexcept {

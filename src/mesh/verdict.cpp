@@ -47,17 +47,19 @@ std::string numbers(std::span<const int> ranks) {
   return text;
 }
 
+// " (host a)", " (hosts a, b)", as far as they are known.
 std::string hosts_of(std::span<const int> blamed, std::span<const WatchedRank> ranks) {
   constexpr std::size_t most = 8;
   std::vector<std::string> hosts;
   for (const int rank : blamed) {
     const std::string& host = ranks[static_cast<std::size_t>(rank)].host;
-    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+    if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   }
-  std::string text = hosts.size() == 1 ? "host " : "hosts ";
+  if (hosts.empty()) return "";
+  std::string text = hosts.size() == 1 ? " (host " : " (hosts ";
   for (std::size_t i = 0; i < std::min(hosts.size(), most); ++i)
     text += (i == 0 ? "" : ", ") + printable(hosts[i]);
-  return hosts.size() > most ? text + ", ..." : text;
+  return text + (hosts.size() > most ? ", ...)" : ")");
 }
 
 std::string doing(const WatchedThread& thread) {
@@ -78,7 +80,7 @@ std::string last_seen(std::span<const int> blamed, std::span<const WatchedRank> 
 double least_still(std::span<const WatchedRank> ranks) {
   double least = INFINITY;
   for (const WatchedRank& rank : ranks) {
-    if (!rank.has_ended) least = std::min(least, rank.still);
+    if (rank.is_heard && !rank.has_ended) least = std::min(least, rank.still);
   }
   return least;
 }
@@ -107,6 +109,10 @@ std::vector<Line> lines_of(std::span<const WatchedRank> ranks) {
   return lines;
 }
 
+std::string end_of(double seconds) {
+  return ". The job ends (watchdog.seconds: " + number(seconds) + ")";
+}
+
 std::string state_of(const WatchedRank& rank) {
   if (rank.has_ended) return "ended";
   return rank.is_heard ? tenths(rank.silent) : "never";
@@ -127,7 +133,7 @@ Verdict who_does_not_come(std::span<const RankSigns> ranks, bool all_end) {
 
 }  // namespace
 
-Verdict judge(std::span<const RankSigns> ranks, double patience) {
+Verdict judge(std::span<const RankSigns> ranks, double patience, Unheard unheard_ones) {
   const auto watched = [](const RankSigns& rank) { return rank.is_heard && !rank.has_ended; };
   const auto silent_for = [&](double seconds) {
     return ranks_that(ranks, [&](const RankSigns& rank) { return watched(rank) && rank.silent > seconds; });
@@ -138,11 +144,14 @@ Verdict judge(std::span<const RankSigns> ranks, double patience) {
   bool all_end = true;  // those that wait
   for (const RankSigns& rank : ranks) {
     if (rank.has_ended) continue;
+    if (!rank.is_heard && unheard_ones == Unheard::has_not_come) continue;
     if (!rank.is_heard || rank.still <= patience) return {};
     any_waits = any_waits || rank.waits;
     all_end = all_end && (!rank.waits || rank.is_ending);
   }
   if (!any_waits) return {};
+  if (std::vector<int> missing = unheard(ranks); !missing.empty())
+    return {Verdict::Kind::missing, std::move(missing)};
   return who_does_not_come(ranks, all_end);
 }
 
@@ -156,23 +165,39 @@ std::string named(std::span<const int> ranks) {
 
 std::string message_of(const Verdict& verdict, std::span<const WatchedRank> ranks, double seconds) {
   EVENKEEL_PRECONDITION(cheap, verdict.kind != Verdict::Kind::healthy);
-  const std::string end = ". The job ends (watchdog.seconds: " + number(seconds) + ")";
+  const std::string end = end_of(seconds);
   if (verdict.kind == Verdict::Kind::crossed) {
     return "nothing has moved for " + tenths(least_still(ranks)) +
            " seconds: all ranks wait for each other, and not all in the same call" + end;
   }
-  const std::string who = named(verdict.blamed) + " (" + hosts_of(verdict.blamed, ranks) + ")";
+  const std::string who = named(verdict.blamed) + hosts_of(verdict.blamed, ranks);
+  const bool one = verdict.blamed.size() == 1;
+  if (verdict.kind == Verdict::Kind::missing) {
+    return who + (one ? " has" : " have") +
+           " not come where the watchdogs meet, and others have waited for " + tenths(least_still(ranks)) +
+           " seconds: " + (one ? "it is" : "at least one of them is") +
+           " stopped, or its machine or its link is down" + end;
+  }
   const std::string seen = last_seen(verdict.blamed, ranks);
   if (verdict.kind == Verdict::Kind::silent) {
     double silent = INFINITY;
     for (const int rank : verdict.blamed)
       silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent);
-    const bool one = verdict.blamed.size() == 1;
     return who + (one ? " has" : " have") + " given no sign of life for " + tenths(silent) + " seconds, " +
            seen + ": stopped, or the machine or its link is down" + end;
   }
   return "nothing has moved for " + tenths(least_still(ranks)) + " seconds while others wait for " + who +
          ", " + seen + end;
+}
+
+std::string message_of_waiting(const WatchedRank& rank, double seconds) {
+  const std::array<int, 1> alone{0};
+  std::string text = "nothing has moved for " + tenths(rank.still) + " seconds on rank " +
+                     std::to_string(rank.rank) + hosts_of(alone, std::span(&rank, 1));
+  for (const WatchedThread& thread : rank.threads)
+    text += (&thread == &rank.threads.front() ? ", in " : "; ") + doing(thread);
+  return text + ": one of them does not come, and which one nobody knows before the watchdogs have met" +
+         end_of(seconds);
 }
 
 std::string WatchdogReport::text(std::size_t width) const {

@@ -24,9 +24,10 @@ struct RankSigns {
 struct Verdict {
   enum class Kind : std::uint8_t {
     healthy,
-    silent,  ///< the blamed ranks are not heard any more
-    absent,  ///< nothing moves, and others wait for the blamed ranks
-    crossed  ///< nothing moves, and all ranks wait for each other
+    silent,   ///< the blamed ranks are not heard any more
+    missing,  ///< nothing moves, and the blamed ranks were never heard, as all are that have come
+    absent,   ///< nothing moves, and others wait for the blamed ranks
+    crossed   ///< nothing moves, and all ranks wait for each other
   };
   Kind kind = Kind::healthy;
   std::vector<int> blamed;
@@ -34,10 +35,17 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
+/// What it says of a rank that it was never heard.
+enum class Unheard : std::uint8_t {
+  may_be_well,   ///< datagrams may not get through
+  has_not_come,  ///< to where all give signs of life
+};
+
 /// Decides after `patience` seconds of silence or stillness; then blames all that are silent for half as
-/// long, many times the interval between signs of life. Pure. Ranks that were never heard may be well: nobody
-/// is blamed for that, and while there is one, stillness says nothing. O(ranks).
-[[nodiscard]] Verdict judge(std::span<const RankSigns> ranks, double patience);
+/// long, many times the interval between signs of life. Pure. Where ranks that were never heard may be
+/// well, nobody is blamed for that, and while there is one, stillness says nothing. O(ranks).
+[[nodiscard]] Verdict judge(std::span<const RankSigns> ranks, double patience,
+                            Unheard unheard = Unheard::may_be_well);
 
 /// The ranks that were never heard.
 [[nodiscard]] std::vector<int> unheard(std::span<const RankSigns> ranks);
@@ -45,6 +53,9 @@ struct Verdict {
 /// The verdict in one line, with rank, host, phase and cause. Precondition: it is not healthy.
 [[nodiscard]] std::string message_of(const Verdict& verdict, std::span<const WatchedRank> ranks,
                                      double seconds);
+
+/// The same of one rank that waits, and that knows of no other.
+[[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 
 /// "rank 3", "ranks 0-2, 5", of ranks in ascending order.
 [[nodiscard]] std::string named(std::span<const int> ranks);

@@ -28,16 +28,19 @@ std::string data_ranks_in_words(std::int64_t data) {
 }
 
 // `words` has two a rank: its part, and how many data ranks it knows of.
-Meeting meeting_of(std::span<const std::int64_t> words) {
+/// What a rank tells the others of itself.
+using OwnWords = std::array<std::int64_t, 3>;
+
+Meeting meeting_of(std::span<const OwnWords> words) {
   Meeting meeting;
   std::optional<int>& data = meeting.data_ranks;
   std::size_t first = 0;
   bool anybody_serves = false;
-  const std::size_t ranks = words.size() / 2;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (words[2 * rank] == static_cast<std::int64_t>(Part::undecided)) meeting.are_all_decided = false;
-    anybody_serves = anybody_serves || words[2 * rank] == static_cast<std::int64_t>(Part::serves);
-    const std::int64_t known = words[2 * rank + 1];
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    const auto [part, known, watches] = words[rank];
+    if (part == static_cast<std::int64_t>(Part::undecided)) meeting.are_all_decided = false;
+    if (watches == 0) meeting.all_watch = false;
+    anybody_serves = anybody_serves || part == static_cast<std::int64_t>(Part::serves);
     if (known == not_known) continue;
     if (!data) {
       data = static_cast<int>(known);
@@ -50,8 +53,8 @@ Meeting meeting_of(std::span<const std::int64_t> words) {
     }
   }
   if (!data || (*data == 0 && !anybody_serves)) return meeting;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto part = static_cast<Part>(words[2 * rank]);
+  for (std::size_t rank = 0; rank < words.size(); ++rank) {
+    const auto part = static_cast<Part>(words[rank][0]);
     const bool should_serve = static_cast<std::int64_t>(rank) < *data;
     if (part == Part::undecided && !(should_serve && anybody_serves)) continue;
     if (should_serve == (part == Part::serves)) continue;
@@ -162,7 +165,8 @@ void call_at_finalize() {
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-Communicator lay_line(const Communicator& world, const Config& config, Part part) {
+Communicator lay_line(const Communicator& world, const Config& config, Part part,
+                      const std::function<void()>& watch = {}) {
   require_ranks_of_one_group(world);
   const int data = config.mesh.data_ranks;
   if (const Line* known = line().get(); known != nullptr) {
@@ -179,7 +183,12 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
                        "Make all services, prefetchers and streams over the one that `evenkeel serve` has");
     }
   }
-  while (!meet(world, part, data).are_all_decided) continue;
+  bool are_all_decided = false;
+  while (!are_all_decided) {
+    const Meeting meeting = meet(world, part, data, static_cast<bool>(watch));
+    are_all_decided = meeting.are_all_decided;
+    if (meeting.all_watch) watch();
+  }
   if (data == 0) return world;
   if (world.foreign() != nullptr) {
     throw ConfigError("mesh.data_ranks", "is " + std::to_string(data) + ", and only MPI reaches data ranks",
@@ -199,11 +208,11 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
 
 }  // namespace
 
-Meeting meet(const Communicator& world, Part part, std::optional<int> mine) {
-  const std::array<std::int64_t, 2> own{static_cast<std::int64_t>(part), mine.value_or(not_known)};
-  std::vector<std::int64_t> words =
-      together(world, [&] { return std::vector<std::int64_t>(2 * static_cast<std::size_t>(world.size())); });
-  world.all_gather_bytes(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(words)));
+Meeting meet(const Communicator& world, Part part, std::optional<int> mine, bool watches) {
+  const OwnWords own{static_cast<std::int64_t>(part), mine.value_or(not_known), watches ? 1 : 0};
+  std::vector<OwnWords> words =
+      together(world, [&] { return std::vector<OwnWords>(static_cast<std::size_t>(world.size())); });
+  world.all_gather<OwnWords>(own, words);
   Meeting meeting;
   fail_together(world, try_on_replicated_data([&] { meeting = meeting_of(words); }));
   return meeting;
@@ -221,8 +230,9 @@ Communicator DataLine::ranks(const Communicator& world, const Config& config) {
   return lay_line(world, config, Part::trains);
 }
 
-Communicator DataLine::lay(const Communicator& world, const Config& config) {
-  return lay_line(world, config, Part::serves);
+Communicator DataLine::lay(const Communicator& world, const Config& config,
+                           const std::function<void()>& watch) {
+  return lay_line(world, config, Part::serves, watch);
 }
 
 void DataLine::take_up() {

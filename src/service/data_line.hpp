@@ -29,13 +29,14 @@ enum class Part : std::uint8_t {
 struct Meeting {
   std::optional<int> data_ranks;  ///< that anybody's configuration names; nothing where nobody knows one
   bool are_all_decided = true;
+  bool all_watch = true;  ///< each rank has a watchdog, which is to meet the others' next
 };
 
 /// Collective over `world`: ranks tell each other what they do, before any does anything else there, and meet
 /// again until all are decided. `mine` is the number of data ranks that this rank's configuration names, if
 /// it knows that already. Throws ConfigError on every rank when ranks name different numbers, and unless
 /// exactly the first so many serve.
-Meeting meet(const Communicator& world, Part part, std::optional<int> mine);
+Meeting meet(const Communicator& world, Part part, std::optional<int> mine, bool watches = false);
 
 /// In the place of meet(), for a rank that has an error instead of a configuration: throws it here, and on
 /// all ranks that meet.
@@ -81,8 +82,9 @@ class DataLine {
   /// the trainers and then the data ranks. Throws on every rank as meet() does; InputError for another
   /// communicator than that of the first time.
   static Communicator ranks(const Communicator& world, const Config& config);
-  /// The same, on data ranks.
-  static Communicator lay(const Communicator& world, const Config& config);
+  /// The same, on data ranks. Where all ranks have a watchdog, `watch` is called, collective over `world`.
+  static Communicator lay(const Communicator& world, const Config& config,
+                          const std::function<void()>& watch = {});
 
   /// The last call of trainers, after which data ranks are free, if that was not made before. Called on all
   /// of them, and by itself when MPI_Finalize begins; on data ranks once they have heard it.

@@ -37,12 +37,16 @@ PATHS = [
 ]
 ON_NODES = Job("two nodes", ("exchange.prefetch=1",), nodes="2,2")
 ON_SLOW_NODES = Job("two nodes, slow link", ("exchange.prefetch=1",), nodes="2,2", rate="4mbit")
+# All ranks have an error, which one of them tells.
+WRONG = Job("an error of all", ("source.path=/does/not/exist",))
 ERRORS = "an error of MPI"
 ERRORS_TO_OTHERS = 10
 # What is freed at the end of its use: an error there loses nothing, and is nobody's.
 FREES = {"MPI_Comm_free", "MPI_Group_free", "MPI_Op_free", "MPI_Type_free"}
 # A service that goes asks whether there still is somebody to tell.
 ASKS_AT_THE_END = ("MPI_Comm_test_inter", "its own code")
+# Phases in which ranks begin to watch each other.
+BEGINNINGS = {"ranks meet", "watchdogs meet", "read the configuration"}
 WAITS = {"MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Alltoallw", "MPI_Barrier", "MPI_Bcast",
          "MPI_Comm_create_group", "MPI_Comm_dup", "MPI_Comm_split", "MPI_Comm_split_type", "MPI_Finalize", "MPI_Gather",
          "MPI_Iallreduce", "MPI_Recv", "MPI_Reduce", "MPI_Test", "MPI_Testall", "MPI_Wait",
@@ -186,10 +190,17 @@ class Plan:
                 self.add("no memory from a call on", job, Expected.REFUSED, what="memory", **at)
                 self.add("no descriptors from a call on", job, Expected.REFUSED, what="descriptors", **at)
                 if part == "its own code":
-                    continue  # nobody watches before the configuration is read
-                seen = times if phase == "make the job ready" else 1  # where the watchdog is made, too
-                self.add("a call that never returns", job, Expected.STUCK, what="never", nth=seen, **at)
-                self.add("SIGSTOP in a call", job, Expected.STUCK, what="stop", nth=seen, **at)
+                    continue  # in which MPI begins, or ends: nobody watches before and after
+                begins = ", when a job begins" if phase in BEGINNINGS else ""
+                self.add(f"a call that never returns{begins}", job, Expected.STUCK, what="never", **at)
+                self.add(f"SIGSTOP in a call{begins}", job, Expected.STUCK, what="stop", **at)
+
+    def at_the_end_of(self, job: Job) -> None:
+        """An error more, while one is told that all ranks have, and while MPI ends then."""
+        for rank in (0, job.ranks // 2, job.ranks - 1):
+            for call, phase in (("MPI_Barrier", "tell an error"), ("MPI_Finalize", "")):
+                self.add("an error of MPI after another one", job, Expected.REFUSED, what="error", rank=rank, call=call,
+                         phase=phase)
 
     def in_other_orders(self, job: Job) -> None:
         for seed in range(1, 4):
@@ -223,16 +234,15 @@ class Plan:
     def on_nodes(self, calls: dict[int, list[tuple[str, str, int]]]) -> None:
         self.add("a slow link", ON_SLOW_NODES, Expected.SAME)
         for rank in (0, 2, 3):
-            waited = {phase: (call, times) for phase, call, times in reversed(calls[rank]) if call in WAITS}
-            for phase in ("make the job ready", "plan", "exchange", "gather figures", "write the report"):
+            waited = {phase: call for phase, call, _ in reversed(calls[rank]) if call in WAITS}
+            for phase in (*sorted(BEGINNINGS), "make the job ready", "plan", "exchange", "gather figures", "write the report"):
                 if phase not in waited:
                     continue
-                call, times = waited[phase]
-                at = {"rank": rank, "call": call, "phase": phase}
+                at = {"rank": rank, "call": waited[phase], "phase": phase}
                 self.add("two nodes: SIGKILL in a call", ON_NODES, Expected.GONE, what="kill", **at)
-                seen = times if phase == "make the job ready" else 1  # where the watchdog is made, too
                 if rank > 1:
-                    self.add("two nodes: a cut link", ON_NODES, Expected.STUCK, what="cut", nth=seen, **at)
+                    begins = ", when a job begins" if phase in BEGINNINGS else ""
+                    self.add(f"two nodes: a cut link{begins}", ON_NODES, Expected.STUCK, what="cut", **at)
 
 
 COLUMNS = ["ended in time", "one message", "right exit", "nothing left"]
@@ -268,6 +278,7 @@ def plan_cells(runner: Runner, arguments: argparse.Namespace, skipped: dict[str,
         plan.in_other_orders(job)
         plan.at_any_time(job, 2)
         plan.with_little(job, not skipped)
+    plan.at_the_end_of(WRONG)
     nodes = subprocess.run([arguments.nodes, "2", "1", "--once", "--", "true"], check=False, capture_output=True, text=True,
                            stdin=subprocess.DEVNULL)
     if nodes.returncode == 0:

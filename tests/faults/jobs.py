@@ -231,8 +231,7 @@ class Runner:
         (scratch / "job.yaml").write_text(
             f"source: {{kind: jsonl, path: {scratch}/rollouts.jsonl}}\n"
             "batch: {global_batch: 12, shuffle: true}\n"
-            "micro_batch: {max_tokens: 600}\n"
-            f"watchdog: {{seconds: {WATCHDOG}}}\n", encoding="utf-8")
+            "micro_batch: {max_tokens: 600}\n", encoding="utf-8")
 
     def _address_of_activity(self) -> str:
         symbols = subprocess.run(["nm", self._program], check=True, capture_output=True, text=True).stdout
@@ -303,7 +302,8 @@ class Runner:
             launcher = [self._nodes, str(len(job.nodes.split(","))), job.nodes, *(["--rate", job.rate] if job.rate else []),
                         "--"]
         command = [self._program, "run", str(self._scratch / "job.yaml"), *job.options, "--progress", "off"]
-        for setting in job.settings:
+        # There, since it counts before the file is read.
+        for setting in (f"watchdog.seconds={WATCHDOG}", *job.settings):
             command += ["--set", setting]
         for kind in ("dump", "state", "report", "trace", "results"):
             command += [f"--{kind}", str(out / kind)]

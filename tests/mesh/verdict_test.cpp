@@ -89,6 +89,28 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_is_stopped_and_another_was_never_heard", {silent(50), never_heard}, Kind::silent, {0}}),
     [](const auto& given) { return given.param.name; });
 
+class VerdictOfAMeeting : public testing::TestWithParam<Case> {};
+
+TEST_P(VerdictOfAMeeting, is_as_the_table_says) {
+  const Case& given = GetParam();
+  EXPECT_EQ(judge(given.ranks, patience, Unheard::has_not_come), (Verdict{given.kind, given.blamed}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, VerdictOfAMeeting,
+    testing::Values(
+        Case{"one_has_not_come", {waiting(50), never_heard, waiting(50)}, Kind::missing, {1}},
+        Case{"one_has_not_come_and_another_gets_on",
+             {waiting(50), never_heard, waiting(1)},
+             Kind::healthy,
+             {}},
+        Case{"one_has_not_come_for_whom_nobody_waits", {away(50), never_heard}, Kind::healthy, {}},
+        Case{"one_has_not_come_yet", {waiting(44), never_heard}, Kind::healthy, {}},
+        Case{"one_has_come_and_is_stopped", {waiting(50), silent(50), never_heard}, Kind::silent, {1}},
+        Case{"all_have_come_and_one_stays_away", {waiting(50), away(50)}, Kind::absent, {1}},
+        Case{"all_have_come", {waiting(1), waiting(1)}, Kind::healthy, {}}),
+    [](const auto& given) { return given.param.name; });
+
 TEST(Verdict, ranks_that_were_never_heard_are_known) {
   EXPECT_THAT(unheard(std::vector{never_heard, waiting(1), ended(), never_heard}), ElementsAre(0, 3));
 }
@@ -120,6 +142,28 @@ TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
       message_of({Kind::absent, {2}}, four, 60),
       "nothing has moved for 51.0 seconds while others wait for rank 2 (host n2), last seen in read samples "
       "of step 3. The job ends (watchdog.seconds: 60)");
+}
+
+TEST(Message, of_ranks_that_have_not_come_says_where_to) {
+  std::vector<WatchedRank> ranks = four;
+  ranks[2] = {2, "", {}, 0, 0, false, false};
+  EXPECT_EQ(
+      message_of({Kind::missing, {2}}, ranks, 60),
+      "rank 2 has not come where the watchdogs meet, and others have waited for 51.0 seconds: it is stopped, "
+      "or its machine or its link is down. The job ends (watchdog.seconds: 60)");
+  ranks[3] = {3, "n2", {}, 0, 0, false, false};
+  EXPECT_THAT(
+      message_of({Kind::missing, {2, 3}}, ranks, 60),
+      AllOf(HasSubstr("ranks 2, 3 (host n2) have not come"), HasSubstr("at least one of them is stopped")));
+}
+
+TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
+  EXPECT_EQ(
+      message_of_waiting(watched(5, "n1", {"ranks meet", -1, "other ranks in MPI_Allreduce"}), 60),
+      "nothing has moved for 51.0 seconds on rank 5 (host n1), in ranks meet, waiting for other ranks in "
+      "MPI_Allreduce: one of them does not come, and which one nobody knows before the watchdogs have met. "
+      "The "
+      "job ends (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_several_ranks_names_their_hosts_once) {
@@ -168,6 +212,14 @@ TEST(RankTable, knows_who_waits_for_ranks_and_who_stays_away) {
   EXPECT_TRUE(!seen[1].waits && seen[1].stays_away);
   EXPECT_TRUE(!seen[2].waits && !seen[2].stays_away);
   EXPECT_EQ(table.ranks(0)[0].threads.at(0), (WatchedThread{"plan", 4, "other ranks in MPI_Bcast"}));
+}
+
+TEST(RankTable, learns_hosts_as_they_are_told) {
+  RankTable table(std::vector<std::string>{"a", ""});
+  table.knows_host(0, "b");
+  table.knows_host(1, "c");
+  EXPECT_EQ(table.ranks(0).at(0).host, "a");
+  EXPECT_EQ(table.ranks(0).at(1).host, "c");
 }
 
 TEST(RankTable, cuts_long_texts_off) {

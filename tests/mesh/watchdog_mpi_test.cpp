@@ -159,6 +159,91 @@ TEST(Watchdog, one_after_the_other_watches) {
   }
 }
 
+TEST(Watchdog, misses_a_rank_that_does_not_come_where_watchdogs_meet) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) GTEST_SKIP() << "nobody is there to miss it";
+  for (const int away : {0, world.size() / 2, world.size() - 1}) {
+    Heard heard;
+    {
+      Watchdog watchdog(OneRank{world.rank()}, heard.settings());
+      if (world.rank() == away) std::this_thread::sleep_for(longer);
+      watchdog.meet(world);
+      if (world.rank() != away) heard.wait();
+    }
+    EXPECT_EQ(heard.has_ended(), world.rank() != away) << "nobody knows where it is";
+    EXPECT_EQ(boost::mpi::all_reduce(world, heard.told(), std::plus<>()), 1U) << "one rank tells";
+    if (world.rank() != (away == 0 ? 1 : 0)) continue;
+    EXPECT_EQ(heard.told(), 1U);
+    if (away == 0) {
+      EXPECT_THAT(heard.message(), AllOf(HasSubstr("on rank 1 (host "),
+                                         HasSubstr("in watchdogs meet, waiting for other ranks in MPI_")));
+    } else {
+      EXPECT_THAT(heard.message(), AllOf(StartsWith("rank"), HasSubstr(std::to_string(away)),
+                                         HasSubstr("not come where the watchdogs meet")));
+    }
+  }
+}
+
+TEST(Watchdog, misses_a_rank_that_is_stopped_before_any_have_met) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) GTEST_SKIP() << "nobody is there to miss it";
+  const Communicator group(world);
+  Heard heard;
+  {
+    Watchdog watchdog(OneRank{world.rank()}, heard.settings());
+    if (world.rank() == world.size() - 1) stop_for_more_than_the_limit();
+    group.barrier();  // as of ranks that tell each other who does what
+    watchdog.meet(group);
+    if (world.rank() == 0) heard.wait();
+  }
+  if (world.rank() != 0) return;
+  EXPECT_THAT(heard.message(),
+              AllOf(HasSubstr("on rank 0 (host "), HasSubstr("waiting for other ranks in MPI_Allreduce"),
+                    HasSubstr("nobody knows before the watchdogs have met")));
+}
+
+TEST(Watchdog, leaves_ranks_alone_that_come_one_after_the_other) {
+  const boost::mpi::communicator world;
+  Heard heard;
+  Watchdog watchdog(OneRank{world.rank()}, heard.settings());
+  std::this_thread::sleep_for(world.rank() * 250ms);
+  watchdog.meet(world);
+  EXPECT_FALSE(heard.has_ended());
+  Communicator(world).barrier();
+}
+
+TEST(Watchdog, has_another_limit_when_it_is_told) {
+  const boost::mpi::communicator world;
+  const Communicator group(world);
+  for (const double seconds : {100.0, 0.0}) {
+    Heard heard;
+    Watchdog watchdog(OneRank{world.rank()}, heard.settings());
+    watchdog.meet(group);
+    watchdog.set_seconds(seconds);
+    if (world.rank() == 0) std::this_thread::sleep_for(longer);
+    group.barrier();
+    EXPECT_FALSE(heard.has_ended());
+  }
+}
+
+TEST(Watchdog, of_no_seconds_ends_nothing_before_it_is_told_how_many) {
+  const boost::mpi::communicator world;
+  const Communicator group(world);
+  Heard heard;
+  WatchdogSettings settings = heard.settings();
+  settings.seconds = 0;
+  Watchdog watchdog(OneRank{world.rank()}, settings);
+  if (world.rank() == 0) std::this_thread::sleep_for(longer);
+  watchdog.meet(group);
+  EXPECT_FALSE(heard.has_ended());
+  if (world.size() == 1) return;
+  watchdog.set_seconds(limit);
+  if (world.rank() == 0) heard.wait();
+  group.barrier();
+  heard.wait();
+  EXPECT_THAT(heard.message(), StartsWith("nothing has moved for"));
+}
+
 TEST(Watchdog, of_no_seconds_watches_nothing_and_of_fewer_is_refused_on_every_rank) {
   const boost::mpi::communicator world;
   EXPECT_NO_THROW(Watchdog(world, {0}));

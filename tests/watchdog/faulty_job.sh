@@ -3,6 +3,7 @@
 # and looks at how it ends. LAUNCHER starts a program on all ranks. FAULT is
 #
 #   stop  the rank is stopped for good: the job ends in time with one message that names it, and leaves nothing behind
+#   serve the same, where the first rank is a data rank that `evenkeel serve` is
 #   cut   the rank's node loses its link: the same, and the ranks of that node end as well
 #   slow  the rank is stopped again and again, for less than the limit each time and twice the limit in all: the job goes
 #         on, until the rank is ended from outside
@@ -26,6 +27,7 @@ echo '{}' >"$work/job.yaml"
 job=(run "$work/job.yaml" --set source.kind=synthetic --set source.samples=64 --set batch.global_batch=32
      --set micro_batch.max_tokens=32768 --set "watchdog.seconds=$seconds" --set batch.epochs=1000000
      --report "$work/report" --progress off)
+if [[ "$fault" == serve ]]; then job=("${job[@]:0:2}" --set mesh.data_ranks=1 "${job[@]:2}"); fi
 status=0
 patience=60
 if [[ "$fault" == cut ]]; then patience=20; fi # Open MPI's mpirun waits for its daemon behind the cut link for good

@@ -56,6 +56,11 @@ struct WatchdogSettings {
 /// and ends the process at once with status 1.
 [[nodiscard]] WatchdogSettings ending_the_process(double seconds);
 
+/// This process, by the number that it has among the ranks that it will meet.
+struct OneRank {
+  int rank = 0;
+};
+
 /// Finds out that a job cannot go on, and why, where its ranks would else wait for each other without end.
 /// A thread a process sends a sign of life, with what the process does, to two ranks on different nodes where
 /// there are two, by UDP and never through MPI. A job cannot go on when
@@ -70,6 +75,10 @@ struct WatchdogSettings {
 /// until a device is done, needs `tell_progress()` now and then, or more `seconds`. A rank that computes
 /// without end is not found. Time in which the whole job is suspended does not count.
 ///
+/// Before ranks have met, none knows of the others. A program may have it watched all the same: it begins
+/// alone, then meets. Until all have met, a rank that has come nowhere near is missed, too, when nothing
+/// moves in those that wait for it: so ranks must come within the time.
+///
 /// The functions of the settings run on the watchdog's thread and must not call MPI unless it permits
 /// threads.
 class Watchdog {
@@ -78,10 +87,21 @@ class Watchdog {
   /// when a rank cannot open a socket, LimitError when it cannot have a thread, InputError for seconds below
   /// 0, MeshError for MPI_COMM_NULL and intercommunicators, MpiError while MPI is not running.
   Watchdog(const Communicator& comm, WatchdogSettings settings);
+  /// Local: begins alone. A wait for other ranks in which nothing moves in this process ends it; the lowest
+  /// rank that waits tells, of each machine one, and the others end after it, unless a launcher ends them.
+  /// For 0 seconds, nothing is ended. Throws std::bad_alloc; what else fails is told by meet(). Precondition:
+  /// 0 <= seconds.
+  Watchdog(OneRank own, WatchdogSettings settings);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   /// Local. May come after MPI_Finalize, which is watched then, too.
   ~Watchdog();
+
+  /// Collective, once, for those that have begun alone: from now on ranks watch each other. Throws as the
+  /// first constructor does; then nothing more is watched than before.
+  void meet(const Communicator& comm);
+  /// Another limit, the same on all ranks, once they have met; 0: from now on nothing is watched. Local.
+  void set_seconds(double seconds);
 
   /// This process has got on with its own work. Local; any thread; costs nothing.
   static void tell_progress() noexcept;

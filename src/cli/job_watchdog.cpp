@@ -1,0 +1,58 @@
+#include "cli/job_watchdog.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "cli/failures.hpp"
+#include "cli/terminal.hpp"
+#include "evenkeel/config/file.hpp"
+#include "mesh/fail_together.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+// What is wrong there is told when the configuration is read.
+double first_limit(std::span<const std::string> overrides) {
+  constexpr std::string_view key = "watchdog.seconds=";
+  double seconds = static_cast<double>(JobWatchdogSettings().seconds);
+  for (const std::string& text : overrides) {
+    if (!text.starts_with(key)) continue;
+    try {
+      seconds = static_cast<double>(parse_config({}, std::span(&text, 1)).watchdog.seconds);
+    } catch (const ConfigError&) {
+      continue;
+    }
+  }
+  return seconds;
+}
+
+WatchdogSettings ending_the_job(double seconds) {
+  WatchdogSettings settings;
+  settings.seconds = seconds;
+  settings.tells = [](const WatchdogReport& report) { tell_error(report.text(style_of(Stream::err).width)); };
+  settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
+  settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
+  return settings;
+}
+
+}  // namespace
+
+void JobWatchdog::begin(const boost::mpi::communicator& world, std::span<const std::string> overrides) {
+  if (world.size() > 1) watchdog_.emplace(OneRank{world.rank()}, ending_the_job(first_limit(overrides)));
+}
+
+void JobWatchdog::meet(const boost::mpi::communicator& world) {
+  if (!watchdog_) return;
+  failure_ = try_with_others([&] { watchdog_->meet(world); });
+  if (failure_) watchdog_.reset();
+}
+
+void JobWatchdog::settle(const Config& config) {
+  const auto seconds = static_cast<double>(config.watchdog.seconds);
+  if (seconds > 0 && failure_) throw_in_any_case(*failure_);
+  if (watchdog_) watchdog_->set_seconds(seconds);
+}
+
+}  // namespace evenkeel::cli
