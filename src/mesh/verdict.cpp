@@ -190,6 +190,18 @@ std::string message_of(const Verdict& verdict, std::span<const WatchedRank> rank
          ", " + seen + end;
 }
 
+std::string message_of_silence(int rank, std::span<const int> judges, double seconds) {
+  const std::string text = "rank " + std::to_string(rank) + " hears ";
+  if (judges.size() == 1) {
+    return text + named(judges) +
+           " no more, where the watchdogs meet: it is stopped, or its machine or this one's link is down" +
+           end_of(seconds);
+  }
+  return text + "neither rank " + std::to_string(judges.front()) + " nor rank " +
+         std::to_string(judges.back()) +
+         " any more: they are stopped, or their machines or this one's link are down" + end_of(seconds);
+}
+
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {
   const std::array<int, 1> alone{0};
   std::string text = "nothing has moved for " + tenths(rank.still) + " seconds on rank " +

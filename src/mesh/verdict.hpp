@@ -54,6 +54,10 @@ enum class Unheard : std::uint8_t {
 [[nodiscard]] std::string message_of(const Verdict& verdict, std::span<const WatchedRank> ranks,
                                      double seconds);
 
+/// The same of a rank that hears those no more that watch, all that it knows: one where the watchdogs meet,
+/// then two.
+[[nodiscard]] std::string message_of_silence(int rank, std::span<const int> judges, double seconds);
+
 /// The same of one rank that waits, and that knows of no other.
 [[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 

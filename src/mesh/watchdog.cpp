@@ -393,16 +393,9 @@ void Watchdog::Parts::decide_without_judges() {
   for (const Judge& judge : judges_) {
     if (!judge.is_heard || judge.has_ended || now_ - judge.heard_at <= times_.patience_of(rank_)) return;
   }
-  std::string text = "rank " + std::to_string(rank_) + " hears ";
-  if (judges_.size() == 1) {
-    text +=
-        "rank 0 no more while the watchdogs meet: it is stopped, or its machine or this one's link is down";
-  } else {
-    text += "neither rank " + std::to_string(judges_[0].rank) + " nor rank " +
-            std::to_string(judges_[1].rank) +
-            " any more: they are stopped, or their machines or this one's link are down";
-  }
-  end_job({std::move(text), {}});
+  std::vector<int> silent;
+  for (const Judge& judge : judges_) silent.push_back(judge.rank);
+  end_job({message_of_silence(rank_, silent, times_.whole), {}});
 }
 
 // As long as nobody else can know.

@@ -166,6 +166,17 @@ TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
       "job ends (watchdog.seconds: 60)");
 }
 
+TEST(Message, of_a_rank_that_hears_nobody_any_more_names_those_it_should_hear) {
+  EXPECT_EQ(message_of_silence(4, std::vector{0}, 60),
+            "rank 4 hears rank 0 no more, where the watchdogs meet: it is stopped, or its machine or this "
+            "one's link is "
+            "down. The job ends (watchdog.seconds: 60)");
+  EXPECT_EQ(message_of_silence(4, std::vector{0, 2}, 60),
+            "rank 4 hears neither rank 0 nor rank 2 any more: they are stopped, or their machines or this "
+            "one's link are "
+            "down. The job ends (watchdog.seconds: 60)");
+}
+
 TEST(Message, of_several_ranks_names_their_hosts_once) {
   EXPECT_THAT(message_of({Kind::silent, {0, 2, 3}}, four, 60),
               AllOf(HasSubstr("ranks 0, 2, 3 (hosts n1, n2) have"), HasSubstr("the first last seen in")));
