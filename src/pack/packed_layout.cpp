@@ -36,6 +36,11 @@ std::int32_t checked_rows(std::int64_t rows) {
                    "Pack fewer sequences together");
 }
 
+std::string text_of(const PackedShape& shape) {
+  return std::to_string(shape.rows) + " rows on a rank in " + std::to_string(shape.sequences) +
+         " sequences of at most " + std::to_string(shape.max_seqlen);
+}
+
 }  // namespace
 
 PackedLayout::PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp)
@@ -88,6 +93,22 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
   padded.cu_seqlens_padded_.back() = checked_rows(rows);
   padded.max_seqlen_ =
       std::max(max_seqlen_, narrow<std::int32_t>(padded.aligned_length(size() - 1), "max_seqlen"));
+  return padded;
+}
+
+PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
+  if (!shape.holds({local_rows(), size(), max_seqlen_}, alignment_, cp_.size)) {
+    throw InputError("packed micro-batch",
+                     "of " + text_of({local_rows(), size(), max_seqlen_}) + " cannot be padded to " +
+                         text_of(shape) + " with an alignment of " + std::to_string(alignment_),
+                     "Choose a shape of no less, with a sequence left for the rows that are added");
+  }
+  PackedLayout padded = *this;
+  const std::int64_t longest = shape.max_seqlen / alignment_ * alignment_;
+  for (std::int64_t missing = shape.rows * cp_.size - num_rows(); missing > 0; missing -= longest)
+    padded.append(0, std::min(missing, longest));
+  while (padded.size() < shape.sequences) padded.append(0, 0);
+  padded.max_seqlen_ = narrow<std::int32_t>(shape.max_seqlen, "max_seqlen");
   return padded;
 }
 

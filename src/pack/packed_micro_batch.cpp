@@ -121,9 +121,9 @@ bool PackedMicroBatch::empty() const noexcept {
   return std::ranges::all_of(samples, is_filler);
 }
 
-// Samples without tokens may stand beside it, but all rows are filler's.
+// Samples without tokens may stand beside it, and padding, which has no tokens.
 bool PackedMicroBatch::has_filler() const noexcept {
-  return std::ranges::any_of(samples, is_filler);
+  return std::ranges::any_of(samples, [](const SampleShape& s) { return is_filler(s) && s.length() > 0; });
 }
 
 std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
@@ -161,7 +161,13 @@ PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout&
       padded ? PackedLayout(lengths, std::vector<std::int64_t>(lengths.size(), sequences.padded_length),
                             sequences.alignment, sequences.cp)
              : PackedLayout(lengths, sequences.alignment, sequences.cp);
-  return {std::move(layout), sequences.padded_length, cp_rank, std::move(samples), {}, std::nullopt};
+  if (sequences.shape) {
+    EVENKEEL_PRECONDITION(cheap, !padded, sequences.padded_length);
+    layout = layout.with_shape(*sequences.shape);
+    samples.resize(static_cast<std::size_t>(layout.size()), {filler_sample, 0, 0, 0});
+  }
+  return {std::move(layout), sequences.padded_length, cp_rank, std::move(samples), {},
+          std::nullopt,      sequences.shape};
 }
 
 PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/pack/packed_shape.hpp"
 
 namespace evenkeel {
 
@@ -31,6 +32,13 @@ class PackedLayout {
   /// there is no sequence to take it; LimitError as the constructor does. O(b).
   [[nodiscard]] PackedLayout padded_to(std::int64_t rows) const;
 
+  /// This layout with exactly the shape that a kernel was made for: what is missing in rows stands behind in
+  /// sequences of padding, which have no tokens and as few as max_seqlen allows; then come empty sequences.
+  /// max_seqlen() is the shape's. What is there stays where it is. The example above in the shape {12, 7, 16}
+  /// has cu_seqlens {0, 2, 6, 12, 13, 13, 13, 13} and cu_seqlens_padded {0, 4, 8, 16, 20, 24, 24, 24}. Throws
+  /// InputError unless shape.holds() what there is; LimitError as the constructor does. O(shape.sequences).
+  [[nodiscard]] PackedLayout with_shape(const PackedShape& shape) const;
+
   /// b
   [[nodiscard]] std::int64_t size() const noexcept {
     return static_cast<std::int64_t>(cu_seqlens_.size()) - 1;
@@ -43,7 +51,7 @@ class PackedLayout {
   [[nodiscard]] std::span<const std::int32_t> cu_seqlens_padded() const noexcept {
     return cu_seqlens_padded_;
   }
-  /// The longest aligned length; 0 when there is no sequence.
+  /// The longest aligned length, 0 when there is no sequence; once padded to a shape, the shape's.
   [[nodiscard]] std::int32_t max_seqlen() const noexcept { return max_seqlen_; }
   /// Rows over the whole CP group: the last of cu_seqlens_padded.
   [[nodiscard]] std::int64_t num_rows() const noexcept { return cu_seqlens_padded_.back(); }

@@ -40,7 +40,7 @@ struct SharedSequences {
 /// What one consumer is handed for one forward-backward: sequences packed, aligned and cut for its CP rank.
 /// Owns its tensors. A micro-batch without samples (so that all DP ranks have the same number), and one whose
 /// samples have no tokens, holds one filler sequence, so that no tensor is ever empty: pad tokens, loss mask
-/// 0, labels at label_pad.
+/// 0, labels at label_pad. With a shape that it was padded to, sequences of padding follow, without tokens.
 struct PackedMicroBatch {
   PackedLayout layout;
   /// Length of every sequence over the whole CP group: the tensors can be viewed as [sequences, padded_length
@@ -48,16 +48,17 @@ struct PackedMicroBatch {
   std::int64_t padded_length = 0;
   CpRank cp_rank{0};
   std::vector<SampleShape>
-      samples;  ///< in packed order, one a sequence unless some are shared; filler has id -1
+      samples;  ///< in packed order, one a sequence unless some are shared; filler and padding have id -1
   /// Token fields of layout.local_rows() rows, sample fields of one row a sample, counted fields of the rows
   /// that samples have of them (Column::samples: samples + 1 offsets; filler has none) and, with shared
   /// prefixes, response-token fields of one row a prediction.
   std::vector<Column> fields;
   std::optional<SharedSequences> shared;  ///< with shared prefixes: the layout's sequences are segments
+  std::optional<PackedShape> shape = {};  ///< with micro_batch.shapes: what the layout was padded to
 
   /// No real sample in it: it weighs nothing.
   [[nodiscard]] bool empty() const noexcept;
-  /// It holds filler: all rows are, since filler stands only where no sample has tokens.
+  /// It holds filler: no row is a sample's, since filler stands only where no sample has tokens.
   [[nodiscard]] bool has_filler() const noexcept;
   /// True tokens of real samples over the whole CP group, shared ones once.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
@@ -74,10 +75,12 @@ struct SequenceLayout {
   /// Every sequence is padded to this length, a multiple of the alignment; 0: each is aligned on its own.
   std::int64_t padded_length = 0;
   CpGroup cp;
+  std::optional<PackedShape> shape = {};  ///< the whole is padded to it; none with a padded_length
 };
 
 /// A micro-batch of these samples with its layout and without fields; filler of one sequence of the padded
-/// length (or the alignment) is added when the samples have no rows. Throws as PackedLayout does.
+/// length (or the alignment) is added when the samples have no rows, then padding up to the shape, if there
+/// is one. Throws as PackedLayout does.
 [[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
