@@ -23,7 +23,10 @@ PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& pla
 }  // namespace
 
 SequenceLayout sequences_of(const MicroBatchPlan& plan, const PlanSettings& settings) {
-  return {settings.alignment(plan.context.size), plan.padded_length, {plan.context.size, settings.cp.layout}};
+  return {settings.alignment(plan.context.size),
+          plan.padded_length,
+          {plan.context.size, settings.cp.layout},
+          plan.shape};
 }
 
 PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,

@@ -17,7 +17,7 @@
 BOOST_CLASS_VERSION(evenkeel::SampleShape, 1)
 BOOST_CLASS_VERSION(evenkeel::LengthEntry, 1)
 BOOST_CLASS_VERSION(evenkeel::FieldSpec, 1)
-BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 2)
+BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 3)
 BOOST_CLASS_VERSION(evenkeel::DpRankPlan, 1)
 BOOST_CLASS_VERSION(evenkeel::StepPlan, 1)
 
@@ -73,6 +73,12 @@ void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned versio
   if (version < 2) return;
   archive& plan.context.first;
   archive& plan.context.size;
+  if (version < 3) return;
+  bool has_shape = plan.shape.has_value();
+  archive& has_shape;
+  evenkeel::PackedShape shape = plan.shape.value_or(evenkeel::PackedShape{});
+  archive& shape.rows& shape.sequences& shape.max_seqlen;
+  plan.shape = has_shape ? std::optional(shape) : std::nullopt;
 }
 
 template <class Archive>

@@ -162,6 +162,29 @@ void require_order_fits(const PlanSettings& settings) {
                     "Set balance.preset: none, or another order");
 }
 
+/// Every micro-batch must fit into one shape, which padding behind its samples makes up.
+void require_shapes_fit(const PlanSettings& settings) {
+  const MicroBatchSettings& micro_batch = settings.micro_batch;
+  require_size(*micro_batch.shapes, "micro_batch.shapes");
+  const auto refuse = [](const std::string& needed, const std::string& key) {
+    throw ConfigError("micro_batch.shapes", "needs " + needed,
+                      "Set " + key + ", or micro_batch.shapes: null");
+  };
+  if (micro_batch.mode == MicroBatchMode::padded)
+    refuse("sequences back to back, since padded ones have a shape of their own",
+           "micro_batch.mode: packed or fixed");
+  if (settings.balance.preset != Preset::none)
+    refuse("Evenkeel's own planning, since presets do not keep the cap", "balance.preset: none");
+  if (settings.sharing != PrefixSharing::none)
+    refuse("samples that stand alone, since nothing says how many segments shared prefixes come to",
+           "prefix.share: false");
+  if (settings.flexible)
+    refuse("groups of one size, since what a rank computes depends on the size of its group",
+           "mesh.cp to a number");
+  if (!micro_batch.max_samples)
+    refuse("a limit on samples, which Config::plan_settings() works out", "micro_batch.max_samples");
+}
+
 /// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
 constexpr std::int64_t most_alignment = std::numeric_limits<std::int32_t>::max();
 
@@ -288,6 +311,7 @@ void PlanSettings::validate() const {
   require_packing_and_count_fit(*this);
   require_order_fits(*this);
   if (sharing != PrefixSharing::none) require_sharing_fits(*this);
+  if (micro_batch.shapes) require_shapes_fit(*this);
   const std::int64_t aligned = alignment(largest_group());
   if (cap(largest_group()) < aligned || micro_batch.max_tokens < alignment()) {
     throw ConfigError(flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",

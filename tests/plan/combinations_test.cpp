@@ -84,6 +84,7 @@ Choices all_choices() {
       choices({MiniBatchSettings{1}, {2}, {2, true, true}, {2, false}},
               [](S& s, auto v) { s.mini_batches = v; }),
       choices({false, true}, [](S& s, auto v) { s.balance.equal_count = v; }),
+      choices({std::optional<std::int64_t>(), {3}}, [](S& s, auto v) { s.micro_batch.shapes = v; }),
       choices({std::vector<std::int64_t>{}, {1000, 500}}, [](S& s, const auto& v) { s.balance.speeds = v; }),
       choices({BalanceAlgorithm::automatic, BalanceAlgorithm::lpt, BalanceAlgorithm::sorted_stride,
                BalanceAlgorithm::none},
@@ -100,7 +101,7 @@ void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   settings.align_lcm = 1 + below(3);
   settings.micro_batch.length_round = 1 + below(4);
   settings.micro_batch.max_tokens = align_up(14, settings.alignment()) + below(30);
-  if (below(2) == 0) settings.micro_batch.max_samples = 1 + below(4);
+  if (below(2) == 0 || settings.micro_batch.shapes) settings.micro_batch.max_samples = 1 + below(4);
   settings.micro_batch.min_count = 1 + below(2);
   if (below(3) == 0) settings.micro_batch.multiple_of = 2;
   settings.micro_batch.size = 1 + below(4);
@@ -137,6 +138,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
                           b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
+  if (m.shapes && !(own && !padded && settings.sharing == PrefixSharing::none && !settings.flexible))
+    keys.insert("micro_batch.shapes");
   return keys;
 }
 
@@ -150,7 +153,8 @@ std::string description(const PlanSettings& s) {
          number(s.micro_batch.order) + " mini-batches " + number(s.mini_batches.count) +
          (s.mini_batches.keep ? " kept" : "") + (s.mini_batches.shuffle ? " drawn" : "") + " equal " +
          number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) + " algorithm " +
-         number(s.balance.algorithm) + (s.flexible ? " groups of their own" : "");
+         number(s.balance.algorithm) + (s.micro_batch.shapes ? " shapes" : "") +
+         (s.flexible ? " groups of their own" : "");
 }
 
 /// A planned step, and what is promised of it.

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/context_group.hpp"
 #include "evenkeel/base/ids.hpp"
+#include "evenkeel/pack/packed_shape.hpp"
 
 namespace evenkeel {
 
@@ -22,6 +24,9 @@ struct MicroBatchPlan {
   /// With shared prefixes: the units that it holds, in packed order; entries follow theirs. Else empty, since
   /// units are numbered as entries are.
   std::vector<UnitId> units = {};
+  /// With micro_batch.shapes: what it is padded to when it is handed out. A DataService chooses it; plan_step
+  /// leaves it open.
+  std::optional<PackedShape> shape = std::nullopt;
 
   [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
   /// Whether this DP rank is the first of those that run it, and list it: by which it is counted once. A DP

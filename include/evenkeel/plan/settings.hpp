@@ -137,6 +137,9 @@ struct MicroBatchSettings {
   /// Unset: as few as are found, balanced. Set: what that algorithm packs, which is not balanced afterwards.
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
+  /// Set: micro-batches of the whole run are handed out in so many shapes at most (see PackedShape). Then
+  /// max_samples is set, too: one shape must hold whatever may come.
+  std::optional<std::int64_t> shapes = std::nullopt;
   /// In a Config: set, the cap in tokens a rank, from which plan_settings() works out max_tokens.
   std::optional<std::int64_t> max_tokens_per_rank = std::nullopt;
 

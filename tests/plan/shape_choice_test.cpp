@@ -1,0 +1,222 @@
+#include "plan/shape_choice.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "support/error_message.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+PlanSettings settings_of(std::int64_t cap, std::int64_t shapes, std::int64_t max_samples = 8) {
+  PlanSettings settings;
+  settings.micro_batch.max_tokens = cap;
+  settings.micro_batch.shapes = shapes;
+  settings.micro_batch.max_samples = max_samples;
+  return settings;
+}
+
+/// The rows that micro-batches have in the smallest shapes that hold them.
+std::int64_t rows_in(std::span<const PackedShape> shapes, std::span<const PassNeeds> passes) {
+  std::int64_t rows = 0;
+  for (const PassNeeds& pass : passes)
+    for (const PackedShape& needed : pass.needed) rows += smallest_shape(needed, shapes, *pass.settings).rows;
+  return rows;
+}
+
+std::vector<PackedShape> with(std::vector<PackedShape> shapes, std::span<const PackedShape> more) {
+  shapes.insert(shapes.end(), more.begin(), more.end());
+  return shapes;
+}
+
+/// Fewest rows with so many new shapes of any number of rows, which hold all that have no more.
+std::int64_t fewest_rows(const std::vector<PackedShape>& shapes, std::span<const PassNeeds> passes,
+                         std::int64_t number, std::int64_t above, std::int64_t cap) {
+  if (number == 0) return rows_in(shapes, passes);
+  std::int64_t fewest = rows_in(shapes, passes);
+  for (std::int64_t rows = above; rows <= cap; ++rows) {
+    const std::vector<PackedShape> more = with(shapes, std::vector<PackedShape>{{rows, 1000, rows}});
+    fewest = std::min(fewest, fewest_rows(more, passes, number - 1, rows + 1, cap));
+  }
+  return fewest;
+}
+
+std::vector<PackedShape> random_needs(std::mt19937_64& random, std::int64_t most_rows, std::size_t count) {
+  std::vector<PackedShape> needs;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto rows = static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(most_rows));
+    const auto sequences = static_cast<std::int64_t>(
+        1 + random() % std::min<std::uint64_t>(8, static_cast<std::uint64_t>(rows)));
+    const auto longest = static_cast<std::int64_t>(
+        (rows + sequences - 1) / sequences +
+        static_cast<std::int64_t>(random() %
+                                  static_cast<std::uint64_t>(rows - (rows + sequences - 1) / sequences + 1)));
+    needs.push_back({rows, sequences, longest});
+  }
+  return needs;
+}
+
+TEST(ShapeChoice, leaves_as_little_padding_as_any_choice_of_so_many_shapes) {
+  std::mt19937_64 random(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    const auto cap = static_cast<std::int64_t>(6 + random() % 12);
+    const auto most = static_cast<std::int64_t>(1 + random() % 10);
+    const PlanSettings narrow = settings_of(cap, most);
+    const PlanSettings wide = settings_of(cap + 4, most);
+    std::vector<PassNeeds> passes{{&wide, random_needs(random, cap + 4, 1 + random() % 6)}};
+    if (trial % 2 == 0 && most > 1) passes.push_back({&narrow, random_needs(random, cap, 1 + random() % 6)});
+    std::vector<PackedShape> shapes{largest_shape(wide)};
+    if (passes.size() > 1) shapes.push_back(largest_shape(narrow));
+    while (true) {
+      const std::vector<PackedShape> added = shapes_to_add(passes, shapes);
+      const std::int64_t free = most - std::ssize(shapes);
+      EXPECT_LE(std::ssize(added), (free + 2) / 3);
+      EXPECT_EQ(rows_in(with(shapes, added), passes),
+                fewest_rows(shapes, passes, std::ssize(added), 1, cap + 4));
+      if (added.empty()) break;
+      shapes = with(shapes, added);
+    }
+    // Small as rows are here, each that saves one is worth it.
+    if (std::ssize(shapes) < most) {
+      EXPECT_EQ(rows_in(shapes, passes), fewest_rows(shapes, passes, 1, 1, cap + 4));
+    }
+  }
+}
+
+TEST(ShapeChoice, does_not_depend_on_the_order_of_micro_batches) {
+  std::mt19937_64 random(5);
+  for (int trial = 0; trial < 50; ++trial) {
+    const PlanSettings settings = settings_of(1 << 15, 8);
+    const std::vector<PackedShape> shapes{largest_shape(settings)};
+    std::vector<PassNeeds> passes{{&settings, random_needs(random, 1 << 15, 40)}};
+    const std::vector<PackedShape> chosen = shapes_to_add(passes, shapes);
+    EXPECT_FALSE(chosen.empty());
+    std::ranges::shuffle(passes.front().needed, random);
+    EXPECT_EQ(shapes_to_add(passes, shapes), chosen);
+  }
+}
+
+TEST(ShapeChoice, has_multiples_of_a_128th_of_the_cap_with_room_for_twice_as_many_and_as_long_sequences) {
+  const PlanSettings settings = settings_of(1 << 14, 4, 1000);
+  const std::vector<PassNeeds> passes{{&settings, {{5000, 10, 3000}, {5100, 12, 900}}}};
+  const std::vector<PackedShape> largest{largest_shape(settings)};
+  EXPECT_THAT(largest, ElementsAre(PackedShape{1 << 14, 1002, 1 << 14}));
+  // 40 * 128 rows; two sequences of at most 5120 could make up for all of them.
+  EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{5120, 2 * 12 + 1 + 1, 5120}));
+}
+
+TEST(ShapeChoice, keeps_shapes_for_later_that_save_less_than_a_400th_of_the_rows) {
+  const PlanSettings settings = settings_of(1 << 14, 8);
+  const std::vector<PackedShape> largest{largest_shape(settings)};
+  const auto added = [&](std::int64_t rows) {
+    const std::vector<PassNeeds> passes{{&settings, {{rows, 1, rows}, {1 << 14, 1, 1 << 14}}}};
+    return shapes_to_add(passes, largest).size();
+  };
+  EXPECT_EQ(added((1 << 14) - 128), 1U);
+  // 64 of 32704 rows are less, even if there were a shape of so many.
+  EXPECT_EQ(added((1 << 14) - 64), 0U);
+}
+
+TEST(ShapeChoice, of_passes_whose_alignments_have_no_multiple_below_the_cap_adds_none) {
+  PlanSettings settings = settings_of(100, 8);
+  settings.align_lcm = 9;
+  PlanSettings other = settings_of(100, 8);
+  other.align_lcm = 16;
+  const std::vector<PassNeeds> passes{{&settings, {{9, 1, 9}}}, {&other, {{16, 1, 16}}}};
+  const std::vector<PackedShape> shapes{largest_shape(settings), largest_shape(other)};
+  EXPECT_THAT(shapes_to_add(passes, shapes), IsEmpty());
+}
+
+TEST(FirstShapes, are_the_largest_of_each_kind_of_pass_once) {
+  const PlanSettings wide = settings_of(1000, 2);
+  const PlanSettings narrow = settings_of(500, 2);
+  EXPECT_THAT(first_shapes(std::vector{narrow, wide, narrow}),
+              ElementsAre(PackedShape{1000, 10, 1000}, PackedShape{500, 10, 500}));
+  EXPECT_THAT(first_shapes(std::vector{PlanSettings{}}), IsEmpty());
+}
+
+TEST(FirstShapes, that_are_too_many_or_not_wanted_by_all_are_refused) {
+  const std::vector<PlanSettings> caps{settings_of(1000, 1), settings_of(500, 1)};
+  EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(caps); }),
+              HasSubstr("1 are fewer than the 2 shapes"));
+  for (const std::vector<PlanSettings>& passes :
+       {std::vector{settings_of(1000, 4), settings_of(1000, 5)}, {settings_of(1000, 4), PlanSettings{}}})
+    EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(passes); }),
+                HasSubstr("not the same in all profiles"));
+}
+
+/// Steps whose lengths grow: samples of up to `longest` tokens, some without any.
+LengthTable table_of(std::mt19937_64& random, std::int64_t longest) {
+  std::vector<LengthEntry> entries;
+  const auto samples = static_cast<std::int64_t>(random() % 60);
+  for (std::int64_t id = 0; id < samples; ++id) {
+    const auto length = random() % 9 == 0 ? 0 : random() % static_cast<std::uint64_t>(longest + 1);
+    entries.push_back({{SampleId{id}, 0, 0, static_cast<std::int64_t>(length)},
+                       WorldRank{0},
+                       static_cast<std::int32_t>(id),
+                       -1,
+                       0});
+  }
+  return LengthTable(std::move(entries));
+}
+
+TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_shapes_than_there_may_be) {
+  std::mt19937_64 random(6);
+  for (int run = 0; run < 60; ++run) {
+    PlanSettings settings = settings_of(64 + static_cast<std::int64_t>(random() % 200),
+                                        1 + static_cast<std::int64_t>(random() % 6),
+                                        1 + static_cast<std::int64_t>(random() % 20));
+    settings.dp = 1 + static_cast<int>(random() % 3);
+    settings.cp.size = 1 + static_cast<int>(random() % 2);
+    settings.align_lcm = 1 + static_cast<std::int64_t>(random() % 5);
+    settings.micro_batch.mode = run % 3 == 0 ? MicroBatchMode::fixed : MicroBatchMode::packed;
+    settings.micro_batch.size = 1 + static_cast<std::int64_t>(random() % 9);
+    if (run % 3 == 1) settings.balance.strategy = Strategy::grid;
+    settings.validate();
+    std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
+    const std::int64_t longest =
+        settings.micro_batch.max_tokens / settings.alignment() * settings.alignment();
+    for (std::int64_t step = 0; step < 12; ++step) {
+      const LengthTable table = table_of(random, longest * (step + 1) / 12);
+      const StepPlan plan = plan_step({table, settings, step, {}});
+      PassNeeds pass{&settings, {}};
+      for (const DpRankPlan& rank : plan.ranks)
+        for (const MicroBatchPlan& m : rank.micro_batches)
+          pass.needed.push_back(needed_shape(table, m, settings));
+      const std::vector<PackedShape> added = shapes_to_add(std::span(&pass, 1), shapes);
+      for (const PackedShape& shape : added)
+        for (const PackedShape& needed : pass.needed)
+          if (needed.rows <= shape.rows) {
+            EXPECT_TRUE(shape.holds(needed, settings.alignment(), settings.cp.size));
+          }
+      shapes = with(shapes, added);
+      ASSERT_LE(std::ssize(shapes), *settings.micro_batch.shapes);
+      for (const PackedShape& needed : pass.needed) {
+        const PackedShape shape = smallest_shape(needed, shapes, settings);
+        EXPECT_TRUE(shape.holds(needed, settings.alignment(), settings.cp.size));
+        EXPECT_LE(shape.rows * settings.cp.size, settings.micro_batch.max_tokens);
+        EXPECT_NE(std::ranges::find(shapes, shape), shapes.end());
+      }
+    }
+  }
+}
+
+TEST(SmallestShape, of_a_step_of_other_settings_is_an_error) {
+  const PlanSettings settings = settings_of(1000, 2);
+  EXPECT_THAT(testing_support::message_of([&] {
+                (void)smallest_shape({600, 1, 600}, std::vector<PackedShape>{{500, 9, 500}}, settings);
+              }),
+              HasSubstr("none of 1 shape holds"));
+}
+
+}  // namespace
+}  // namespace evenkeel
