@@ -14,6 +14,7 @@
 #include "bench/python_scripts.hpp"
 #include "bench/ranks_bench.hpp"
 #include "bench/scale_bench.hpp"
+#include "bench/shapes_bench.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 
@@ -201,7 +202,10 @@ Report bench_plan(const PlanOptions& options) {
   report.tables.push_back(differencing(options, report.notes));
   report.tables.push_back(quality(options));
   report.tables.push_back(capped_made_up(options));
-  if (!options.lengths.empty()) report.tables.push_back(capped_from_table(options));
+  if (!options.lengths.empty()) {
+    report.tables.push_back(capped_from_table(options));
+    report.tables.push_back(padding_to_few_shapes(options));
+  }
   report.tables.push_back(waiting_of_grids(options));
   report.tables.push_back(tokens_moved(options));
   return report;

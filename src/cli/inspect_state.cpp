@@ -30,6 +30,11 @@ std::string told(const SavedCost& cost) {
   return text + ", from " + number_of(cost.observations, "time");
 }
 
+std::string told(const PackedShape& shape) {
+  return fmt::format("{} rows, {}, max_seqlen {}", grouped(shape.rows),
+                     number_of(shape.sequences, "sequence"), grouped(shape.max_seqlen));
+}
+
 /// The settings that are not what they are where nobody says anything.
 std::vector<ConfigSetting> changed_settings(const ServiceState& state) {
   const std::vector<ConfigSetting> defaults = list_settings(Config{});
@@ -48,6 +53,7 @@ void add_state(const ServiceState& state, LabelledLines& lines) {
   for (const SourceFingerprint& source : state.sources) lines.line("source", told(source));
   for (const auto& [profile, cost] : state.costs)
     lines.line("measured" + (profile.empty() ? "" : " " + profile), told(cost));
+  for (const PackedShape& shape : state.shapes) lines.line("shape", told(shape));
   for (const auto& [path, value] : changed_settings(state)) lines.line("setting", path + ": " + value);
 }
 

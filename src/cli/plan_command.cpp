@@ -22,6 +22,7 @@
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
 #include "plan/dp_assignment.hpp"
+#include "plan/shape_choice.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -131,6 +132,51 @@ std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, cons
   return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", style) + "\n";
 }
 
+/// What it would cost to hand micro-batches out in few shapes, as the first step of a job would choose them.
+struct ShapedPlan {
+  std::vector<PackedShape> shapes;
+  std::int64_t rows = 0;     ///< needed, filler counted
+  std::int64_t padding = 0;  ///< added
+};
+
+std::optional<ShapedPlan> shape(const StepProblem& problem, const StepPlan& plan) {
+  const PlanSettings& settings = problem.settings;
+  if (!settings.micro_batch.shapes) return std::nullopt;
+  PassNeeds pass{&settings, {}};
+  for (const DpRankPlan& rank : plan.ranks)
+    for (const MicroBatchPlan& m : rank.micro_batches)
+      pass.needed.push_back(needed_shape(problem.table, m, settings));
+  ShapedPlan shaped{first_shapes(std::span(&settings, 1))};
+  std::ranges::copy(shapes_to_add(std::span(&pass, 1), shaped.shapes), std::back_inserter(shaped.shapes));
+  for (const PackedShape& needed : pass.needed) {
+    const std::int64_t rows = smallest_shape(needed, shaped.shapes, settings).rows;
+    shaped.rows += needed.rows * settings.cp.size;
+    shaped.padding += (rows - needed.rows) * settings.cp.size;
+  }
+  return shaped;
+}
+
+std::string shapes_line(const StepProblem& problem, const StepPlan& plan, const TextStyle& style) {
+  const std::optional<ShapedPlan> shaped = shape(problem, plan);
+  if (!shaped) return "";
+  const double part = static_cast<double>(shaped->padding) / static_cast<double>(shaped->rows);
+  return indented(
+      fmt::format("{} of {} chosen by such a first step: {} of padding, {:.2f} % of the rows",
+                  counted(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
+                  counted(shaped->padding, "row"), 100 * part),
+      0, style.width);
+}
+
+nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
+  const std::optional<ShapedPlan> shaped = shape(problem, plan);
+  if (!shaped) return nullptr;
+  nlohmann::json shapes = nlohmann::json::array();
+  for (const PackedShape& shape : shaped->shapes)
+    shapes.push_back(
+        {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}});
+  return {{"chosen", std::move(shapes)}, {"rows", shaped->rows}, {"padding", shaped->padding}};
+}
+
 std::string summary(const StepProblem& problem, const StepPlan& plan, double seconds,
                     const TextStyle& style) {
   const LengthTable& table = problem.table;
@@ -148,7 +194,7 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
   return indented(heading(table, settings, plan, seconds), 0, style.width) +
          broken_caps(settings, plan, style) + ratios.to_text(style.width) +
-         pipeline_line(plan, settings, style);
+         shapes_line(problem, plan, style) + pipeline_line(plan, settings, style);
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
@@ -223,8 +269,10 @@ int plan_lengths(const PlanOptions& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << summary(problem, plan, seconds, style);
   if (!options.json.empty()) {
-    write_json(options.json, settings.flexible ? flexible_json(problem, plan, seconds)
-                                               : json_of(input.table, settings, plan, seconds));
+    nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
+                                            : json_of(input.table, settings, plan, seconds);
+    if (settings.micro_batch.shapes) json["shapes"] = shapes_json(problem, plan);
+    write_json(options.json, json);
   }
   if (!options.html.empty()) write_text(options.html, page_of(input, mesh, settings, plan, seconds));
   return 0;

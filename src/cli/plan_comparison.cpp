@@ -19,6 +19,7 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   plain.micro_batch.mode = MicroBatchMode::packed;
   plain.micro_batch.packing = std::nullopt;
   plain.micro_batch.count = CountRule::fewest;
+  plain.micro_batch.shapes = std::nullopt;
   // Presets do not go with it, and no figure here says what it is for.
   if (given.micro_batch.order == MicroBatchOrder::schedule)
     plain.micro_batch.order = MicroBatchOrder::pipeline;

@@ -118,6 +118,8 @@ void PrometheusMetrics::passed(const StepFigures& f) {
   count("evenkeel_samples_total", "Samples handed out.", f.samples);
   count("evenkeel_tokens_total", "True tokens of these samples.", f.tokens);
   count("evenkeel_rows_total", "Rows handed out, alignment counted.", f.aligned_tokens);
+  if (f.shapes)
+    count("evenkeel_shape_padding_rows_total", "Rows added to reach one of few shapes.", f.shapes->padding);
   count("evenkeel_padded_rows_total", "Rows that a padded batch would take.", f.padded_tokens);
   count("evenkeel_micro_batches_total", "Micro-batches of each DP rank.", f.micro_batches);
   count("evenkeel_micro_batches_lower_bound_total", "Fewest that some DP rank needs.",

@@ -47,6 +47,14 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
                     "Lower it, or mesh.cp or mesh.max_cp");
 }
 
+/// With few shapes one must hold any micro-batch. Only samples without tokens could be more than the cap has
+/// alignments.
+void limit_samples_to_cap(PlanSettings& settings) {
+  MicroBatchSettings& micro_batch = settings.micro_batch;
+  if (!micro_batch.shapes || micro_batch.max_samples) return;
+  micro_batch.max_samples = std::max<std::int64_t>(1, micro_batch.max_tokens / settings.alignment());
+}
+
 /// What depends on how many ranks run a micro-batch together.
 void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
   require_sizes_fit(mesh);
@@ -157,6 +165,7 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   settings.micro_batch = chosen.micro_batch;
   settings.sharing = prefix;
   use_group_sizes(mesh, settings);
+  limit_samples_to_cap(settings);
   if (settings.flexible && chosen.loss.aggregation == LossAggregation::mindspeed_rl) {
     throw ConfigError(
         "loss.aggregation",

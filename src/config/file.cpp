@@ -13,6 +13,7 @@
 #include "config/named_sections.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/layer_split.hpp"
+#include "plan/shape_choice.hpp"
 
 namespace evenkeel {
 namespace {
@@ -184,6 +185,19 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   }
 }
 
+/// The passes of a step share their shapes.
+void require_valid_shapes(const Config& config, const std::string& file) {
+  const MeshSettings& mesh = config.mesh;
+  const GridPoint sizes{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
+  std::vector<PlanSettings> passes{config.plan_settings(sizes)};
+  for (const auto& entry : config.profiles) passes.push_back(config.plan_settings(sizes, entry.first));
+  try {
+    static_cast<void>(first_shapes(passes));
+  } catch (const Error& error) {
+    throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
+  }
+}
+
 void require_path(const SourceSettings& source, const std::string& where) {
   const bool reads_file =
       source.kind && source.kind != SourceKind::synthetic && source.kind != SourceKind::embedded;
@@ -261,6 +275,7 @@ void require_consistent(const Config& config, std::string_view name) {
   require_valid_delay(config, file);
   require_valid_plan(config, {}, file);
   for (const auto& entry : config.profiles) require_valid_plan(config, entry.first, file);
+  require_valid_shapes(config, file);
 }
 
 Config finished(Loader loader, std::string_view name, std::span<const std::string> overrides) {

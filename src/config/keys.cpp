@@ -13,6 +13,8 @@ namespace {
 constexpr int largest_axis = 1 << 20;
 /// Each takes a step's memory.
 constexpr Int64 most_prefetched = 16;
+/// All are in the state of a job.
+constexpr Int64 most_shapes = 256;
 constexpr Int64 longest_watch = 86'400;  // a day
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
@@ -257,6 +259,12 @@ Keys micro_batch_keys() {
           "them. The cap holds at every count. fastest goes with packed micro-batches, packing auto, "
           "strategy "
           "hierarchical and no preset."),
+      key("micro_batch.shapes", m, &MicroBatchSettings::shapes,
+          OptionalInteger<Int64>{"null", {1, most_shapes}},
+          "Most shapes (rows, sequences, max_seqlen) that micro-batches of the whole run are padded to, for "
+          "CUDA graphs and batch-invariant kernels; the same in all profiles; null is a shape of its own for "
+          "each. Without max_samples there are then at most as many samples as the cap has alignments. Goes "
+          "with packed and fixed micro-batches, a cp that is a number, no preset and prefix.share: false."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
   };

@@ -164,6 +164,7 @@ void serialize(Archive& archive, evenkeel::MicroBatchSettings& micro_batch, unsi
   archive_enum(archive, micro_batch.order);
   evenkeel::config_detail::archive_optional(archive, micro_batch.packing);
   archive_enum(archive, micro_batch.count);
+  evenkeel::config_detail::archive_optional(archive, micro_batch.shapes);
 }
 
 template <class Archive>

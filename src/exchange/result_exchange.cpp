@@ -34,14 +34,16 @@ const Column* find(const MicroBatchResults& results, const std::string& name) {
   return found == results.fields.end() ? nullptr : &*found;
 }
 
-// Rows of a micro-batch's tensors, filler counted, as lay_out makes them.
+// Rows of a micro-batch's tensors, filler and padding counted, as lay_out makes them.
 std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
+  if (plan.shape) return plan.shape->rows;
   const SequenceLayout sequences = sequences_of(plan, step.settings);
   const std::int64_t filler = plan.padded_length > 0 ? plan.padded_length : sequences.alignment;
   return (plan.aligned_tokens == 0 ? filler : plan.aligned_tokens) / sequences.cp.size;
 }
 
 std::int64_t num_samples(const MicroBatchPlan& plan) {
+  if (plan.shape) return plan.shape->sequences;
   return std::ssize(plan.entries) + (plan.aligned_tokens == 0 ? 1 : 0);
 }
 

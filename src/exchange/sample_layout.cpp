@@ -34,7 +34,8 @@ Column column_for(const StepTransfer& step, const FieldTransfer& field, const Pa
   const std::int64_t rows = m.rows_of(spec.kind);
   const bool is_labels = spec.name == labels_field;
   const bool every_row_comes = spec.kind == field.moved_as;
-  if (!every_row_comes || m.has_filler()) {
+  const bool has_rows_of_padding = m.shape && spec.kind != FieldKind::token;
+  if (!every_row_comes || m.has_filler() || has_rows_of_padding) {
     Column column(spec, rows);
     if (is_labels) std::ranges::fill(column.values<std::int64_t>(), derived.label_pad);
     return column;

@@ -132,6 +132,7 @@ ServiceState Job::state() const {
     const ServiceState of_steps = prefetcher_->state();
     if (const auto cost = of_steps.costs.find(profiles_[0]); cost != of_steps.costs.end())
       state.costs[profiles_[0]] = cost->second;
+    state.shapes = of_steps.shapes;  // chosen in first passes
   }
   state.sources = described_.sources;
   state.order = described_.order;

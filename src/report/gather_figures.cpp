@@ -117,8 +117,9 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
   std::vector<std::int64_t> numbers{plan.lower_bound};
   for (const MicroBatchPlan& plan_of_one : plan.micro_batches) {
     const MicroBatchPicture m = picture_of(step.record->table(), plan_of_one, settings, DpRank{here.dp});
-    numbers.insert(numbers.end(),
-                   {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch, m.first_rank, m.ranks});
+    const PackedShape shape = plan_of_one.shape.value_or(PackedShape{});
+    numbers.insert(numbers.end(), {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch, m.first_rank,
+                                   m.ranks, shape.rows, shape.sequences, shape.max_seqlen});
   }
   return numbers;
 }
@@ -127,6 +128,7 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
 struct PlannedDpRank {
   std::int64_t lower_bound = 0;
   std::vector<MicroBatchPicture> micro_batches;
+  std::vector<PackedShape> shapes;  // one a micro-batch; of no rows where there is no limit on them
 };
 
 std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
@@ -135,9 +137,10 @@ std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::i
     const std::span<const std::int64_t> numbers = gathered.of(rank.index());
     PlannedDpRank& plan = plans.emplace_back();
     plan.lower_bound = numbers[0];
-    for (std::size_t i = 1; i < numbers.size(); i += 8) {
+    for (std::size_t i = 1; i < numbers.size(); i += 11) {
       plan.micro_batches.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3],
                                     numbers[i + 4], numbers[i + 5], numbers[i + 6], numbers[i + 7]});
+      plan.shapes.push_back({numbers[i + 8], numbers[i + 9], numbers[i + 10]});
     }
   }
   return plans;
@@ -195,6 +198,20 @@ void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int
   figures.balance = step_balance(costs, speeds);
 }
 
+void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const PlanSettings& settings,
+                StepFigures& figures) {
+  if (!settings.micro_batch.shapes || !step.record->shapes) return;
+  ShapeFigures& shapes = figures.shapes.emplace();
+  shapes.most = *settings.micro_batch.shapes;
+  shapes.chosen = std::ssize(*step.record->shapes);
+  for (const PlannedDpRank& plan : plans) {
+    for (std::size_t m = 0; m < plan.shapes.size(); ++m) {
+      shapes.handed_out.insert(plan.shapes[m]);
+      shapes.padding += plan.shapes[m].rows * settings.cp.size - plan.micro_batches[m].rows;
+    }
+  }
+}
+
 // The service may have measured anew since the step was planned.
 double max_over_mean_before(const Step& step, PlanSettings settings) {
   settings.balance.cost = step.record->cost.model;
@@ -236,6 +253,14 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
 
 }  // namespace
 
+ShapeFigures& ShapeFigures::operator+=(const ShapeFigures& other) {
+  most = std::max(most, other.most);
+  chosen = std::max(chosen, other.chosen);
+  handed_out.insert(other.handed_out.begin(), other.handed_out.end());
+  padding += other.padding;
+  return *this;
+}
+
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step,
                                           FiguresDetail detail) {
   StepFigures figures;
@@ -267,6 +292,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
       add_plans(plans, settings.speeds_of_costs(), figures);
       add_sharing(step, figures);
+      add_shapes(step, plans, settings, figures);
       figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();
       figures.dp_max_over_mean_before = max_over_mean_before(step, settings);

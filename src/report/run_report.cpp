@@ -134,6 +134,28 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
                         kept_together(fmt::format("aligned to {}", t.latest.alignment)), above));
 }
 
+void add_shape_rows(const RunTotals& t, Table& table) {
+  if (!t.shapes) return;
+  table.row("padding to few shapes",
+            fmt::format("{}, {:.1f} % of the rows handed out", counted(t.shapes->padding, "row"),
+                        percent_of(t.shapes->padding, t.aligned_tokens)));
+  table.row("shapes", fmt::format("{} of {} handed out, {} chosen", std::ssize(t.shapes->handed_out),
+                                  t.shapes->most, t.shapes->chosen));
+}
+
+nlohmann::json shapes_json(const std::optional<ShapeFigures>& shapes) {
+  if (!shapes) return nullptr;
+  nlohmann::json handed_out = nlohmann::json::array();
+  for (const PackedShape& shape : shapes->handed_out) {
+    handed_out.push_back(
+        {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}});
+  }
+  return {{"most", shapes->most},
+          {"chosen", shapes->chosen},
+          {"padding", shapes->padding},
+          {"handed_out", std::move(handed_out)}};
+}
+
 void add_sharing_rows(const RunTotals& t, Table& table) {
   if (!t.sharing) return;
   const SharingSavings& s = *t.sharing;
@@ -302,6 +324,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     add_balance_rows(t, table);
     add_cost_rows(t.latest, table);
     add_micro_batch_rows(t, table);
+    add_shape_rows(t, table);
     add_traffic_rows(t, table);
     add_time_rows(t, table);
     add_advice(report, t.latest.profile, table);
@@ -355,6 +378,7 @@ nlohmann::json to_json(const StepFigures& f) {
           {"slowest_seconds", json_of(f.slowest_seconds)},
           {"waited_seconds", f.waited},
           {"sharing", sharing_json(f)},
+          {"shapes", shapes_json(f.shapes)},
           {"metrics", std::move(metrics)}};
 }
 

@@ -33,6 +33,7 @@ void RunTotals::add(const StepFigures& f) {
   }
   column_bytes = std::max(column_bytes, f.column_bytes);
   if (f.sharing) sharing = sharing.value_or(SharingSavings{}) += *f.sharing;
+  if (f.shapes) shapes = shapes.value_or(ShapeFigures{}) += *f.shapes;
   tokens_repeated_by_cap += f.tokens_repeated_by_cap;
   unshared_rows += f.unshared_rows;
   dp_before.add(f.dp_max_over_mean_before);

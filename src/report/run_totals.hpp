@@ -36,6 +36,7 @@ class RunTotals {
   std::vector<FieldFigures> fields;  ///< by name, of passes in which they travelled; the most of any of these
   std::int64_t column_bytes = 0;     ///< the most
   std::optional<SharingSavings> sharing;
+  std::optional<ShapeFigures> shapes;
   std::int64_t tokens_repeated_by_cap = 0, unshared_rows = 0;
   Ratio dp_before, dp, micro_batch, step;  ///< of work, max over mean: as in StepFigures and StepBalance
   Ratio encoder_before, encoder;           ///< the same of an encoder's, where it is shared out

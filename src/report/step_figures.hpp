@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "evenkeel/pack/packed_shape.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/reference_metrics.hpp"
 #include "evenkeel/service/data_service.hpp"
@@ -30,6 +32,18 @@ struct FieldFigures {
 struct EncoderBalance {
   double before = 1;  ///< if samples went out in source order
   double balanced = 1;
+};
+
+/// The shapes that micro-batches were padded to, with micro_batch.shapes.
+struct ShapeFigures {
+  std::int64_t most = 0;             ///< that there may be
+  std::int64_t chosen = 0;           ///< so far, for all passes
+  std::set<PackedShape> handed_out;  ///< those that a micro-batch had
+  /// Rows added to reach them, over all CP groups; those of empty micro-batches are all added.
+  std::int64_t padding = 0;
+
+  /// Of two passes.
+  ShapeFigures& operator+=(const ShapeFigures& other);
 };
 
 /// One pass over a step's samples, over all ranks.
@@ -68,6 +82,8 @@ struct StepFigures {
   std::optional<SharingSavings> sharing;    ///< with shared prefixes
   std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat
   std::int64_t unshared_rows = 0;           ///< what aligned_tokens would be without sharing
+
+  std::optional<ShapeFigures> shapes;  ///< with micro_batch.shapes
 
   NamedMetrics metrics;  ///< the same under ROLL's and verl's names
 

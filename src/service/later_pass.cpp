@@ -94,6 +94,8 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
   use_measured_cost(making);
   phase.becomes("plan");
   plan(making);
+  making.record->shapes = before.record->shapes;
+  hand_out_shapes(making);
   phase.becomes("exchange");
   pass_on(before, making);
   add_fields(making, fields, ranges, added);
@@ -151,9 +153,9 @@ void StepMaker::regroup_locally(std::span<const PackedMicroBatch> from,
   for (const MicroBatchPlan& plan : plans) {
     PackedMicroBatch& m =
         making.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan, making.derived));
-    // Only filler has nothing to copy its rows from. It gets no fields that others have not: an earlier pass
-    // may have added them, for the last pipeline stage alone.
-    if (plan.tokens > 0) continue;
+    // Only filler and padding have nothing to copy their rows from. They get no fields that others have not:
+    // an earlier pass may have added them, for the last pipeline stage alone.
+    if (plan.tokens > 0 && !plan.shape) continue;
     complete_fields(m, brought, no_halo(m), making.derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
   }

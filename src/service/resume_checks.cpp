@@ -46,6 +46,8 @@ std::uint64_t hash_of(const ServiceState& state) {
     for (const double seconds : {cost.overhead, cost.linear, cost.quadratic}) add(hash, seconds);
     hash.add(cost.observations);
   }
+  for (const PackedShape& shape : state.shapes)
+    for (const std::int64_t number : {shape.rows, shape.sequences, shape.max_seqlen}) hash.add(number);
   return hash.value();
 }
 

@@ -47,6 +47,10 @@ Json json_of(const SavedCost& cost) {
   return json;
 }
 
+Json json_of(const PackedShape& shape) {
+  return {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}};
+}
+
 Json json_of(const ServiceState& state) {
   Json settings = Json::object();
   for (const auto& [path, value] : state.settings) settings[path] = value;
@@ -55,14 +59,16 @@ Json json_of(const ServiceState& state) {
   Json costs = Json::object();
   for (const auto& [profile, cost] : state.costs) costs[profile] = json_of(cost);
   const GridPoint& m = state.mesh;
-  return {{"evenkeel_state", version},
-          {"next_step", state.next_step},
-          {"job", state.job},
-          {"mesh", {{"tp", m.tp}, {"cp", m.cp}, {"dp", m.dp}, {"pp", m.pp}}},
-          {"order", hexadecimal(state.order)},
-          {"sources", std::move(sources)},
-          {"settings", std::move(settings)},
-          {"costs", std::move(costs)}};
+  Json json = {{"evenkeel_state", version},
+               {"next_step", state.next_step},
+               {"job", state.job},
+               {"mesh", {{"tp", m.tp}, {"cp", m.cp}, {"dp", m.dp}, {"pp", m.pp}}},
+               {"order", hexadecimal(state.order)},
+               {"sources", std::move(sources)},
+               {"settings", std::move(settings)},
+               {"costs", std::move(costs)}};
+  for (const PackedShape& shape : state.shapes) json["shapes"].push_back(json_of(shape));
+  return json;
 }
 
 /// Reads members of one object of a state, none of which is trusted.
@@ -121,6 +127,8 @@ class Reader {
     return seconds(key);
   }
 
+  [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
+
   [[noreturn]] void refuse(const std::string& why) const { throw InputError("", name_ + " " + why); }
 
  private:
@@ -147,6 +155,13 @@ SavedCost cost_of(const Json& json) {
   cost.inside_node = reader.optional_seconds("inside_node");
   cost.between_nodes = reader.optional_seconds("between_nodes");
   return cost;
+}
+
+PackedShape shape_of(const Json& json) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const Reader reader(json, "a shape");
+  return {reader.integer("rows", 1, most), reader.integer("sequences", 1, most),
+          reader.integer("max_seqlen", 1, most)};
 }
 
 std::string job_of(std::string name) {
@@ -177,6 +192,11 @@ ServiceState state_of(const Json& json) {
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())
     state.costs.emplace(profile, cost_of(cost));
+  // None where there is no limit on them, as in states of before there could be.
+  if (reader.has("shapes")) {
+    for (const Json& shape : reader.items("shapes", Json::value_t::array))
+      state.shapes.push_back(shape_of(shape));
+  }
   return state;
 }
 

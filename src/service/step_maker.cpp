@@ -107,6 +107,7 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
                   nothing_ = std::move(nothing);
                   plan_settings({}).validate();
                   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+                  prepare_shapes(from);
                 }));
   number_ = draw_number(mesh_.everyone());
   next_step_ = from.next_step;
@@ -116,6 +117,7 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
 ServiceState StepMaker::state() const {
   ServiceState state = state_at(next_step_);
   state.costs = time_reports_->saved();
+  if (shapes_) state.shapes = *shapes_;
   return state;
 }
 
@@ -239,6 +241,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   step.seconds.gather = making.stopwatch.lap();
   phase.becomes("plan");
   plan(making);
+  choose_shapes(making);
   phase.becomes("exchange");
   samples->fields = carried(making, gathered.fields, gathered.ranges);
   making.work([&] { mine = carry(*std::move(mine), samples->fields); });
@@ -254,6 +257,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
       transport_settings(), making.micro_batches, making.work, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   ++next_step_;
+  shapes_ = making.record->shapes;
   return finish(making);
 }
 
@@ -348,15 +352,19 @@ TransportSettings StepMaker::transport_settings() const noexcept {
           config_.exchange.aggregate};
 }
 
+// Collective.
+void StepMaker::assign(const StepProblem& problem, StepAssignment& assignment, GuardedWork& work) const {
+  if (mesh_.data_ranks() == 0) {
+    assign_together(mesh_.node(), 0, problem, assignment, work);
+  } else {
+    assign_together(mesh_.everyone(), mesh_.grid().num_ranks(), problem, assignment, work);
+  }
+}
+
 void StepMaker::plan(Making& making) const {
   StepRecord& record = *making.record;
-  GuardedWork& work = making.work;
   const StepProblem problem{record.table(), making.settings, making.step.index, record.samples->trees};
-  if (mesh_.data_ranks() == 0) {
-    assign_together(mesh_.node(), 0, problem, record.assignment, work);
-  } else {
-    assign_together(mesh_.everyone(), mesh_.grid().num_ranks(), problem, record.assignment, work);
-  }
+  assign(problem, record.assignment, making.work);
   if (mesh_.has_place()) plan_own(making, problem);
   making.step.seconds.plan = making.stopwatch.lap() - making.step.seconds.agree;
 }

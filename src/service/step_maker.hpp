@@ -50,6 +50,10 @@ class StepMaker {
   [[nodiscard]] ServiceState state() const;
   /// What does not change while steps are made; without costs. Any thread.
   [[nodiscard]] ServiceState state_at(std::int64_t step) const;
+  /// With micro_batch.shapes: those chosen so far; nothing without.
+  [[nodiscard]] const std::shared_ptr<const std::vector<PackedShape>>& shapes() const noexcept {
+    return shapes_;
+  }
   /// The number of the service, which no other has.
   [[nodiscard]] std::uint64_t service() const noexcept { return number_; }
   [[nodiscard]] std::int64_t next_step() const noexcept { return next_step_; }
@@ -94,6 +98,7 @@ class StepMaker {
                                        const GuardedWork& error) const;
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
   void plan(Making& making) const;
+  void assign(const StepProblem& problem, StepAssignment& assignment, GuardedWork& work) const;
   void plan_own(Making& making, const StepProblem& problem) const;
   /// The fields that travel in place of those that samples bring. Collective where integers are narrowed.
   [[nodiscard]] std::vector<CarriedField> carried(Making& making, std::span<const FieldSpec> fields,
@@ -109,6 +114,11 @@ class StepMaker {
   [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const CarriedField> fields,
                                          const RaggedBatch& mine,
                                          std::span<const RowCounts> row_counts) const;
+  // With micro_batch.shapes, in step_shapes.cpp.
+  void prepare_shapes(const ServiceState& from);
+  void choose_shapes(Making& making) const;
+  void add_shapes(Making& making) const;
+  void hand_out_shapes(Making& making) const;
   [[nodiscard]] DerivedFieldSettings derived_options(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport_settings() const noexcept;
 
@@ -126,6 +136,9 @@ class StepMaker {
   std::uint64_t number_ = 0;                   // of the service, by which its steps are known
   std::uint64_t passes_ = 0;                   // made so far
   HeldPasses held_;                            // with data ranks
+  // With micro_batch.shapes: chosen in the steps made so far; nothing without.
+  std::shared_ptr<const std::vector<PackedShape>> shapes_;
+  std::vector<std::string> planned_profiles_;  // what shapes are chosen for, beside a step's first pass
   std::int64_t next_step_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/pack/packed_shape.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -37,7 +38,9 @@ struct StepRecord {
   std::shared_ptr<const StepSamples> samples;
   StepAssignment assignment;  ///< who gets which samples, and what they share, replicated
   DpRankPlan plan;            ///< of this rank's DP rank
-  CostInUse cost;             ///< what it was balanced by: configured, or measured on all ranks alike
+  /// With micro_batch.shapes: those of this step, for all passes over it; its plan has one each. Replicated.
+  std::shared_ptr<const std::vector<PackedShape>> shapes;
+  CostInUse cost;  ///< what it was balanced by: configured, or measured on all ranks alike
   StepOrigin origin;
   std::chrono::steady_clock::time_point made_at;  ///< when all phases were over
   std::vector<std::int64_t> bytes_to;  ///< that this rank sent to each rank; none where nothing moved

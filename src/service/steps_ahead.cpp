@@ -57,6 +57,7 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
                          "Construct it with the same number of steps and the same profile on every rank");
   fail_together(maker_.mesh().everyone(), try_on_replicated_data([&] {
                   costs_ = from.costs;
+                  shapes_ = maker_.shapes();
                   require_not_negative(steps_, depth_);
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
                   const std::int64_t most =
@@ -89,6 +90,7 @@ std::optional<Step> StepsAhead::next() {
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
   if (const auto cost = saved_cost(step.record->cost)) cost_ = cost;
+  shapes_ = step.record->shapes;
   // What it took beyond making the step was spent on waking up, by no phase of it.
   step.waited = std::min(stopwatch.lap(), step.seconds.total());
   return step;
@@ -98,6 +100,7 @@ ServiceState StepsAhead::state() const {
   ServiceState state = maker_.state_at(taken_);
   state.costs = costs_;
   if (cost_) state.costs[profile_] = *cost_;
+  if (shapes_) state.shapes = *shapes_;
   return state;
 }
 

@@ -108,6 +108,7 @@ class StepsAhead {
   // step takes no memory.
   std::map<std::string, SavedCost> costs_;
   std::optional<SavedCost> cost_;
+  std::shared_ptr<const std::vector<PackedShape>> shapes_;  // the same
 
   std::unique_ptr<Handover> ready_;
   // What ranks agree on before each step, and the call in which they do: memory for it is taken once, on all

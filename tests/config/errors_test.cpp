@@ -85,6 +85,18 @@ TEST(ConfigDelay, is_for_samples_that_evenkeel_reads) {
   EXPECT_THAT(refusal(batch + "\nsource: {kind: embedded}"), testing::StartsWith(why));
 }
 
+TEST(ConfigShapes, are_refused_where_they_are_none_or_do_not_fit_the_rest_and_why) {
+  EXPECT_THAT(refusal("micro_batch: {shapes: 0}"), testing::HasSubstr("allowed: 1 to 256, or null"));
+  EXPECT_THAT(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {shapes: 3}}}"),
+              testing::HasSubstr("micro_batch.shapes: is not the same in all profiles"));
+  EXPECT_THAT(refusal("micro_batch: {shapes: 1}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
+              testing::HasSubstr("micro_batch.shapes: 1 are fewer than the 2 shapes"));
+  EXPECT_THAT(refusal("micro_batch: {shapes: 8}\nprefix: {share: true}"),
+              testing::HasSubstr("micro_batch.shapes: needs samples that stand alone"));
+  EXPECT_EQ(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
+            "accepted");
+}
+
 TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
   EXPECT_THAT(refusal("sources: {a: {kind: jsonl}}\n"), testing::HasSubstr("sources.a.path: is missing"));
   EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"), testing::HasSubstr("sources.a.kind: names no source"));

@@ -35,7 +35,7 @@ source:      {kind: null, path: null, seed: 1}                                # 
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outlier_companions: null}
 balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, placement_tolerance: 0, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
-micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shuffle: false}
+micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
 prefix:      {share: false, group_by: uid}
 loss:        {aggregation: token-mean, micro_batches: sum, dp_ranks: mean}
@@ -212,6 +212,7 @@ TEST(ConfigOverrides, win_over_the_file_and_the_last_one_wins) {
 
 TEST(ConfigOverrides, values_are_yaml) {
   EXPECT_EQ(parse("", {"balance.cost={linear: 7, quadratic: 2}"}).balance.cost, (CostModel{7, 2}));
+  EXPECT_EQ(parse("micro_batch: {shapes: 3}").micro_batch.shapes, 3);
   EXPECT_EQ(parse("micro_batch: {max_samples: 3}", {"micro_batch.max_samples=null"}).micro_batch.max_samples,
             std::nullopt);
   EXPECT_EQ(parse("", {"source.path=a=b.jsonl"}).source.path, "a=b.jsonl");
@@ -429,21 +430,16 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
     if (!left.starts_with("  ")) continue;
     // These do not go with the rest of that configuration.
-    const std::set<std::string> stays_off{"  strategy: hierarchical",
-                                          "  share: false",
-                                          "  speeds: equal",
-                                          "  placement_tolerance: 0",
-                                          "  packing: auto",
-                                          "  count: fewest",
-                                          "  max_cp: auto",
-                                          "  overhead: auto",
-                                          "  max_tokens_per_rank: null",
-                                          "  communication: auto",
-                                          "  context_sizes: powers-of-two"};
+    const std::set<std::string> stays_off{"  strategy: hierarchical", "  share: false",
+                                          "  speeds: equal",          "  placement_tolerance: 0",
+                                          "  packing: auto",          "  count: fewest",
+                                          "  shapes: null",           "  max_cp: auto",
+                                          "  overhead: auto",         "  max_tokens_per_rank: null",
+                                          "  communication: auto",    "  context_sizes: powers-of-two"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 71u);
+  EXPECT_EQ(keys, 72u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -48,6 +48,7 @@ inline Config measured_config() {
   config.balance.speeds = {1000, 500, 1250};
   config.balance.placement_tolerance = 12500;
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
+  config.micro_batch.shapes = 5;
   Profile fast = config.profile({});
   fast.balance.measured = std::nullopt;
   fast.balance.speeds = {};

@@ -126,6 +126,20 @@ inline plan(mesh) {
   work()
 }
 
+/* StepMaker::choose_shapes. Other passes over the step are planned to see what they need: one of them here. */
+inline choose_shapes(mesh) {
+  look_up(ADDS_SHAPES);
+  if
+  :: goes_on && so ->
+     work();
+     agree(EVERYONE(mesh));
+     plan(mesh);
+     gather_lists(EVERYONE(mesh))
+  :: else
+  fi;
+  work()
+}
+
 /* StepMaker::carried, and the columns that travel. The all-reduce takes no memory; what travels does. */
 inline agree_on_ranges(mesh) {
   look_up(NARROWS);
@@ -206,6 +220,7 @@ inline first_pass(mesh, key) {
   gather_times(mesh);
   gather_trees(mesh);
   plan(mesh);
+  choose_shapes(mesh);
   agree_on_ranges(mesh);
   require_shared_rows(mesh);
   exchange_samples(mesh)

@@ -64,8 +64,9 @@ Meeting at[COMMUNICATORS];
 #define SENDS_ANEW 9         /* a later pass under a profile that assigns samples elsewhere */
 #define NARROWS 10           /* integers of some field travel narrow */
 #define COUNTS_ROWS 11       /* some field has rows of its own */
+#define ADDS_SHAPES 12       /* micro_batch.shapes, and this step may add some */
 typedef Known { bool so; byte ranks };
-Known known[12];
+Known known[13];
 
 /* A process of a rank has these. `error`: it brings a report to the next agreement. `left_out`: it knows that another
  * rank's work has failed. `raised`: a part of its own failed in this call; only looked at by the model. */

@@ -99,6 +99,23 @@ TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
   EXPECT_THAT(to_text(report), HasSubstr("100 (25.0 % padding and alignment)"));
 }
 
+TEST(RunReport, tells_what_few_shapes_cost_and_how_many_there_were) {
+  RunReport report{.keeps = RunReport::Steps::each};
+  for (const std::int64_t rows : {60, 80}) {
+    StepFigures figures = step_of(1);
+    figures.aligned_tokens = 1000;
+    figures.shapes = ShapeFigures{8, 3, {{rows, 4, rows}, {100, 4, 100}}, 15};
+    report.add(figures);
+  }
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("padding to few shapes               30 rows, 1.5 % of the rows handed out"));
+  EXPECT_THAT(text, HasSubstr("shapes                              3 of 8 handed out, 3 chosen"));
+  const nlohmann::json shapes = to_json(report).at("steps").at(1).at("shapes");
+  EXPECT_EQ(shapes.at("padding"), 15);
+  EXPECT_EQ(shapes.at("handed_out").at(0).at("rows"), 80);
+  EXPECT_TRUE(to_json(step_of(1)).at("shapes").is_null());
+}
+
 TEST(RunReport, knows_one_from_many) {
   StepFigures figures = step_of(1);
   figures.cap = 1;

@@ -27,6 +27,7 @@ ServiceState made_up_state() {
   state.order = 0x123456789abcdef0;
   state.costs["update"] = {1.0 / 3, 2e-9, 1e-13, 640};
   state.costs["groups"] = {1e-3, 2e-9, 0, 64, 1.0 / 3e9, 0.0};
+  state.shapes = {{4096, 66, 8192}, {3072, 20, 6144}};
   return state;
 }
 
@@ -69,6 +70,20 @@ TEST(ServiceState, holds_no_communication_that_no_times_can_tell) {
   const std::string broken = replaced(text, "\"between_nodes\": 0.0", "\"between_nodes\": -1.0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
               HasSubstr("between_nodes that is no number of seconds"));
+}
+
+TEST(ServiceState, of_before_there_could_be_few_shapes_is_read_and_written_as_ever) {
+  ServiceState state = made_up_state();
+  state.shapes.clear();
+  const std::string text = to_text(state);
+  EXPECT_EQ(text.find("shapes\": ["), std::string::npos);
+  EXPECT_EQ(parse_state(text, "a state"), state);
+}
+
+TEST(ServiceState, has_no_shape_without_rows) {
+  const std::string broken = replaced(to_text(made_up_state()), "\"rows\": 4096", "\"rows\": 0");
+  EXPECT_THAT(refusal_of(with_right_checksum(broken)),
+              HasSubstr("a shape has a rows that is no integer of 1"));
 }
 
 TEST(ServiceState, comes_back_from_its_text_exactly) {

@@ -52,6 +52,8 @@ inline std::vector<Config> configs_for(int places) {
     placed.balance.placement = PlacementRule::locality;
     placed.balance.placement_tolerance = 200;
     placed.exchange.path = ExchangePath::point_to_point;
+    Config& shaped = configs.emplace_back(plain);
+    shaped.micro_batch.shapes = 3;
     Config& shared = configs.emplace_back(plain);
     shared.prefix = PrefixSharing::prompts;
     shared.exchange.tp_copies = TensorParallelCopies::shared;

@@ -210,7 +210,8 @@ typedef struct evenkeel_seconds {
   double pack;     /* what is packed without moving */
 } evenkeel_seconds;
 
-/* What one rank runs one forward and backward pass over (docs/micro-batches.md). */
+/* What one rank runs one forward and backward pass over (docs/micro-batches.md). With micro_batch.shapes a
+ * run has few different local_rows, num_sequences and max_seqlen; samples of padding have the id -1. */
 typedef struct evenkeel_micro_batch {
   int64_t num_fields;
   int64_t num_samples;
@@ -218,7 +219,7 @@ typedef struct evenkeel_micro_batch {
   int64_t num_sequences;            /* num_samples, but with shared prefixes */
   const int32_t* cu_seqlens;        /* num_sequences + 1 sums of true lengths, over the whole CP group */
   const int32_t* cu_seqlens_padded; /* the same of aligned lengths */
-  int32_t max_seqlen;               /* the longest aligned length */
+  int32_t max_seqlen;               /* the longest aligned length; with micro_batch.shapes, the shape's */
   int32_t empty;                    /* 1 where no real sample is in it: it weighs nothing. Else 0 */
   int64_t mini_batch;               /* the optimizer update that it belongs to, 0-based */
   int64_t num_tokens;               /* true tokens over the whole CP group */

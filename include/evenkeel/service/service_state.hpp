@@ -11,6 +11,7 @@
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/config/file.hpp"
+#include "evenkeel/pack/packed_shape.hpp"
 
 namespace evenkeel {
 
@@ -55,6 +56,7 @@ struct ServiceState {
   std::vector<SourceFingerprint> sources;    ///< of a SampleStream; none where the trainer brings samples
   std::uint64_t order = 0;                   ///< a digest of which samples of them are taken, and how whole
   std::map<std::string, SavedCost> costs{};  ///< by profile, where they were measured
+  std::vector<PackedShape> shapes{};         ///< with micro_batch.shapes: chosen so far
 
   friend bool operator==(const ServiceState&, const ServiceState&) = default;
 };

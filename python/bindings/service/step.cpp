@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,12 @@ std::optional<py::array_t<std::int64_t>> prediction_offsets_of(const HeldMicroBa
   return copy_of(std::span<const std::int64_t>(shared->prediction_offsets));
 }
 
+std::optional<std::tuple<std::int64_t, std::int64_t, std::int64_t>> shape_of(const HeldMicroBatch& self) {
+  const std::optional<PackedShape>& shape = self.get().tensors.shape;
+  if (!shape) return std::nullopt;
+  return std::tuple(shape->rows, shape->sequences, shape->max_seqlen);
+}
+
 py::array_t<std::int32_t> small(std::span<const std::int32_t> values) {
   return copy_of(values);
 }
@@ -118,7 +125,8 @@ void bind_step(py::module_& module) {
           "cu_seqlens_padded",
           [](const HeldMicroBatch& self) { return small(self.get().tensors.layout.cu_seqlens_padded()); })
       .def_property_readonly(
-          "max_seqlen", [](const HeldMicroBatch& self) { return self.get().tensors.layout.max_seqlen(); });
+          "max_seqlen", [](const HeldMicroBatch& self) { return self.get().tensors.layout.max_seqlen(); })
+      .def_property_readonly("shape", &shape_of);
   py::class_<HeldStep, std::shared_ptr<HeldStep>>(module, "Step")
       .def_property_readonly("index", [](const HeldStep& self) { return self.step.index; })
       .def_property_readonly("profile", [](const HeldStep& self) { return self.step.profile; })

@@ -39,7 +39,7 @@ class MicroBatch(WithFields):
 
     @property
     def samples(self) -> npt.NDArray[np.int64]:
-        """Ids of its samples, in packed order; -1 is filler."""
+        """Ids of its samples, in packed order; -1 is filler, and padding to a shape."""
         return self._core.samples
 
     @property
@@ -115,6 +115,12 @@ class MicroBatch(WithFields):
     @property
     def max_seqlen(self) -> int:
         return self._core.max_seqlen
+
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """With ``micro_batch.shapes``: rows of token fields on this rank, sequences and ``max_seqlen``, of which a run has few:
+        the key of a CUDA graph (docs/few-shapes.md). None without."""
+        return self._core.shape
 
     def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
         """All tensors on a device. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the

@@ -24,6 +24,7 @@ MODES = {
     "messages only": {"exchange": {"path": "point-to-point"}},
     "all to all": {"exchange": {"path": "alltoallv"}},
     "prefixes": {"prefix": {"share": True}},
+    "few shapes": {"mesh": {"cp": 2}, "micro_batch": {"max_tokens": 400, "shapes": 6}},
     "groups of their own": {"mesh": {"cp": "flexible"}, **flexible("hierarchical")},
     "groups of any size in waves": {"mesh": {"cp": "flexible", "context_sizes": "any"}, **flexible("grid")},
     "groups and tensor parallel": {"mesh": {"cp": "flexible", "tp": 2}, **flexible("grid", 160)},
@@ -127,6 +128,9 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["left for the collector"] == 0  # steps of gigabytes must not wait for it
         assert "cu_seqlens_q_padded" in told["megatron"] and "cp_group" not in told["megatron"] and told["flash"]
         assert told["megatron's group"] == ["a group", 1]
+        assert told["no shape"] is None
+        rows, sequences, longest = told["shape of a graph"]
+        assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]]
         assert told["loader"] == [0, 1, 2]
         assert "has handed out steps of configured sources" in told["mixed"]
 

@@ -59,6 +59,11 @@ for dtype in (np.int8, np.int16, np.uint16, np.uint32):
         rows.tolist()[:10] == numbers.tolist(), kept.dtype == dtype and kept[:10].tolist() == numbers.tolist(),
     ]
 
+told["no shape"] = parameters.shape
+shaped = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 4096, "shapes": 2}}).step(samples()).micro_batches[0]
+told["shape of a graph"] = shaped.shape
+told["what has it"] = [list(shaped["input_ids"].shape), len(shaped.cu_seqlens), shaped.max_seqlen, list(shaped.samples.shape)]
+
 arrays = evenkeel.DataService(over, config, tensors="numpy").step(samples()).micro_batches[0]
 told["arrays to tensors"] = str(arrays.to("cpu")["hidden"].dtype)
 gc.collect()
