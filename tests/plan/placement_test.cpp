@@ -9,11 +9,13 @@
 #include <random>
 
 #include "evenkeel/base/error.hpp"
+#include "plan/dealt_in_turn.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
+using testing_support::dealt_in_turn;
 using Groups = std::vector<std::vector<Item>>;
 
 /// Everything a placement looks at, so that the spans have something to stand on.
@@ -70,12 +72,6 @@ PlacedJob random_job(std::mt19937_64& random, int dp, std::int64_t n) {
     job.bytes.push_back(static_cast<std::int64_t>(random() % 5000));
   }
   return job;
-}
-
-Partition dealt_in_turn(std::int64_t n, std::int64_t dp) {
-  Groups groups(static_cast<std::size_t>(dp));
-  for (Item item = 0; item < n; ++item) groups[static_cast<std::size_t>(item % dp)].push_back(item);
-  return Partition{groups};
 }
 
 TEST(PlaceParts, gives_each_part_to_the_rank_that_owns_most_of_it) {

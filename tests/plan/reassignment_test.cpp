@@ -13,12 +13,14 @@
 #include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/dealt_in_turn.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
+using testing_support::dealt_in_turn;
 using Groups = std::vector<std::vector<Item>>;
 
 /// Items of one cost and size, each on a rank of the DP rank that owns it.
@@ -54,12 +56,6 @@ ReassignedJob random_job(std::mt19937_64& random, int dp, std::int64_t n, Cost l
     job.bytes.push_back(job.costs.back() + static_cast<std::int64_t>(random() % 3));
   }
   return job;
-}
-
-Partition dealt_in_turn(std::int64_t n, std::int64_t dp) {
-  Groups groups(static_cast<std::size_t>(dp));
-  for (Item item = 0; item < n; ++item) groups[static_cast<std::size_t>(item % dp)].push_back(item);
-  return Partition{groups};
 }
 
 std::int64_t bytes_moved(const Partition& parts, const ReassignedJob& job) {
