@@ -233,10 +233,9 @@ void Watchdog::Parts::meet(const Communicator& comm) {
   comm.all_gather<Introduction>(mine, all);
   const std::vector<int> nodes = nodes_of_ranks(comm);
   if (comm.foreign() == nullptr) notice_finalize();
-  together(comm, [&] {
-    know_all(all, nodes);
-    give_signs();
-  });
+  together(comm, [&] { know_all(all, nodes); });
+  // Not sooner: a judge that does not know that it is one does not listen.
+  together(comm, [&] { give_signs(); });
   const std::lock_guard lock(mutex_);
   has_met_ = true;
 }
