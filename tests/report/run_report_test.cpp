@@ -61,6 +61,25 @@ TEST(RunReport, tells_traffic_between_nodes_only_where_there_is_any) {
   EXPECT_THAT(to_text(report), HasSubstr("4.0 KiB in 12 messages"));
 }
 
+TEST(RunReport, tells_the_bytes_of_fields_that_travel_otherwise_than_they_are_brought) {
+  RunReport report{.keeps = RunReport::Steps::each};
+  StepFigures figures = step_of(1);
+  figures.fields = {{"input_ids", false, 8192, 0, 4096}, {"experts", true, 2048, 1024, 512}};
+  report.add(figures);
+  figures.fields = {{"experts", true, 1024, 0, 1024}};
+  report.add(figures);
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("bytes of experts"));
+  EXPECT_THAT(text, HasSubstr("3.0 KiB received, 1.0 KiB copied; at most 1.0 KiB by a rank in a step"));
+  EXPECT_THAT(text, Not(HasSubstr("bytes of input_ids")));
+  const nlohmann::json fields = to_json(report).at("steps").at(0).at("fields");
+  ASSERT_EQ(fields.size(), 2U);
+  EXPECT_EQ(fields.at(0).at("name"), "input_ids");
+  EXPECT_EQ(fields.at(0).at("received"), 8192);
+  EXPECT_EQ(fields.at(1).at("copied"), 1024);
+  EXPECT_EQ(fields.at(1).at("most_received"), 512);
+}
+
 TEST(RunReport, keeps_single_steps_only_when_asked_to) {
   RunReport totals;
   RunReport each{.keeps = RunReport::Steps::each};

@@ -131,6 +131,7 @@ Config config_of(int of_data_ranks) {
       "source: {kind: synthetic, samples: 24, seed: 5}\n"
       "batch: {global_batch: 12, shuffle: true, epochs: 100000}\n"
       "micro_batch: {max_tokens: 65536}\n"
+      "fields: {back: {wire: narrow}}\n"
       "exchange: {prefetch: 2}\n"
       "profiles:\n"
       "  update: {micro_batch: {min_count: 3}}\n"

@@ -43,6 +43,7 @@ Config config_of(int of_data_ranks) {
       "batch: {global_batch: 40, shuffle: true, epochs: 2, delay_outliers: 2, outlier_length: 4000, "
       "outlier_companions: 8}\n"
       "micro_batch: {max_tokens: 8192}\n"
+      "fields: {back: {wire: narrow}}\n"
       "profiles:\n"
       "  log_prob: {micro_batch: {max_tokens: 16384}}\n"
       "  update: {micro_batch: {min_count: 3}}\n"

@@ -192,6 +192,54 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_later_pass_is_everybodys_error) {
   }
 }
 
+/// Fields of layers, brought with the samples or added to them.
+void add_layers(RaggedBatch& batch) {
+  for (const FieldKind kind : {FieldKind::token, FieldKind::response_token}) {
+    const std::string name = "experts of a " + std::string(name_of(kind));
+    std::ranges::fill(batch.add_field({name, DType::int32, kind, {4, 3}}).values<std::int32_t>(), 200);
+  }
+}
+
+std::vector<Case> layered_cases(int ranks) {
+  std::vector<Case> cases = cases_for(ranks);
+  for (Case& each : cases) {
+    if (ranks % (2 * each.config.mesh.tp * each.config.mesh.cp) == 0) each.config.mesh.pp = 2;
+    for (const char* name : {"experts of a token", "experts of a response_token"})
+      each.config.fields[name] = {LayerMap{}, FieldWidth::narrow, FieldWidth::as_brought};
+  }
+  return cases;
+}
+
+TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  RaggedBatch mine = share_of(world);
+  add_layers(mine);
+  for (const Case& each : layered_cases(world.size())) {
+    SCOPED_TRACE(each.name);
+    DataService service(world, each.config);
+    const Step expected = service.step(mine);
+    expect_faults_to_be_shared(
+        world, [&] { (void)service.step([&] { return mine; }); },
+        [&] { expect_equal(service.step(mine), expected); });
+  }
+}
+
+TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_that_come_later_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  RaggedBatch added{std::vector<SampleShape>(mine.samples().begin(), mine.samples().end())};
+  add_layers(added);
+  for (const Case& each : layered_cases(world.size())) {
+    SCOPED_TRACE(each.name);
+    DataService service(world, each.config);
+    const Step first = service.step(mine);
+    const Step expected = service.step(first, "again", added);
+    expect_faults_to_be_shared(
+        world, [&] { (void)service.step(copied(first), "again", added); },
+        [&] { expect_equal(service.step(first, "again", added), expected); });
+  }
+}
+
 TEST(Faults, memory_that_a_rank_lacks_on_the_way_back_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
