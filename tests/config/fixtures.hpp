@@ -47,6 +47,10 @@ inline Config measured_config() {
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
   config.balance.placement_tolerance = 12500;
+  config.field = {std::nullopt, FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
+                  FieldKind::text};
+  config.fields = {{"patches", {.stage = FieldStages::all, .read_as = FieldKind::rows}},
+                   {"notes", config.field}};
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
   config.micro_batch.shapes = 5;
   Profile fast = config.profile({});
