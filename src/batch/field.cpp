@@ -187,6 +187,12 @@ std::shared_ptr<const std::byte> Column::lend() {
   return borrowed_;
 }
 
+Column Column::lent() {
+  std::shared_ptr<const std::byte> first = lend();
+  return is_counted(spec_.kind) ? borrowing(spec_, samples_, std::move(first))
+                                : borrowing(spec_, rows_, std::move(first));
+}
+
 void Column::copy_borrowed() {
   own_.assign(borrowed_.get(), borrowed_.get() + offset_of(rows_));
   borrowed_.reset();

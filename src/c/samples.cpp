@@ -12,8 +12,7 @@ namespace evenkeel::c {
 RaggedBatch lent(const evenkeel_samples& samples) {
   RaggedBatch& batch = samples.batch;
   RaggedBatch same({batch.samples().begin(), batch.samples().end()});
-  for (Column& column : batch.fields())
-    same.add_field(Column::borrowing(column.spec(), column.rows(), column.lend()));
+  for (Column& column : batch.fields()) same.add_field(column.lent());
   return same;
 }
 

@@ -170,6 +170,8 @@ TEST(Column, of_a_counted_field_is_equal_where_its_samples_are) {
   EXPECT_NE(of({2, 1}), of({1, 2}));
   Column lender = of({2, 1});
   EXPECT_EQ(Column::borrowing(patches, lender.samples(), lender.lend()), lender);
+  EXPECT_EQ(lender.lent(), lender);
+  EXPECT_EQ(lender.lent().samples(), lender.samples());
   EXPECT_EQ(Column::unwritten(patches, lender.samples()).samples(), lender.samples());
 }
 
@@ -226,6 +228,7 @@ TEST(Column, lends_its_rows_which_outlive_it) {
   const Column borrower = Column::borrowing(column->spec(), 3, column->lend());
   EXPECT_TRUE(borrower.is_borrowed());
   EXPECT_EQ(borrower, *column);
+  EXPECT_EQ(column->lent(), borrower);
   column.reset();
   EXPECT_EQ(borrower.row(0), address);
   EXPECT_EQ(borrower, three_weights());

@@ -128,6 +128,11 @@ TEST(JsonlFiles, have_text_rows_and_bytes_where_settings_say_so) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       EXPECT_EQ(batch.at("patches").values<std::int64_t>()[static_cast<std::size_t>(2 * row)], i);
   }
+}
+
+TEST(JsonlFiles, leave_text_out_that_no_setting_names) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder({{"a.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"source":"s"})"}});
   EXPECT_THAT(open_source(world, folder.source("a.jsonl"))->left_out(), HasSubstr("'source' (text)"));
 }
 

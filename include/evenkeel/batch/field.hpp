@@ -123,6 +123,8 @@ class Column {
   /// Lets others borrow the rows, and this column with them: they stay as they are, wherever they lie, until
   /// the last has let go.
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
+  /// A column of the same rows that borrows them from this one.
+  [[nodiscard]] Column lent();
   [[nodiscard]] bool is_borrowed() const noexcept { return borrowed_ != nullptr; }
 
   /// Equal fields with equal bytes of the same samples, whoever owns them.

@@ -29,8 +29,7 @@ using SharedStep = std::shared_ptr<HeldStep>;
 // The same samples, over the same memory: Python may hold them, and hand them in again.
 RaggedBatch lent(RaggedBatch& samples) {
   RaggedBatch same({samples.samples().begin(), samples.samples().end()});
-  for (Column& column : samples.fields())
-    same.add_field(Column::borrowing(column.spec(), column.rows(), column.lend()));
+  for (Column& column : samples.fields()) same.add_field(column.lent());
   return same;
 }
 
