@@ -49,8 +49,10 @@ inline Config measured_config() {
   config.balance.placement_tolerance = 12500;
   config.field = {std::nullopt, FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
                   FieldKind::text};
-  config.fields = {{"patches", {.stage = FieldStages::all, .read_as = FieldKind::rows}},
-                   {"notes", config.field}};
+  FieldSettings patches = config.field;
+  patches.stage = FieldStages::all;
+  patches.read_as = FieldKind::rows;
+  config.fields = {{"patches", patches}, {"notes", config.field}};
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
   config.micro_batch.shapes = 5;
   Profile fast = config.profile({});

@@ -132,7 +132,8 @@ TEST(JsonlFiles, have_text_rows_and_bytes_where_settings_say_so) {
 
 TEST(JsonlFiles, leave_text_out_that_no_setting_names) {
   const boost::mpi::communicator world;
-  const SharedFolder folder({{"a.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"source":"s"})"}});
+  const std::string line = R"({"prompt_ids":[1],"response_ids":[2],"source":"s"})";
+  const SharedFolder folder({{"a.jsonl", line}});
   EXPECT_THAT(open_source(world, folder.source("a.jsonl"))->left_out(), HasSubstr("'source' (text)"));
 }
 
