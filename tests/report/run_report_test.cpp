@@ -70,7 +70,8 @@ TEST(RunReport, tells_the_bytes_of_fields_that_travel_otherwise_than_they_are_br
   report.add(figures);
   const std::string text = to_text(report);
   EXPECT_THAT(text, HasSubstr("bytes of experts"));
-  EXPECT_THAT(text, HasSubstr("3.0 KiB received, 1.0 KiB copied; at most 1.0 KiB by a rank in a step"));
+  EXPECT_THAT(text, HasSubstr("3.0 KiB received, 1.0 KiB copied; at most"));
+  EXPECT_THAT(text, HasSubstr("1.0 KiB by a rank in a step"));
   EXPECT_THAT(text, Not(HasSubstr("bytes of input_ids")));
   const nlohmann::json fields = to_json(report).at("steps").at(0).at("fields");
   ASSERT_EQ(fields.size(), 2U);
