@@ -41,6 +41,12 @@ struct BothGroup {
   Both sums;
   std::vector<BothItem> items;  ///< by rising (first, item)
 
+  /// As the last: items are in order only after sort().
+  void append(const BothItem& entry) {
+    items.push_back(entry);
+    sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
+  }
+  void sort() { std::ranges::sort(items, {}, &BothItem::key); }
   void put(const BothItem& entry) {
     items.insert(std::ranges::lower_bound(items, entry.key(), {}, &BothItem::key), entry);
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
@@ -59,22 +65,28 @@ struct Swap {
   std::optional<std::size_t> taken;
 };
 
-/// Evens out the second kind, of which `from` has most, within what the first allows.
+/// Evens out the second kind, of which `from` has most, within what the first allows. Looks no further where
+/// that brings the groups near each other, nor at very many pairs: of long lists the best of some will do,
+/// and others follow.
 class SwapSearch {
  public:
-  SwapSearch(const BothGroup& from, const BothGroup& into, Cost allowed)
+  SwapSearch(const BothGroup& from, const BothGroup& into, Cost allowed, std::int64_t most_looked_at)
       : from_(from),
         into_(into),
         most_in_(allowed - into.sums.first),
         most_out_(allowed - from.sums.first),
-        distance_(from.sums.second - into.sums.second) {}
+        most_looked_at_(most_looked_at),
+        behind_(from.sums.second - into.sums.second),
+        distance_(behind_) {}
 
   [[nodiscard]] std::optional<Swap> run() {
-    for (std::size_t given = 0; given < from_.items.size(); ++given) {
+    for (std::size_t given = 0; given < from_.items.size() && !is_over(); ++given) {
+      ++looked_at_;
       const Both& costs = from_.items[given].costs;
       if (costs.first <= most_in_) offer(costs.second, {given, std::nullopt});
       auto taken = std::ranges::lower_bound(into_.items, costs.first - most_in_, {}, first_of);
-      for (; taken != into_.items.end() && first_of(*taken) <= costs.first + most_out_; ++taken) {
+      for (; taken != into_.items.end() && first_of(*taken) <= costs.first + most_out_ && !is_over();
+           ++taken) {
         ++looked_at_;
         offer(costs.second - taken->costs.second,
               {given, static_cast<std::size_t>(taken - into_.items.begin())});
@@ -82,18 +94,21 @@ class SwapSearch {
     }
     return best_;
   }
-  [[nodiscard]] std::int64_t looked_at() const noexcept {
-    return looked_at_ + static_cast<std::int64_t>(from_.items.size());
-  }
+  [[nodiscard]] std::int64_t looked_at() const noexcept { return looked_at_; }
 
  private:
   static Cost first_of(const BothItem& entry) { return entry.costs.first; }
+  [[nodiscard]] bool is_over() const {
+    constexpr Cost near = 64;
+    constexpr std::int64_t enough = 512;
+    if (looked_at_ >= most_looked_at_ || distance_ <= behind_ / near) return true;
+    return best_ && looked_at_ >= enough;
+  }
 
   /// `shift` of the second kind goes over: at best half of what the groups differ by.
   void offer(Cost shift, const Swap& swap) {
-    const Cost behind = from_.sums.second - into_.sums.second;
-    if (shift <= 0 || shift >= behind) return;
-    const Cost distance = shift > behind / 2 ? 2 * shift - behind : behind - 2 * shift;
+    if (shift <= 0 || shift >= behind_) return;
+    const Cost distance = shift > behind_ / 2 ? 2 * shift - behind_ : behind_ - 2 * shift;
     if (distance >= distance_) return;
     distance_ = distance;
     best_ = swap;
@@ -103,6 +118,8 @@ class SwapSearch {
   const BothGroup& into_;
   Cost most_in_;   ///< of the first kind that `into` may gain
   Cost most_out_;  ///< and `from`
+  std::int64_t most_looked_at_;
+  Cost behind_;    ///< what `from` has more of the second kind
   Cost distance_;  ///< twice that of the best shift from the ideal
   std::int64_t looked_at_ = 0;
   std::optional<Swap> best_;
@@ -115,8 +132,9 @@ class BothGroups {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const Item item : start[static_cast<std::int64_t>(g)]) {
         const auto i = static_cast<std::size_t>(item);
-        groups_[g].put({{first[i], second[i]}, item});
+        groups_[g].append({{first[i], second[i]}, item});
       }
+      groups_[g].sort();
       allowed_ = std::max(allowed_, groups_[g].sums.first);
       by_second_.emplace(groups_[g].sums.second, g);
     }
@@ -124,8 +142,8 @@ class BothGroups {
   }
 
   void even_out_second(Cost bound) {
-    std::int64_t budget = 256 * static_cast<std::int64_t>(by_second_.size()) + (1 << 16);
-    for (const BothGroup& group : groups_) budget += 256 * std::ssize(group.items);
+    std::int64_t budget = 1 << 16;
+    for (const BothGroup& group : groups_) budget += 256 * (1 + std::ssize(group.items));
     while (by_second_.rbegin()->first > bound && budget > 0 && relieve_fullest(budget)) {
     }
   }
@@ -142,7 +160,7 @@ class BothGroups {
     const auto fullest = by_second_.rbegin()->second;
     for (const auto& [second, emptier] : by_second_) {
       if (emptier == fullest || budget <= 0) return false;
-      SwapSearch search(groups_[fullest], groups_[emptier], allowed_);
+      SwapSearch search(groups_[fullest], groups_[emptier], allowed_, budget);
       const std::optional<Swap> swap = search.run();
       budget -= search.looked_at();
       if (!swap) continue;
@@ -168,10 +186,6 @@ class BothGroups {
 };
 
 }  // namespace
-
-TwoLargestSums largest_sums(const Partition& partition, const TwoCosts& costs) {
-  return {largest_sum(partition, costs.model), largest_sum(partition, costs.encoder)};
-}
 
 Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
   if (costs.model.size() != costs.encoder.size()) {

@@ -14,19 +14,10 @@ struct TwoCosts {
   std::span<const Cost> encoder;
 };
 
-/// What groups that meet after each kind of work take: the largest sum of each.
-struct TwoLargestSums {
-  Cost model = 0;
-  Cost encoder = 0;
-
-  friend bool operator==(const TwoLargestSums&, const TwoLargestSums&) = default;
-};
-[[nodiscard]] TwoLargestSums largest_sums(const Partition& partition, const TwoCosts& costs);
-
 /// Partitions n items into k groups whose largest sums are small, first of the kind of which there is more in
 /// all, then of the other. The first is at most a thousandth above that of balance_items, which knows no
 /// other kind and is where this begins. Then items move out of the group that has most of the other kind, or
-/// are swapped, whichever evens out that kind best while no group gets more than that of the first. Where the
+/// are swapped, which evens out that kind well while no group gets more than that of the first. Where the
 /// other kind has no work at all the result is that of balance_items.
 ///
 /// Deterministic, local; the work is bounded by a count, O(n), beside that of balance_items. Throws

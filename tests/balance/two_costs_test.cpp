@@ -18,6 +18,18 @@ namespace {
 
 using Costs = std::vector<Cost>;
 
+/// What groups that meet after each kind of work take.
+struct TwoLargestSums {
+  Cost model = 0;
+  Cost encoder = 0;
+
+  friend bool operator==(const TwoLargestSums&, const TwoLargestSums&) = default;
+};
+
+TwoLargestSums largest_sums(const Partition& partition, const TwoCosts& costs) {
+  return {largest_sum(partition, costs.model), largest_sum(partition, costs.encoder)};
+}
+
 /// The least largest sum of the second kind among all deals of a handful of items whose largest sum of the
 /// first kind is at most `allowed`.
 Cost least_second(const Costs& first, const Costs& second, Cost allowed, std::int64_t k) {
@@ -73,6 +85,17 @@ TEST(PartitionByTwoCosts,
   EXPECT_LE(1000 * sums.model, 1002 * max_sum_lower_bound(model, 64));
   EXPECT_LE(100 * sums.encoder, 101 * max_sum_lower_bound(encoder, 64));
   EXPECT_LT(100 * sums.encoder, 75 * alone.encoder);
+}
+
+TEST(PartitionByTwoCosts, groups_of_very_many_items_are_evened_out_as_well) {
+  std::mt19937_64 random(7);
+  Costs model(100'000);
+  Costs encoder(100'000);
+  for (Cost& cost : model) cost = 64 + static_cast<Cost>(random() % 8192);
+  for (Cost& cost : encoder) cost = static_cast<Cost>(random() % 512);
+  const TwoLargestSums sums = largest_sums(partition_by_two_costs({model, encoder}, 2), {model, encoder});
+  EXPECT_LE(1000 * sums.model, 1001 * max_sum_lower_bound(model, 2));
+  EXPECT_LE(1000 * sums.encoder, 1001 * max_sum_lower_bound(encoder, 2));
 }
 
 TEST(PartitionByTwoCosts, lists_of_different_lengths_and_negative_costs_are_errors) {
