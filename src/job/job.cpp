@@ -21,6 +21,8 @@
 #include "job/dump.hpp"
 #include "job/hash_consumer.hpp"
 #include "mesh/fail_together.hpp"
+#include "plan/carried_fields.hpp"
+#include "service/step_record.hpp"
 #include "transport/share_values.hpp"
 
 namespace evenkeel {
@@ -174,6 +176,7 @@ void Job::run() {
   const auto now = [this] { return state(); };
   std::int64_t reached = begin;  // the first step that was not handed out
   while (std::optional<Step> step = next()) {
+    if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
     const std::int64_t tokens = run_passes(std::move(*step));
@@ -194,6 +197,18 @@ void Job::run() {
   together(world(), [&] {
     if (first()) observer_.ends_with(report_);
   });
+}
+
+// A trainer may add a field to a later pass; this job adds none.
+void Job::require_fields_of_settings(const Step& step) const {
+  const std::span<const CarriedField> brought = step.record->samples->fields;
+  fail_together(world(), try_on_replicated_data([&] {
+                  for (const auto& [name, settings] : config_.fields) {
+                    if (std::ranges::find(brought, name, &CarriedField::name) != brought.end()) continue;
+                    throw ConfigError("fields." + name, "is a field that no sample brings",
+                                      "evenkeel inspect lists those of a source");
+                  }
+                }));
 }
 
 void Job::warn_of_what_is_read_otherwise() const {

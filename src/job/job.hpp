@@ -79,6 +79,8 @@ class Job {
   [[nodiscard]] bool first() const { return world().rank() == 0; }
   /// What the user may have meant in another way.
   void warn_of_what_is_read_otherwise() const;
+  /// Collective. A name under `fields` that no sample brings would change nothing, unseen.
+  void require_fields_of_settings(const Step& step) const;
   [[nodiscard]] OutputRequest output_request() const;
   /// Collective, where a state is kept: the job as it is now, which must be that of the state.
   void describe();

@@ -112,6 +112,13 @@ TEST_F(BadInput, an_absurd_length_in_a_table_is_named_before_tokens_are_made) {
   expect_one_message(run(yaml), {"lengths.csv", "sample 1 has 2000000000 tokens", "the cap of 8192"});
 }
 
+TEST_F(BadInput, settings_of_a_field_that_no_sample_brings_are_refused) {
+  for (const std::string more : {"", " --set mesh.data_ranks=1"}) {
+    expect_one_message(run_on_rollouts("--set fields.routed_expert.layers=stage" + more),
+                       {"fields.routed_expert", "no sample brings"});
+  }
+}
+
 TEST_F(BadInput, a_missing_source_is_an_error) {
   expect_one_message(run("source: {kind: jsonl, path: /no/such/rollouts.jsonl}\n"),
                      {"/no/such/rollouts.jsonl"});

@@ -273,6 +273,11 @@ TEST(ConfigCost, an_encoders_work_is_shared_out_by_evenkeels_own_algorithm_alone
                                   "equal_count: true", "speeds: [1, 1]", "placement_tolerance: 0.1"}) {
     EXPECT_THAT(with(other), testing::HasSubstr("balance.cost: with an encoder needs")) << other;
   }
+  const std::string encodes = "balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}}\n";
+  for (const std::string other :
+       {"micro_batch: {mode: padded}", "mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 64}"}) {
+    EXPECT_THAT(refusal(encodes + other), testing::HasSubstr("balance.cost: with an encoder needs")) << other;
+  }
 }
 
 TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {

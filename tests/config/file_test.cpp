@@ -24,9 +24,7 @@
 namespace evenkeel {
 namespace {
 
-Config parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-  return parse_config(yaml, "job.yaml", overrides);
-}
+using test::parse;
 
 /// Every key with its default, as the design writes them.
 constexpr const char* all_defaults = R"(
@@ -122,68 +120,6 @@ TEST(ConfigFile, reads_every_kind_of_value) {
   EXPECT_EQ(config.exchange.path, ExchangePath::shared_memory);
 }
 
-TEST(ConfigFile, the_cost_is_worked_out_from_a_model) {
-  const ModelDescription qwen{3584, 28, 28, 4, 128, 18944, 152064, 1};
-  const Config config = parse(
-      "balance:\n"
-      "  cost:\n"
-      "    model: {hidden_size: 3584, layers: 28, heads: 28, kv_heads: 4, head_dim: 128, ffn_size: 18944,\n"
-      "            vocab_size: 152064, active_experts: 1}\n");
-  EXPECT_EQ(config.balance.cost, CostModel::from_model(qwen));
-}
-
-TEST(ConfigFile, a_model_may_have_shared_experts_a_window_and_a_backward_pass) {
-  ModelDescription model{2048, 24, 16, 16, 128, 1408, 151936, 4};
-  model.shared_experts = 1;
-  model.shared_ffn_size = 5632;
-  model.sliding_window = 4096;
-  model.backward = true;
-  const Config config = parse(
-      "balance:\n"
-      "  cost:\n"
-      "    model: {hidden_size: 2048, layers: 24, heads: 16, kv_heads: 16, head_dim: 128, ffn_size: 1408,\n"
-      "            vocab_size: 151936, active_experts: 4, shared_experts: 1, shared_ffn_size: 5632,\n"
-      "            sliding_window: 4096, backward: true}\n");
-  EXPECT_EQ(config.balance.cost, CostModel::from_model(model));
-}
-
-TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
-  EXPECT_EQ(parse("balance: {cost: {linear: 5, quadratic: 1, window: 4096}}").balance.cost,
-            (CostModel{5, 1, 4096}));
-  EXPECT_EQ(parse("balance: {cost: {linear: 100, quadratic: 3}}").balance.cost, (CostModel{100, 3}));
-  EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
-}
-
-TEST(ConfigFile, an_encoders_cost_stands_beside_the_models) {
-  const Config words = parse("balance: {cost: {model: flops-7b, encoder: {field: pixel_rows, linear: 40}}}");
-  EXPECT_EQ(words.balance.cost, CostModel::flops_7b());
-  EXPECT_EQ(words.balance.encoder, (EncoderCost{"pixel_rows", {40, 0, 0}}));
-  const Config numbers = parse(
-      "balance: {cost: {model: {linear: 9, quadratic: 2}, encoder: {field: frames, linear: 1, quadratic: "
-      "3}}}");
-  EXPECT_EQ(numbers.balance.cost, (CostModel{9, 2, 0}));
-  EXPECT_EQ(numbers.balance.encoder, (EncoderCost{"frames", {1, 3, 0}}));
-  const std::string model = "{hidden_size: 64, layers: 2, heads: 4, ffn_size: 256, vocab_size: 100}";
-  EXPECT_EQ(parse("balance: {cost: {model: " + model + ", encoder: {field: x, linear: 1}}}").balance.cost,
-            parse("balance: {cost: {model: " + model + "}}").balance.cost);
-  for (const Config& config : {words, numbers}) {
-    const std::string text = to_yaml(config);
-    EXPECT_EQ(parse(text).balance, config.balance) << text;
-  }
-}
-
-TEST(ConfigFile, a_cost_may_be_measured_from_the_trainers_times) {
-  const Config plain = parse("balance: {cost: measured}");
-  EXPECT_EQ(plain.balance.cost, CostModel::tokens());
-  EXPECT_EQ(plain.balance.measured, (MeasuredCost{1, 4096}));
-  const Config full = parse("balance: {cost: {measured: {initial: flops-7b, every: 10, window: 512}}}");
-  EXPECT_EQ(full.balance.cost, CostModel::flops_7b());
-  EXPECT_EQ(full.balance.measured, (MeasuredCost{10, 512}));
-  EXPECT_EQ(parse("balance: {cost: {measured: {initial: {linear: 9, quadratic: 2}}}}").balance.cost,
-            (CostModel{9, 2}));
-  EXPECT_EQ(parse("balance: {cost: measured}", {"balance.cost=tokens"}).balance.measured, std::nullopt);
-}
-
 TEST(ConfigFile, speeds_are_numbers_relative_to_each_other) {
   EXPECT_EQ(parse("balance: {speeds: [1, 0.5, 1.25]}").balance.speeds,
             (std::vector<std::int64_t>{1000, 500, 1250}));
@@ -241,42 +177,6 @@ TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
   EXPECT_EQ(update.loss.aggregation, LossAggregation::prompt_mean);
   EXPECT_EQ(update.balance, config.balance);
   EXPECT_EQ(config.plan_settings({1, 1, 2, 1}, "update").micro_batch.max_tokens, 4096);
-}
-
-TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
-  const Config config = parse(
-      "mesh: {pp: 2}\n"
-      "field: {wire: narrow}\n"
-      "fields:\n"
-      "  routed_experts: {layers: stage, hand_out: narrow}\n"
-      "  logits: {layers: [[0, 2], [1]], wire: as-brought}\n"
-      "  ids: {}\n");
-  ASSERT_EQ(config.fields.size(), 3U);
-  EXPECT_EQ(config.fields.at("routed_experts"),
-            (FieldSettings{LayerMap{}, FieldWidth::narrow, FieldWidth::narrow}));
-  EXPECT_EQ(config.fields.at("logits").layers, (LayerMap{{{0, 2}, {1}}}));
-  EXPECT_EQ(config.fields.at("logits").wire, FieldWidth::as_brought);
-  EXPECT_EQ(config.fields.at("ids"), config.field);
-  EXPECT_EQ(parse(to_yaml(config)), config);
-}
-
-TEST(ConfigFields, say_which_stages_are_sent_one_and_what_lines_hold) {
-  const Config config = parse(
-      "fields:\n"
-      "  data_source: {read_as: text, stage: first}\n"
-      "  patches: {read_as: rows, stage: all}\n");
-  EXPECT_EQ(config.fields.at("data_source").read_as, FieldKind::text);
-  EXPECT_EQ(config.fields.at("data_source").stage, FieldStages::first);
-  EXPECT_EQ(config.fields.at("patches").read_as, FieldKind::rows);
-  EXPECT_EQ(config.fields.at("patches").stage, FieldStages::all);
-  EXPECT_EQ(parse(to_yaml(config)), config);
-}
-
-TEST(ConfigFields, may_be_made_and_changed_by_overrides) {
-  const std::vector<std::string> overrides{"fields.x.layers=stage", "fields.x.wire=narrow", "fields.y={}"};
-  const Config config = parse_config("fields: {x: {layers: null}}\n", "job.yaml", overrides);
-  EXPECT_EQ(config.fields.at("x"), (FieldSettings{LayerMap{}, FieldWidth::narrow}));
-  EXPECT_EQ(config.fields.at("y"), FieldSettings{});
 }
 
 TEST(ConfigProfiles, start_from_the_final_settings_overrides_counted) {
@@ -542,11 +442,6 @@ TEST(ConfigFiles, the_quickstart_is_the_main_job) {
   EXPECT_EQ(config.source.kind, SourceKind::synthetic);
   EXPECT_EQ(config.micro_batch.max_tokens, 8192);
   EXPECT_EQ(config.pack.cp_layout, CpLayout::zigzag);
-}
-
-TEST(ConfigFiles, that_are_shipped_say_where_samples_come_from) {
-  for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs"))
-    EXPECT_TRUE(load_config(entry.path()).source.kind) << entry.path();
 }
 
 class ConfigFrom : public testing::Test {

@@ -1,8 +1,17 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/config/file.hpp"
 
 namespace evenkeel::test {
+
+/// Of a file, with these overrides.
+inline Config parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  return parse_config(yaml, "job.yaml", overrides);
+}
 
 /// A configuration in which every member differs from its default, consistent in itself. Shared prefixes,
 /// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.

@@ -118,10 +118,9 @@ StepResults results_of(const Step& step) {
   return results;
 }
 
-TEST(Faults, memory_that_a_rank_lacks_in_a_step_is_everybodys_error) {
-  const boost::mpi::communicator world;
-  const RaggedBatch mine = share_of(world);
-  for (const Case& each : cases_for(world.size())) {
+void expect_faults_in_steps_to_be_shared(const boost::mpi::communicator& world, std::span<const Case> cases,
+                                         const RaggedBatch& mine) {
+  for (const Case& each : cases) {
     SCOPED_TRACE(each.name);
     DataService service(world, each.config);
     const Step expected = service.step(mine);
@@ -129,6 +128,12 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_step_is_everybodys_error) {
         world, [&] { (void)service.step([&] { return mine; }); },
         [&] { expect_equal(service.step(mine), expected); });
   }
+}
+
+TEST(Faults, memory_that_a_rank_lacks_in_a_step_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  expect_faults_in_steps_to_be_shared(world, cases_for(world.size()), mine);
 }
 
 TEST(Faults, memory_that_a_rank_lacks_in_a_step_of_ranks_without_mpi_is_everybodys_error) {
@@ -214,14 +219,7 @@ TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_is_everybodys_error) 
   const boost::mpi::communicator world;
   RaggedBatch mine = share_of(world);
   add_layers(mine);
-  for (const Case& each : layered_cases(world.size())) {
-    SCOPED_TRACE(each.name);
-    DataService service(world, each.config);
-    const Step expected = service.step(mine);
-    expect_faults_to_be_shared(
-        world, [&] { (void)service.step([&] { return mine; }); },
-        [&] { expect_equal(service.step(mine), expected); });
-  }
+  expect_faults_in_steps_to_be_shared(world, layered_cases(world.size()), mine);
 }
 
 TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_that_come_later_is_everybodys_error) {

@@ -1,0 +1,49 @@
+// What is said of single fields.
+#include <gtest/gtest.h>
+
+#include "config/fixtures.hpp"
+#include "evenkeel/config/file.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::parse;
+
+TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
+  const Config config = parse(
+      "mesh: {pp: 2}\n"
+      "field: {wire: narrow}\n"
+      "fields:\n"
+      "  routed_experts: {layers: stage, hand_out: narrow}\n"
+      "  logits: {layers: [[0, 2], [1]], wire: as-brought}\n"
+      "  ids: {}\n");
+  ASSERT_EQ(config.fields.size(), 3U);
+  EXPECT_EQ(config.fields.at("routed_experts"),
+            (FieldSettings{LayerMap{}, FieldWidth::narrow, FieldWidth::narrow}));
+  EXPECT_EQ(config.fields.at("logits").layers, (LayerMap{{{0, 2}, {1}}}));
+  EXPECT_EQ(config.fields.at("logits").wire, FieldWidth::as_brought);
+  EXPECT_EQ(config.fields.at("ids"), config.field);
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigFields, say_which_stages_are_sent_one_and_what_lines_hold) {
+  const Config config = parse(
+      "fields:\n"
+      "  data_source: {read_as: text, stage: first}\n"
+      "  patches: {read_as: rows, stage: all}\n");
+  EXPECT_EQ(config.fields.at("data_source").read_as, FieldKind::text);
+  EXPECT_EQ(config.fields.at("data_source").stage, FieldStages::first);
+  EXPECT_EQ(config.fields.at("patches").read_as, FieldKind::rows);
+  EXPECT_EQ(config.fields.at("patches").stage, FieldStages::all);
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigFields, may_be_made_and_changed_by_overrides) {
+  const std::vector<std::string> overrides{"fields.x.layers=stage", "fields.x.wire=narrow", "fields.y={}"};
+  const Config config = parse_config("fields: {x: {layers: null}}\n", "job.yaml", overrides);
+  EXPECT_EQ(config.fields.at("x"), (FieldSettings{LayerMap{}, FieldWidth::narrow}));
+  EXPECT_EQ(config.fields.at("y"), FieldSettings{});
+}
+
+}  // namespace
+}  // namespace evenkeel
