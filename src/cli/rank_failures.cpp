@@ -6,6 +6,7 @@
 #include <boost/mpi/environment.hpp>
 #include <boost/mpi/exception.hpp>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <string>
 #include <thread>
@@ -57,6 +58,12 @@ void give_time_to_tell(const boost::mpi::communicator& world) {
   if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
+// Once one rank has left with an error, a launcher such as srun terminates the others, which are about to
+// leave with the same one: the job would end as they do, killed by a signal.
+void ignore_terminations() {
+  std::signal(SIGTERM, SIG_IGN);
+}
+
 }  // namespace
 
 int tell_failure(const boost::mpi::communicator& world) {
@@ -79,6 +86,7 @@ int tell_failure_beside_others(const boost::mpi::communicator& world) {
 }
 
 int finalize_mpi(int status) {
+  if (status != 0) ignore_terminations();
   try {
     check_mpi(MPI_Finalize(), "MPI_Finalize");
     return status;

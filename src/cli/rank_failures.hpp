@@ -15,6 +15,7 @@ namespace evenkeel::cli {
 [[nodiscard]] int tell_failure_beside_others(const boost::mpi::communicator& world);
 
 /// Ends MPI. Returns `status`, or tells the error that this rank has with it, unless another one was told.
+/// Where `status` is an error's, SIGTERM is ignored from here on, so that this rank ends with it, too.
 [[nodiscard]] int finalize_mpi(int status);
 
 }  // namespace evenkeel::cli
