@@ -52,6 +52,9 @@ struct ContextTask {
   std::int64_t first = 0;
   std::int64_t size = 1;
   std::int64_t wave = -1;  ///< when it runs, where ranks meet at every micro-batch; else -1
+  std::int64_t tokens = 0;
+  std::int64_t aligned_tokens = 0;  ///< as they are in a group of its size
+  Cost time = 0;                    ///< how long its ranks take
 
   friend constexpr bool operator==(const ContextTask&, const ContextTask&) = default;
 };

@@ -15,7 +15,8 @@ ContextSchedule finished_schedule(std::vector<OpenTask> tasks, const ContextLeve
     std::ranges::sort(task.items);
     items.insert(items.end(), task.items.begin(), task.items.end());
     offsets.push_back(static_cast<std::int64_t>(items.size()));
-    schedule.tasks.push_back({task.first, levels.size(task.level), task.wave});
+    schedule.tasks.push_back(
+        {task.first, levels.size(task.level), task.wave, task.work.rows, task.used, task.time});
   }
   schedule.items = Partition(std::move(items), std::move(offsets));
   return schedule;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "balance/context_levels.hpp"
+#include "balance/few_items.hpp"
 
 namespace evenkeel {
 
@@ -16,16 +17,24 @@ struct OpenTask {
   std::int64_t used = 0;   ///< aligned tokens
   std::int64_t count = 0;  ///< samples
   Cost time = 0;
-  std::vector<Item> items{};
+  FewItems items{};
 
   [[nodiscard]] bool has_room_for(Item item, const ContextLevels& levels) const {
-    return levels.aligned(item, level) <= levels.cap(level) - used &&
-           levels.problem().count_of(item) <= levels.problem().limits.max_items - count;
+    return has_room_for(levels.aligned(item, level), levels.problem().count_of(item), levels);
+  }
+  /// For an item of so many tokens, aligned as on this level, and samples.
+  [[nodiscard]] bool has_room_for(std::int64_t tokens, std::int64_t samples,
+                                  const ContextLevels& levels) const {
+    return tokens <= levels.cap(level) - used && samples <= levels.problem().limits.max_items - count;
   }
   void add(Item item, const ContextLevels& levels) {
+    add(item, levels.aligned(item, level), levels.problem().count_of(item), levels);
+  }
+  /// An item of so many tokens, aligned as on this level, and samples.
+  void add(Item item, std::int64_t tokens, std::int64_t samples, const ContextLevels& levels) {
     work += levels.work(item);
-    used += levels.aligned(item, level);
-    count += levels.problem().count_of(item);
+    used += tokens;
+    count += samples;
     time = levels.time_at(work, level, first);
     items.push_back(item);
   }

@@ -64,6 +64,9 @@ class TreeSearch {
       const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
       (is_long ? longs_ : shorts_).push_back(item);
     }
+    const std::size_t places = longs_.size() * static_cast<std::size_t>(levels.count());
+    times_.reserve(places);
+    areas_.reserve(places);
     for (const Item item : longs_) {
       for (int level = 0; level < levels.count(); ++level) {
         const bool fits = levels.fits(item, level);
@@ -100,7 +103,7 @@ class TreeSearch {
   }
 
   /// Long items take the least area within a trial length: one choice a length, the most promising first.
-  [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() const {
+  [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t trials =
         std::clamp<std::int64_t>(most_placed / part_ / 2 / (longs + 1), 4, most_trials);
@@ -120,7 +123,7 @@ class TreeSearch {
   }
 
   /// Blocks that hold long items up to some ends, where these are not too many.
-  void add_fits(std::vector<std::pair<Cost, Choice>>& choices) const {
+  void add_fits(std::vector<std::pair<Cost, Choice>>& choices) {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
         std::min<std::int64_t>(16, most_placed * 32 / (1 + longs * levels_.problem().ranks));
@@ -162,23 +165,27 @@ class TreeSearch {
   }
 
   /// When the last rank ends, if leaves were water.
-  [[nodiscard]] Cost end_of_top(const Choice& choice) const {
+  [[nodiscard]] Cost end_of_top(const Choice& choice) {
     const std::vector<LevelledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
     for (const LevelledItem& entry : items) leaves -= leaf_work(entry.item);
-    return levels_.speeds().even_end(place_tree_top(levels_, items).heights, leaves);
+    place_tree_top(levels_, items, trial_top_);
+    return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
 
   /// Whether it is the best so far.
   bool try_choice(const Choice& choice) {
-    TreeTop top = place_tree_top(levels_, top_items(choice));
+    TreeTop top;
+    // Room for a micro-batch an item, of which only what is used takes memory.
+    top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
+    place_tree_top(levels_, top_items(choice), top);
     std::vector<Item> leaves;
     leaves.reserve(longs_.size() + shorts_.size());
     for (std::size_t i = 0; i < choice.size(); ++i)
       if (choice[i].level == 0) leaves.push_back(longs_[i]);
     merge_shorts(leaves);
     Tree tree{.tasks = std::move(top.tasks), .heights = std::move(top.heights)};
-    std::ranges::move(place_tree_leaves(levels_, leaves, tree.heights), std::back_inserter(tree.tasks));
+    place_tree_leaves(levels_, leaves, tree.heights, tree.tasks);
     placements_left_ -= levels_.num_items() + static_cast<std::int64_t>(tree.heights.size());
     if (!best_.tasks.empty() && tree.end() >= best_.end()) return false;
     best_ = std::move(tree);
@@ -231,6 +238,7 @@ class TreeSearch {
   std::vector<Cost> areas_;
   std::int64_t part_;
   std::int64_t placements_left_;
+  TreeTop trial_top_;
   Tree best_;
   Choice best_choice_;
 };

@@ -1,7 +1,8 @@
 #include "balance/context_tree_leaves.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <compare>
+#include <cstdint>
 
 #include "balance/first_to_end.hpp"
 
@@ -16,34 +17,48 @@ class RankTasks {
   [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
                                   std::int64_t max_items) const {
     constexpr int looked_at = 16;
-    auto at = std::ranges::lower_bound(open_, std::pair{size, std::int64_t{0}});
+    auto at = std::ranges::lower_bound(open_, Open{size, 0});
     for (int looked = 0; at != open_.end() && looked < looked_at; ++at, ++looked) {
-      if (tasks[static_cast<std::size_t>(at->second)].count + count <= max_items)
+      if (tasks[static_cast<std::size_t>(at->task)].count + count <= max_items)
         return static_cast<std::int64_t>(at - open_.begin());
     }
     return -1;
   }
   [[nodiscard]] std::int64_t task(std::int64_t place) const {
-    return open_[static_cast<std::size_t>(place)].second;
+    return open_[static_cast<std::size_t>(place)].task;
   }
   void remove(std::int64_t place) { open_.erase(open_.begin() + place); }
   void insert(std::int64_t room, std::int64_t task) {
-    const std::pair entry{room, task};
+    const Open entry{room, task};
     open_.insert(std::ranges::upper_bound(open_, entry), entry);
   }
 
  private:
-  std::vector<std::pair<std::int64_t, std::int64_t>> open_;
+  struct Open {
+    std::int64_t room = 0;
+    std::int64_t task = 0;
+
+    friend auto operator<=>(const Open&, const Open&) = default;
+  };
+
+  std::vector<Open> open_;
 };
+
+/// A micro-batch with less room than any of the items takes has none.
+std::int64_t least_size(const ContextLevels& levels, std::span<const Item> items) {
+  std::int64_t least = levels.cap(0);
+  for (const Item item : items) least = std::min(least, levels.aligned(item, 0));
+  return least;
+}
 
 }  // namespace
 
-std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels, std::span<const Item> items,
-                                        std::vector<Cost>& heights) {
-  std::vector<OpenTask> tasks;
+void place_tree_leaves(const ContextLevels& levels, std::span<const Item> items, std::vector<Cost>& heights,
+                       std::vector<OpenTask>& tasks) {
   std::vector<RankTasks> ranks(heights.size());
   FirstToEnd first(levels, 0, heights);
   const std::int64_t max_items = levels.problem().limits.max_items;
+  const std::int64_t least = least_size(levels, items);
   for (const Item item : items) {
     const auto r = static_cast<std::size_t>(first.find(levels.work(item).work));
     const std::int64_t size = levels.aligned(item, 0);
@@ -58,11 +73,11 @@ std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels, std::span<c
     OpenTask& task = tasks[static_cast<std::size_t>(at)];
     const Cost before = task.time;
     task.add(item, levels);
-    if (task.count < max_items) ranks[r].insert(levels.cap(0) - task.used, at);
+    const std::int64_t room = levels.cap(0) - task.used;
+    if (task.count < max_items && room >= least) ranks[r].insert(room, at);
     heights[r] += task.time - before;
     first.set_found(heights[r]);
   }
-  return tasks;
 }
 
 }  // namespace evenkeel

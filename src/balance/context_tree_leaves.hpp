@@ -8,11 +8,10 @@
 
 namespace evenkeel {
 
-/// Micro-batches of single ranks for `items`, which come longest first: each onto the rank that ends it
-/// first, there into the fullest micro-batch with room, or a new one. Ranks start at `heights`, which are
-/// what they end at afterwards. O(n log(n)).
-[[nodiscard]] std::vector<OpenTask> place_tree_leaves(const ContextLevels& levels,
-                                                      std::span<const Item> items,
-                                                      std::vector<Cost>& heights);
+/// Adds micro-batches of single ranks for `items`, which come longest first, to `tasks`: each item onto the
+/// rank that ends it first, there into the fullest of these micro-batches with room, or a new one. Ranks
+/// start at `heights`, which are what they end at afterwards. O(n log(n)).
+void place_tree_leaves(const ContextLevels& levels, std::span<const Item> items, std::vector<Cost>& heights,
+                       std::vector<OpenTask>& tasks);
 
 }  // namespace evenkeel

@@ -33,9 +33,11 @@ class LevelBlocks {
   }
   void place_on(Item item, std::int64_t number, std::vector<Cost>& heights) {
     const auto block = static_cast<std::size_t>(number);
-    OpenTask& task = (*tasks_)[task_for(item, block)];
+    const std::int64_t tokens = levels_->aligned(item, level_);
+    const std::int64_t samples = levels_->problem().count_of(item);
+    OpenTask& task = (*tasks_)[task_for(tokens, samples, block)];
     const Cost before = task.time;
-    task.add(item, *levels_);
+    task.add(item, tokens, samples, *levels_);
     heights[block] += task.time - before;
   }
   /// After items were placed on certain blocks.
@@ -45,12 +47,12 @@ class LevelBlocks {
   static constexpr std::size_t none = ~std::size_t{0};
 
   /// The fullest one with room; a new one where there is none.
-  std::size_t task_for(Item item, std::size_t block) {
+  std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
     for (int looked = 0; at != none && looked < tasks_looked_at; ++looked, at = previous_[at - offset_]) {
       const OpenTask& task = (*tasks_)[at];
-      if (!task.has_room_for(item, *levels_)) continue;
+      if (!task.has_room_for(tokens, samples, *levels_)) continue;
       if (fullest == none || task.used > (*tasks_)[fullest].used) fullest = at;
     }
     if (fullest != none) return fullest;
@@ -84,38 +86,49 @@ void set_heights(const std::vector<Cost>& blocks, const ContextLevels& levels, i
   for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
 
+/// An item on its level.
+struct TopItem {
+  bool anywhere;
+  Cost time;
+  Item item;
+  std::int64_t block;
+};
+
+bool goes_first(const TopItem& left, const TopItem& right) {
+  return std::tuple(left.anywhere, -left.time, left.item) <
+         std::tuple(right.anywhere, -right.time, right.item);
+}
+
+std::vector<std::vector<TopItem>> by_level(const ContextLevels& levels, std::span<const LevelledItem> items) {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(levels.count()));
+  for (const LevelledItem& entry : items) ++counts[static_cast<std::size_t>(entry.level)];
+  std::vector<std::vector<TopItem>> of_levels(counts.size());
+  for (std::size_t level = 0; level < counts.size(); ++level) of_levels[level].reserve(counts[level]);
+  for (const auto& [item, level, block] : items)
+    of_levels[static_cast<std::size_t>(level)].push_back({block < 0, levels.time(item, level), item, block});
+  return of_levels;
+}
+
 }  // namespace
 
-TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items) {
-  struct Entry {
-    int level;
-    bool anywhere;
-    Cost time;
-    Item item;
-    std::int64_t block;
-  };
-  std::vector<Entry> order;
-  order.reserve(items.size());
-  for (const auto& [item, level, block] : items)
-    order.push_back({level, block < 0, levels.time(item, level), item, block});
-  std::ranges::sort(order, [](const Entry& left, const Entry& right) {
-    return std::tuple(-left.level, left.anywhere, -left.time, left.item) <
-           std::tuple(-right.level, right.anywhere, -right.time, right.item);
-  });
-  TreeTop top;
-  auto next = order.begin();
+void place_tree_top(const ContextLevels& levels, std::span<const LevelledItem> items, TreeTop& top) {
+  std::vector<std::vector<TopItem>> of_levels = by_level(levels, items);
+  top.tasks.clear();
   top.heights.assign(static_cast<std::size_t>(levels.problem().ranks), 0);
   for (int level = levels.count() - 1; level > 0; --level) {
-    const auto is_here = [&] { return next != order.end() && next->level == level; };
-    if (!is_here()) continue;
+    std::vector<TopItem>& here = of_levels[static_cast<std::size_t>(level)];
+    if (here.empty()) continue;
+    // Items mostly come so.
+    if (!std::ranges::is_sorted(here, goes_first)) std::ranges::sort(here, goes_first);
     std::vector<Cost> heights = heights_of_blocks(top.heights, levels, level);
     LevelBlocks blocks(levels, level, heights, top.tasks);
-    for (; is_here() && !next->anywhere; ++next) blocks.place_on(next->item, next->block, heights);
+    const auto anywhere = std::ranges::find(here, true, &TopItem::anywhere);
+    for (auto next = here.begin(); next != anywhere; ++next)
+      blocks.place_on(next->item, next->block, heights);
     blocks.start(heights);
-    for (; is_here(); ++next) blocks.place(next->item, heights);
+    for (auto next = anywhere; next != here.end(); ++next) blocks.place(next->item, heights);
     set_heights(heights, levels, level, top.heights);
   }
-  return top;
 }
 
 namespace {

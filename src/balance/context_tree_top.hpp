@@ -21,9 +21,9 @@ struct TreeTop {
 };
 
 /// Levels from the highest, on each the longest item first onto its block, or that which ends it first, there
-/// into the fullest micro-batch with room, or a new one. Those with a block go first. Preconditions: levels
-/// are 1 or more. O(items log + ranks).
-[[nodiscard]] TreeTop place_tree_top(const ContextLevels& levels, std::vector<LevelledItem> items);
+/// into the fullest micro-batch with room, or a new one. Those with a block go first. What was in `top` is
+/// replaced; its memory is used again. Preconditions: levels are 1 or more. O(items log + ranks).
+void place_tree_top(const ContextLevels& levels, std::span<const LevelledItem> items, TreeTop& top);
 
 /// Blocks for `items`, which come by falling work, such that none ends after `limit`: of those blocks and
 /// levels on which it does not, an item takes the least area, and there the block that ends last. Where there

@@ -77,8 +77,9 @@ class RankPlanner {
   [[nodiscard]] StepPlan packed() && {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
-        std::ranges::move(batcher_->pack({m, ranks_[i]}, plan_.counts[m.index()]),
-                          std::back_inserter(plan_.ranks[i].micro_batches));
+        std::vector<MicroBatchPlan>& own = plan_.ranks[i].micro_batches;
+        std::vector<MicroBatchPlan> more = batcher_->pack({m, ranks_[i]}, plan_.counts[m.index()]);
+        own.insert(own.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
       }
     }
     return std::move(plan_);

@@ -1,29 +1,47 @@
 #include "plan/flexible_groups.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <tuple>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "balance/context_schedule.hpp"
 #include "balance/context_tree.hpp"
 #include "balance/context_waves.hpp"
+#include "balance/grouped_items.hpp"
+#include "balance/item_order.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/mini_batches.hpp"
-#include "plan/picked_units.hpp"
 
 namespace evenkeel {
 namespace {
 
+/// The units of a mini-batch by falling cost: in the order in which a schedule looks at its items, so that
+/// these lie in memory one after the other.
+std::vector<UnitId> by_falling_cost(const PackUnits& units, IdView<UnitId> chosen) {
+  std::vector<Cost> costs;
+  costs.reserve(chosen.size());
+  for (const UnitId at : chosen) costs.push_back(units.costs()[at.index()]);
+  std::vector<UnitId> order;
+  order.reserve(chosen.size());
+  for (const CostedItem& unit : descending_items_smaller_first(costs)) order.push_back(chosen[unit.item]);
+  return order;
+}
+
 /// The units of a mini-batch as items that groups run.
 class FlexibleItems {
  public:
-  FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen) {
-    for (const UnitId at : chosen) add(units[at], settings.balance.cost.linear);
+  FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen)
+      : order_(by_falling_cost(units, chosen)) {
+    work_.reserve(order_.size());
+    lengths_.reserve(order_.size());
+    for (const UnitId unit : order_) add(units, unit, settings.balance.cost.linear);
     for (int size = 0; size <= settings.largest_group(); ++size)
       alignments_.push_back(settings.alignment(std::max(1, size)));
     problem_.items = work_;
@@ -45,17 +63,7 @@ class FlexibleItems {
   FlexibleItems& operator=(const FlexibleItems&) = delete;
 
   [[nodiscard]] const ContextProblem& problem() const noexcept { return problem_; }
-  /// What a micro-batch of these items takes on its group.
-  [[nodiscard]] Cost time_of(std::span<const Item> items, const ContextTask& task) const {
-    ContextWork sum;
-    for (const Item item : items) sum += work_[static_cast<std::size_t>(item)];
-    return problem_.time_of(sum, task.first, task.size);
-  }
-  [[nodiscard]] std::int64_t aligned_tokens(std::span<const Item> items, std::int64_t size) const {
-    std::int64_t tokens = 0;
-    for (const Item item : items) tokens += problem_.aligned_size(item, size);
-    return tokens;
-  }
+  [[nodiscard]] UnitId unit(Item item) const noexcept { return order_[static_cast<std::size_t>(item)]; }
 
  private:
   // What was measured may be anything. Its sums stay within 64 bits, so that it is no reason to refuse a
@@ -73,8 +81,15 @@ class FlexibleItems {
     cost.between_nodes = std::min(cost.between_nodes, most_of_a_hop);
     cost.overhead = std::min(cost.overhead, most / problem_.max_size / (std::ssize(work_) + 1));
   }
-  void add(const PackUnit& unit, Cost linear) {
-    work_.push_back({unit.rows, unit.cost, unit.cost - linear * unit.rows});
+  void add(const PackUnits& units, UnitId at, Cost linear) {
+    const std::int64_t rows = units.rows()[at.index()];
+    const Cost cost = units.costs()[at.index()];
+    work_.push_back({rows, cost, cost - linear * rows});
+    if (!units.shared()) {  // one sequence each, which needs no counts and offsets
+      lengths_.push_back(rows);
+      return;
+    }
+    const PackUnit unit = units[at];
     counts_.push_back(std::ssize(unit.entries));
     if (unit.tree == nullptr) {
       lengths_.push_back(unit.rows);
@@ -84,6 +99,7 @@ class FlexibleItems {
     offsets_.push_back(std::ssize(lengths_));
   }
 
+  std::vector<UnitId> order_;
   std::vector<ContextWork> work_;
   std::vector<std::int64_t> counts_;
   std::vector<std::int64_t> lengths_;
@@ -96,32 +112,14 @@ ContextGroup group_of(const ContextTask& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
 }
 
-/// Larger groups first, as they run; then from the first place on.
-struct RunsBefore {
-  bool operator()(const ContextGroup& left, const ContextGroup& right) const noexcept {
-    return std::tuple(-left.size, left.first) < std::tuple(-right.size, right.first);
-  }
-};
-
-/// A mini-batch scheduled: its micro-batches with their groups, in the order to run them in.
-struct ScheduledMiniBatch {
-  std::vector<MicroBatchPlan> micro_batches;
-  std::vector<std::int64_t> waves;         // of each, where ranks meet
-  std::vector<std::vector<UnitId>> units;  // of each
-  std::int64_t num_waves = 0;
-  std::int64_t count_lower_bound = 0;
-};
-
 /// Where each wave runs: the settings' order of one stand-in a wave that takes as long.
-std::vector<std::int64_t> wave_order(const ContextSchedule& schedule,
-                                     std::span<const MicroBatchPlan> micro_batches,
-                                     const PlanSettings& settings) {
+std::vector<std::int64_t> wave_order(const ContextSchedule& schedule, const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
     stand_ins[static_cast<std::size_t>(w)].entries = {EntryId{schedule.waves - 1 - w}};
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    Cost& slowest = stand_ins[static_cast<std::size_t>(schedule.tasks[t].wave)].cost;
-    slowest = std::max(slowest, micro_batches[t].cost);
+  for (const ContextTask& task : schedule.tasks) {
+    Cost& slowest = stand_ins[static_cast<std::size_t>(task.wave)].cost;
+    slowest = std::max(slowest, task.time);
   }
   order_micro_batches(stand_ins, settings);
   std::vector<std::int64_t> position(stand_ins.size());
@@ -132,94 +130,152 @@ std::vector<std::int64_t> wave_order(const ContextSchedule& schedule,
   return position;
 }
 
-ScheduledMiniBatch schedule_mini_batch(const StepProblem& problem, const PackUnits& units,
-                                       IdView<UnitId> mini_batch) {
+/// Ranks run the tasks that they take part in, in the order of these.
+void run_in_order(const ContextSchedule& schedule, JointMicroBatches& joint) {
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const ContextTask& task = schedule.tasks[t];
+    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
+      joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
+  }
+}
+
+/// Ranks run one micro-batch a wave: an empty one of their own where they take part in none.
+void run_in_waves(const ContextSchedule& schedule, const PlanSettings& settings, JointMicroBatches& joint) {
+  std::vector<std::vector<std::int64_t>> of_ranks;
+  for (int r = 0; r < settings.dp; ++r) {
+    const std::int64_t idle = joint.add({}, {.context = settings.context_of(DpRank{r})});
+    of_ranks.emplace_back(static_cast<std::size_t>(schedule.waves), idle);
+  }
+  const std::vector<std::int64_t> position = wave_order(schedule, settings);
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const ContextTask& task = schedule.tasks[t];
+    const auto at = static_cast<std::size_t>(position[static_cast<std::size_t>(task.wave)]);
+    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
+      of_ranks[static_cast<std::size_t>(rank)][at] = static_cast<std::int64_t>(t);
+  }
+  for (int r = 0; r < settings.dp; ++r)
+    joint.run_all(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
+}
+
+/// The micro-batch of each unit of a step, numbered within its mini-batch.
+using MicroBatchOfUnit = std::vector<std::int64_t>;
+
+/// The tasks of a schedule as micro-batches of the same numbers.
+void add_tasks(const ContextSchedule& schedule, const FlexibleItems& items, JointMicroBatches& joint,
+               MicroBatchOfUnit& micro_batch_of_unit) {
+  joint.reserve(schedule.tasks.size(), static_cast<std::size_t>(schedule.items.num_items()));
+  std::vector<UnitId> of_task;
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    of_task.clear();
+    for (const Item item : schedule.items[static_cast<std::int64_t>(t)]) {
+      const UnitId unit = of_task.emplace_back(items.unit(item));
+      micro_batch_of_unit[unit.index()] = static_cast<std::int64_t>(t);
+    }
+    std::ranges::sort(of_task);
+    const ContextTask& task = schedule.tasks[t];
+    joint.add(of_task, {.tokens = task.tokens,
+                        .aligned_tokens = task.aligned_tokens,
+                        .cost = task.time,
+                        .context = group_of(task)});
+  }
+}
+
+JointMicroBatches schedule_mini_batch(const StepProblem& problem, const PackUnits& units,
+                                      IdView<UnitId> mini_batch, MicroBatchOfUnit& micro_batch_of_unit) {
   const PlanSettings& settings = problem.settings;
   const FlexibleItems items(settings, units, mini_batch);
   const ContextSchedule schedule = settings.is_context_tree()
                                        ? schedule_context_tree(items.problem())
                                        : schedule_context_waves(items.problem(), settings.count_multiple(),
                                                                 settings.micro_batch.min_count);
-  ScheduledMiniBatch scheduled;
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    const ContextTask& task = schedule.tasks[t];
-    const std::span<const Item> chosen = schedule.items[static_cast<std::int64_t>(t)];
-    scheduled.units.push_back(picked(mini_batch, chosen));
-    MicroBatchPlan& m = scheduled.micro_batches.emplace_back(micro_batch_of(units, scheduled.units.back()));
-    m.context = group_of(task);
-    m.aligned_tokens = items.aligned_tokens(chosen, task.size);
-    m.cost = items.time_of(chosen, task);
+  JointMicroBatches joint(settings.dp);
+  add_tasks(schedule, items, joint, micro_batch_of_unit);
+  if (settings.is_context_tree()) {
+    run_in_order(schedule, joint);
+  } else {
+    run_in_waves(schedule, settings, joint);
   }
-  if (!settings.is_context_tree()) {
-    scheduled.num_waves = schedule.waves;
-    const std::vector<std::int64_t> position = wave_order(schedule, scheduled.micro_batches, settings);
-    for (const ContextTask& task : schedule.tasks)
-      scheduled.waves.push_back(position[static_cast<std::size_t>(task.wave)]);
-  }
+  for (int r = 0; r < settings.dp; ++r)
+    joint.count.needed = std::max(joint.count.needed, std::ssize(joint.of_rank(DpRank{r})));
   std::int64_t rows = 0;
   for (const ContextWork& work : items.problem().items) rows += work.rows;
   const std::int64_t whole = settings.micro_batch.max_tokens * settings.dp;
-  scheduled.count_lower_bound = rows / whole + (rows % whole != 0 ? 1 : 0);
-  return scheduled;
-}
-
-/// The micro-batches of each DP rank, in the order to run them in.
-JointMicroBatches joint_micro_batches(ScheduledMiniBatch scheduled, const PlanSettings& settings) {
-  JointMicroBatches joint;
-  joint.of_ranks.resize(static_cast<std::size_t>(settings.dp));
-  for (int r = 0; scheduled.num_waves > 0 && r < settings.dp; ++r) {
-    MicroBatchPlan idle;
-    idle.context = settings.context_of(DpRank{r});
-    joint.of_ranks[static_cast<std::size_t>(r)].assign(static_cast<std::size_t>(scheduled.num_waves), idle);
-  }
-  for (std::size_t t = 0; t < scheduled.micro_batches.size(); ++t) {
-    const MicroBatchPlan& m = scheduled.micro_batches[t];
-    for (int member = 0; member < m.context.size; ++member) {
-      std::vector<MicroBatchPlan>& of_rank =
-          joint.of_ranks[m.context.first.index() + static_cast<std::size_t>(member)];
-      if (scheduled.waves.empty()) {
-        of_rank.push_back(m);
-      } else {
-        of_rank[static_cast<std::size_t>(scheduled.waves[t])] = m;
-      }
-    }
-  }
-  joint.count.lower_bound = scheduled.count_lower_bound;
-  for (const auto& of_rank : joint.of_ranks)
-    joint.count.needed = std::max(joint.count.needed, std::ssize(of_rank));
+  joint.count.lower_bound = rows / whole + (rows % whole != 0 ? 1 : 0);
   return joint;
 }
 
-using UnitsOfGroups = std::map<ContextGroup, std::vector<UnitId>, RunsBefore>;
+/// Groups that run something, numbered as they run: larger ones first; then from the first place on.
+class GroupNumbers {
+ public:
+  explicit GroupNumbers(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
 
-UnitsOfGroups units_of_groups(const ScheduledMiniBatch& scheduled) {
-  UnitsOfGroups units;
-  for (std::size_t t = 0; t < scheduled.micro_batches.size(); ++t) {
-    std::vector<UnitId>& of_group = units[scheduled.micro_batches[t].context];
-    of_group.insert(of_group.end(), scheduled.units[t].begin(), scheduled.units[t].end());
+  void add(const ContextGroup& group) {
+    std::vector<std::int32_t>& of_size = numbers_[group.size];
+    of_size.resize(ranks_, none);
+    of_size[group.first.index()] = named;
   }
-  for (auto& [group, of_group] : units) std::ranges::sort(of_group);
-  return units;
+  /// All that were added.
+  [[nodiscard]] std::vector<ContextGroup> number() {
+    std::vector<ContextGroup> groups;
+    for (auto& [size, of_size] : numbers_) {
+      for (std::size_t first = 0; first < of_size.size(); ++first) {
+        if (of_size[first] == none) continue;
+        of_size[first] = static_cast<std::int32_t>(groups.size());
+        groups.push_back({DataPlace{static_cast<int>(first)}, size});
+      }
+    }
+    return groups;
+  }
+  [[nodiscard]] std::int32_t operator[](const ContextGroup& group) const {
+    return numbers_.at(group.size)[group.first.index()];
+  }
+
+ private:
+  static constexpr std::int32_t none = -1;
+  static constexpr std::int32_t named = 0;
+
+  std::size_t ranks_;
+  std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;  // by size, then first place
+};
+
+/// Adds the groups of micro-batches that hold something.
+void add_groups_of(const JointMicroBatches& joint, GroupNumbers& numbers) {
+  for (std::int64_t m = 0; m < joint.size(); ++m)
+    if (!joint.units_of(m).empty()) numbers.add(joint.figures_of(m).context);
+}
+
+/// The group of each micro-batch.
+std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupNumbers& numbers) {
+  std::vector<std::int32_t> groups;
+  groups.reserve(static_cast<std::size_t>(joint.size()));
+  for (std::int64_t m = 0; m < joint.size(); ++m)
+    groups.push_back(joint.units_of(m).empty() ? -1 : numbers[joint.figures_of(m).context]);
+  return groups;
 }
 
 }  // namespace
 
 void assign_flexible(const StepProblem& problem, StepAssignment& assignment) {
   EVENKEEL_PRECONDITION(cheap, problem.settings.flexible.has_value());
-  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, assignment.units);
-  std::vector<UnitsOfGroups> units;
-  UnitsOfGroups all;
+  const PackUnits& units = assignment.units;
+  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
+  MicroBatchOfUnit micro_batch_of_unit(static_cast<std::size_t>(units.size()));
+  GroupNumbers numbers(problem.settings.dp);
   for (std::int64_t m = 0; m < cut.size(); ++m) {
-    ScheduledMiniBatch scheduled = schedule_mini_batch(problem, assignment.units, cut[m]);
-    for (const auto& entry : units.emplace_back(units_of_groups(scheduled))) all.try_emplace(entry.first);
-    assignment.mini_batches.emplace_back().joint =
-        joint_micro_batches(std::move(scheduled), problem.settings);
+    JointMicroBatches& joint = assignment.mini_batches.emplace_back().joint;
+    joint = schedule_mini_batch(problem, units, cut[m], micro_batch_of_unit);
+    add_groups_of(joint, numbers);
   }
-  for (const auto& entry : all) assignment.groups.push_back(entry.first);
-  for (std::size_t m = 0; m < units.size(); ++m) {
-    std::vector<std::vector<UnitId>> of_groups;
-    for (const ContextGroup& group : assignment.groups) of_groups.push_back(std::move(units[m][group]));
-    assignment.mini_batches[m].units = IdGroups<UnitId>(of_groups);
+  assignment.groups = numbers.number();
+  for (std::int64_t m = 0; m < cut.size(); ++m) {
+    MiniBatchAssignment& mini_batch = assignment.mini_batches[static_cast<std::size_t>(m)];
+    const std::vector<std::int32_t> of_micro_batches = groups_of(mini_batch.joint, numbers);
+    std::vector<std::int32_t> of_units;
+    of_units.reserve(cut[m].size());
+    for (const UnitId unit : cut[m])
+      of_units.push_back(of_micro_batches[static_cast<std::size_t>(micro_batch_of_unit[unit.index()])]);
+    mini_batch.units =
+        IdGroups<UnitId>(partition_by_group(cut.items()[m], of_units, std::ssize(assignment.groups)));
   }
 }
 

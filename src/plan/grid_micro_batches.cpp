@@ -43,18 +43,18 @@ MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& uni
   const GroupCount cells = count_groups(own.costs, own.items(), limits);
   const auto of_a_rank = [&](std::int64_t n) { return n / settings.dp + (n % settings.dp != 0 ? 1 : 0); };
   MiniBatchAssignment assigned;
+  assigned.joint = JointMicroBatches(settings.dp);
   assigned.joint.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
   const GridShape shape{settings.dp, agreed_count(assigned.joint.count.needed, settings)};
   const Partition grid = partition_into_grid(own.costs, own.items(), limits, shape);
   const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings);
   std::vector<std::vector<UnitId>> shares;
   for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
-    std::vector<MicroBatchPlan>& micro_batches = assigned.joint.of_ranks.emplace_back();
     std::vector<UnitId>& share = shares.emplace_back();
     for (const std::int64_t j : columns) {
-      std::vector<UnitId> cell = picked(mini_batch, grid[rank * shape.columns + j]);
+      const std::vector<UnitId> cell = picked(mini_batch, grid[rank * shape.columns + j]);
       share.insert(share.end(), cell.begin(), cell.end());
-      micro_batches.push_back(micro_batch_of(units, std::move(cell)));
+      assigned.joint.run(DpRank{static_cast<int>(rank)}, assigned.joint.add(cell, figures_of(units, cell)));
     }
   }
   assigned.units = IdGroups<UnitId>(IdGroups<UnitId>(shares).items().with_sorted_items());

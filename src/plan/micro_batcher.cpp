@@ -2,7 +2,7 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "plan/fixed_micro_batches.hpp"
-#include "plan/joint_micro_batches.hpp"
+#include "plan/joint_micro_batcher.hpp"
 #include "plan/packed_micro_batches.hpp"
 #include "plan/preset_micro_batches.hpp"
 

@@ -80,17 +80,32 @@ std::int64_t most_steps_of_a_list(const PlanSettings& settings) {
 
 }  // namespace
 
-MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<UnitId> chosen) {
-  MicroBatchPlan plan;
-  plan.entries.reserve(chosen.size());
+MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen) {
+  MicroBatchFigures figures;
   for (const UnitId at : chosen) {
     const PackUnit unit = units[at];
-    plan.entries.insert(plan.entries.end(), unit.entries.begin(), unit.entries.end());
-    plan.tokens += unit.rows;
-    plan.aligned_tokens += unit.aligned_rows;
-    plan.cost += unit.cost;
+    figures.tokens += unit.rows;
+    figures.aligned_tokens += unit.aligned_rows;
+    figures.cost += unit.cost;
   }
-  if (units.shared()) plan.units = std::move(chosen);
+  return figures;
+}
+
+MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen) {
+  return micro_batch_of(units, chosen, figures_of(units, chosen));
+}
+
+MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen,
+                              const MicroBatchFigures& figures) {
+  MicroBatchPlan plan;
+  plan.tokens = figures.tokens;
+  plan.aligned_tokens = figures.aligned_tokens;
+  plan.cost = figures.cost;
+  plan.padded_length = figures.padded_length;
+  plan.context = figures.context;
+  plan.entries.reserve(chosen.size());
+  for (const UnitId unit : chosen) units.add_entries(unit, plan.entries);
+  if (units.shared()) plan.units.assign(chosen.begin(), chosen.end());
   return plan;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "evenkeel/plan/length_table.hpp"
@@ -10,8 +11,24 @@
 
 namespace evenkeel {
 
-/// The micro-batch of these units, in this order, its figures worked out.
-[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::vector<UnitId> chosen);
+/// A micro-batch but for what it holds: MicroBatchPlan says what they mean.
+struct MicroBatchFigures {
+  std::int64_t tokens = 0;
+  std::int64_t aligned_tokens = 0;
+  Cost cost = 0;
+  std::int64_t padded_length = 0;
+  ContextGroup context = {};
+
+  friend bool operator==(const MicroBatchFigures&, const MicroBatchFigures&) = default;
+};
+
+/// What these units add up to on a DP rank of their own.
+[[nodiscard]] MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen);
+
+/// The micro-batch of these units, in this order, its figures worked out, or with these figures.
+[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen);
+[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen,
+                                            const MicroBatchFigures& figures);
 
 /// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
 /// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On

@@ -31,6 +31,15 @@ class PackUnits {
 
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(costs_); }
   [[nodiscard]] PackUnit operator[](UnitId unit) const noexcept;
+  /// Its samples in packed order, to the end of `entries`.
+  void add_entries(UnitId unit, std::vector<EntryId>& entries) const {
+    if (shared_) {
+      const std::vector<EntryId>& own = trees_[unit.index()].entries;
+      entries.insert(entries.end(), own.begin(), own.end());
+    } else {
+      entries.emplace_back(unit.value());
+    }
+  }
   /// Whether units may be more than one sample.
   [[nodiscard]] bool shared() const noexcept { return shared_; }
 

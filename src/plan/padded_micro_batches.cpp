@@ -23,13 +23,13 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
 }
 
 /// Every sample takes its micro-batch's length, and works as much.
-MicroBatchPlan padded_micro_batch(const PackUnits& units, IdView<UnitId> samples, std::int64_t padded_length,
-                                  const CostModel& cost) {
-  MicroBatchPlan plan = micro_batch_of(units, list_of(samples));
-  plan.padded_length = padded_length;
-  plan.aligned_tokens = std::ssize(samples) * padded_length;
-  plan.cost = std::ssize(samples) * cost(padded_length);
-  return plan;
+MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId> samples,
+                                 std::int64_t padded_length, const CostModel& cost) {
+  MicroBatchFigures figures = figures_of(units, samples);
+  figures.padded_length = padded_length;
+  figures.aligned_tokens = std::ssize(samples) * padded_length;
+  figures.cost = std::ssize(samples) * cost(padded_length);
+  return figures;
 }
 
 }  // namespace
@@ -39,17 +39,16 @@ JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units
   EVENKEEL_PRECONDITION(cheap, !units.shared());
   const PlanSettings& settings = problem.settings;
   const PaddedBatches batches = plan_padded_batches(shares.items(), units.rows(), padded_settings(settings));
-  JointMicroBatches joint;
+  JointMicroBatches joint(settings.dp);
   joint.count.needed = std::ssize(batches.micro_batches);
   for (int r = 0; r < settings.dp; ++r) {
     const PickedUnits own(units, shares[r]);
     joint.count.lower_bound =
         std::max(joint.count.lower_bound, min_bins_lower_bound(own.items(), settings.micro_batch.limits()));
-    std::vector<MicroBatchPlan>& of_rank = joint.of_ranks.emplace_back();
     for (std::int64_t m = 0; m < joint.count.needed; ++m) {
-      of_rank.push_back(padded_micro_batch(units, {batches.samples(DpRank{r}, m), {}},
-                                           batches.micro_batches[static_cast<std::size_t>(m)].padded_length,
-                                           settings.balance.cost));
+      const std::vector<UnitId> samples = list_of<UnitId>({batches.samples(DpRank{r}, m), {}});
+      const std::int64_t length = batches.micro_batches[static_cast<std::size_t>(m)].padded_length;
+      joint.run(DpRank{r}, joint.add(samples, padded_figures(units, samples, length, settings.balance.cost)));
     }
   }
   return joint;

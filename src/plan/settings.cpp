@@ -312,12 +312,13 @@ void PlanSettings::validate() const {
   require_order_fits(*this);
   if (sharing != PrefixSharing::none) require_sharing_fits(*this);
   if (micro_batch.shapes) require_shapes_fit(*this);
-  const std::int64_t aligned = alignment(largest_group());
-  if (cap(largest_group()) < aligned || micro_batch.max_tokens < alignment()) {
+  for (const int group : {cp.size, largest_group()}) {
+    if (cap(group) >= alignment(group)) continue;
     throw ConfigError(flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
-                      "the cap of " + std::to_string(cap(largest_group())) +
-                          " tokens is below the alignment of one sequence, " + std::to_string(aligned) +
-                          " tokens",
+                      "the cap of " + std::to_string(cap(group)) +
+                          " tokens is below the alignment of one sequence, " +
+                          std::to_string(alignment(group)) + " tokens" +
+                          (flexible ? ", in a group of " + std::to_string(group) : ""),
                       "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
                       "micro_batch.length_round");
   }

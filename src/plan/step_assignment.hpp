@@ -4,22 +4,13 @@
 #include <span>
 #include <vector>
 
-#include "balance/capped_partition.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/step_problem.hpp"
+#include "plan/joint_micro_batches.hpp"
 #include "plan/pack_units.hpp"
 #include "plan/segments.hpp"
 
 namespace evenkeel {
-
-/// The micro-batches of all DP ranks where they are planned at once: a grid, or padded ones, which share
-/// their lengths.
-struct JointMicroBatches {
-  std::vector<std::vector<MicroBatchPlan>> of_ranks;  ///< one list a DP rank; none where each plans its own
-  GroupCount count;                                   ///< how many a DP rank needs
-
-  friend bool operator==(const JointMicroBatches&, const JointMicroBatches&) = default;
-};
 
 /// One mini-batch of a step as every rank works it out alike.
 struct MiniBatchAssignment {

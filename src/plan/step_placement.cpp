@@ -101,7 +101,7 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
   const bool is_grid = problem.settings.balance.strategy == Strategy::grid;
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
-    return mini_batch.joint.of_ranks.empty() != is_grid;
+    return mini_batch.joint.none_planned() != is_grid;
   });
 }
 
@@ -109,10 +109,7 @@ void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_r
   if (std::ranges::is_sorted(part_of_rank)) return;
   for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     mini_batch.units = IdGroups<UnitId>(reorder_parts(mini_batch.units.items(), part_of_rank));
-    std::vector<std::vector<MicroBatchPlan>> unplaced = std::exchange(mini_batch.joint.of_ranks, {});
-    if (unplaced.empty()) continue;
-    for (const std::int64_t part : part_of_rank)
-      mini_batch.joint.of_ranks.push_back(std::move(unplaced[static_cast<std::size_t>(part)]));
+    if (!mini_batch.joint.none_planned()) mini_batch.joint.reorder_ranks(part_of_rank);
   }
 }
 

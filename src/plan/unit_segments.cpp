@@ -37,11 +37,11 @@ SegmentTable whole_samples(const PlanSettings& settings, const StepAssignment& a
     }
   }
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
-    for (const std::vector<MicroBatchPlan>& of_rank : mini_batch.joint.of_ranks) {
-      for (const MicroBatchPlan& m : of_rank) {
-        if (m.padded_length == 0) continue;
-        for (const EntryId entry : m.entries) segments[entry.index()].aligned_length = m.padded_length;
-      }
+    const JointMicroBatches& joint = mini_batch.joint;
+    for (std::int64_t m = 0; m < joint.size(); ++m) {
+      const std::int64_t length = joint.figures_of(m).padded_length;
+      if (length == 0) continue;
+      for (const UnitId unit : joint.units_of(m)) segments[unit.index()].aligned_length = length;
     }
   }
   return {std::move(segments), assignment.shares};

@@ -32,6 +32,15 @@ bool is_within(const ContextProblem& problem, const TaskSum& sum, std::int64_t s
   return sum.used <= size * problem.limits.max_size && sum.count <= problem.limits.max_items;
 }
 
+/// Of a micro-batch, as its slowest rank takes.
+Cost time_of(const ContextProblem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
+  const Cost time = time_on(work, size, problem.communication);
+  if (problem.speeds.empty()) return time;
+  const auto group = problem.speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+  const std::int64_t slowest = std::ranges::min(group);
+  return (time * std::ranges::max(problem.speeds) + slowest - 1) / slowest;
+}
+
 std::string fault_of_task(const ContextProblem& problem, const ContextTask& task,
                           std::span<const Item> items) {
   const bool is_power = (task.size & (task.size - 1)) == 0;
@@ -40,17 +49,11 @@ std::string fault_of_task(const ContextProblem& problem, const ContextTask& task
   if (problem.sizes == ContextSizes::powers_of_two && !lines_up) return "a block does not line up";
   if (task.first < 0 || task.first + task.size > problem.ranks) return "a block lies outside";
   if (items.empty() || !std::ranges::is_sorted(items)) return "items do not ascend";
-  if (!is_within(problem, sum_of(problem, items, task.size), task.size)) return "a micro-batch is too large";
+  const TaskSum sum = sum_of(problem, items, task.size);
+  if (!is_within(problem, sum, task.size)) return "a micro-batch is too large";
+  if (task.tokens != sum.work.rows || task.aligned_tokens != sum.used) return "tokens are miscounted";
+  if (task.time != time_of(problem, sum.work, task.first, task.size)) return "a time is wrong";
   return "";
-}
-
-/// Of a micro-batch, as its slowest rank takes.
-Cost time_of(const ContextProblem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
-  const Cost time = time_on(work, size, problem.communication);
-  if (problem.speeds.empty()) return time;
-  const auto group = problem.speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
-  const std::int64_t slowest = std::ranges::min(group);
-  return (time * std::ranges::max(problem.speeds) + slowest - 1) / slowest;
 }
 
 /// When the last rank ends, each running its tasks in their order as soon as all members are free.

@@ -34,7 +34,7 @@ TEST(Observe, sums_tokens_and_squared_lengths_of_a_micro_batch) {
   const LengthTable table = table_of({3, 5, 7});
   PlanSettings settings;
   const StepAssignment assignment = assign_step({table, settings});
-  MicroBatchPlan plan = micro_batch_of(assignment.units, {UnitId{0}, UnitId{2}});
+  MicroBatchPlan plan = micro_batch_of(assignment.units, std::vector{UnitId{0}, UnitId{2}});
   const CostObservation packed = observe(table, assignment, plan, settings, DpRank{0}, 0.25);
   EXPECT_EQ(packed.tokens, 10);
   EXPECT_EQ(packed.squares, 9 + 49);
@@ -61,7 +61,7 @@ TEST(Observe, squares_go_straight_on_beyond_the_window) {
   const LengthTable table = table_of({10});
   PlanSettings settings;
   settings.balance.cost = {1, 1, 4};
-  const MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), {UnitId{0}});
+  const MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).squares,
             16 + 2 * 4 * (10 - 4));
 }
@@ -73,7 +73,7 @@ TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
   settings.balance.speeds = {1000, 500};
   const CostObservation seen =
       observe(table, assign_step({table, settings}),
-              micro_batch_of(make_units({table, settings}), {UnitId{0}}), settings, DpRank{1}, 3);
+              micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}}), settings, DpRank{1}, 3);
   EXPECT_DOUBLE_EQ(seen.seconds, 1.5);
   EXPECT_EQ(seen.dp_rank, 1);
 }
@@ -84,7 +84,7 @@ TEST(Observe, a_groups_time_counts_as_that_of_its_slowest_rank) {
   settings.dp = 4;
   settings.flexible = FlexibleContext{4};
   settings.balance.speeds = {1000, 1000, 1000, 500};
-  MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), {UnitId{0}});
+  MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   plan.context = {DataPlace{2}, 2};
   const StepAssignment assignment = assign_step({table, settings});
   EXPECT_DOUBLE_EQ(observe(table, assignment, plan, settings, DpRank{2}, 3).seconds, 1.5);
@@ -95,7 +95,7 @@ TEST(Observe, a_groups_time_counts_as_that_of_its_slowest_rank) {
 TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
   const LengthTable table = table_of({10, 10});
   PlanSettings settings;
-  MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), {UnitId{0}});
+  MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   plan.context.size = 4;
   EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 1);
   settings.flexible = FlexibleContext{1};

@@ -269,6 +269,19 @@ TEST(PlanSettings, costs_of_groups_of_their_own_sizes_can_be_measured) {
   EXPECT_EQ(refusal(settings).first, "");
 }
 
+TEST(PlanSettings, a_group_of_any_size_holds_one_aligned_sequence_or_its_cap_is_told) {
+  PlanSettings settings;
+  settings.dp = 8;
+  settings.flexible = FlexibleContext{8};
+  settings.align_lcm = 16;
+  settings.micro_batch.max_tokens = 16;
+  EXPECT_EQ(refusal(settings).first, "");
+  settings.micro_batch.max_tokens = 15;
+  EXPECT_THAT(refusal(settings).second,
+              testing::HasSubstr(
+                  "cap of 15 tokens is below the alignment of one sequence, 16 tokens, in a group of 1"));
+}
+
 TEST(PlanSettings, presets_cannot_measure_their_costs) {
   PlanSettings settings;
   settings.balance.measured = MeasuredCost{};

@@ -1,0 +1,46 @@
+#include "balance/few_items.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+using testing::ElementsAreArray;
+
+std::vector<Item> listed(const FewItems& items) {
+  return {items.begin(), items.end()};
+}
+
+TEST(FewItems, are_a_list_that_grows) {
+  FewItems items;
+  std::vector<Item> expected;
+  EXPECT_TRUE(items.empty());
+  for (Item item = 10; item > 0; --item) {
+    items.push_back(item);
+    expected.push_back(item);
+    EXPECT_THAT(listed(items), ElementsAreArray(expected));
+    EXPECT_EQ(items.size(), expected.size());
+  }
+}
+
+TEST(FewItems, copies_and_what_was_moved_hold_the_same) {
+  for (const Item most : {3, 4, 5, 9}) {
+    FewItems items;
+    std::vector<Item> expected;
+    for (Item item = 0; item < most; ++item) {
+      items.push_back(item);
+      expected.push_back(item);
+    }
+    const FewItems copy = items;
+    const FewItems moved = std::move(items);
+    EXPECT_THAT(listed(copy), ElementsAreArray(expected));
+    EXPECT_THAT(listed(moved), ElementsAreArray(expected));
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
