@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "balance/quality.hpp"
 #include "cli/commands.hpp"
@@ -13,6 +14,7 @@
 #include "cli/pipeline_figures.hpp"
 #include "cli/plan_comparison.hpp"
 #include "cli/plan_input.hpp"
+#include "cli/shaped_plan.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
@@ -22,7 +24,6 @@
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
 #include "plan/dp_assignment.hpp"
-#include "plan/shape_choice.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -132,43 +133,18 @@ std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, cons
   return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", style) + "\n";
 }
 
-/// What it would cost to hand micro-batches out in few shapes, as the first step of a job would choose them.
-struct ShapedPlan {
-  std::vector<PackedShape> shapes;
-  std::int64_t rows = 0;     ///< needed, filler counted
-  std::int64_t padding = 0;  ///< added
-};
-
-std::optional<ShapedPlan> shape(const StepProblem& problem, const StepPlan& plan) {
-  const PlanSettings& settings = problem.settings;
-  if (!settings.micro_batch.shapes) return std::nullopt;
-  PassNeeds pass{&settings, {}};
-  for (const DpRankPlan& rank : plan.ranks)
-    for (const MicroBatchPlan& m : rank.micro_batches)
-      pass.needed.push_back(needed_shape(problem.table, m, settings));
-  ShapedPlan shaped{first_shapes(std::span(&settings, 1))};
-  std::ranges::copy(shapes_to_add(std::span(&pass, 1), shaped.shapes), std::back_inserter(shaped.shapes));
-  for (const PackedShape& needed : pass.needed) {
-    const std::int64_t rows = smallest_shape(needed, shaped.shapes, settings).rows;
-    shaped.rows += needed.rows * settings.cp.size;
-    shaped.padding += (rows - needed.rows) * settings.cp.size;
-  }
-  return shaped;
-}
-
 std::string shapes_line(const StepProblem& problem, const StepPlan& plan, const TextStyle& style) {
-  const std::optional<ShapedPlan> shaped = shape(problem, plan);
+  const std::optional<ShapedPlan> shaped = shaped_plan(problem, plan);
   if (!shaped) return "";
-  const double part = static_cast<double>(shaped->padding) / static_cast<double>(shaped->rows);
   return indented(
       fmt::format("{} of {} chosen by such a first step: {} of padding, {:.2f} % of the rows",
                   counted(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
-                  counted(shaped->padding, "row"), 100 * part),
+                  counted(shaped->padding, "row"), 100 * shaped->part()),
       0, style.width);
 }
 
 nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
-  const std::optional<ShapedPlan> shaped = shape(problem, plan);
+  const std::optional<ShapedPlan> shaped = shaped_plan(problem, plan);
   if (!shaped) return nullptr;
   nlohmann::json shapes = nlohmann::json::array();
   for (const PackedShape& shape : shaped->shapes)

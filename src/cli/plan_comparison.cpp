@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
+
+#include "cli/shaped_plan.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -19,7 +22,6 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   plain.micro_batch.mode = MicroBatchMode::packed;
   plain.micro_batch.packing = std::nullopt;
   plain.micro_batch.count = CountRule::fewest;
-  plain.micro_batch.shapes = std::nullopt;
   // Presets do not go with it, and no figure here says what it is for.
   if (given.micro_batch.order == MicroBatchOrder::schedule)
     plain.micro_batch.order = MicroBatchOrder::pipeline;
@@ -29,6 +31,8 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   const auto add = [&](std::string name, auto change) {
     ways.push_back({std::move(name), plain});
     change(ways.back().settings.balance);
+    if (ways.back().settings.balance.preset != Preset::none)
+      ways.back().settings.micro_batch.shapes = std::nullopt;
   };
   add("source order", [](BalanceSettings& b) { b.algorithm = BalanceAlgorithm::none; });
   add("preset verl", [](BalanceSettings& b) { b.preset = Preset::verl; });
@@ -55,9 +59,11 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
 ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work,
                       std::span<const std::int64_t> speeds) {
   const auto start = std::chrono::steady_clock::now();
-  StepPlan plan = plan_step({table, way.settings});
+  const StepProblem problem{table, way.settings};
+  StepPlan plan = plan_step(problem);
   ComparedPlan compared;
   compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (const auto shaped = shaped_plan(problem, plan)) compared.padding = shaped->part();
   compared.name = way.name;
   compared.num_micro_batches = plan.num_micro_batches();
   for (DpRankPlan& rank : plan.ranks) {
@@ -84,6 +90,8 @@ std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSett
 
 std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyle& style) {
   using enum TextTable::Align;
+  const auto is_shaped = [](const ComparedPlan& plan) { return plan.padding.has_value(); };
+  const bool any_shapes = std::ranges::any_of(plans, is_shaped);
   TextTable table({{"way"},
                    {"micro-\nbatches", right},
                    {"above cap", right},
@@ -91,6 +99,7 @@ std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyl
                    {"step max / mean", right},
                    {"waiting once", right},
                    {"waiting at each", right},
+                   {any_shapes ? "padding to shapes" : "", right},
                    {"seconds", right}});
   for (const ComparedPlan& plan : plans) {
     const StepWaiting waiting = step_waiting(plan.balance);
@@ -100,7 +109,9 @@ std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyl
                fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
                fmt::format("{:.4f}", plan.balance.step_max_over_mean),
                fmt::format("{:.2f}%", 100 * waiting.once),
-               fmt::format("{:.2f}%", 100 * waiting.every_micro_batch), fmt::format("{:.4f}", plan.seconds)});
+               fmt::format("{:.2f}%", 100 * waiting.every_micro_batch),
+               plan.padding ? fmt::format("{:.2f}%", 100 * *plan.padding) : "",
+               fmt::format("{:.4f}", plan.seconds)});
   }
   return table.to_text(style.width) + indented(
                                           "waiting: the part of their time that DP ranks wait, which meet "
@@ -120,6 +131,7 @@ nlohmann::json comparison_json(std::span<const ComparedPlan> plans) {
                      {"waiting_once", waiting.once},
                      {"waiting_every_micro_batch", waiting.every_micro_batch},
                      {"plan_seconds", plan.seconds}});
+    if (plan.padding) array.back()["padding_to_shapes"] = *plan.padding;
   }
   return array;
 }

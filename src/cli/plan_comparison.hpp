@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ struct ComparedPlan {
   std::int64_t above_cap = 0;          ///< micro-batches that break the cap, over all DP ranks
   StepBalance balance;                 ///< by the same measure of work for every way
   double seconds = 0;                  ///< spent planning
+  /// Rows added by micro_batch.shapes, of those that are needed, as the first step of a job would choose the
+  /// shapes; none for presets, whose micro-batches may be above every shape.
+  std::optional<double> padding = std::nullopt;
 };
 
 /// Plans one step in source order, as other systems do, and in Evenkeel's ways, with the mesh, cap, counts

@@ -10,7 +10,10 @@
 namespace evenkeel {
 namespace {
 
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
 using testing_support::ProgramResult;
 using testing_support::read_text;
 using testing_support::run_evenkeel;
@@ -89,6 +92,30 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
     EXPECT_EQ(by_name.at(own).at("above_cap"), 0) << own;
   EXPECT_LE(by_name.at("grid, work").at("waiting_every_micro_batch"),
             by_name.at("hierarchical, work").at("waiting_every_micro_batch"));
+}
+
+TEST(PlanCommand, compares_what_few_shapes_cost_each_way_that_keeps_the_cap) {
+  const ScratchFolder scratch;
+  std::string lengths = "length\n";
+  for (int i = 0; i < 96; ++i) lengths += std::to_string(i % 8 == 0 ? 900 + i : 20 + i) + "\n";
+  write_text(scratch / "lengths.csv", lengths);
+  const std::string plan = "plan --lengths " + (scratch / "lengths.csv").string() +
+                           " --set mesh.dp=4 --set micro_batch.max_tokens=1100 --set micro_batch.shapes=3";
+  const ProgramResult compared = run_evenkeel(plan + " --compare --json " + (scratch / "ways.json").string());
+  ASSERT_EQ(compared.status, 0) << compared.err;
+  EXPECT_THAT(compared.out, HasSubstr("shapes"));
+  const auto ways = nlohmann::json::parse(read_text(scratch / "ways.json"));
+  std::map<std::string, double> padding;
+  for (const auto& way : ways)
+    if (way.contains("padding_to_shapes")) padding[way.at("way")] = way.at("padding_to_shapes");
+  EXPECT_THAT(padding, UnorderedElementsAre(Pair("source order", Ge(0)), Pair("hierarchical, tokens", Ge(0)),
+                                            Pair("hierarchical, work", Ge(0)), Pair("grid, work", Ge(0))));
+  // The way that is the default is compared as it is planned.
+  const ProgramResult planned = run_evenkeel(plan + " --json " + (scratch / "plan.json").string());
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  const auto shapes = nlohmann::json::parse(read_text(scratch / "plan.json")).at("shapes");
+  EXPECT_DOUBLE_EQ(padding["hierarchical, tokens"],
+                   shapes.at("padding").get<double>() / shapes.at("rows").get<double>());
 }
 
 TEST(PlanCommand, compares_groups_where_no_cp_divides_the_ranks) {
