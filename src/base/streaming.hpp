@@ -58,6 +58,17 @@ inline void fetch_later(const std::byte* address) noexcept {
 #endif
 }
 
+/// Begins to load the line `offset` bytes after `from`, which need not be there, for what is read once and
+/// not again: past the larger caches where the processor can, which keep what others need.
+inline void fetch_once(const std::byte* from, std::size_t offset) noexcept {
+#if defined(__SSE2__)
+  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_NTA);
+#else
+  static_cast<void>(from);
+  static_cast<void>(offset);
+#endif
+}
+
 /// Begins to load the line at `address`, a part of which is going to be written, into the nearest cache.
 inline void fetch_to_write(const std::byte* address) noexcept {
 #if defined(__GNUC__)

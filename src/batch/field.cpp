@@ -193,6 +193,11 @@ Column Column::lent() {
                                 : borrowing(spec_, rows_, std::move(first));
 }
 
+Column Column::lent_to(SampleRows samples) {
+  EVENKEEL_PRECONDITION(cheap, samples.rows() == rows(), spec_.name, samples.rows(), rows());
+  return borrowing(spec_, std::move(samples), lend());
+}
+
 void Column::copy_borrowed() {
   own_.assign(borrowed_.get(), borrowed_.get() + offset_of(rows_));
   borrowed_.reset();

@@ -83,6 +83,10 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
   const std::string where = "field '" + spec.name + "'";
   const std::string kind(name_of(spec.kind));
   if (is_counted(spec.kind)) {
+    if (field.samples().are_in_common()) {
+      throw InputError(where, "has rows that samples have in common, as micro-batches may have them",
+                       "Bring each sample's own");
+    }
     if (field.samples().size() == size()) return;
     throw InputError(where,
                      "has " + kind + " of " + std::to_string(field.samples().size()) +

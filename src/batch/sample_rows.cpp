@@ -38,8 +38,18 @@ SampleRows SampleRows::of_offsets(std::vector<std::int64_t> offsets) {
   return made;
 }
 
-bool operator==(const SampleRows& a, const SampleRows& b) noexcept {
-  return std::ranges::equal(a.offsets(), b.offsets());
+SampleRows SampleRows::in_common(std::vector<RowRange> ranges, std::int64_t rows) {
+  for (const RowRange& range : ranges) {
+    if (0 <= range.begin && range.begin <= range.end && range.end <= rows) continue;
+    throw InputError("rows in common",
+                     "are " + std::to_string(rows) + ", and a sample has those from " +
+                         std::to_string(range.begin) + " to " + std::to_string(range.end),
+                     "Give each sample a range within them");
+  }
+  SampleRows made;
+  made.ranges_ = std::move(ranges);
+  made.rows_in_common_ = rows;
+  return made;
 }
 
 }  // namespace evenkeel

@@ -45,7 +45,7 @@ struct TransferOptions {
 /// report is rank 0's; the others get an empty one.
 [[nodiscard]] Report bench_exchange(const boost::mpi::communicator& world, const TransferOptions& options);
 /// Collective over `world`: routed experts of a MoE model to the stages that have their layers, as they are
-/// and narrowed, against memcpy. The report is rank 0's.
+/// and narrowed, and rows that samples count, against memcpy. The report is rank 0's.
 [[nodiscard]] Report bench_layers(const boost::mpi::communicator& world, const TransferOptions& options);
 /// Collective over `world`: a step's phases, which add up to it; with prefetch also how long a trainer waits.
 [[nodiscard]] Report bench_step(const boost::mpi::communicator& world, const TransferOptions& options);

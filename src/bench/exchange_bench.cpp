@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
-#include <cstring>
 #include <numeric>
 
 #include "base/narrow.hpp"
@@ -90,8 +89,7 @@ Report bench_exchange(const boost::mpi::communicator& world, const TransferOptio
   std::vector<std::byte> target(source.size());
 
   Race race(world);
-  race.add("memcpy on all ranks",
-           [&] { return seconds_of([&] { std::memcpy(target.data(), source.data(), source.size()); }); });
+  race.add_memcpy(source, target);
   race.add("MPI_Alltoallv, buffer to buffer", [&] { return seconds_of([&] { plain.run(); }); });
   for (const NamedPath& path : exchange_paths(job.has_several_nodes())) {
     race.add(fmt::format("evenkeel {}, into packed tensors", path.name),

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/benchmarks.hpp"
@@ -25,6 +28,14 @@ constexpr std::int64_t experts_per_token = 8;
 constexpr std::int64_t num_experts = 128;
 constexpr std::int64_t token_bytes =
     num_layers * experts_per_token * static_cast<std::int64_t>(sizeof(std::int16_t));
+
+// Of pictures: two frames of 14 x 14 pixels of three colours each, four of them a token.
+constexpr LogNormal sample_patches{4.7, 1.0, 4, 4096};
+constexpr const char* patches_field = "patches";
+constexpr std::int64_t patch_elements = 1176;
+constexpr std::int64_t patch_bytes = patch_elements * static_cast<std::int64_t>(sizeof(float));
+constexpr std::int64_t patches_per_token = 4;
+constexpr std::int64_t text_tokens = 16;
 
 MeshSettings mesh_over(int ranks) {
   MeshSettings mesh;
@@ -59,17 +70,49 @@ RaggedBatch experts_of(int rank, const TransferOptions& options) {
   return batch;
 }
 
-/// One way to hand the field out.
-struct LayersWay {
+/// Patches of images, a sample's own number of them, with a token for each four and some text: samples that
+/// fill about so many bytes, every fifth without an image.
+RaggedBatch patches_of(int rank, const TransferOptions& options) {
+  LogNormal distribution = sample_patches;
+  distribution.max = std::min(distribution.max, patches_per_token * (options.cap - text_tokens));
+  const std::size_t count = options.samples == 0 ? 64 : static_cast<std::size_t>(options.samples);
+  std::vector<SampleShape> shapes;
+  std::vector<std::int64_t> counts;
+  std::int64_t patches = 0;
+  for (const std::int64_t drawn :
+       made_up_lengths(count, static_cast<std::uint64_t>(rank) + 101, distribution)) {
+    if (patches > 0 && (patches + drawn) * patch_bytes > options.bytes) break;
+    const std::int64_t of_sample = std::ssize(shapes) % 5 == 4 ? 0 : drawn;
+    const SampleId id{rank * static_cast<std::int64_t>(count) + std::ssize(shapes)};
+    shapes.push_back(
+        {id, static_cast<std::uint64_t>(id.value()), of_sample / patches_per_token, text_tokens});
+    counts.push_back(of_sample);
+    patches += of_sample;
+  }
+  RaggedBatch batch(std::move(shapes));
+  std::ranges::fill(batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}})
+                        .values<std::int64_t>(),
+                    7);
+  Column column({patches_field, DType::float32, FieldKind::rows, {patch_elements}},
+                SampleRows::of_counts(counts));
+  std::ranges::fill(column.values<float>(), 0.5F);
+  batch.add_field(std::move(column));
+  return batch;
+}
+
+/// One way to hand a field out.
+struct FieldWay {
   std::string name;
+  std::string field;
+  MeshSettings mesh;
   std::optional<FieldSettings> settings;  ///< none: to the last stage, whole
 };
 
 /// Steps of one way.
-class LayersJob {
+class FieldJob {
  public:
-  LayersJob(const boost::mpi::communicator& world, const TransferOptions& options, const LayersWay& way)
-      : world_(world), service_(world, config_for(options, way, world.size())) {}
+  FieldJob(const boost::mpi::communicator& world, const TransferOptions& options, const FieldWay& way)
+      : world_(world), field_(way.field), service_(world, config_for(options, way)) {}
 
   /// Seconds that samples take on this rank from where they are to tensors, but for planning: looking through
   /// integers that are narrowed counts.
@@ -79,7 +122,7 @@ class LayersJob {
     const Step step = service_.step(std::move(mine));
     received_ = 0;
     for (const FieldVolume& volume : step.record->volumes) {
-      if (volume.name == experts_field) received_ = volume.received + volume.copied;
+      if (volume.name == field_) received_ = volume.received + volume.copied;
     }
     return step.seconds.gather + step.seconds.exchange + step.seconds.pack;
   }
@@ -90,51 +133,91 @@ class LayersJob {
   }
 
  private:
-  static Config config_for(const TransferOptions& options, const LayersWay& way, int ranks) {
+  static Config config_for(const TransferOptions& options, const FieldWay& way) {
     Config config;
-    config.mesh = mesh_over(ranks);
+    config.mesh = way.mesh;
     config.micro_batch.max_tokens = options.cap;
-    if (way.settings) config.fields[experts_field] = *way.settings;
+    if (way.settings) config.fields[way.field] = *way.settings;
     return config;
   }
 
   const boost::mpi::communicator& world_;
+  std::string field_;
   DataService service_;
   std::int64_t received_ = 0;
 };
 
-std::vector<LayersWay> layers_ways() {
+std::vector<FieldWay> layers_ways(int ranks) {
+  const MeshSettings mesh = mesh_over(ranks);
   FieldSettings layers;
   layers.layers = LayerMap{};
   FieldSettings widened = layers;
   widened.wire = FieldWidth::narrow;
   FieldSettings narrow = widened;
   narrow.hand_out = FieldWidth::narrow;
-  return {{"whole, to the last stage", std::nullopt},
-          {"layers, as brought", layers},
-          {"layers, narrow, widened again", widened},
-          {"layers, narrow, handed out so", narrow}};
+  return {{"whole, to the last stage", experts_field, mesh, std::nullopt},
+          {"layers, as brought", experts_field, mesh, layers},
+          {"layers, narrow, widened again", experts_field, mesh, widened},
+          {"layers, narrow, handed out so", experts_field, mesh, narrow}};
+}
+
+/// Every rank is a DP rank, and gets the rows of its samples.
+std::vector<FieldWay> rows_ways() {
+  return {{"rows, whole", patches_field, MeshSettings{}, std::nullopt}};
+}
+
+/// Collective. `bytes` are those of the field that this rank brings; the table is rank 0's.
+Table race_ways(const boost::mpi::communicator& world, const TransferOptions& options,
+                const RaggedBatch& samples, std::int64_t bytes, std::span<const FieldWay> ways, Table table) {
+  const std::int64_t total = boost::mpi::all_reduce(world, bytes, std::plus<std::int64_t>());
+  const std::vector<std::byte> source(static_cast<std::size_t>(total / world.size()), std::byte{1});
+  std::vector<std::byte> target(source.size());
+  Race race(world);
+  race.add_memcpy(source, target);
+  std::vector<std::unique_ptr<FieldJob>> jobs;
+  for (const FieldWay& way : ways) {
+    FieldJob& job = *jobs.emplace_back(std::make_unique<FieldJob>(world, options, way));
+    race.add(way.name, [&job, &samples] { return job.run(samples); });
+  }
+  const std::vector<Samples> timed = race.run(options.rounds);
+  std::vector<std::int64_t> received{total};
+  for (const auto& job : jobs) received.push_back(job->bytes_on_all_ranks());
+  for (std::size_t c = 0; c < timed.size(); ++c) {
+    const Samples& s = timed[c];
+    const double middle = median(s.seconds);
+    table.add({s.name, received[c], static_cast<double>(total) / middle / 1e9, middle * 1e3,
+               std::ranges::min(s.seconds) * 1e3, std::ranges::max(s.seconds) * 1e3,
+               speed_against(timed[0], s)});
+  }
+  return table;
+}
+
+Table table_of(std::string key, std::string title) {
+  return {std::move(key),
+          std::move(title),
+          {{"case", "case"},
+           {"bytes", "bytes that ranks get"},
+           {"gb_per_second", "GB/s", 2},
+           {"ms_median", "ms, median", 3},
+           {"ms_min", "least", 3},
+           {"ms_max", "most", 3},
+           {"speed_of_memcpy", "x memcpy", 3}}};
 }
 
 }  // namespace
 
 Report bench_layers(const boost::mpi::communicator& world, const TransferOptions& options) {
-  const RaggedBatch samples = experts_of(world.rank(), options);
-  const std::int64_t mine = samples.num_tokens() * token_bytes;
-  const std::int64_t total = boost::mpi::all_reduce(world, mine, std::plus<std::int64_t>());
-  const std::vector<std::byte> source(static_cast<std::size_t>(total / world.size()), std::byte{1});
-  std::vector<std::byte> target(source.size());
-  Race race(world);
-  race.add("memcpy on all ranks",
-           [&] { return seconds_of([&] { std::memcpy(target.data(), source.data(), source.size()); }); });
-  std::vector<std::unique_ptr<LayersJob>> jobs;
-  for (const LayersWay& way : layers_ways()) {
-    LayersJob& job = *jobs.emplace_back(std::make_unique<LayersJob>(world, options, way));
-    race.add(way.name, [&job, &samples] { return job.run(samples); });
-  }
-  const std::vector<Samples> timed = race.run(options.rounds);
-  std::vector<std::int64_t> bytes{total};
-  for (const auto& job : jobs) bytes.push_back(job->bytes_on_all_ranks());
+  const RaggedBatch experts = experts_of(world.rank(), options);
+  Table layers = race_ways(
+      world, options, experts, experts.num_tokens() * token_bytes, layers_ways(world.size()),
+      table_of("layers", "A field of layers: the slowest rank's time, all ranks beginning together"));
+  const std::int64_t brought =
+      boost::mpi::all_reduce(world, experts.num_tokens() * token_bytes, std::plus<std::int64_t>());
+  const RaggedBatch patches = patches_of(world.rank(), options);
+  const std::int64_t of_patches = patches.at(patches_field).rows() * patch_bytes;
+  Table rows = race_ways(
+      world, options, patches, of_patches, rows_ways(),
+      table_of("rows", "Rows that samples count, each rank a DP rank: the same, and its own memcpy"));
   if (world.rank() != 0) return {};
 
   const MeshSettings mesh = mesh_over(world.size());
@@ -143,27 +226,14 @@ Report bench_layers(const boost::mpi::communicator& world, const TransferOptions
       {{"ranks", world.size()},
        {"mesh", fmt::format("cp {} x dp {} x pp {}", mesh.cp, world.size() / mesh.cp / mesh.pp, mesh.pp)},
        {"row", fmt::format("[{}, {}] int16", num_layers, experts_per_token)},
-       {"bytes_over_all_ranks", total},
+       {"counted_row", fmt::format("[{}] float32", patch_elements)},
+       {"bytes_over_all_ranks", brought},
        {"rounds", options.rounds}},
       {},
       {"Speeds are of the bytes that samples bring, whatever they become on the way; memcpy copies as "
        "many. Time is that of all phases but planning, looking through the integers included."}};
-  Table table("layers", "The slowest rank's time, all ranks beginning together",
-              {{"case", "case"},
-               {"bytes", "bytes that ranks get"},
-               {"gb_per_second", "GB/s", 2},
-               {"ms_median", "ms, median", 3},
-               {"ms_min", "least", 3},
-               {"ms_max", "most", 3},
-               {"speed_of_memcpy", "x memcpy", 3}});
-  for (std::size_t c = 0; c < timed.size(); ++c) {
-    const Samples& s = timed[c];
-    const double middle = median(s.seconds);
-    table.add({s.name, bytes[c], static_cast<double>(total) / middle / 1e9, middle * 1e3,
-               std::ranges::min(s.seconds) * 1e3, std::ranges::max(s.seconds) * 1e3,
-               speed_against(timed[0], s)});
-  }
-  report.tables.push_back(std::move(table));
+  report.tables.push_back(std::move(layers));
+  report.tables.push_back(std::move(rows));
   return report;
 }
 

@@ -4,7 +4,10 @@
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/operations.hpp>
+#include <cstddef>
+#include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +26,17 @@ class Race {
   void add(std::string name, std::function<double()> seconds) {
     samples_.push_back({std::move(name), {}});
     runs_.push_back(std::move(seconds));
+  }
+
+  /// memcpy on all ranks, over when the last one is done: where ranks share cores some copy before the others
+  /// begin, and each one's own time would tell nothing of that. `source` and `target` must outlive the race.
+  void add_memcpy(std::span<const std::byte> source, std::span<std::byte> target) {
+    add("memcpy on all ranks", [this, source, target] {
+      return seconds_of([&] {
+        std::memcpy(target.data(), source.data(), source.size());
+        world_.barrier();
+      });
+    });
   }
 
   /// Collective: `rounds` rounds after one that is not counted; all ranks begin each case together.

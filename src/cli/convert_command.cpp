@@ -18,6 +18,7 @@
 #include "cli/logging.hpp"
 #include "cli/option_values.hpp"
 #include "cli/progress.hpp"
+#include "cli/read_as_option.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
@@ -33,6 +34,7 @@ struct ConvertOptions {
   fs::path to;
   std::string from_kind;
   std::string to_kind;
+  ToldFormats told;
   std::vector<std::string> drop;
   std::int64_t shard_samples = 0;  // 0: one file
   std::int64_t vocab_size = 0;     // 0: unknown
@@ -163,10 +165,20 @@ void write_all(const SampleSource& source, SampleFormat format, const ConvertOpt
   }
 }
 
+NamedFields told_fields(const ConvertOptions& options, SourceKind kind) {
+  NamedFields fields;
+  for (const auto& [name, format] : options.told) fields[name].read_as = format;
+  if (fields.empty() || kind == SourceKind::jsonl) return fields;
+  throw ConfigError("--read-as",
+                    "says what JSON lines have, and " + printable(options.from.string()) + " has none",
+                    "Leave it out");
+}
+
 int convert(const ConvertOptions& options) {
   SourceSettings settings;
   settings.kind = kind_of(options);
   settings.path = options.from;
+  const NamedFields fields = told_fields(options, *settings.kind);
   const SampleFormat format = format_of(options);
   const boost::mpi::environment environment(boost::mpi::threading::single, false);
   const boost::mpi::communicator world;
@@ -175,7 +187,7 @@ int convert(const ConvertOptions& options) {
     throw ConfigError("convert", fmt::format("runs on one process, and was started on {}", world.size()),
                       "Start it without mpirun");
   }
-  const auto source = open_source(world, settings);
+  const auto source = open_source(world, settings, any_length, fields);
   tell_losses(*source, options);
   std::int64_t tokens = 0;
   write_all(*source, format, options, tokens);
@@ -201,6 +213,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
                    "The format of A, as source.kind calls it, where its name does not tell")
       ->type_name("KIND")
       ->transform(one_of(words_of(kinds)));
+  add_read_as_option(*command, options->told);
   command->add_option("--to", options->to_kind, "The format of B, where its name does not tell")
       ->type_name("KIND")
       ->transform(one_of(words_of(formats)));

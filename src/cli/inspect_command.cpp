@@ -12,6 +12,7 @@
 #include "cli/inspect_report.hpp"
 #include "cli/inspect_state.hpp"
 #include "cli/length_statistics.hpp"
+#include "cli/read_as_option.hpp"
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
@@ -89,14 +90,15 @@ void require_samples(bool any, const InputFile& file) {
 }
 
 /// Reads every sample, a block at a time, as a job does, so that whatever a job refuses is refused here.
-void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines) {
+void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines, const ToldFormats& told) {
   constexpr std::size_t lines_at_once = 256;
-  const JsonlSchema schema = infer_schema(file, lines);
+  const JsonlSchema schema = infer_schema(file, lines, {}, told);
+  require_told_fields(schema, told, file.path());
   require_valid_fields(schema, file.path());
   Lengths lengths;
   while (!lines.empty()) {
     const std::span<const LineRef> block = lines.first(std::min(lines.size(), lines_at_once));
-    const RaggedBatch batch = read_samples(file, block, schema);
+    const RaggedBatch batch = read_samples(file, block, schema, told);
     for (const SampleShape& sample : batch.samples())
       lengths.add(sample.prompt, sample.response, sample.group);
     lines = lines.subspan(block.size());
@@ -224,15 +226,49 @@ bool inspect_known(const std::filesystem::path& path) {
   return true;
 }
 
-int inspect(const std::filesystem::path& path) {
+struct InspectOptions {
+  std::filesystem::path path;
+  ToldFormats told;
+};
+
+/// JSON lines of anything, packed or not.
+bool names_lines(std::filesystem::path name) {
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  return name.extension() == ".jsonl" && !names_metrics(name);
+}
+
+[[noreturn]] void refuse_read_as(const std::filesystem::path& path) {
+  throw ConfigError("--read-as",
+                    "says what rollouts in JSON lines have, and " + printable(path.string()) + " has none",
+                    "Leave it out");
+}
+
+void inspect_folder(const std::filesystem::path& path) {
+  const std::size_t width = style_of(Stream::out).width;
+  std::cout << printable(path.string()) << '\n';
+  if (has_state(path)) {
+    std::cout << explain_state_in(path, width);
+  } else {
+    std::cout << describe_run_folder(path, width) << explain_report_in(path, width);
+  }
+}
+
+void inspect_lines(const InputFile& file, const ToldFormats& told) {
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  require_samples(!lines.empty(), file);
+  if (is_rollout(file, lines.front())) {
+    inspect_rollouts(file, lines, told);
+    return;
+  }
+  if (!told.empty()) refuse_read_as(file.path());
+  inspect_length_table(file);
+}
+
+int inspect(const InspectOptions& options) {
+  const std::filesystem::path& path = options.path;
+  if (!options.told.empty() && !names_lines(path)) refuse_read_as(path);
   if (std::filesystem::is_directory(path)) {
-    const std::size_t width = style_of(Stream::out).width;
-    if (has_state(path)) {
-      std::cout << printable(path.string()) << '\n' << explain_state_in(path, width);
-      return 0;
-    }
-    std::cout << printable(path.string()) << '\n' << describe_run_folder(path, width);
-    std::cout << explain_report_in(path, width);
+    inspect_folder(path);
     return 0;
   }
   std::cout << printable(path.string()) << '\n';
@@ -244,16 +280,8 @@ int inspect(const std::filesystem::path& path) {
   const SlowWork slow(reading(path.string()), tell_note);
   if (inspect_known(path)) return 0;
   const auto file = unpacked(std::make_unique<const InputFile>(path));
-  std::filesystem::path name = path;
-  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
-  if (name.extension() != ".jsonl") {
-    inspect_length_table(*file);
-    return 0;
-  }
-  const std::vector<LineRef> lines = scan_lines(*file).lines;
-  require_samples(!lines.empty(), *file);
-  if (is_rollout(*file, lines.front())) {
-    inspect_rollouts(*file, lines);
+  if (names_lines(path)) {
+    inspect_lines(*file, options.told);
   } else {
     inspect_length_table(*file);
   }
@@ -270,15 +298,17 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
       "dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and the samples they hold, a report "
       "(report.json, metrics.jsonl) or a job's state; of an output folder of `run`, whether its run is over, "
       "its files are all there, and what its report or state says");
-  auto path = std::make_shared<std::filesystem::path>();
-  command->add_option("FILE", *path, "The file or output folder to look into")->required();
+  auto options = std::make_shared<InspectOptions>();
+  command->add_option("FILE", options->path, "The file or output folder to look into")->required();
+  add_read_as_option(*command, options->told);
   command->footer(
       "Examples:\n"
       "  evenkeel inspect rollouts.jsonl\n"
+      "  evenkeel inspect rollouts.jsonl --read-as position_ids=axes,data_source=text\n"
       "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
       "  evenkeel inspect dump\n"
       "  evenkeel inspect report/metrics.jsonl");
-  command->callback([path, &chosen] { chosen = [path] { return inspect(*path); }; });
+  command->callback([options, &chosen] { chosen = [options] { return inspect(*options); }; });
 }
 
 }  // namespace evenkeel::cli

@@ -54,16 +54,28 @@ Keys field_keys() {
               {{"last", FieldStages::last}, {"first", FieldStages::first}, {"all", FieldStages::all}}),
           "The pipeline stages that are sent the field, where it is not split by layers."),
       key("field.read_as", f, &FieldSettings::read_as,
-          OptionalChoice<FieldKind>{Choice<FieldKind>(
-              {{"rows", FieldKind::rows}, {"text", FieldKind::text}, {"bytes", FieldKind::bytes}})},
-          "What JSON lines have under this name: a list of any number of rows, a text, or bytes in base64. "
-          "null: numbers, as their lists tell; text is left out."),
+          OptionalChoice<LineFormat>{Choice<LineFormat>({{"rows", LineFormat::rows},
+                                                         {"text", LineFormat::text},
+                                                         {"bytes", LineFormat::bytes},
+                                                         {"axes", LineFormat::axes},
+                                                         {"runs", LineFormat::runs}})},
+          "What JSON lines have under this name: a list of any number of rows, a text, bytes in base64, a "
+          "list for each axis with a number a token, or runs of tokens as [value, count]. null: numbers, as "
+          "their lists tell; text is left out."),
       key("field.wire", f, &FieldSettings::wire, widths,
           "The type in which integers travel: what samples bring, or the smallest that holds every element "
           "of the step over all ranks, from uint8 and int8 up."),
       key("field.hand_out", f, &FieldSettings::hand_out, widths,
           "The type in which micro-batches have them: what samples bring, or that of the wire, which may be "
           "another one each step."),
+      key("field.share", f, &FieldSettings::share,
+          Choice<FieldSharing>({{"none", FieldSharing::none}, {"equal", FieldSharing::equal}}),
+          "Of rows, text and bytes, none: each sample has its own. equal: values of equal bytes, of samples "
+          "that one rank brings, travel to a node once and lie there once, for all its ranks to read."),
+      key("field.cut_by", f, &FieldSettings::cut_by, OptionalFieldName{},
+          "Of rows, null: each context-parallel rank of a sample has all of them. Else another field of "
+          "rows, [rows, 2] of int64, tells each row's tokens, [first, after the last], and a rank is handed "
+          "those rows alone that have a token of its chunks; that field is cut so, too."),
   };
 }
 

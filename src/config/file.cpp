@@ -260,8 +260,8 @@ void require_valid_fields(const Config& config, const std::string& file) {
     try {
       require_valid(field, name, config.mesh.pp, config.mesh.vpp);
     } catch (const ConfigError& error) {
-      throw ConfigError(file + "fields." + name + "." + error.report().where, error.report().message,
-                        error.report().hint);
+      const std::string key = error.report().where.empty() ? "" : "." + error.report().where;
+      throw ConfigError(file + "fields." + name + key, error.report().message, error.report().hint);
     }
   }
 }

@@ -18,7 +18,7 @@
 namespace evenkeel::config_detail {
 
 /// One version covers Config and its parts: raise it when a member is added to any of them.
-inline constexpr unsigned archive_version = 10;
+inline constexpr unsigned archive_version = 12;
 
 }  // namespace evenkeel::config_detail
 
@@ -212,6 +212,8 @@ void serialize(Archive& archive, evenkeel::FieldSettings& field, unsigned /*vers
   evenkeel::config_detail::archive_optional(archive, field.read_as);
   archive_enum(archive, field.wire);
   archive_enum(archive, field.hand_out);
+  archive_enum(archive, field.share);
+  archive& field.cut_by;
 }
 
 template <class Archive>

@@ -191,6 +191,19 @@ struct FieldName {
   [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
 };
 
+/// The name of a field, or null for none.
+struct OptionalFieldName {
+  using value_type = std::string;
+  [[nodiscard]] std::string type() const { return "text or null"; }
+  [[nodiscard]] std::string values() const { return FieldName{}.values() + ", or null"; }
+  [[nodiscard]] std::string read(const ConfigValue& value) const {
+    return value.node.IsNull() ? std::string() : FieldName{}.read(value);
+  }
+  [[nodiscard]] std::string write(const std::string& name) const {
+    return name.empty() ? "null" : FieldName{}.write(name);
+  }
+};
+
 /// The four axes joined by dashes, fastest first.
 struct AxisOrder {
   using value_type = RankOrder;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "plan/carried_fields.hpp"
+
 namespace evenkeel {
 
 OwnRanges::OwnRanges(const RaggedBatch& mine,
-                     const std::map<std::string, FieldSettings, std::less<>>& settings) {
+                     const std::map<std::string, FieldSettings, std::less<>>& settings, bool sends_messages) {
   for (const auto& [name, field] : settings) {
-    if (field.wire != FieldWidth::narrow) continue;
+    if (!travels_narrow(field, sends_messages)) continue;
     const Column* const column = mine.find(name);
     // Whether fields are what is needed is said of those that ranks have agreed on.
     const bool has_integers = column != nullptr && is_integer(column->spec().dtype);

@@ -18,12 +18,14 @@ namespace evenkeel {
 class OwnRanges {
  public:
   OwnRanges() = default;
-  /// Looks through those fields of `mine`. Local; O(their bytes).
-  OwnRanges(const RaggedBatch& mine, const std::map<std::string, FieldSettings, std::less<>>& settings);
+  /// Looks through those fields of `mine` that travel narrow (see travels_narrow). Local; O(their bytes).
+  OwnRanges(const RaggedBatch& mine, const std::map<std::string, FieldSettings, std::less<>>& settings,
+            bool sends_messages);
 
   /// Collective over `comm`: the ranges over all ranks, by name, in one all-reduce; in none where `fields`,
   /// which are the same on all ranks, have none that is narrow. Takes no memory, so that it may stand where
-  /// nobody may fail alone; what it returns stays here. Precondition: all ranks have equal settings.
+  /// nobody may fail alone; what it returns stays here. Precondition: all ranks have equal settings, and send
+  /// messages or do not.
   [[nodiscard]] std::map<std::string, IntegerRange, std::less<>>& agree(const Communicator& comm,
                                                                         std::span<const FieldSpec> fields);
 

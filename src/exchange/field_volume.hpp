@@ -11,7 +11,7 @@ struct FieldVolume {
   std::string name;           ///< as consumers call it
   bool changed = false;       ///< whether it travels otherwise than it is brought
   std::int64_t received = 0;  ///< from owners, itself among them: as many as they sent or kept
-  std::int64_t copied = 0;    ///< from the model-parallel rank of this node that received them
+  std::int64_t copied = 0;    ///< from the rank of this node that received them for it
 
   friend bool operator==(const FieldVolume&, const FieldVolume&) = default;
 };

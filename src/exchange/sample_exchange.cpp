@@ -9,8 +9,8 @@
 #include "exchange/sample_layout.hpp"
 #include "exchange/shared_columns.hpp"
 #include "exchange/transfer_sides.hpp"
+#include "exchange/value_exchange.hpp"
 #include "mesh/fail_together.hpp"
-#include "pack/layer_columns.hpp"
 #include "plan/transfer_plan.hpp"
 #include "transport/prepared_exchange.hpp"
 
@@ -42,11 +42,13 @@ class Consumer {
         fields_(std::move(fields)),
         packed_(packed),
         brought_(handed_out_fields(step.fields)),
+        carried_(step.fields),
         received_(fields_.size()) {
     for (const std::int64_t size : side_.halo_sizes()) halos_.emplace_back(static_cast<std::size_t>(size));
     for (const FieldTransfer& field : fields_) {
       std::vector<const Column*>& of_field = columns_.emplace_back();
       for (const PackedMicroBatch& m : packed_) of_field.push_back(m.find(field.spec.name));
+      views_.push_back(view_of(field));
     }
   }
 
@@ -55,7 +57,7 @@ class Consumer {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
       const std::int64_t before = blocks.bytes();
-      side_.add_segment(segment, columns_[f], blocks);
+      side_.add_segment(segment, columns_[f], blocks, views_[f]);
       if (fields_[f].with_halo) side_.add_halo(segment, halos_, blocks);
       received_[f] += blocks.bytes() - before;
     }
@@ -64,7 +66,7 @@ class Consumer {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
       const std::int64_t before = blocks.bytes();
-      side_.add_sample(entry, columns_[f], fields_[f].moved_as, blocks);
+      side_.add_sample(entry, columns_[f], fields_[f].moved_as, blocks, views_[f]);
       received_[f] += blocks.bytes() - before;
     }
   }
@@ -94,21 +96,15 @@ class Consumer {
       complete_fields(packed_[m], brought_, halos_[m], options);
   }
 
-  /// Integers that have travelled narrow become what is handed out.
-  void widen() {
-    for (PackedMicroBatch& m : packed_) {
-      for (Column& column : m.fields) {
-        const auto field = std::ranges::find(brought_, column.spec().name, &FieldSpec::name);
-        if (field != brought_.end() && field->dtype != column.spec().dtype)
-          column = with_dtype(std::as_const(column), field->dtype);
-      }
-    }
+ private:
+  /// What arrives is what is handed out, whatever it is on the way.
+  [[nodiscard]] RowView view_of(const FieldTransfer& field) const {
+    return view_of_rows(field.spec, std::nullopt, carried_[field.source].spec.dtype);
   }
 
- private:
   void add_whole(const FieldTransfer& field, std::size_t m, BlockList& blocks) const {
-    const auto bytes = std::as_const(packed_[m]).find(field.spec.name)->bytes();
-    blocks.add(bytes.data(), bytes.size());
+    const Column& column = *std::as_const(packed_[m]).find(field.spec.name);
+    blocks.add(column.row(0), column.rows(), column.row_bytes(), view_of(field));
     if (!field.with_halo) return;
     blocks.add(std::as_bytes(std::span(halos_[m])).data(), halos_[m].size() * sizeof(std::int64_t));
   }
@@ -116,7 +112,9 @@ class Consumer {
   PackedSide side_;
   std::vector<FieldTransfer> fields_;
   std::vector<PackedMicroBatch>& packed_;
-  std::vector<FieldSpec> brought_;                   // as consumers have them
+  std::vector<FieldSpec> brought_;  // as consumers have them
+  std::span<const CarriedField> carried_;
+  std::vector<RowView> views_;                       // by field
   std::vector<std::int64_t> received_;               // by field, in bytes
   std::vector<std::vector<const Column*>> columns_;  // by field, then by micro-batch
   std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
@@ -127,8 +125,13 @@ class Sender {
  public:
   Sender(const StepTransfer& step, const RaggedSide& side, std::vector<FieldTransfer> fields)
       : side_(side), fields_(std::move(fields)) {
-    for (const FieldTransfer& field : fields_)
-      sources_.push_back(step.mine.find(step.fields[field.source].spec.name));
+    for (const FieldTransfer& field : fields_) {
+      const CarriedField& carried = step.fields[field.source];
+      const Column* const source = sources_.emplace_back(step.mine.find(carried.name()));
+      tokens_.push_back(carried.cut_by.empty() ? nullptr : step.mine.find(carried.cut_by));
+      views_.push_back(source == nullptr ? plain_rows
+                                         : view_of_rows(source->spec(), carried.layers, carried.spec.dtype));
+    }
   }
 
   /// Preconditions: this rank owns what is sent, and so has its fields.
@@ -136,7 +139,7 @@ class Sender {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as != FieldKind::token) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
-      side_.add_segment(segment, rank, *sources_[f], blocks);
+      side_.add_segment(segment, rank, *sources_[f], blocks, views_[f]);
       if (fields_[f].with_halo) side_.add_halo(segment, rank, *sources_[f], blocks);
     }
   }
@@ -144,10 +147,12 @@ class Sender {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].moved_as == FieldKind::token) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
-      if (sources_[f]->spec().kind == fields_[f].moved_as) {
-        side_.add_sample(entry, rank, *sources_[f], blocks);
+      if (tokens_[f] != nullptr) {
+        side_.add_rows_of_tokens(entry, rank, *sources_[f], *tokens_[f], blocks);
+      } else if (sources_[f]->spec().kind == fields_[f].moved_as) {
+        side_.add_sample(entry, rank, *sources_[f], blocks, views_[f]);
       } else {
-        side_.add_responses(entry, rank, *sources_[f], fields_[f].shift, blocks);
+        side_.add_responses(entry, rank, *sources_[f], fields_[f].shift, blocks, views_[f]);
       }
     }
   }
@@ -156,6 +161,8 @@ class Sender {
   const RaggedSide& side_;
   std::vector<FieldTransfer> fields_;
   std::vector<const Column*> sources_;  // by field; none on a rank that owns nothing
+  std::vector<const Column*> tokens_;   // by field, of those whose rows are cut
+  std::vector<RowView> views_;          // by field
 };
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
@@ -272,13 +279,16 @@ class SampleExchange {
         derived_(derived),
         packed_(packed),
         frame_{step.table, step.assignment, step.settings.cp.layout},
-        work_(before) {
+        work_(before),
+        values_(mesh, step) {
     if (mesh.has_place()) {
       prepare_place(options);
     } else {
       work_([&] {
         receivers_.emplace(mesh_, step_);
         prepare_sends(OutgoingPlan(mesh_, step_));
+        if (step_.shares_equal) prepare_values();
+        count_sends();
       });
     }
     to_all_.emplace(mesh.everyone(), sends_, receives_, options, work_.failed());
@@ -294,14 +304,13 @@ class SampleExchange {
       work_.add(to_twins_->error());
     }
     work_([&] {
-      if (!consumer_) return;
-      if (!borrows_place()) consumer_->derive(derived_);
-      consumer_->widen();
+      if (consumer_ && !borrows_place()) consumer_->derive(derived_);
     });
     for (const Loan& loan : loans_) {
       const auto chosen = [&](const FieldSpec& column) { return loan.concerns(step_, column); };
       share_columns(mesh_.model_parallel_on_node(), *in_common_, loan.lender, chosen, packed_, work_);
     }
+    if (step_.shares_equal) hand_out_values();
     volume_.passed_on = traffic.passed_on;
     volume_.messages = traffic.between_nodes;
     return volume_;
@@ -323,13 +332,23 @@ class SampleExchange {
   void prepare_place(const TransportSettings& options) {
     const Communicator& peers = mesh_.model_parallel_on_node();
     work_.in_any_case([&] { in_common_ = memory_in_common(peers, options); });
+    if (step_.shares_equal) work_.in_any_case([&] { values_.meet(options); });
     work_([&] { prepare(); });
-    // Among peers first, so that what fails there is told to all ranks.
-    if (!copies_to_twins()) return;
-    work_.in_any_case([&] {
-      to_twins_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
-      to_twins_->agree(work_.error());
-    });
+    // Among peers and on the node first, so that what fails there is told to all ranks.
+    if (copies_to_twins()) {
+      work_.in_any_case([&] {
+        to_twins_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
+        to_twins_->agree(work_.error());
+      });
+    }
+    if (step_.shares_equal) work_.in_any_case([&] { values_.agree(options, work_); });
+  }
+
+  /// Collective over the node.
+  void hand_out_values() {
+    if (!mesh_.has_place()) return;
+    values_.run(work_);
+    work_([&] { values_.hand_out(packed_); });
   }
 
   void prepare() {
@@ -343,15 +362,17 @@ class SampleExchange {
     prepare_sends(outgoing_plan);
     receives_ = incoming(mesh_, outgoing_plan, *consumer_);
     if (step_.volumes != nullptr) consumer_->add_received(*step_.volumes);
+    if (step_.shares_equal) prepare_values();
+    count_sends();
     add_from_data_ranks(mesh_, receives_, volume_, step_.bytes_from_data_ranks);
     if (copies_to_twins()) {
       copies_.add(*peers_, *consumer_, step_.volumes);
-      volume_.copied = total_bytes(copies_.receives);
+      volume_.copied += total_bytes(copies_.receives);
     }
     if (in_common_ != nullptr) prepare_loans();
   }
 
-  /// With columns for these fields, as they travel.
+  /// With columns for these fields.
   void lay_out_tensors(std::span<const FieldTransfer> fields) {
     packed_.clear();
     for (const MicroBatchPlan& plan : step_.micro_batches) {
@@ -365,12 +386,22 @@ class SampleExchange {
   void prepare_sends(const OutgoingPlan& outgoing_plan) {
     if (step_.volumes != nullptr) {
       for (const CarriedField& field : step_.fields)
-        add_volume(*step_.volumes, {field.name, changes_field(field), 0, 0});
+        add_volume(*step_.volumes, {field.name(), changes_field(field), 0, 0});
     }
     sends_ = outgoing(mesh_, step_, frame_, *receivers_, outgoing_plan);
     receives_.resize(sends_.size());
-    volume_ = volume_of(mesh_, sends_);
+  }
+
+  void count_sends() {
+    volume_ += volume_of(mesh_, sends_);
     if (step_.bytes_to != nullptr) add_bytes(sends_, *step_.bytes_to);
+  }
+
+  /// Beside what is sent and received already.
+  void prepare_values() {
+    values_.prepare(sends_, receives_);
+    volume_.copied += values_.copied();
+    if (step_.volumes != nullptr) values_.add_to(*step_.volumes);
   }
 
   /// Where tensors are in common: what a peer has received, on its way to the others.
@@ -406,6 +437,7 @@ class SampleExchange {
   std::vector<PackedMicroBatch>& packed_;
   TransferFrame frame_;
   GuardedWork work_;
+  ValueExchange values_;
   NodeMemory* in_common_ = nullptr;
   std::optional<Receivers> receivers_;
   std::optional<ModelParallelPeers> peers_;

@@ -14,6 +14,7 @@
 #include "exchange/field_volume.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/carried_fields.hpp"
+#include "plan/row_cuts.hpp"
 #include "plan/step_assignment.hpp"
 #include "transport/message_exchange.hpp"
 
@@ -25,7 +26,7 @@ struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
   std::span<const CarriedField> fields;           ///< agreed over all ranks, in one order
-  const RaggedBatch& mine;                        ///< the samples this rank owns, as carry() leaves them
+  const RaggedBatch& mine;                        ///< the samples this rank owns, as it brought them
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
   const PlanSettings& settings;                   ///< by which it is planned
   /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
@@ -36,11 +37,14 @@ struct StepTransfer {
   /// entries on all ranks. nullptr: nowhere.
   std::vector<FieldVolume>* volumes = nullptr;
   std::span<const RowCounts> row_counts{};  ///< of the counted ones of `fields`
+  /// Whether equal values may lie once in any of `fields`: equal on all ranks, whatever has failed on some.
+  bool shares_equal = false;
+  std::span<const RowCuts> row_cuts{};  ///< of those of `fields` that cut others
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
 /// its pipeline stage is sent, of the elements that are handed out: zero in the rows that no sample brings,
-/// labels `label_pad`; the others are left to be written. Local.
+/// labels `label_pad`; the others are left to be written. Without columns of counted fields. Local.
 [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
                                                    const MicroBatchPlan& plan,
                                                    const DerivedFieldSettings& derived);
@@ -49,11 +53,15 @@ struct StepTransfer {
 /// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
 /// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
 /// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.
-/// Missing fields are derived (see complete_fields), and integers that travel narrow become what is handed
-/// out.
+/// Layers and smaller integers are taken out of what samples bring, and put into what is handed out, on the
+/// way, without a pass of their own where ranks read each other's memory. Missing fields are derived (see
+/// complete_fields).
 ///
 /// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
-/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank.
+/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank. Where equal values lie
+/// once, each of an owner's distinct ones travels once per node with ranks that are handed it, and columns of
+/// such fields have rows in common (see SampleRows), read only: one memory for all micro-batches and, where
+/// ranks of the node read each other's memory, for all these ranks.
 ///
 /// Ranks agree twice that all went well, each time in one all-reduce: before any byte travels, and at the
 /// end, after each has called `finish`, its own work on the micro-batches, where `mine` stays as it is. All

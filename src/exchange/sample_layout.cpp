@@ -12,16 +12,23 @@
 namespace evenkeel {
 namespace {
 
-/// A column of a counted field, of which every row comes. Filler has none.
-Column counted_column_for(const FieldSpec& spec, const PackedMicroBatch& m, const MicroBatchPlan& plan,
-                          std::span<const RowCounts> row_counts) {
-  const std::span<const std::int64_t> by_entry = rows_of(row_counts, spec.name);
+/// How many rows each sample of a micro-batch has there in a counted field. Filler has none.
+std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldTransfer& field,
+                                          const PackedMicroBatch& m, const MicroBatchPlan& plan) {
   std::vector<std::int64_t> counts(m.samples.size());
+  const std::string& cut_by = step.fields[field.source].cut_by;
+  if (!cut_by.empty()) {
+    const RowCuts& cuts = cuts_by(step.row_cuts, cut_by);
+    for (std::size_t i = 0; i < plan.entries.size(); ++i)
+      counts[i] = cuts.rows_of(plan.entries[i])[m.cp_rank.index()];
+    return counts;
+  }
+  const std::span<const std::int64_t> by_entry = rows_of(step.row_counts, field.spec.name);
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
-    EVENKEEL_PRECONDITION(cheap, plan.entries[i].index() < by_entry.size(), spec.name, by_entry.size());
+    EVENKEEL_PRECONDITION(cheap, plan.entries[i].index() < by_entry.size(), field.spec.name, by_entry.size());
     counts[i] = by_entry[plan.entries[i].index()];
   }
-  return Column::unwritten(spec, SampleRows::of_counts(counts));
+  return counts;
 }
 
 }  // namespace
@@ -29,8 +36,10 @@ Column counted_column_for(const FieldSpec& spec, const PackedMicroBatch& m, cons
 // Empty where samples bring nothing: everything else is overwritten.
 Column column_for(const StepTransfer& step, const FieldTransfer& field, const PackedMicroBatch& m,
                   const MicroBatchPlan& plan, const DerivedFieldSettings& derived) {
-  if (is_counted(field.spec.kind)) return counted_column_for(field.spec, m, plan, step.row_counts);
   const FieldSpec& spec = field.spec;
+  // Every row comes.
+  if (is_counted(spec.kind))
+    return Column::unwritten(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)));
   const std::int64_t rows = m.rows_of(spec.kind);
   const bool is_labels = spec.name == labels_field;
   const bool every_row_comes = spec.kind == field.moved_as;
@@ -61,8 +70,8 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
 PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                                      const DerivedFieldSettings& derived) {
   PackedMicroBatch m = lay_out_rows(mesh, step, plan);
-  for (FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
-    field.spec.dtype = step.fields[field.source].handed_out;
+  for (const FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
+    if (is_counted(field.spec.kind)) continue;
     m.fields.push_back(column_for(step, field, m, plan, derived));
   }
   return m;

@@ -11,7 +11,7 @@ namespace evenkeel {
 [[nodiscard]] std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                                         const GridPoint& sizes);
 
-/// The column of a field that samples bring, with elements as they travel: see lay_out_micro_batch. Local.
+/// The column of a field that samples bring: see lay_out_micro_batch. Local.
 [[nodiscard]] Column column_for(const StepTransfer& step, const FieldTransfer& field,
                                 const PackedMicroBatch& m, const MicroBatchPlan& plan,
                                 const DerivedFieldSettings& derived);

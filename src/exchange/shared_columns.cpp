@@ -249,7 +249,7 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
   throw LimitError("shared tensors",
                    "this rank still holds those of " + std::to_string(num_marks) +
                        " steps ago; more steps at a time cannot be told apart",
-                   "Let go of old steps, or set exchange.tp_copies: own");
+                   "Let go of old steps, or set exchange.tp_copies: own, and share: none for fields");
 }
 
 void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::uint64_t number,

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/hash.hpp"
+#include "base/byte_hash.hpp"
 #include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -26,25 +26,17 @@ bool stands_once(FieldKind kind, std::string_view name) noexcept {
 }
 
 bool row_stands_once(const CarriedField& field) noexcept {
-  return stands_once(field.spec.kind, field.name);
+  return stands_once(field.spec.kind, field.name());
 }
 
+/// Those that samples bring, each once however many stages have layers of it.
 std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
   std::vector<CarriedField> shared;
-  std::ranges::copy_if(fields, std::back_inserter(shared), row_stands_once);
-  return shared;
-}
-
-std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
-  std::uint64_t hash = bytes.size();
-  while (!bytes.empty()) {
-    std::uint64_t word = 0;
-    const std::size_t size = std::min(bytes.size(), sizeof(word));
-    std::memcpy(&word, bytes.data(), size);
-    hash = mix_64(hash ^ word) + word;
-    bytes = bytes.subspan(size);
+  for (const CarriedField& field : fields) {
+    const bool is_there = !shared.empty() && shared.back().source == field.source;
+    if (row_stands_once(field) && !is_there) shared.push_back(field);
   }
-  return hash;
+  return shared;
 }
 
 /// Which segments several samples share, and who compares what in which order: sample by sample in the order
@@ -64,10 +56,10 @@ class SharedRows {
     std::vector<std::uint64_t> hashes;
     visit([&](EntryId entry, SegmentId segment, std::size_t f) {
       if (table_[entry].owner != rank) return;
-      const Column& column = mine.at(fields_[f].spec.name);
+      const Column& column = mine.at(fields_[f].name());
       const RowRange& rows = assignment_.segments[segment].rows;
       const std::int64_t first = mine.rows_of(FieldKind::token, table_[entry].owner_index).begin;
-      hashes.push_back(hash_of({column.row(first + rows.begin), column.row(first + rows.end)}));
+      hashes.push_back(hash_of_bytes({column.row(first + rows.begin), column.row(first + rows.end)}));
     });
     return hashes;
   }
@@ -100,7 +92,7 @@ class SharedRows {
 
   [[noreturn]] void refuse(const CarriedField& field, SegmentId segment, EntryId one, EntryId other) const {
     const RowRange& rows = assignment_.segments[segment].rows;
-    throw InputError("field '" + field.name + "'",
+    throw InputError("field '" + field.name() + "'",
                      "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
                          " of samples " + std::to_string(table_[one].shape.id.value()) + " and " +
                          std::to_string(table_[other].shape.id.value()) +

@@ -3,11 +3,27 @@
 namespace evenkeel {
 namespace {
 
-std::size_t bytes_of(std::int64_t rows, const Column& column) {
-  return static_cast<std::size_t>(rows) * column.row_bytes();
+void add(const Column& column, std::int64_t first, std::int64_t rows, const RowView& view,
+         BlockList& blocks) {
+  blocks.add(column.row(first), rows, column.row_bytes(), view);
 }
 
 }  // namespace
+
+std::vector<RowRange> TransferFrame::tokens_of(EntryId entry, CpRank rank) const {
+  std::vector<RowRange> runs;
+  for (const SegmentId segment : assignment.segments.path_of(entry)) {
+    for (const RowCopy& move : rows_to_copy(FieldKind::token, cut_of(segment, entry, rank)))
+      runs.push_back(move.source);
+  }
+  return runs;
+}
+
+TokensOfRows tokens_of_rows(const Column& column, std::int64_t sample) {
+  const RowRange rows = column.samples()[sample];
+  return TokensOfRows(column.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * rows.begin),
+                                                            static_cast<std::size_t>(2 * rows.size())));
+}
 
 RowCopies TransferFrame::branch_of(SegmentId segment, CpRank rank) const {
   const Segment& part = assignment.segments[segment];
@@ -20,9 +36,11 @@ RowCopies TransferFrame::branch_of(SegmentId segment, CpRank rank) const {
   return {};
 }
 
-void RaggedSide::add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const {
+void RaggedSide::add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks,
+                             const RowView& view) const {
   const SequenceCut cut = frame_.cut_of(segment, rank);
-  add_rows(frame_.assignment.segments[segment].entry, column, rows_to_copy(FieldKind::token, cut), 0, blocks);
+  add_rows(frame_.assignment.segments[segment].entry, column, rows_to_copy(FieldKind::token, cut), 0, blocks,
+           view);
 }
 
 void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const {
@@ -31,32 +49,40 @@ void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, 
   add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
 }
 
-void RaggedSide::add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks) const {
+void RaggedSide::add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks,
+                            const RowView& view) const {
   const FieldKind kind = column.spec().kind;
   if (kind == FieldKind::sample || is_counted(kind)) {
     const RowRange rows = batch_.rows_of(column, frame_.table[entry].owner_index);
-    blocks.add(column.row(rows.begin), bytes_of(rows.size(), column));
+    add(column, rows.begin, rows.size(), view, blocks);
     return;
   }
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
-    add_rows(entry, column, rows_to_copy(kind, frame_.cut_of(segment, entry, rank)), 0, blocks);
+    add_rows(entry, column, rows_to_copy(kind, frame_.cut_of(segment, entry, rank)), 0, blocks, view);
   }
 }
 
 void RaggedSide::add_responses(EntryId entry, CpRank rank, const Column& column, std::int64_t shift,
-                               BlockList& blocks) const {
+                               BlockList& blocks, const RowView& view) const {
   const std::int64_t first = frame_.table[entry].shape.prompt + shift;
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     const SequenceCut cut = frame_.cut_of(segment, entry, rank);
-    add_rows(entry, column, rows_to_copy(FieldKind::response_token, cut), first, blocks);
+    add_rows(entry, column, rows_to_copy(FieldKind::response_token, cut), first, blocks, view);
   }
 }
 
+void RaggedSide::add_rows_of_tokens(EntryId entry, CpRank rank, const Column& column, const Column& tokens,
+                                    BlockList& blocks) const {
+  const std::int32_t sample = frame_.table[entry].owner_index;
+  const std::int64_t base = column.samples()[sample].begin;
+  for (const RowRange& rows : tokens_of_rows(tokens, sample).with_tokens_of(frame_.tokens_of(entry, rank)))
+    add(column, base + rows.begin, rows.size(), plain_rows, blocks);
+}
+
 void RaggedSide::add_rows(EntryId entry, const Column& column, const RowCopies& moves, std::int64_t shift,
-                          BlockList& blocks) const {
+                          BlockList& blocks, const RowView& view) const {
   const std::int64_t base = batch_.rows_of(column, frame_.table[entry].owner_index).begin + shift;
-  for (const RowCopy& move : moves)
-    blocks.add(column.row(base + move.source.begin), bytes_of(move.source.size(), column));
+  for (const RowCopy& move : moves) add(column, base + move.source.begin, move.source.size(), view, blocks);
 }
 
 PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, DataPlace place)
@@ -102,12 +128,12 @@ std::int64_t PackedSide::predictions_of(EntryId entry, CpRank rank) const {
   return predictions;
 }
 
-void PackedSide::add_segment(SegmentId segment, std::span<const Column* const> columns,
-                             BlockList& blocks) const {
+void PackedSide::add_segment(SegmentId segment, std::span<const Column* const> columns, BlockList& blocks,
+                             const RowView& view) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
   const Column& column = *columns[slot.micro_batch];
   for (const RowCopy& move : rows_to_copy(FieldKind::token, frame_.cut_of(segment, ranks_[slot.micro_batch])))
-    blocks.add(column.row(slot.first_row + move.target), bytes_of(move.source.size(), column));
+    add(column, slot.first_row + move.target, move.source.size(), view, blocks);
 }
 
 void PackedSide::add_halo(SegmentId segment, std::span<std::vector<std::int64_t>> halos,
@@ -123,26 +149,26 @@ void PackedSide::add_halo(SegmentId segment, std::span<std::vector<std::int64_t>
 }
 
 void PackedSide::add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
-                            BlockList& blocks) const {
+                            BlockList& blocks, const RowView& view) const {
   const SampleSlot& slot = sample_slots_.at(entry);
   const Column& column = *columns[slot.micro_batch];
   if (kind == FieldKind::sample) {
-    blocks.add(column.row(slot.row), bytes_of(1, column));
+    add(column, slot.row, 1, view, blocks);
     return;
   }
   if (is_counted(kind)) {
     const RowRange rows = counted_rows(entry, columns);
-    blocks.add(column.row(rows.begin), bytes_of(rows.size(), column));
+    add(column, rows.begin, rows.size(), view, blocks);
     return;
   }
   if (kind == FieldKind::response_token && frame_.assignment.shared()) {
-    add_predictions(slot, entry, column, blocks);
+    add_predictions(slot, entry, column, blocks, view);
     return;
   }
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     const std::int64_t base = segment_slots_.at(segment).first_row;
     for (const RowCopy& move : rows_to_copy(kind, frame_.cut_of(segment, entry, ranks_[slot.micro_batch])))
-      blocks.add(column.row(base + move.target), bytes_of(move.source.size(), column));
+      add(column, base + move.target, move.source.size(), view, blocks);
   }
 }
 
@@ -152,9 +178,9 @@ RowRange PackedSide::counted_rows(EntryId entry, std::span<const Column* const> 
 }
 
 void PackedSide::add_predictions(const SampleSlot& slot, EntryId entry, const Column& column,
-                                 BlockList& blocks) const {
+                                 BlockList& blocks, const RowView& view) const {
   const std::int64_t predictions = predictions_of(entry, ranks_[slot.micro_batch]);
-  blocks.add(column.row(slot.first_prediction), bytes_of(predictions, column));
+  add(column, slot.first_prediction, predictions, view, blocks);
 }
 
 }  // namespace evenkeel

@@ -24,9 +24,10 @@ namespace evenkeel {
 /// Throws InputError at "PATH:LINE" (1-based) for malformed JSON, a line that is no object, a key that is
 /// there twice, missing prompt_ids or response_ids, a token that is not an integer of 0 .. 2^63-1, and a
 /// field of the schema that is missing, has other rows than its kind asks for, or has elements that its dtype
-/// cannot hold. Throws IoError. O(bytes of the lines); adjacent lines are read together.
+/// cannot hold. `told` is what the schema was inferred with. Throws IoError. O(bytes of the lines); adjacent
+/// lines are read together.
 [[nodiscard]] RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines,
-                                       const JsonlSchema& schema);
+                                       const JsonlSchema& schema, const ToldFormats& told = {});
 
 /// Whether the line is a rollout, or means to be one: an object with prompt_ids or response_ids. A line that
 /// is no JSON object is an InputError at "PATH:LINE".

@@ -13,6 +13,7 @@
 #include "io/base64.hpp"
 #include "io/json_lines.hpp"
 #include "io/jsonl.hpp"
+#include "io/line_runs.hpp"
 #include "io/rollout_line.hpp"
 
 namespace evenkeel {
@@ -58,7 +59,9 @@ bool read_element(const element& value, float& out) {
 /// Copies values of one line into a field's rows.
 class RowReader {
  public:
-  RowReader(const JsonLine& line, const FieldSpec& spec) : line_(line), spec_(spec) {}
+  /// `told`: how the line writes the field, where that is said.
+  RowReader(const JsonLine& line, const FieldSpec& spec, std::optional<LineFormat> told)
+      : line_(line), spec_(spec), told_(told) {}
 
   /// How many rows a value of a counted field has.
   [[nodiscard]] std::int64_t count(const element& value) const {
@@ -97,6 +100,8 @@ class RowReader {
   template <typename T>
   void read_as(const element& value, std::int64_t rows, std::byte* bytes) const {
     T* out = reinterpret_cast<T*>(bytes);
+    if (told_ == LineFormat::axes) return read_axes(value, rows, out);
+    if (told_ == LineFormat::runs) return read_runs(value, rows, out);
     if (spec_.kind == FieldKind::sample) return read_row(value, spec_.trailing, out);
     read_list(value, rows, "rows; the sample needs", spec_.trailing, out);
   }
@@ -107,9 +112,47 @@ class RowReader {
       return read_list(value, trailing.front(), "elements in a row; other samples have", trailing.subspan(1),
                        out);
     }
-    if (!read_element(value, *out))
-      fail("has an element " + text_of(value) + "; " + expected() + " is needed");
-    ++out;
+    read_number(value, *out++);
+  }
+
+  template <typename T>
+  void read_number(const element& value, T& out) const {
+    if (read_element(value, out)) return;
+    fail("has an element " + text_of(value) + "; " + expected() + " is needed");
+  }
+
+  /// [axes][rows] to [rows][axes]. Where no element was ever seen, nobody knows how many axes there are.
+  template <typename T>
+  void read_axes(const element& value, std::int64_t rows, T* out) const {
+    if (spec_.trailing.empty() && rows == 0) return;
+    const std::int64_t axes = spec_.trailing.empty() ? 0 : spec_.trailing.front();
+    array lists;
+    if (value.get(lists) || count_of(lists) != axes)
+      fail("is " + text_of(value) + "; " + std::to_string(axes) + " lists, one an axis, are needed");
+    for (const element item : lists) {
+      array list;
+      if (item.get(list) || count_of(list) != rows)
+        fail("has an axis " + text_of(item) + "; a list of " + std::to_string(rows) + " is needed");
+      T* to = out++;
+      for (const element number : list) {
+        read_number(number, *to);
+        to += axes;
+      }
+    }
+  }
+
+  template <typename T>
+  void read_runs(const element& value, std::int64_t rows, T* out) const {
+    std::int64_t left = rows;
+    const bool are_runs = for_each_run(value, [&](const element& of_run, std::int64_t count) {
+      if (count > left) fail("has runs of more than " + std::to_string(rows) + " tokens");
+      left -= count;
+      T number{};
+      read_number(of_run, number);
+      out = std::fill_n(out, count, number);
+    });
+    if (!are_runs) fail("is " + text_of(value) + "; a list of [number, count] is needed");
+    if (left > 0) fail("has runs of fewer than " + std::to_string(rows) + " tokens");
   }
 
   template <typename T>
@@ -135,6 +178,7 @@ class RowReader {
 
   const JsonLine& line_;
   const FieldSpec& spec_;
+  std::optional<LineFormat> told_;
 };
 
 /// A column that grows a line at a time. After a part of the lines it asks for the room that all of them will
@@ -190,7 +234,8 @@ FieldSpec readable(const FieldSpec& spec) {
 /// Collects lines into the columns of a batch.
 class BatchBuilder {
  public:
-  BatchBuilder(const JsonlSchema& schema, std::span<const LineRef> lines) {
+  BatchBuilder(const JsonlSchema& schema, std::span<const LineRef> lines, const ToldFormats& told)
+      : told_(told) {
     shapes_.reserve(lines.size());
     for (const LineRef& line : lines) total_bytes_ += static_cast<double>(line.bytes);
     columns_.reserve(schema.fields.size());
@@ -228,10 +273,15 @@ class BatchBuilder {
     if (field == rollout_.fields.end() || field->first != spec.name) {
       line.fail("has no field '" + spec.name + "', which other samples have");
     }
-    const RowReader reader(line, spec);
+    const RowReader reader(line, spec, told_as(spec.name));
     const std::int64_t rows =
         is_counted(spec.kind) ? reader.count(field->second) : rows_of(spec.kind, shapes_.back());
     reader.read(field->second, rows, column.extend(rows, share()));
+  }
+
+  [[nodiscard]] std::optional<LineFormat> told_as(std::string_view name) const {
+    const auto found = told_.find(name);
+    return found == told_.end() ? std::nullopt : std::optional(found->second);
   }
 
   static std::int64_t rows_of(FieldKind kind, const SampleShape& shape) {
@@ -239,6 +289,7 @@ class BatchBuilder {
     return kind == FieldKind::token ? shape.length() : shape.response;
   }
 
+  const ToldFormats& told_;
   double bytes_ = 0;
   double total_bytes_ = 0;
   std::vector<SampleShape> shapes_;
@@ -249,8 +300,9 @@ class BatchBuilder {
 
 }  // namespace
 
-RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines, const JsonlSchema& schema) {
-  BatchBuilder builder(schema, lines);
+RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines, const JsonlSchema& schema,
+                         const ToldFormats& told) {
+  BatchBuilder builder(schema, lines, told);
   for_each_json_line(files, lines, [&](const JsonLine& line) { builder.add(line); });
   return builder.finish();
 }

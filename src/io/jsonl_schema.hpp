@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
+#include "evenkeel/batch/line_format.hpp"
 #include "io/line_files.hpp"
 #include "io/lines.hpp"
 
@@ -50,10 +51,11 @@ struct JsonlSchema {
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 
-/// Kinds of fields that lines alone do not tell, by name: each is counted. A `text` field is a text, a
-/// `bytes` field a text that is base64 (RFC 4648, with padding), a `rows` field a list of any number of rows
-/// of one shape.
-using ToldKinds = std::map<std::string, FieldKind, std::less<>>;
+/// How fields are written that lines alone do not tell, by name. `text` is a text, `bytes` a text that is
+/// base64 (RFC 4648, with padding), `rows` a list of any number of rows of one shape. `axes` are one or more
+/// lists of numbers, one a token or one a response token, and make a field of a row of all axes for each;
+/// `runs` are [value, count], counts from 0 on, which add up to the tokens or to those of the response.
+using ToldFormats = std::map<std::string, LineFormat, std::less<>>;
 
 /// The schema of these lines; `lines` are those of scan_lines() with their numbers in all files. `tokens`
 /// gets the tokens of each line's sample where it has a place for each, and may be empty.
@@ -61,13 +63,17 @@ using ToldKinds = std::map<std::string, FieldKind, std::less<>>;
 /// A number or boolean makes a `sample` field. A list whose outer length is the sample's tokens makes a
 /// `token` field, its response tokens a `response_token` field; lists inside it are trailing dimensions.
 /// Integers are int64, any real number makes float32, booleans are bool. Text, null, objects, lists of such,
-/// an empty list that fits neither, and a field called input_ids, are ignored. What `told` names is of the
-/// kind that it says, or an InputError at its line.
+/// an empty list that fits neither, and a field called input_ids, are ignored. What `told` names is as it
+/// says, or an InputError at its line.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a malformed line, one without prompt_ids or response_ids, a
 /// list of any other length or of unequal rows, and whatever merge() refuses. Throws IoError.
 [[nodiscard]] JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
-                                       std::span<std::int64_t> tokens = {}, const ToldKinds& told = {});
+                                       std::span<std::int64_t> tokens = {}, const ToldFormats& told = {});
+
+/// Throws InputError about `source` where `told` names a field that its lines, whose schema this is, have
+/// not.
+void require_told_fields(const JsonlSchema& schema, const ToldFormats& told, const std::string& source);
 
 /// What both schemas, of lines that are called so, say together. Commutative, associative, idempotent;
 /// an empty schema changes nothing. int64 and float32 make float32. Throws InputError when a field is in one

@@ -1,12 +1,10 @@
-#include <simdjson.h>
-
 #include <algorithm>
 #include <array>
-#include <new>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "io/field_kinds.hpp"
 #include "io/sample_tensors.hpp"
 
 // Which tensors of a file are fields of its samples.
@@ -26,30 +24,6 @@ std::string told_kinds(const TensorFile& file) {
   std::string text;
   for (const std::int64_t byte : file.read_integers(*tensor, {0, bytes})) text += static_cast<char>(byte);
   return text;
-}
-
-/// The kinds that the text tells, where it is what it should be. (Not with the library that writes JSON here,
-/// which ends the process where memory runs out.)
-std::map<std::string, FieldKind> parsed_kinds(const std::string& text) {
-  std::map<std::string, FieldKind> kinds;
-  if (text.empty()) return kinds;
-  simdjson::dom::parser parser;
-  simdjson::dom::object object;
-  // Of a std::string it would claim characters that it found no memory for.
-  const simdjson::padded_string padded(std::string_view{text});
-  if (padded.size() < text.size()) throw std::bad_alloc();
-  const auto error = parser.parse(padded).get(object);
-  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-  if (error) return kinds;
-  for (const auto [name, value] : object) {
-    std::string_view word;
-    if (value.get(word)) continue;
-    for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample,
-                                 FieldKind::rows, FieldKind::text, FieldKind::bytes}) {
-      if (word == name_of(kind)) kinds.emplace(name, kind);
-    }
-  }
-  return kinds;
 }
 
 }  // namespace

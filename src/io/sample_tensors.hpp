@@ -12,6 +12,7 @@
 
 #include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/field.hpp"
+#include "io/field_kinds.hpp"
 #include "io/tensor_file.hpp"
 
 namespace evenkeel {
@@ -131,7 +132,7 @@ class SampleTensors {
   std::int64_t width_ = 0;                      // of padded samples
   std::optional<std::int64_t> response_width_;  // of padded ones: their last columns
   std::int64_t response_rows_ = 0;              // of ragged ones, in all
-  std::map<std::string, FieldKind> told_;       // by the file itself
+  FieldKinds told_;                             // by the file itself
   std::vector<Field> fields_;                   // as specs_
   std::vector<FieldSpec> specs_;
   std::vector<std::pair<std::string, std::string>> left_out_;

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "io/field_kinds.hpp"
 #include "io/sample_spool.hpp"
 #include "io/sample_tensors.hpp"
 #include "io/sample_writer.hpp"
@@ -82,11 +82,11 @@ class SpoolingWriter : public SampleWriter {
   }
 
   [[nodiscard]] std::string kinds() const {
-    nlohmann::json kinds = nlohmann::json::object();
+    FieldKinds kinds;
     for (const FieldSpec& spec : spool_.fields()) {
-      if (spec.name != input_ids_field) kinds[spec.name] = std::string(name_of(spec.kind));
+      if (spec.name != input_ids_field) kinds.emplace(spec.name, spec.kind);
     }
-    return kinds.empty() ? std::string() : kinds.dump();
+    return kinds.empty() ? std::string() : text_of(kinds);
   }
 
   [[nodiscard]] bool keeps(const char* name) const { return !dropped_.contains(name); }

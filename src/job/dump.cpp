@@ -2,18 +2,25 @@
 
 #include <array>
 #include <cstdio>
+#include <list>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "batch/equal_values.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/field_kinds.hpp"
 #include "io/safetensors.hpp"
+#include "io/sample_tensors.hpp"
 #include "job/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "service/derived_names.hpp"
+#include "service/step_record.hpp"
 
 namespace evenkeel {
 namespace {
@@ -87,17 +94,51 @@ Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form
           {"wave", form == DumpForm::context_waves ? std::to_string(number) : "-1"}};
 }
 
+/// What tensors do not tell: of which kind each counted field is.
+Metadata kinds_metadata(const PackedMicroBatch& micro_batch) {
+  FieldKinds counted;
+  for (const Column& column : micro_batch.fields) {
+    if (is_counted(column.spec().kind)) counted.emplace(column.spec().name, column.spec().kind);
+  }
+  if (counted.empty()) return {};
+  return {{std::string(tensor_names::field_kinds), text_of(counted)}};
+}
+
+/// Which layers the rank's pipeline stage has, of each field of layers.
+Metadata layers_metadata(const Step& step, int stage) {
+  nlohmann::json layers = nlohmann::json::object();
+  for (const CarriedField& field : step.record->samples->fields) {
+    if (field.layers && field.stage == stage) layers[field.name()] = *field.layers;
+  }
+  if (layers.empty()) return {};
+  return {{std::string(layers_name), layers.dump()}};
+}
+
+/// Which fields have some of their rows on this context-parallel rank, and what says which.
+Metadata cuts_metadata(const Step& step) {
+  nlohmann::json cut = nlohmann::json::object();
+  for (const CarriedField& field : step.record->samples->fields) {
+    if (!field.cut_by.empty()) cut[field.name()] = field.cut_by;
+  }
+  if (cut.empty()) return {};
+  return {{std::string(cut_by_name), cut.dump()}};
+}
+
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
                       double loss_weight, Metadata metadata) {
   const Structure structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
-  for (const Column& column : micro_batch.fields) {
+  std::list<Column> unfolded;  // a file has each sample's rows, wherever they lie in memory
+  for (const Column& field : micro_batch.fields) {
+    const bool in_common = field.samples().are_in_common();
+    const Column& column = in_common ? unfolded.emplace_back(with_rows_of_their_own(field)) : field;
     tensors.push_back(shaped_view(column, micro_batch));
     if (is_counted(column.spec().kind))
       tensors.push_back(view_of(offsets_name(column.spec().name), column.samples().offsets()));
   }
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
+  metadata.merge(kinds_metadata(micro_batch));
   metadata.merge(Metadata{{"num_tokens", std::to_string(micro_batch.num_tokens())},
                           {"loss_weight", weight.data()},
                           {"layout", layout_name(micro_batch)},
@@ -131,12 +172,15 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoi
     throw IoError(folder.string(), "cannot make the dump folder: " + failure.message(),
                   "Give --dump a folder that every rank may write to");
   }
+  Metadata of_fields = layers_metadata(step, place.pp);
+  of_fields.merge(cuts_metadata(step));
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
         folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
     const MicroBatch& micro_batch = step.micro_batches[m];
-    dump_micro_batch(file, micro_batch.tensors, micro_batch.loss.mean_weight,
-                     context_metadata(micro_batch, m, form));
+    Metadata metadata = context_metadata(micro_batch, m, form);
+    metadata.insert(of_fields.begin(), of_fields.end());
+    dump_micro_batch(file, micro_batch.tensors, micro_batch.loss.mean_weight, std::move(metadata));
   }
 }
 

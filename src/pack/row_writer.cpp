@@ -11,14 +11,14 @@ constexpr std::size_t pad_block_bytes = 4096;
 RowWriter::RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill, Sources sources)
     : fill_(fill), to_(to), streams_(streaming::pays_off(total_bytes)), sources_(sources) {
   if (!streams_) return;
-  room_ = streaming::room_in_line(to);
+  lines_ = LineWriter(to);
   pad_block_ = fill.repeated(pad_block_bytes);
 }
 
 RowWriter::~RowWriter() {
   if (!streams_) return;
   while (!queue_.empty()) write_front();
-  std::memcpy(to_, line_.data(), begun_);
+  lines_.finish();
   streaming::finish();
 }
 
@@ -35,31 +35,10 @@ void RowWriter::write(const SourceRun& run) noexcept {
 }
 
 void RowWriter::put(const std::byte* from, std::size_t bytes) noexcept {
-  if (begun_ > 0 || room_ < streaming::line_bytes) {
-    const std::size_t taken = std::min(room_ - begun_, bytes);
-    std::memcpy(line_.data() + begun_, from, taken);
-    begun_ += taken;
-    from += taken;
-    bytes -= taken;
-    if (begun_ < room_) return;
-    if (room_ == streaming::line_bytes) {
-      streaming::store_line(to_, line_.data());
-    } else {
-      std::memcpy(to_, line_.data(), room_);
-    }
-    to_ += room_;
-    room_ = streaming::line_bytes;
-    begun_ = 0;
-  }
-  const std::size_t lines = bytes / streaming::line_bytes;
-  if (sources_ == Sources::consecutive) {
-    streaming::store_lines(to_, from, lines);
-  } else {
-    queue_.store_lines(to_, from, lines);
-  }
-  to_ += lines * streaming::line_bytes;
-  begun_ = bytes % streaming::line_bytes;
-  std::memcpy(line_.data(), from + lines * streaming::line_bytes, begun_);
+  if (sources_ == Sources::consecutive) return lines_.put(from, bytes);
+  lines_.put(from, bytes, [&](std::byte* to, const std::byte* lines, std::size_t count) {
+    queue_.store_lines(to, lines, count);
+  });
 }
 
 }  // namespace evenkeel

@@ -1,9 +1,11 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
+#include "base/line_writer.hpp"
 #include "pack/row_fill.hpp"
 #include "pack/run_queue.hpp"
 
@@ -61,16 +63,13 @@ class RowWriter {
   void put(const std::byte* from, std::size_t bytes) noexcept;
 
   const RowFill& fill_;
-  std::byte* to_;  // up to here everything is written or, of the line begun, waits in line_
+  std::byte* to_;  // up to here everything is written, where it does not stream
   bool streams_;
   Sources sources_;
   RunQueue queue_;  // of scattered sources
 
   std::vector<std::byte> pad_block_;  // many pad rows
-  std::size_t room_ =
-      streaming::line_bytes;  // of the line begun: less than a line only at the buffer's start
-  std::size_t begun_ = 0;     // bytes of it that are known
-  alignas(streaming::line_bytes) std::array<std::byte, streaming::line_bytes> line_{};
+  LineWriter lines_;                  // where it streams
 };
 
 }  // namespace evenkeel

@@ -1,19 +1,17 @@
 #include "plan/carried_fields.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "pack/layer_columns.hpp"
 #include "plan/layer_split.hpp"
 
 namespace evenkeel {
 namespace {
 
 CarriedField as_it_is(const FieldSpec& spec, std::size_t source) {
-  return {spec, spec.name, spec.dtype, spec.dtype, source, {}, false, {}};
+  return {spec, spec.dtype, spec.dtype, source, {}, false, {}, false, {}};
 }
 
 /// The smallest type that holds the range, if it is smaller than what is brought.
@@ -33,6 +31,7 @@ DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldW
         "has elements of " + std::string(name_of(spec.dtype)) + ", and only integers are narrowed",
         "Set fields." + spec.name + ".wire: as-brought");
   }
+  if (!travels_narrow(settings, ways.sends_messages)) return spec.dtype;
   const auto range = ways.ranges.find(spec.name);
   EVENKEEL_PRECONDITION(cheap, range != ways.ranges.end(), spec.name);
   return narrowest(spec.dtype, range->second);
@@ -48,13 +47,70 @@ void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
                    "Set " + key);
 }
 
+/// Only such values are compared.
+void require_counted(const FieldSpec& spec) {
+  if (is_counted(spec.kind)) return;
+  throw InputError("field '" + spec.name + "'",
+                   "has one row a " + std::string(name_of(spec.kind)) +
+                       ", and equal values lie once of rows, text and bytes alone",
+                   "Set fields." + spec.name + ".share: none");
+}
+
+/// Says which tokens each row of another field belongs to.
+bool has_form_of_ranges(const FieldSpec& spec) {
+  return spec.kind == FieldKind::rows && spec.dtype == DType::int64 &&
+         spec.trailing == std::vector<std::int64_t>{2};
+}
+
+CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,
+                              const std::string& name) {
+  const std::string where = "field '" + cut.name() + "'";
+  const std::string hint = "Bring [first token, after the last] of each row under that name, or set fields." +
+                           cut.name() + ".cut_by: null";
+  if (cut.spec.kind != FieldKind::rows) {
+    throw InputError(where,
+                     "has one value a " + std::string(name_of(cut.spec.kind)) + ", and cut_by is for rows",
+                     "Set fields." + cut.name() + ".cut_by: null");
+  }
+  const auto found = std::ranges::find(carried, name, &CarriedField::name);
+  if (found == carried.end()) {
+    throw InputError(where, "is cut by '" + name + "', which samples do not bring with it", hint);
+  }
+  if (!has_form_of_ranges(found->spec)) {
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and is no rows [2] of int64", hint);
+  }
+  if (found->shares_equal) {
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and its equal values lie once",
+                     "Set fields." + name + ".share: none");
+  }
+  return *found;
+}
+
+/// What cuts a field is cut by itself, and by nothing else.
+void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& settings) {
+  for (CarriedField& field : carried) {
+    const auto found = settings.find(field.name());
+    if (found == settings.end() || found->second.cut_by.empty()) continue;
+    const std::string& by = found->second.cut_by;
+    CarriedField& ranges = field_of_ranges(carried, field, by);
+    const auto of_ranges = settings.find(by);
+    if (of_ranges != settings.end() && !of_ranges->second.cut_by.empty() && of_ranges->second.cut_by != by) {
+      throw InputError("field '" + by + "'",
+                       "cuts '" + field.name() + "', and is to be cut by '" + of_ranges->second.cut_by + "'",
+                       "Set fields." + by + ".cut_by: null");
+    }
+    field.cut_by = by;
+    ranges.cut_by = by;
+  }
+}
+
 /// The field once for each pipeline stage.
 void add_layered(CarriedField whole, const LayerMap& map, const FieldWays& ways,
                  std::vector<CarriedField>& carried) {
-  const std::string where = "field '" + whole.name + "'";
+  const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
     throw InputError(where, "has one element a row, and its rows are to be [layers, ...]",
-                     "Bring rows of that shape, or set fields." + whole.name + ".layers: null");
+                     "Bring rows of that shape, or set fields." + whole.name() + ".layers: null");
   }
   const auto of_ranks = layers_of_ranks(map, whole.spec.trailing.front(), ways.pp, ways.vpp, where);
   for (int stage = 0; stage < ways.pp; ++stage) {
@@ -62,36 +118,28 @@ void add_layered(CarriedField whole, const LayerMap& map, const FieldWays& ways,
     part.stage = stage;
     part.layers = of_ranks[static_cast<std::size_t>(stage)];
     part.spec.trailing.front() = std::ssize(*part.layers);
-    part.spec.name += " (stage " + std::to_string(stage) + ")";
   }
-}
-
-/// The columns that travel in place of one that is brought.
-std::vector<Column> columns_for(const Column& source, std::span<const CarriedField* const> parts) {
-  std::vector<Column> columns;
-  columns.reserve(parts.size());
-  std::vector<LayerPart> targets;
-  for (const CarriedField* const part : parts) {
-    columns.push_back(Column::unwritten(part->spec, source.rows()));
-    targets.push_back({part->layers, &columns.back()});
-  }
-  copy_layers(source, targets);
-  return columns;
 }
 
 }  // namespace
+
+bool travels_narrow(const FieldSettings& settings, bool sends_messages) noexcept {
+  return settings.wire == FieldWidth::narrow && (sends_messages || settings.hand_out == FieldWidth::narrow);
+}
 
 std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, const FieldWays& ways) {
   std::vector<CarriedField> carried;
   for (std::size_t f = 0; f < brought.size(); ++f) {
     CarriedField field = as_it_is(brought[f], f);
-    const auto found = ways.settings.find(field.name);
+    const auto found = ways.settings.find(field.name());
     if (found == ways.settings.end()) {
       carried.push_back(std::move(field));
       continue;
     }
     const FieldSettings& settings = found->second;
     require_uncounted(field.spec, settings);
+    field.shares_equal = settings.share == FieldSharing::equal;
+    if (field.shares_equal) require_counted(field.spec);
     if (settings.stage == FieldStages::first) field.stage = 0;
     field.to_all_stages = settings.stage == FieldStages::all;
     field.spec.dtype = wire_of(brought[f], settings, ways);
@@ -102,40 +150,18 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
       carried.push_back(std::move(field));
     }
   }
+  cut_with_tokens(carried, ways.settings);
   return carried;
-}
-
-RaggedBatch carry(RaggedBatch samples, std::span<const CarriedField> carried) {
-  if (!changes_fields(carried)) return samples;
-  RaggedBatch result({samples.samples().begin(), samples.samples().end()});
-  for (Column& column : samples.fields()) {
-    std::vector<const CarriedField*> parts;
-    for (const CarriedField& field : carried) {
-      if (field.name == column.spec().name) parts.push_back(&field);
-    }
-    if (parts.size() == 1 && !changes_field(*parts.front())) {
-      result.add_field(std::move(column));
-      continue;
-    }
-    for (Column& part : columns_for(column, parts)) result.add_field(std::move(part));
-    column = Column();
-  }
-  return result;
 }
 
 std::vector<FieldSpec> handed_out_fields(std::span<const CarriedField> carried) {
   std::vector<FieldSpec> fields;
-  for (const CarriedField& field : carried)
-    fields.push_back({field.name, field.handed_out, field.spec.kind, field.spec.trailing});
+  for (const CarriedField& field : carried) fields.emplace_back(field.spec).dtype = field.handed_out;
   return fields;
 }
 
 bool changes_field(const CarriedField& field) noexcept {
-  return field.layers.has_value() || field.spec.dtype != field.brought;
-}
-
-bool changes_fields(std::span<const CarriedField> carried) noexcept {
-  return std::ranges::any_of(carried, changes_field);
+  return field.layers.has_value() || field.spec.dtype != field.brought || !field.cut_by.empty();
 }
 
 }  // namespace evenkeel

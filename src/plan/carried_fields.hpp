@@ -10,22 +10,27 @@
 #include <vector>
 
 #include "batch/integers.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/batch/field.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 
 namespace evenkeel {
 
 /// A field, or those layers of it that one pipeline stage has, as it travels from owners to consumers.
 struct CarriedField {
-  FieldSpec spec;            ///< of the column that owners send from; no two of a step have one name
-  std::string name;          ///< under which consumers have it
+  FieldSpec spec;            ///< on the way
   DType brought;             ///< the elements that samples bring
   DType handed_out;          ///< the elements that consumers are handed
   std::size_t source = 0;    ///< of the fields that samples bring
   std::optional<int> stage;  ///< the one pipeline stage that is sent it; none: as its name and kind say
   bool to_all_stages = false;
-  /// Of the source's rows, in this order; none: rows are whole.
+  /// Of the rows that samples bring, in this order; none: rows are whole.
   std::optional<std::vector<std::int64_t>> layers;
+  bool shares_equal = false;  ///< equal values of an owner travel and lie once a node
+  /// The field of token ranges that says which of its rows a context-parallel rank is sent; itself, maybe.
+  /// Empty: rows that samples count are not cut.
+  std::string cut_by{};
+
+  [[nodiscard]] const std::string& name() const noexcept { return spec.name; }
 
   friend bool operator==(const CarriedField&, const CarriedField&) = default;
 };
@@ -37,26 +42,24 @@ struct FieldWays {
       ranges;  ///< by name, over all ranks: of what travels narrow
   int pp = 1;
   int vpp = 1;
+  bool sends_messages = true;  ///< whether any ranks send each other fields in messages
 };
 
-/// The fields that travel in place of those that samples bring: a field without settings as it is, one with
-/// layers once for each pipeline stage. Deterministic, pure: equal on all ranks. Throws InputError that names
-/// the field where its shape or elements are not what its settings need. Preconditions: require_valid()
-/// accepts the settings; what travels narrow has a range.
+/// Whether a field's integers travel in another type than they are brought: where they are to be narrow, and
+/// that spares anything. What is handed out as it is brought, and read where its owner has it, is left so.
+[[nodiscard]] bool travels_narrow(const FieldSettings& settings, bool sends_messages) noexcept;
+
+/// What travels of the fields that samples bring: a field without settings as it is, one with layers once for
+/// each pipeline stage, all under its name; a field that cuts others is cut like them. Deterministic, pure:
+/// equal on all ranks. Throws InputError that names the field where its shape or elements are not what its
+/// settings need. Preconditions: require_valid() accepts the settings; what travels narrow has a range.
 [[nodiscard]] std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought,
                                                        const FieldWays& ways = {});
 
-/// The samples with the columns that travel, of those columns that are there: in one pass over each column
-/// that does not travel as it is, whose memory is given back. O(bytes) of these, nothing where there are
-/// none. Precondition: elements lie within the ranges that `carried` was made with.
-[[nodiscard]] RaggedBatch carry(RaggedBatch samples, std::span<const CarriedField> carried);
-
-/// What a consumer's columns are, one for each carried field: under the names and of the elements that are
-/// handed out.
+/// What a consumer's columns are, one for each carried field: of the elements that are handed out.
 [[nodiscard]] std::vector<FieldSpec> handed_out_fields(std::span<const CarriedField> carried);
 
-/// Whether a field, or any of them, does not travel as it is brought.
+/// Whether a field does not travel as it is brought.
 [[nodiscard]] bool changes_field(const CarriedField& field) noexcept;
-[[nodiscard]] bool changes_fields(std::span<const CarriedField> carried) noexcept;
 
 }  // namespace evenkeel

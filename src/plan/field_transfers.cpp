@@ -19,8 +19,9 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
                                            bool shared) {
   std::vector<FieldTransfer> moved;
   for (const std::size_t f : fields_for_stage(fields, stage)) {
+    if (fields[f].shares_equal) continue;
     FieldSpec spec = fields[f].spec;
-    spec.name = fields[f].name;
+    spec.dtype = fields[f].handed_out;
     const FieldKind kind = spec.kind;
     if (!shared) {
       if (kind == FieldKind::response_token) spec.kind = FieldKind::token;  // it stands beside its label

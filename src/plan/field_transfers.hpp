@@ -10,7 +10,7 @@ namespace evenkeel {
 
 /// A field on its way from owners to consumers.
 struct FieldTransfer {
-  FieldSpec spec;                         ///< of the consumer's column, with elements as they travel
+  FieldSpec spec;                         ///< of the consumer's column
   std::size_t source = 0;                 ///< the carried field
   FieldKind moved_as = FieldKind::token;  ///< token: with segments; the others: with samples
   /// For what moves with response tokens out of a token field: the sample's row prompt + shift + i is of
@@ -22,7 +22,7 @@ struct FieldTransfer {
 
 /// The fields that a pipeline stage is sent, in the order in which they travel. With shared prefixes, what a
 /// row says of the token after it (labels, loss mask) moves with response tokens where samples
-/// bring it.
+/// bring it. Without those of which equal values lie once, which have a way of their own.
 [[nodiscard]] std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
                                                          PipelineStage stage, bool shared);
 

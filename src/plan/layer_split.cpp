@@ -49,6 +49,14 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   return of_stages;
 }
 
+/// Whether settings say no more than how JSON lines write numbers of tokens.
+bool is_about_lines_alone(const FieldSettings& field) {
+  FieldSettings others = field;
+  others.read_as.reset();
+  return others == FieldSettings{} &&
+         (!field.read_as || field.read_as == LineFormat::axes || field.read_as == LineFormat::runs);
+}
+
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
@@ -66,9 +74,9 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
 }  // namespace
 
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp) {
-  if (field != FieldSettings{} && std::ranges::find(own_fields, name) != own_fields.end()) {
-    throw ConfigError("layers", "is a field that tensors are completed with, and is handed out as it is",
-                      "Leave it out");
+  if (!is_about_lines_alone(field) && std::ranges::find(own_fields, name) != own_fields.end()) {
+    throw ConfigError("", "is a field that tensors are completed with, and is handed out as it is",
+                      "Leave out what is set but read_as: axes or runs");
   }
   if (field.layers && field.stage != FieldStages::last) {
     throw ConfigError("stage", "is set, and layers say which stage is sent what", "Leave out one of them");
@@ -76,6 +84,10 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
   if (field.hand_out == FieldWidth::narrow && field.wire != FieldWidth::narrow) {
     throw ConfigError("hand_out", "is narrow, and the wire is as-brought",
                       "Set wire: narrow, which finds the smallest type");
+  }
+  if (!field.cut_by.empty() && field.share == FieldSharing::equal) {
+    throw ConfigError("cut_by", "is set, and share is equal: rows that lie once for all ranks are not cut",
+                      "Leave out one of them");
   }
   if (field.layers) require_valid(*field.layers, pp, vpp);
 }

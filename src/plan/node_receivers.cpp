@@ -1,5 +1,6 @@
 #include "plan/node_receivers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -41,6 +42,19 @@ std::vector<int> stage_receivers(const Grid& grid, std::span<const int> nodes) {
     receivers.push_back(lowest.try_emplace(stage, rank).first->second);
   }
   return receivers;
+}
+
+std::vector<int> node_holders(const Grid& grid, std::span<const int> nodes,
+                              std::span<const CarriedField> fields, std::size_t f) {
+  std::map<int, int> lowest;
+  std::vector<int> holders;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+    const PipelineStage stage{grid.point_of(WorldRank{rank}).pp, grid.sizes().pp};
+    const bool is_handed = std::ranges::count(fields_for_stage(fields, stage), f) > 0;
+    const int node = nodes[static_cast<std::size_t>(rank)];
+    holders.push_back(is_handed ? lowest.try_emplace(node, rank).first->second : -1);
+  }
+  return holders;
 }
 
 }  // namespace evenkeel

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
 #include "evenkeel/base/grid.hpp"
+#include "plan/carried_fields.hpp"
 
 namespace evenkeel {
 
@@ -14,5 +16,9 @@ namespace evenkeel {
 [[nodiscard]] std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes);
 /// The same of what is for one pipeline stage alone: one rank of each stage receives it, its lowest.
 [[nodiscard]] std::vector<int> stage_receivers(const Grid& grid, std::span<const int> nodes);
+/// For each rank of the grid that is handed field `f` of `fields` the lowest one of its node that is, which
+/// holds what lies once a node; -1 for the others. Pure; O(ranks).
+[[nodiscard]] std::vector<int> node_holders(const Grid& grid, std::span<const int> nodes,
+                                            std::span<const CarriedField> fields, std::size_t f);
 
 }  // namespace evenkeel

@@ -8,8 +8,8 @@ namespace {
 bool is_sent_to(const CarriedField& field, PipelineStage stage) {
   if (field.stage) return *field.stage == stage.rank;
   if (field.to_all_stages) return true;
-  const bool tokens = field.name == input_ids_field;
-  const bool positions = field.name == position_ids_field;
+  const bool tokens = field.name() == input_ids_field;
+  const bool positions = field.name() == position_ids_field;
   return stage.last() || positions || (tokens && stage.first());
 }
 

@@ -3,9 +3,11 @@
 #include <array>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/activity.hpp"
@@ -67,6 +69,55 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
   }
 }
 
+/// Fields that owners add to a pass, as they travel.
+struct AddedFields {
+  std::span<const CarriedField> fields;
+  std::span<const RowCounts> row_counts;  // of the counted ones
+  const RaggedBatch& mine;                // this rank's
+
+  [[nodiscard]] bool has(std::string_view name) const {
+    return std::ranges::find(fields, name, &CarriedField::name) != fields.end();
+  }
+};
+
+// What cuts rows of other fields is replaced with them, or not at all.
+void require_cut_by_what_is_there(const StepSamples& samples, const AddedFields& added) {
+  for (const CarriedField& field : samples.fields) {
+    if (field.cut_by.empty() || added.has(field.name()) || !added.has(field.cut_by)) continue;
+    throw InputError("field '" + field.cut_by + "'",
+                     "cuts '" + field.name() + "', and is replaced without it",
+                     "Add both, or leave both as they are");
+  }
+}
+
+// What this rank brings with fields that it adds. Columns are lent already: their bytes are not copied.
+RaggedBatch with_added(const RaggedBatch& mine, const AddedFields& added) {
+  if (mine.size() == 0) return mine;
+  RaggedBatch all({mine.samples().begin(), mine.samples().end()});
+  for (const Column& column : mine.fields())
+    if (!added.has(column.spec().name)) all.add_field(column);
+  for (const Column& column : added.mine.fields()) static_cast<void>(all.add_field(column).lend());
+  return all;
+}
+
+// A step's samples with fields that came up since, in the place of those of their names: what they bring from
+// now on, where they are sent again.
+std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const AddedFields& added) {
+  auto all = std::make_shared<StepSamples>(samples);
+  std::erase_if(all->fields, [&](const CarriedField& field) { return added.has(field.name()); });
+  const std::size_t first = samples.fields.empty() ? 0 : samples.fields.back().source + 1;
+  for (CarriedField field : added.fields) {
+    field.source += first;
+    all->fields.push_back(std::move(field));
+  }
+  std::vector<RowCounts> counts(added.row_counts.begin(), added.row_counts.end());
+  for (const RowCounts& of_field : samples.table.row_counts())
+    if (!added.has(of_field.field)) counts.push_back(of_field);
+  all->table.set_row_counts(std::move(counts));
+  if (samples.mine) all->mine = std::make_shared<const RaggedBatch>(with_added(*samples.mine, added));
+  return all;
+}
+
 }  // namespace
 
 Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
@@ -84,7 +135,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     const std::int64_t owned = std::ranges::count(table.entries(), mesh_.rank(), &LengthEntry::owner);
     require_addable(table, mesh_.rank(), owned, added);
     if (owned > 0) brought.fields = specs_of(added.fields());
-    ranges = OwnRanges(added, config_.fields);
+    ranges = OwnRanges(added, config_.fields, sends_messages_);
   });
   const std::vector<FieldSpec> fields = agree_on_fields(mesh_.everyone(), std::move(brought), work.error());
   // Nobody has failed so far.
@@ -137,14 +188,14 @@ void StepMaker::pass_on(Step& before, Making& making) const {
     work.on_replicated_data([&] { require_kept(*record.samples, before.index); });
     const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
     require_shared_rows(making, have_shared_rows(record.samples->fields), record.samples->fields, samples);
-    making.step.volume = exchange_samples(
-        mesh_, transfer_of(making, record.samples->fields, samples, record.table().row_counts()),
-        making.derived, transport_settings(), making.micro_batches, work);
+    making.step.volume =
+        exchange(making, transfer_of(making, record.samples->fields, samples, record.table().row_counts()),
+                 making.micro_batches);
   }
 }
 
-void StepMaker::regroup_locally(std::span<const PackedMicroBatch> from,
-                                std::span<const MicroBatchPlan> from_plan, Making& making) const {
+void StepMaker::regroup_locally(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+                                Making& making) const {
   const std::span<const CarriedField> fields = making.record->samples->fields;
   const std::vector<FieldSpec> brought = handed_out_fields(fields);
   const std::vector<MicroBatchPlan>& plans = making.record->plan.micro_batches;
@@ -178,16 +229,20 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields, Ow
     making.work.agree(mesh_.everyone());
   } else {
     const std::vector<CarriedField> travelling = carried(making, fields, ranges);
-    std::optional<RaggedBatch> changed;
-    making.work([&] {
-      if (changes_fields(travelling)) changed = carry(added, travelling);
-    });
-    const RaggedBatch& mine = changed ? *changed : added;
-    require_shared_rows(making, have_shared_rows(fields), travelling, mine);
+    require_shared_rows(making, have_shared_rows(fields), travelling, added);
     const std::vector<RowCounts> row_counts =
-        gather_row_counts(mesh_.everyone(), making.record->table(), fields, added);
-    step.volume += exchange_samples(mesh_, transfer_of(making, travelling, mine, row_counts), making.derived,
-                                    transport_settings(), columns, making.work, std::ref(last));
+        gather_row_counts(mesh_.everyone(), making.record->table(), fields, added, config_.fields);
+    making.work.on_replicated_data([&] {
+      require_cut_by_what_is_there(*making.record->samples, {travelling, row_counts, added});
+    });
+    std::shared_ptr<const StepSamples> samples;
+    const auto at_last = [&] {
+      last();
+      samples = with_added(*making.record->samples, {travelling, row_counts, added});
+    };
+    step.volume +=
+        exchange(making, transfer_of(making, travelling, added, row_counts), columns, std::ref(at_last));
+    making.record->samples = std::move(samples);
   }
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
 }

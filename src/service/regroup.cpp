@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
@@ -61,14 +62,34 @@ Column counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& s
   return Column::unwritten(spec, SampleRows::of_counts(counts));
 }
 
-void make_room_for_fields(std::span<const PackedMicroBatch> from,
-                          const std::unordered_map<EntryId, Place>& places, PackedMicroBatch& micro_batch,
-                          const MicroBatchPlan& plan) {
-  for (const Column& column : from.front().fields) {
-    Column* const found = micro_batch.find(column.spec().name);
+/// Rows in common, of which the samples of a micro-batch keep theirs.
+Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
+                   const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
+                   const MicroBatchPlan& to_plan) {
+  Column& first = *from.front().find(name);
+  std::vector<RowRange> ranges(to.samples.size());
+  for (std::size_t i = 0; i < to_plan.entries.size(); ++i) {
+    const Place& place = places.at(to_plan.entries[i]);
+    const Column& source = *std::as_const(from[place.micro_batch]).find(name);
+    if (source.bytes().data() != std::as_const(first).bytes().data()) {
+      throw InputError("field '" + name + "' of micro-batch " + std::to_string(place.micro_batch),
+                       "has been written to; its rows lie once for all micro-batches, to be read alone",
+                       "Write to a copy, or set fields." + name + ".share: none");
+    }
+    ranges[i] = source.samples()[place.sequence];
+  }
+  return first.lent_to(SampleRows::in_common(std::move(ranges), first.rows()));
+}
+
+void make_room_for_fields(std::span<PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
+                          PackedMicroBatch& micro_batch, const MicroBatchPlan& plan) {
+  for (const Column& column : std::as_const(from.front().fields)) {
+    const std::string& name = column.spec().name;
+    Column* const found = micro_batch.find(name);
     if (is_counted(column.spec().kind)) {
       (found != nullptr ? *found : micro_batch.fields.emplace_back()) =
-          counted_column(from, column.spec(), places, micro_batch, plan);
+          column.samples().are_in_common() ? lent_column(from, name, places, micro_batch, plan)
+                                           : counted_column(from, column.spec(), places, micro_batch, plan);
       continue;
     }
     if (found != nullptr) continue;
@@ -80,6 +101,7 @@ void make_room_for_fields(std::span<const PackedMicroBatch> from,
 
 void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBatch& to, std::int64_t to_at) {
   for (const Column& source : from.fields) {
+    if (source.samples().are_in_common()) continue;
     Column& target = *to.find(source.spec().name);
     const RowRange rows = rows_of(from, source, at);
     const auto bytes = static_cast<std::size_t>(rows.size()) * source.row_bytes();
@@ -89,7 +111,7 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
 
 }  // namespace
 
-void regroup(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {
   const auto places = places_of(from_plan);
   EVENKEEL_PRECONDITION(thorough, hold_the_same(from, places, to, to_plan), places.size());

@@ -12,9 +12,11 @@ namespace evenkeel {
 /// sequence keeps its rows, padding included, in every field of `from`.
 ///
 /// `to` holds the new micro-batches, laid out; those without samples have all their fields already, filler
-/// rows set, and get zero columns for fields of `from` that they lack. Preconditions: both plans have the
-/// same entries in all, and every sequence has the same aligned length in both layouts. O(rows).
-void regroup(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+/// rows set, and get zero columns for fields of `from` that they lack. Rows that samples have in common stay
+/// where they lie, lent by `from`; InputError where its micro-batches no longer have one memory for a field,
+/// since somebody has written to it. Preconditions: both plans have the same entries in all, and every
+/// sequence has the same aligned length in both layouts. O(rows).
+void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 
 }  // namespace evenkeel

@@ -243,9 +243,9 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
                    PipelineStage stage) {
   for (const std::size_t f : fields_for_stage(brought, stage)) {
     const Column* const column =
-        micro_batches.empty() ? nullptr : micro_batches.front().find(brought[f].name);
+        micro_batches.empty() ? nullptr : micro_batches.front().find(brought[f].name());
     if (column != nullptr) continue;
-    throw InputError("field '" + brought[f].name + "'", "is no longer in the step's micro-batches",
+    throw InputError("field '" + brought[f].name() + "'", "is no longer in the step's micro-batches",
                      "Leave fields that samples bring in the step until its last pass");
   }
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {

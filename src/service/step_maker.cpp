@@ -18,6 +18,7 @@
 #include "exchange/rank_peers.hpp"
 #include "exchange/result_exchange.hpp"
 #include "exchange/row_count_gather.hpp"
+#include "exchange/row_cut_gather.hpp"
 #include "exchange/shared_rows.hpp"
 #include "exchange/told_assignment.hpp"
 #include "plan/dp_rank_plans.hpp"
@@ -112,6 +113,7 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
   number_ = draw_number(mesh_.everyone());
   next_step_ = from.next_step;
   prepare_exchange(mesh_.everyone(), transport_settings());
+  sends_messages_ = !moves_without_messages(mesh_.everyone(), transport_settings());
 }
 
 ServiceState StepMaker::state() const {
@@ -197,7 +199,7 @@ StepMaker::Gathered StepMaker::gather(const std::optional<RaggedBatch>& mine, st
   CallKey call;
   work([&] {
     result.samples = std::make_shared<StepSamples>();
-    result.ranges = OwnRanges(*mine, config_.fields);
+    result.ranges = OwnRanges(*mine, config_.fields, sends_messages_);
     summaries = config_.prefix == PrefixSharing::none ? summaries_of(*mine) : summaries_for_sharing(*mine);
     fields = fields_of(*mine);
     call.text = "makes step " + std::to_string(next_step_) + under_profile(profile);
@@ -208,7 +210,7 @@ StepMaker::Gathered StepMaker::gather(const std::optional<RaggedBatch>& mine, st
   result.samples->table = std::move(gathered.table);
   result.fields = std::move(gathered.fields);
   result.samples->table.set_row_counts(
-      gather_row_counts(mesh_.everyone(), result.samples->table, result.fields, *mine));
+      gather_row_counts(mesh_.everyone(), result.samples->table, result.fields, *mine, config_.fields));
   return result;
 }
 
@@ -244,21 +246,26 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   choose_shapes(making);
   phase.becomes("exchange");
   samples->fields = carried(making, gathered.fields, gathered.ranges);
-  making.work([&] { mine = carry(*std::move(mine), samples->fields); });
   const auto last = [&] {
     step.seconds.exchange = making.stopwatch.lap();
     weigh_micro_batches(making);
-    if (!config_.profiles.empty()) samples->mine = std::make_shared<const RaggedBatch>(*std::move(mine));
+    keep_samples(*samples, *mine);
     step.seconds.pack = making.stopwatch.lap();
   };
   require_shared_rows(making, have_shared_rows(gathered.fields), samples->fields, *mine);
-  step.volume = exchange_samples(
-      mesh_, transfer_of(making, samples->fields, *mine, samples->table.row_counts()), making.derived,
-      transport_settings(), making.micro_batches, making.work, std::ref(last));
+  step.volume = exchange(making, transfer_of(making, samples->fields, *mine, samples->table.row_counts()),
+                         making.micro_batches, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   ++next_step_;
   shapes_ = making.record->shapes;
   return finish(making);
+}
+
+// With profiles, for passes that assign them anew: those that add fields to them share these columns.
+void StepMaker::keep_samples(StepSamples& samples, RaggedBatch& mine) const {
+  if (config_.profiles.empty()) return;
+  for (Column& column : mine.fields()) static_cast<void>(column.lend());
+  samples.mine = std::make_shared<const RaggedBatch>(std::move(mine));
 }
 
 RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, int root,
@@ -304,6 +311,12 @@ void StepMaker::require_whole_results(const StepResults& results) const {
   for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
     for (const Column& column : of_micro_batch.fields) {
       const std::string& name = column.spec().name;
+      if (cuts_rows(config_.fields, name)) {
+        throw InputError("result '" + name + "'",
+                         "is a field of rows that are cut, of which each context-parallel rank has its own, "
+                         "and results come from the first of them alone",
+                         "Put what that one has of all rows under another name");
+      }
       const auto field = config_.fields.find(name);
       if (field == config_.fields.end() || !field->second.layers) continue;
       throw InputError(
@@ -390,7 +403,8 @@ std::vector<CarriedField> StepMaker::carried(Making& making, std::span<const Fie
   auto& of_all = ranges.agree(mesh_.everyone(), fields);
   std::vector<CarriedField> carried;
   making.work.on_replicated_data([&] {
-    carried = carried_fields(fields, {config_.fields, of_all, config_.mesh.pp, config_.mesh.vpp});
+    carried =
+        carried_fields(fields, {config_.fields, of_all, config_.mesh.pp, config_.mesh.vpp, sends_messages_});
   });
   return carried;
 }
@@ -407,7 +421,22 @@ StepTransfer StepMaker::transfer_of(const Making& making, std::span<const Carrie
           &making.record->bytes_to,
           &making.record->bytes_from_data_ranks,
           &making.record->volumes,
-          row_counts};
+          row_counts,
+          shares_equal(config_.fields)};
+}
+
+// Rows that are cut with their samples' tokens are cut by one plan, which all ranks have once none has
+// failed.
+ExchangeVolume StepMaker::exchange(const Making& making, StepTransfer transfer,
+                                   std::vector<PackedMicroBatch>& packed,
+                                   const std::function<void()>& finish) const {
+  std::vector<RowCuts> cuts;
+  if (cuts_rows(config_.fields)) {
+    making.work.agree(mesh_.everyone());
+    cuts = gather_row_cuts(mesh_.everyone(), transfer);
+  }
+  transfer.row_cuts = cuts;
+  return exchange_samples(mesh_, transfer, making.derived, transport_settings(), packed, making.work, finish);
 }
 
 // Collective where samples share prefixes and bring such rows. They are compared by one plan, which all ranks

@@ -100,7 +100,7 @@ class StepMaker {
   void plan(Making& making) const;
   void assign(const StepProblem& problem, StepAssignment& assignment, GuardedWork& work) const;
   void plan_own(Making& making, const StepProblem& problem) const;
-  /// The fields that travel in place of those that samples bring. Collective where integers are narrowed.
+  /// What travels of the fields that samples bring. Collective where integers are narrowed.
   [[nodiscard]] std::vector<CarriedField> carried(Making& making, std::span<const FieldSpec> fields,
                                                   OwnRanges& ranges) const;
   /// Of `fields`, where `are_shared`, which all ranks say alike, also one that has failed.
@@ -114,6 +114,9 @@ class StepMaker {
   [[nodiscard]] StepTransfer transfer_of(const Making& making, std::span<const CarriedField> fields,
                                          const RaggedBatch& mine,
                                          std::span<const RowCounts> row_counts) const;
+  /// exchange_samples() under the settings of the pass. Collective.
+  ExchangeVolume exchange(const Making& making, StepTransfer transfer, std::vector<PackedMicroBatch>& packed,
+                          const std::function<void()>& finish = {}) const;
   // With micro_batch.shapes, in step_shapes.cpp.
   void prepare_shapes(const ServiceState& from);
   void choose_shapes(Making& making) const;
@@ -122,8 +125,9 @@ class StepMaker {
   [[nodiscard]] DerivedFieldSettings derived_options(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport_settings() const noexcept;
 
+  void keep_samples(StepSamples& samples, RaggedBatch& mine) const;
   void pass_on(Step& before, Making& making) const;
-  void regroup_locally(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+  void regroup_locally(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
                        Making& making) const;
   void add_fields(Making& making, std::span<const FieldSpec> fields, OwnRanges& ranges,
                   const RaggedBatch& added) const;
@@ -140,6 +144,7 @@ class StepMaker {
   std::shared_ptr<const std::vector<PackedShape>> shapes_;
   std::vector<std::string> planned_profiles_;  // what shapes are chosen for, beside a step's first pass
   std::int64_t next_step_ = 0;
+  bool sends_messages_ = true;  // in exchanges; equal on all ranks
 };
 
 /// The name of a step in errors: `step 3 (profile 'update')`.

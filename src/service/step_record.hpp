@@ -17,12 +17,13 @@
 
 namespace evenkeel {
 
-/// The samples of a step: the same in every pass over them. Replicated, but for `mine`.
+/// The samples of a step: the same in every pass over them, with the fields that were added so far.
+/// Replicated, but for `mine`.
 struct StepSamples {
   LengthTable table;
-  std::vector<CarriedField> fields;  ///< what samples bring, as it travels
+  std::vector<CarriedField> fields;  ///< what samples bring, as it travels, added fields last
   std::vector<SharedGroup> trees;    ///< with prefix trees: what samples have in common
-  /// With profiles: what this rank brought, as it travels, to be assigned anew.
+  /// With profiles: what this rank brought and added, to be assigned anew. Columns are borrowed.
   std::shared_ptr<const RaggedBatch> mine;
 };
 

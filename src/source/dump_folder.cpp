@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "io/input_file.hpp"
+#include "io/json_text.hpp"
 
 namespace evenkeel {
 namespace {
@@ -56,14 +56,9 @@ Marker read_marker(const fs::path& path) {
     throw InputError(path.string(), "has more than 1 MiB, and so tells of no run");
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text, 0);
-  // Of a std::string it would claim characters that it found no memory for.
-  const simdjson::padded_string padded(std::string_view{text});
-  if (padded.size() < text.size()) throw std::bad_alloc();
-  simdjson::dom::parser parser;
-  simdjson::dom::object object;
-  const auto error = parser.parse(padded).get(object);
-  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-  if (error) throw InputError(path.string(), "does not tell of a run: it is no JSON object");
+  const JsonText json(text);
+  if (!json.object()) throw InputError(path.string(), "does not tell of a run: it is no JSON object");
+  const simdjson::dom::object& object = *json.object();
   Marker marker;
   simdjson::dom::element ignored;
   marker.has_dump = !object["files"]["dump"].get(ignored);

@@ -14,7 +14,7 @@ namespace evenkeel {
 /// What a job handed out and dumped: each sample with the fields it was handed out with, by step and then by
 /// its index in the source of that job. Opening reads all of the dump that this needs, each rank a share of
 /// the micro-batches; after that a rank reads its own share of each step. Keeps 56 bytes a sample on every
-/// rank.
+/// rank, and 8 for each field whose rows samples count.
 ///
 /// A dump knows neither prompts nor what has one row a response token: fields are of one row a token or a
 /// sample, the loss mask comes along as one of them, and a prompt is what stands ahead of the first token
@@ -43,13 +43,19 @@ class DumpSource : public SampleSource {
   void find_fields(const Communicator& comm);
   void find_samples(const Communicator& comm);
   [[nodiscard]] std::vector<std::int64_t> my_micro_batches(const Communicator& comm) const;
+  void require_whole_fields(const DumpedMicroBatch& last) const;
+  void sort_samples(std::span<const DumpedSample> samples, std::span<const std::int64_t> counts);
+  [[nodiscard]] Column column_for(std::size_t field, const RaggedBatch& batch,
+                                  std::span<const std::int64_t> positions) const;
 
   std::filesystem::path folder_;
   DumpFolder dump_;
   CpLayout layout_ = CpLayout::zigzag;
-  std::vector<FieldSpec> fields_;  // without input_ids
+  std::vector<FieldSpec> fields_;     // without input_ids
+  std::vector<std::size_t> counted_;  // of fields_, those whose rows samples count
   std::vector<std::string> derived_;
   std::vector<DumpedSample> samples_;
+  std::vector<std::int64_t> counts_;  // rows of each sample in each of counted_
 };
 
 }  // namespace evenkeel

@@ -8,13 +8,13 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "io/json_text.hpp"
+#include "io/sample_tensors.hpp"
 #include "service/derived_names.hpp"
 
 namespace evenkeel {
 namespace {
 
-constexpr std::uint32_t token_bit = 1;
-constexpr std::uint32_t sample_bit = 2;
 constexpr const char* of_a_dump = "Is it a file of evenkeel run --dump, as the run wrote it?";
 
 std::int64_t last_of(const std::vector<std::int64_t>& offsets) {
@@ -23,6 +23,15 @@ std::int64_t last_of(const std::vector<std::int64_t>& offsets) {
 
 bool rises_from_0(std::span<const std::int64_t> offsets) {
   return !offsets.empty() && offsets.front() == 0 && std::ranges::is_sorted(offsets);
+}
+
+/// Whether the rows of a tensor have `number` elements along their first dimension.
+bool has_layers(const DumpedMicroBatch::Tensor& tensor, std::size_t number) {
+  const auto first_is = [&](const std::vector<std::int64_t>& trailing) {
+    return !trailing.empty() && std::cmp_equal(trailing.front(), number);
+  };
+  return ((tensor.kinds & token_bit) != 0 && first_is(tensor.as_token)) ||
+         ((tensor.kinds & ~token_bit) != 0 && first_is(tensor.as_sample));
 }
 
 }  // namespace
@@ -57,15 +66,46 @@ DumpedMicroBatch::DumpedMicroBatch(const std::filesystem::path& folder, const Du
                " tokens in " + std::to_string(aligned) + " rows on " + std::to_string(dump.cp) + " ranks",
            of_a_dump);
   }
+  if (const auto kinds = metadata.find(std::string(tensor_names::field_kinds)); kinds != metadata.end())
+    told_ = parsed_kinds(kinds->second);
+  std::erase_if(told_, [](const auto& field) { return !is_counted(field.second); });
+  for (const auto& [name, kind] : told_) (void)counted_rows(name);
   if (!tensors().contains(std::string(input_ids_field))) fail("has no input_ids", of_a_dump);
+  learn_layers();
+}
+
+void DumpedMicroBatch::learn_layers() {
+  layers_ = layers_told_by(*parts_.front());
+  for (const auto& part : parts_) {
+    if (layers_told_by(*part) != layers_)
+      fail("has other metadata " + std::string(layers_name) + " than " + part->path(), of_a_dump);
+  }
+  if (layers_.empty()) return;
+  const auto fields = tensors();
+  for (const auto& [name, layers] : layers_) {
+    const auto field = fields.find(name);
+    if (field == fields.end() || !has_layers(field->second, layers.size()))
+      fail("has metadata " + std::string(layers_name) + " of " + std::to_string(layers.size()) +
+               " layers of '" + name + "', and no such tensor",
+           of_a_dump);
+  }
 }
 
 std::map<std::string, DumpedMicroBatch::Tensor> DumpedMicroBatch::tensors() const {
   std::map<std::string, Tensor> found;
   for (const StoredTensor& stored : parts_.front()->tensors()) {
     if (std::ranges::count(derived_names, std::string_view(stored.name)) > 0 || !stored.dtype) continue;
+    const bool are_offsets = std::ranges::any_of(
+        told_, [&](const auto& field) { return offsets_name(field.first) == stored.name; });
+    if (are_offsets) continue;
     Tensor tensor{*stored.dtype, 0, {}, {}};
     const std::vector<std::int64_t>& shape = stored.shape;
+    if (const auto told = told_.find(stored.name); told != told_.end()) {
+      tensor.kinds = kind_bit(told->second);
+      tensor.as_sample.assign(shape.begin() + 1, shape.end());
+      found.emplace(stored.name, std::move(tensor));
+      continue;
+    }
     const std::size_t ahead = is_padded_ ? 2 : 1;
     const bool by_token = is_padded_
                               ? shape.size() >= 2 && shape[0] == sequences_ && shape[0] * shape[1] == rows_
@@ -182,6 +222,32 @@ void DumpedMicroBatch::read_tokens(std::string_view field, const DumpedSample& s
 void DumpedMicroBatch::read_sample(std::string_view field, const DumpedSample& sample,
                                    std::span<std::byte> out) const {
   parts_.front()->read_rows(*parts_.front()->find(field), {sample.place, sample.place + 1}, out);
+}
+
+SampleRows DumpedMicroBatch::counted_rows(std::string_view field) const {
+  const auto tensor = parts_.front()->find(field);
+  if (!tensor || parts_.front()->tensors()[*tensor].shape.empty())
+    fail("has no rows of '" + std::string(field) + "', which its metadata tell of", of_a_dump);
+  std::vector<std::int64_t> offsets = integers(offsets_name(field));
+  const bool fits = rises_from_0(offsets) && std::ssize(offsets) == sequences_ + 1 &&
+                    offsets.back() == parts_.front()->tensors()[*tensor].rows();
+  if (!fits) fail("has '" + offsets_name(field) + "' that do not fit its samples and rows", of_a_dump);
+  return SampleRows::of_offsets(std::move(offsets));
+}
+
+void DumpedMicroBatch::read_counted(std::string_view field, RowRange rows, std::span<std::byte> out) const {
+  parts_.front()->read_rows(*parts_.front()->find(field), rows, out);
+}
+
+std::vector<std::string> DumpedMicroBatch::cut_fields() const {
+  std::vector<std::string> names;
+  const auto told = parts_.front()->metadata().find(std::string(cut_by_name));
+  if (parts_.size() == 1 || told == parts_.front()->metadata().end()) return names;
+  const JsonText json(told->second);
+  if (!json.object())
+    fail("has metadata " + std::string(cut_by_name) + " that are no JSON object", of_a_dump);
+  for (const auto field : *json.object()) names.emplace_back(field.key);
+  return names;
 }
 
 std::vector<std::int64_t> DumpedMicroBatch::rows_of(std::string_view name, const DumpedSample& sample,

@@ -11,10 +11,14 @@
 #include <string_view>
 #include <vector>
 
+#include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/field.hpp"
+#include "evenkeel/batch/sample_rows.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
+#include "io/field_kinds.hpp"
 #include "io/tensor_file.hpp"
 #include "source/dump_folder.hpp"
+#include "source/dumped_layers.hpp"
 
 namespace evenkeel {
 
@@ -26,6 +30,13 @@ struct DumpEvidence {
   static constexpr std::uint32_t labels = 8;      ///< labels are the next tokens
   static constexpr std::uint32_t all = 15;
 };
+
+/// One of several kinds that a tensor may be of.
+[[nodiscard]] constexpr std::uint32_t kind_bit(FieldKind kind) noexcept {
+  return 1U << static_cast<unsigned>(kind);
+}
+inline constexpr std::uint32_t token_bit = kind_bit(FieldKind::token);
+inline constexpr std::uint32_t sample_bit = kind_bit(FieldKind::sample);
 
 /// A sample of a micro-batch of a dump.
 struct DumpedSample {
@@ -41,16 +52,17 @@ struct DumpedSample {
 /// One micro-batch of a dump, open: the files of its context-parallel ranks. Local.
 class DumpedMicroBatch {
  public:
-  /// Throws InputError that names the file where it is no micro-batch of a dump, or one of shared prefixes.
+  /// Throws InputError that names the file where it is no micro-batch of a dump, or one of shared prefixes,
+  /// or tells of itself what is not so.
   DumpedMicroBatch(const std::filesystem::path& folder, const DumpFolder& dump, std::int64_t micro_batch);
 
-  /// Tensors that are fields, without their kinds where both fit, by name: the kinds as bits 1 (token) and 2
-  /// (sample), the element type, and the dimensions after the rows.
+  /// Tensors that are fields, by name: the kinds that fit, as bits (kind_bit), the element type, and the
+  /// dimensions after the rows.
   struct Tensor {
     DType dtype = DType::int64;
     std::uint32_t kinds = 0;
     std::vector<std::int64_t> as_token;   // trailing dimensions
-    std::vector<std::int64_t> as_sample;  // the same
+    std::vector<std::int64_t> as_sample;  // the same, and those of counted fields
   };
   [[nodiscard]] std::map<std::string, Tensor> tensors() const;
 
@@ -65,11 +77,21 @@ class DumpedMicroBatch {
   void read_tokens(std::string_view field, const DumpedSample& sample, CpLayout layout, std::size_t row_bytes,
                    std::span<std::byte> out) const;
   void read_sample(std::string_view field, const DumpedSample& sample, std::span<std::byte> out) const;
+  /// Whose the rows of a counted field are, by places in the micro-batch. Throws InputError that names the
+  /// file where its offsets do not fit its samples or its rows.
+  [[nodiscard]] SampleRows counted_rows(std::string_view field) const;
+  /// Rows of a counted field, of whatever sample. `out` has room for them.
+  void read_counted(std::string_view field, RowRange rows, std::span<std::byte> out) const;
+  /// Which layers this stage has of each field of layers: as many as the field's tensor.
+  [[nodiscard]] const DumpedLayers& layers() const noexcept { return layers_; }
+  /// The fields of which context-parallel ranks have some rows each.
+  [[nodiscard]] std::vector<std::string> cut_fields() const;
   /// Whether token fields are [sequences, rows, ...].
   [[nodiscard]] bool is_padded() const noexcept { return is_padded_; }
   [[nodiscard]] const std::string& path() const noexcept { return parts_.front()->path(); }
 
  private:
+  void learn_layers();
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;
   [[nodiscard]] std::vector<std::int64_t> rows_of(std::string_view name, const DumpedSample& sample,
                                                   CpLayout layout) const;
@@ -80,6 +102,8 @@ class DumpedMicroBatch {
   std::int64_t rows_ = 0;                                 // of one rank
   std::int64_t sequences_ = 0;
   bool is_padded_ = false;
+  FieldKinds told_;  // of counted fields
+  DumpedLayers layers_;
 };
 
 }  // namespace evenkeel

@@ -65,23 +65,12 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
   });
 }
 
-ToldKinds told_kinds(const NamedFields& fields) {
-  ToldKinds kinds;
+ToldFormats told_formats(const NamedFields& fields) {
+  ToldFormats formats;
   for (const auto& [name, settings] : fields) {
-    if (settings.read_as) kinds.emplace(name, *settings.read_as);
+    if (settings.read_as) formats.emplace(name, *settings.read_as);
   }
-  return kinds;
-}
-
-void require_told_fields(const JsonlSchema& schema, const NamedFields& fields, const std::string& source) {
-  for (const auto& [name, settings] : fields) {
-    if (!settings.read_as || schema.empty) continue;
-    if (std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end()) continue;
-    throw InputError(source,
-                     "no line has a field '" + name + "', which fields." + name + ".read_as says is " +
-                         std::string(name_of(*settings.read_as)),
-                     "Leave the setting out, or bring the field");
-  }
+  return formats;
 }
 
 }  // namespace
@@ -103,10 +92,11 @@ void JsonlSource::scan(const Communicator& comm, const NamedFields& fields) {
   const JsonlSchema mine = together(comm, [&] {
     lines_of_.emplace(pointers_to(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
-    return infer_schema(*lines_of_, scan.lines, tokens, told_kinds(fields));
+    told_ = told_formats(fields);
+    return infer_schema(*lines_of_, scan.lines, tokens, told_);
   });
   schema_ = merge_over_ranks(comm, mine, lines_of_->names());
-  fail_together(comm, try_on_replicated_data([&] { require_told_fields(schema_, fields, name_); }));
+  fail_together(comm, try_on_replicated_data([&] { require_told_fields(schema_, told_, name_); }));
   lines_ = all_gather_lists<LineRef>(comm, scan.lines, std::nullopt, "lines of the source").values;
   tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
 }
@@ -127,7 +117,7 @@ RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
   std::vector<LineRef> lines;
   lines.reserve(positions.size());
   for (const std::int64_t position : positions) lines.push_back(lines_[static_cast<std::size_t>(position)]);
-  return read_samples(*lines_of_, lines, schema_);
+  return read_samples(*lines_of_, lines, schema_, told_);
 }
 
 void JsonlSource::expect(std::span<const std::int64_t> positions) const {

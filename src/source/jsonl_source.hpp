@@ -44,6 +44,7 @@ class JsonlSource : public SampleSource {
   std::string name_;  // as it was asked for
   InputFiles files_;
   std::optional<LineFiles> lines_of_;
+  ToldFormats told_;
   JsonlSchema schema_;
   std::vector<LineRef> lines_;
   std::vector<std::int64_t> tokens_;  // of each line

@@ -5,6 +5,7 @@
 
 #include "base/narrow.hpp"
 #include "base/run_copy.hpp"
+#include "base/streaming.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "mesh/mpi_call.hpp"
 
@@ -52,16 +53,44 @@ MpiDatatype::~MpiDatatype() {
 }
 
 void BlockList::add(const std::byte* address, std::size_t bytes) {
-  if (bytes == 0) return;
-  bytes_ += static_cast<std::int64_t>(bytes);
-  if (!blocks_.empty() && blocks_.back().address + blocks_.back().bytes == address) {
-    blocks_.back().bytes += bytes;
+  append({address, bytes, plain}, 1, 1);
+}
+
+void BlockList::add(const std::byte* first_row, std::int64_t rows, std::size_t row_bytes,
+                    const RowView& view) {
+  if (view.is_plain()) return add(first_row, static_cast<std::size_t>(rows) * row_bytes);
+  EVENKEEL_PRECONDITION(cheap, view.row_bytes == row_bytes, view.row_bytes, row_bytes);
+  const std::size_t travelling = view.travelling_bytes();
+  if (rows == 0 || travelling == 0) return;
+  append({first_row, static_cast<std::size_t>(rows) * travelling, number_of(view)}, row_bytes, travelling);
+}
+
+void BlockList::add(const Block& block, std::span<const RowView> views) {
+  if (block.view == plain) return add(block.address, block.bytes);
+  const RowView& view = views[block.view];
+  add(block.address, static_cast<std::int64_t>(block.bytes / view.travelling_bytes()), view.row_bytes, view);
+}
+
+// In memory, `row_bytes` for every `travelling` bytes.
+void BlockList::append(const Block& block, std::size_t row_bytes, std::size_t travelling) {
+  if (block.bytes == 0) return;
+  bytes_ += static_cast<std::int64_t>(block.bytes);
+  if (!blocks_.empty() && blocks_.back().view == block.view &&
+      blocks_.back().address + blocks_.back().bytes / travelling * row_bytes == block.address) {
+    blocks_.back().bytes += block.bytes;
   } else {
-    blocks_.push_back({address, bytes});
+    blocks_.push_back(block);
   }
 }
 
+std::size_t BlockList::number_of(const RowView& view) {
+  const auto number = static_cast<std::size_t>(std::ranges::find(views_, view) - views_.begin());
+  if (number == views_.size()) views_.push_back(view);
+  return number;
+}
+
 std::vector<MpiDatatype> BlockList::chunks(std::int64_t max_bytes) const {
+  EVENKEEL_PRECONDITION(cheap, is_plain());
   EVENKEEL_PRECONDITION(cheap, 1 <= max_bytes && max_bytes < std::int64_t{1} << 31, max_bytes);
   std::vector<MpiDatatype> types;
   ChunkBuilder chunk;
@@ -82,18 +111,22 @@ std::vector<MpiDatatype> BlockList::chunks(std::int64_t max_bytes) const {
   return types;
 }
 
-void BlockList::copy_to(const BlockList& to, std::int64_t total_bytes) const {
+void BlockList::copy_to(const BlockList& to, std::int64_t total_bytes) const noexcept {
   EVENKEEL_PRECONDITION(cheap, bytes() == to.bytes(), bytes(), to.bytes());
+  const bool streams = streaming::pays_off(static_cast<std::size_t>(total_bytes));
   RunCopier copy(static_cast<std::size_t>(total_bytes));
   auto target = to.blocks_.begin();
   std::size_t filled = 0;
-  for (Block source : blocks_) {
-    while (source.bytes > 0) {
-      const std::size_t piece = std::min(source.bytes, target->bytes - filled);
-      // The list was built from writable buffers by whoever receives into it.
-      copy(const_cast<std::byte*>(target->address) + filled, source.address, piece);
-      source.address += piece;
-      source.bytes -= piece;
+  for (const Block& source : blocks_) {
+    for (std::size_t taken = 0; taken < source.bytes;) {
+      const std::size_t piece = std::min(source.bytes - taken, target->bytes - filled);
+      if (source.view == plain && target->view == plain) {
+        // The list was built from writable buffers by whoever receives into it.
+        copy(const_cast<std::byte*>(target->address) + filled, source.address + taken, piece);
+      } else {
+        copy_rows(rows_of(source, taken), to.rows_of(*target, filled), piece, streams);
+      }
+      taken += piece;
       filled += piece;
       if (filled < target->bytes) continue;
       ++target;

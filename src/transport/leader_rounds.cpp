@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 void append(const BlockList& from, BlockList& to) {
-  for (const BlockList::Block& block : from.blocks()) to.add(block.address, block.bytes);
+  for (const BlockList::Block& block : from.blocks()) to.add(block, from.views());
 }
 
 // Members' rows one after the other, each what it sends every rank and then what it receives.

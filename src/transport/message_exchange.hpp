@@ -38,6 +38,11 @@ struct MessageTraffic {
 /// connect.
 void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
+/// Collective over `comm` the first time: whether exchanges under `options` send no bytes in messages, since
+/// every rank reads what it gets where its owner has it. The same on every rank. Throws as prepare_exchange
+/// does.
+[[nodiscard]] bool moves_without_messages(const Communicator& comm, const TransportSettings& options);
+
 /// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
 /// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
 /// guarantees. Before any byte travels, the ranks agree that all are ready: one all-reduce. Throws as

@@ -48,6 +48,13 @@ WantedRanks directly(const NodeGroup& group, const std::vector<int>& by) {
   };
 }
 
+// Ranks that are sent to, and received from, in messages.
+WantedRanks in_messages(const NodeMemory* memory, int rank) {
+  return [memory, rank](int other) {
+    return other != rank && (memory == nullptr || !memory->is_neighbour(other));
+  };
+}
+
 const std::optional<ErrorReport> no_error;
 
 bool any_rank(int /*rank*/) {
@@ -184,11 +191,16 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
   work_([&] {
     if (comm.foreign() != nullptr) {
       staged_.emplace(group, comm.rank(), memory_, sends, receives);
-    } else if (all_in_one_call_) {
-      alltoallw_.emplace(group, comm.rank(), sends, receives, options.max_message_bytes);
+      return;
+    }
+    outgoing_.emplace(sends, in_messages(memory_, comm.rank()));
+    incoming_.emplace(receives, in_messages(memory_, comm.rank()));
+    if (all_in_one_call_) {
+      alltoallw_.emplace(group, comm.rank(), outgoing_->lists(), incoming_->lists(),
+                         options.max_message_bytes);
     } else {
-      nodes_.emplace(group, group.plan(options.aggregate), comm.rank(), memory_, sends, receives,
-                     options.max_message_bytes);
+      nodes_.emplace(group, group.plan(options.aggregate), comm.rank(), memory_, outgoing_->lists(),
+                     incoming_->lists(), options.max_message_bytes);
     }
   });
 }
@@ -208,16 +220,25 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
 }
 
 MessageTraffic PreparedExchange::run() {
-  if (alltoallw_) return alltoallw_->run(comm_, rounds_);
-  if (nodes_) return nodes_->run(comm_);
   if (staged_) return staged_->run(comm_);
-  copy_own_part(comm_.rank(), sends_, receives_);
-  return {};
+  if (comm_.size() == 1) {
+    copy_own_part(comm_.rank(), sends_, receives_);
+    return {};
+  }
+  outgoing_->gather();
+  const MessageTraffic traffic = alltoallw_ ? alltoallw_->run(comm_, rounds_) : nodes_->run(comm_);
+  incoming_->scatter();
+  return traffic;
 }
 
 const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
   if (staged_) return staged_->error();
   return nodes_ ? nodes_->error() : no_error;
+}
+
+bool moves_without_messages(const Communicator& comm, const TransportSettings& options) {
+  if (comm.size() == 1) return true;
+  return shared_memory(comm, options.path) != nullptr && NodeGroup::of(comm).leaders().num_nodes() == 1;
 }
 
 void prepare_exchange(const Communicator& comm, const TransportSettings& options) {

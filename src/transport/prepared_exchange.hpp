@@ -11,6 +11,7 @@
 #include "transport/node_memory.hpp"
 #include "transport/shared_transfer.hpp"
 #include "transport/staged_exchange.hpp"
+#include "transport/staged_views.hpp"
 
 namespace evenkeel {
 
@@ -116,6 +117,8 @@ class PreparedExchange {
   const std::vector<BlockList>& receives_;
   NodeMemory* memory_ = nullptr;
   GuardedWork work_;
+  std::optional<StagedViews> outgoing_;  // of MPI's messages
+  std::optional<StagedViews> incoming_;
   std::optional<NodesExchange> nodes_;
   std::optional<AlltoallwExchange> alltoallw_;
   std::optional<StagedExchange> staged_;

@@ -9,10 +9,11 @@
 
 namespace evenkeel {
 
-/// Contiguous bytes in a rank's shared heap.
+/// Contiguous bytes in a rank's shared heap, or rows there that are looked at through a view.
 struct Extent {
   SharedHeap::Place place;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  ///< as they travel
+  std::int64_t view = -1;  ///< where the view stands, as an offset in the announced file; -1: nowhere
 };
 
 /// Where the extents of one list stand, in its owner's heap; a negative number when making them failed. What
@@ -22,8 +23,8 @@ struct OfferNotice {
   std::int64_t num_extents = -1;
 };
 
-/// Lists of bytes that neighbours may read. Bytes that do not lie in the shared heap are copied there. Stands
-/// until it is destroyed.
+/// Lists of bytes that neighbours may read, with the views that they are to look through. Bytes that do not
+/// lie in the shared heap are copied there, as they travel. Stands until it is destroyed.
 class SharedOffer {
  public:
   SharedOffer() = default;
@@ -38,12 +39,14 @@ class SharedOffer {
 
  private:
   std::vector<OfferNotice> announcements_;
-  std::vector<BlockList::Block> elsewhere_;  // bytes outside the shared heap
-  std::size_t list_bytes_ = 0;               // of all extents
-  SharedBuffer outbox_;                      // the extents, then the bytes from elsewhere
+  BlockList elsewhere_;  // bytes outside the shared heap
+  BlockList copies_;     // where they go
+  SharedBuffer outbox_;  // the extents, then views, then the bytes from elsewhere
 };
 
 /// The extents that rank `rank` announced. Throws IoError when its memory cannot be mapped.
 [[nodiscard]] std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& told);
+/// The bytes that rank `rank` announced, where they lie in its memory. Throws likewise.
+[[nodiscard]] BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& told);
 
 }  // namespace evenkeel

@@ -50,11 +50,7 @@ void SharedTransfer::run(const Communicator& comm) {
 
 void SharedTransfer::fetch(int rank, const OfferNotice& told, const BlockList& into,
                            std::int64_t total_bytes) {
-  BlockList from;
-  for (const Extent& extent : read_extents(memory_, rank, told)) {
-    const auto bytes = memory_.view(rank, extent.place, static_cast<std::size_t>(extent.bytes));
-    from.add(bytes.data(), bytes.size());
-  }
+  const BlockList from = offered_bytes(memory_, rank, told);
   if (from.bytes() != into.bytes()) {
     throw MpiError("shared memory", "rank " + std::to_string(rank) + " has " + std::to_string(from.bytes()) +
                                         " bytes for this rank, which expects " +

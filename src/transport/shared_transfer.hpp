@@ -12,8 +12,9 @@
 namespace evenkeel {
 
 /// The part of one exchange that stays inside nodes. Owners tell each neighbour where in their shared heap
-/// its bytes lie; the neighbour copies them straight to where they belong. Bytes that lie elsewhere (small
-/// columns, columns from before the heap was in use) are copied to the heap first.
+/// its bytes lie, and through which views to look at them; the neighbour copies them straight to where they
+/// belong. Bytes that lie elsewhere (small columns, columns from before the heap was in use) are copied to
+/// the heap first.
 ///
 /// What takes memory is done when it is made, and may throw there. Nothing is thrown afterwards but for
 /// failed MPI calls: what goes wrong is kept in error(). Owners may change or free their bytes after all

@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstddef>
 #include <set>
+#include <span>
+#include <vector>
+
+#include "base/byte_hash.hpp"
 
 namespace evenkeel {
 namespace {
@@ -36,6 +41,21 @@ TEST(Hash, mixing_keeps_different_numbers_apart_and_changes_about_half_the_bits)
   }
   EXPECT_EQ(mixed.size(), 1000U);
   EXPECT_NEAR(changed / 1000.0, 32, 1);
+}
+
+TEST(ByteHash, changes_with_every_byte_and_with_how_many_there_are) {
+  std::vector<std::byte> bytes(71, std::byte{3});  // no whole number of words, nor of lanes
+  std::set<std::uint64_t> hashes{hash_of_bytes(bytes)};
+  for (std::byte& byte : bytes) {
+    byte = std::byte{4};
+    hashes.insert(hash_of_bytes(bytes));
+  }
+  EXPECT_EQ(hashes.size(), 72U);
+  const std::vector<std::byte> zeros(100);
+  for (std::size_t size = 0; size <= zeros.size(); ++size)
+    hashes.insert(hash_of_bytes(std::span(zeros).first(size)));
+  EXPECT_EQ(hashes.size(), 72U + 101U);
+  EXPECT_EQ(hash_of_bytes(bytes), hash_of_bytes(std::vector(bytes)));
 }
 
 }  // namespace

@@ -135,8 +135,14 @@ TEST(BenchLayers, counts_what_narrowing_saves_and_compares_with_memcpy) {
   ASSERT_EQ(report.at("layers").size(), 5U);
   const std::int64_t brought = report.at("sizes").at("bytes_over_all_ranks");
   EXPECT_EQ(report.at("layers").at(2).at("bytes"), brought) << "each layer of each token, once";
-  EXPECT_EQ(report.at("layers").at(3).at("bytes"), brought / 2);
+  EXPECT_EQ(report.at("layers").at(3).at("bytes"), brought)
+      << "one node: nothing is sent, nor narrowed for it";
+  EXPECT_EQ(report.at("layers").at(4).at("bytes"), brought / 2);
   for (const auto& row : report.at("layers")) EXPECT_GT(row.at("speed_of_memcpy"), 0);
+  ASSERT_EQ(report.at("rows").size(), 2U);
+  EXPECT_EQ(report.at("rows").at(1).at("bytes"), report.at("rows").at(0).at("bytes")) << "each row once";
+  EXPECT_GT(report.at("rows").at(1).at("bytes"), 0);
+  for (const auto& row : report.at("rows")) EXPECT_GT(row.at("speed_of_memcpy"), 0);
 }
 
 TEST(BenchStep, shows_phases_that_add_up_to_the_step) {

@@ -138,6 +138,29 @@ TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
               HasSubstr("runs on one process"));
 }
 
+TEST_F(ConvertCommand, is_told_how_lines_write_fields_and_refuses_to_be_told_of_others) {
+  write_text(
+      in("told.jsonl"),
+      R"({"prompt_ids": [1], "response_ids": [2, 3], "position_ids": [[0, 1, 2], [0, 0, 1]], "v": [[4, 2]]})"
+      "\n");
+  EXPECT_THAT(convert("told.jsonl", "none.npz").err, HasSubstr("read_as rows, axes or runs"));
+  made("convert " + in("told.jsonl") + " " + in("told.npz") +
+       " --read-as position_ids=axes,v=runs --progress off");
+  made("convert " + in("told.npz") + " " + in("plain.jsonl") + " --progress off");
+  EXPECT_THAT(read_text(in("plain.jsonl")),
+              AllOf(HasSubstr(R"("position_ids":[[0,0],[1,0],[2,1]])"), HasSubstr(R"("v":[4,4])")));
+  const auto refusal = [&](const std::string& from, const std::string& told) {
+    return convert(from, "none.npz", "--progress off --read-as " + told).err;
+  };
+  EXPECT_THAT(refusal("told.jsonl", "v=runs,position_ids=axes,w=text"),
+              HasSubstr("no line has a field 'w', which is to be read as text"));
+  EXPECT_THAT(refusal("told.npz", "v=runs"), HasSubstr("--read-as: says what JSON lines have"));
+  EXPECT_THAT(refusal("told.jsonl", "v"), HasSubstr("'v' is no NAME=FORMAT"));
+  EXPECT_THAT(refusal("told.jsonl", "v=lists"),
+              HasSubstr("'lists' is none of rows, text, bytes, axes, runs"));
+  EXPECT_THAT(refusal("told.jsonl", "v=runs,v=rows"), HasSubstr("names 'v' twice"));
+}
+
 TEST_F(ConvertCommand, makes_samples_of_a_dump_and_a_job_takes_them) {
   write_text(in("job.yaml"),
              "source: {kind: jsonl, path: " + in("a.jsonl") +

@@ -56,6 +56,25 @@ TEST(InspectCommand, shows_tensors_of_a_dump_and_the_folder_in_lines_as_wide_as_
                                      HasSubstr("\nlayout       packed\n")));
 }
 
+TEST(InspectCommand, is_told_how_lines_write_fields) {
+  const ScratchFolder scratch;
+  write_text(
+      scratch / "told.jsonl",
+      R"({"prompt_ids": [1], "response_ids": [2, 3, 4], "axes": [[0, 1, 2, 3], [0, 0, 1, 1]], "from": "a"})"
+      "\n");
+  const std::string file = (scratch / "told.jsonl").string();
+  const ProgramResult told = run_evenkeel("inspect " + file + " --read-as axes=axes,from=text");
+  EXPECT_EQ(told.status, 0) << told.err;
+  EXPECT_THAT(told.out, AllOf(HasSubstr("axes   int64  token      [2]"), HasSubstr("from   uint8  text")));
+  EXPECT_THAT(run_evenkeel("inspect " + file).err, HasSubstr("read_as rows, axes or runs"));
+  EXPECT_THAT(run_evenkeel("inspect " + file + " --read-as axes=axes,x=rows").err,
+              HasSubstr("no line has a field 'x'"));
+  write_text(scratch / "lengths.jsonl", "{\"length\": 3}\n");
+  for (const std::filesystem::path& other : {scratch / "lengths.jsonl", scratch.path()})
+    EXPECT_THAT(run_evenkeel("inspect " + other.string() + " --read-as x=rows").err,
+                HasSubstr("--read-as: says what rollouts in JSON lines have"));
+}
+
 TEST(InspectCommand, shows_fields_of_rollouts_in_lines_as_wide_as_the_terminal) {
   const ScratchFolder scratch;
   write_text(scratch / "rollouts.jsonl",

@@ -232,6 +232,49 @@ TEST_F(Resume, a_state_is_explained_by_inspect) {
   EXPECT_THAT(damaged.err, HasSubstr("its checksum differs"));
 }
 
+/// A line of each kind of field: layers by token, axes and runs of tokens, rows, a text; some of them of
+/// nothing.
+std::string line_of_all_fields(int i) {
+  nlohmann::json line{{"prompt_ids", {1, 2}}, {"response_ids", nlohmann::json::array()}};
+  for (int t = 0; t < i % 7; ++t) line["response_ids"].push_back(t);
+  line["patches"] = nlohmann::json::array();
+  for (int row = 0; row < i % 4; ++row) line["patches"].push_back({row, i});
+  line["data_source"] = i % 3 == 0 ? "" : "set " + std::to_string(i);
+  line["positions"] = {nlohmann::json::array(), nlohmann::json::array()};
+  for (int t = 0; t < 2 + i % 7; ++t) {
+    line["experts"].push_back({{i % 5, t}, {t, 3}});
+    line["positions"][0].push_back(t);
+    line["positions"][1].push_back(i);
+  }
+  line["versions"] = {{i, 1 + i % 7}, {i + 1, 1}};
+  return line.dump() + "\n";
+}
+
+TEST_F(Resume, fields_of_every_kind_are_what_one_run_would_have_and_a_dump_hands_them_out_again) {
+  std::string lines;
+  for (int i = 0; i < 24; ++i) lines += line_of_all_fields(i);
+  write_text(scratch_ / "lines.jsonl", lines);
+  write_text(scratch_ / "job.yaml",
+             "source: {kind: jsonl, path: lines.jsonl}\n"
+             "batch: {global_batch: 4, shuffle: true}\n"
+             "mesh: {cp: 2}\n"
+             "fields: {patches: {read_as: rows}, data_source: {read_as: text},\n"
+             "         positions: {read_as: axes}, versions: {read_as: runs},\n"
+             "         experts: {layers: stage, wire: narrow}}\n");
+  expect_success("$run2 --dump whole");
+  for (const int upto : {2, 6})
+    expect_success("$run2 --dump dump --state state --resume --steps " + std::to_string(upto));
+  expect_equal_folders("whole", "dump");
+  // From the dump on: of two more jobs, each reads what the one before was handed.
+  const std::string settings =
+      "batch: {global_batch: 4}\nmesh: {cp: 2}\nfields: {experts: {layers: stage}}\n";
+  write_text(scratch_ / "job.yaml", "source: {kind: dump, path: whole}\n" + settings);
+  expect_success("$run2 --dump again");
+  write_text(scratch_ / "job.yaml", "source: {kind: dump, path: again}\n" + settings);
+  expect_success("$run2 --dump once_more");
+  expect_equal_folders("again", "once_more");
+}
+
 TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
   expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});

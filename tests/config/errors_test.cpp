@@ -203,9 +203,14 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_EQ(
       refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
       "job.yaml: fields.x.read_as: says what JSON lines have, and no source is of kind jsonl. Leave it out");
+  EXPECT_EQ(refusal("fields: {x: {cut_by: y, share: equal}}\n"),
+            "job.yaml: fields.x.cut_by: is set, and share is equal: rows that lie once for all ranks are not "
+            "cut. Leave out one of them");
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
-  EXPECT_THAT(refusal("fields: {labels: {wire: narrow}}\n"),
-              testing::HasSubstr("tensors are completed with"));
+  EXPECT_EQ(
+      refusal("fields: {labels: {wire: narrow}}\n"),
+      "job.yaml: fields.labels: is a field that tensors are completed with, and is handed out as it is. "
+      "Leave out what is set but read_as: axes or runs");
   EXPECT_EQ(
       refusal("field: {wire: narrow}\n"),
       "job.yaml: field: says what becomes of fields, and fields names none. Name them: fields: {NAME: {}}");

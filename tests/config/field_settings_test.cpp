@@ -26,15 +26,25 @@ TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
-TEST(ConfigFields, say_which_stages_are_sent_one_and_what_lines_hold) {
+TEST(ConfigFields, say_which_stages_are_sent_one_what_lines_hold_and_what_lies_once) {
   const Config config = parse(
       "fields:\n"
       "  data_source: {read_as: text, stage: first}\n"
-      "  patches: {read_as: rows, stage: all}\n");
-  EXPECT_EQ(config.fields.at("data_source").read_as, FieldKind::text);
+      "  patches: {read_as: rows, stage: all, share: equal}\n"
+      "  positions: {read_as: axes}\n"
+      "  versions: {read_as: runs}\n"
+      "  images: {read_as: rows, cut_by: spans}\n"
+      "  frames: {cut_by: null}\n");
+  EXPECT_EQ(config.fields.at("data_source").read_as, LineFormat::text);
   EXPECT_EQ(config.fields.at("data_source").stage, FieldStages::first);
-  EXPECT_EQ(config.fields.at("patches").read_as, FieldKind::rows);
+  EXPECT_EQ(config.fields.at("patches").read_as, LineFormat::rows);
   EXPECT_EQ(config.fields.at("patches").stage, FieldStages::all);
+  EXPECT_EQ(config.fields.at("positions").read_as, LineFormat::axes);
+  EXPECT_EQ(config.fields.at("versions").read_as, LineFormat::runs);
+  EXPECT_EQ(config.fields.at("patches").share, FieldSharing::equal);
+  EXPECT_EQ(config.fields.at("data_source").share, FieldSharing::none);
+  EXPECT_EQ(config.fields.at("images").cut_by, "spans");
+  EXPECT_EQ(config.fields.at("frames").cut_by, "");
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 

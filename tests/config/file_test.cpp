@@ -343,11 +343,12 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
                                           "  communication: auto",
                                           "  context_sizes: powers-of-two",
                                           "  stage: last",
-                                          "  read_as: null"};
+                                          "  read_as: null",
+                                          "  share: none"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 74u);
+  EXPECT_EQ(keys, 76u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -25,6 +25,7 @@ inline Config changed_config() {
   config.batch = {512, 3, true, 99, true};
   config.delay = {4, 900, 3};
   config.field = {LayerMap{}, FieldWidth::narrow, FieldWidth::narrow};
+  config.field.cut_by = "spans: \"of\" rows";
   config.fields = {{"routed_experts", config.field}, {"ids", {std::nullopt, FieldWidth::narrow}}};
   config.mini_batches = {4, false, false};
   config.balance = {BalanceAlgorithm::lpt,
@@ -56,11 +57,11 @@ inline Config measured_config() {
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
   config.balance.placement_tolerance = 12500;
-  config.field = {std::nullopt, FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
-                  FieldKind::text};
+  config.field = {std::nullopt,       FieldWidth::as_brought, FieldWidth::as_brought,
+                  FieldStages::first, LineFormat::text,       FieldSharing::equal};
   FieldSettings patches = config.field;
   patches.stage = FieldStages::all;
-  patches.read_as = FieldKind::rows;
+  patches.read_as = LineFormat::rows;
   config.fields = {{"patches", patches}, {"notes", config.field}};
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
   config.micro_batch.shapes = 5;

@@ -4,8 +4,13 @@
 
 #include <array>
 #include <boost/mpi/communicator.hpp>
-#include <numeric>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "batch/row_view.hpp"
+#include "evenkeel/batch/field.hpp"
 #include "transport/message_exchange.hpp"
 
 namespace evenkeel {
@@ -111,10 +116,158 @@ TEST(BlockList, copies_past_the_caches_as_it_copies_through_them) {
   }
 }
 
-// Rank s sends (s + 2 d) % 5 * 13 bytes to rank d, some of them none at all.
-class MessageExchange : public testing::TestWithParam<std::tuple<ExchangePath, std::int64_t>> {};
+/// Rows [4 layers, 3] of int16, each element a number below 128 that says where it is.
+Column numbered_rows(std::int64_t rows, int first) {
+  Column column({"x", DType::int16, FieldKind::token, {4, 3}}, rows);
+  std::int64_t number = first;
+  for (std::int16_t& value : column.values<std::int16_t>()) value = static_cast<std::int16_t>(++number % 128);
+  return column;
+}
 
-TEST_P(MessageExchange, delivers_every_byte_to_its_place_in_chunks_of_any_size) {
+/// Of these layers of row after row.
+template <typename T>
+std::vector<T> elements_of(const Column& rows, const std::vector<std::int64_t>& layers) {
+  std::vector<T> elements;
+  for (std::int64_t row = 0; row < rows.rows(); ++row) {
+    for (const std::int64_t layer : layers) {
+      const auto values =
+          rows.values<std::int16_t>().subspan(static_cast<std::size_t>(row * 12 + layer * 3), 3);
+      elements.insert(elements.end(), values.begin(), values.end());
+    }
+  }
+  return elements;
+}
+
+template <typename T>
+std::vector<T> values_of(const Column& column) {
+  return {column.values<T>().begin(), column.values<T>().end()};
+}
+
+TEST(BlockList, of_views_counts_what_travels_and_joins_rows_that_follow_each_other) {
+  const Column rows = numbered_rows(10, 0);
+  const RowView view = view_of_rows(rows.spec(), std::vector<std::int64_t>{1, 2}, DType::uint8);
+  BlockList list;
+  list.add(rows.row(0), 3, rows.row_bytes(),
+           view_of_rows(rows.spec(), std::vector<std::int64_t>{}, DType::uint8));
+  EXPECT_TRUE(list.is_plain()) << "a stage without layers";
+  EXPECT_TRUE(list.empty());
+  list.add(rows.row(0), 3, rows.row_bytes(), view);
+  list.add(rows.row(3), 0, rows.row_bytes(), view);
+  list.add(rows.row(3), 2, rows.row_bytes(), view);
+  list.add(rows.row(6), 1, rows.row_bytes(), view);
+  EXPECT_EQ(list.bytes(), 6 * 6);
+  EXPECT_EQ(list.num_blocks(), 2U);
+  list.add(rows.row(7), 1, rows.row_bytes(), RowView());
+  EXPECT_EQ(list.bytes(), 6 * 6 + 24);
+  EXPECT_EQ(list.num_blocks(), 3U) << "rows as they are";
+  EXPECT_EQ(list.views().size(), 1U);
+  EXPECT_FALSE(list.is_plain());
+}
+
+// Elements need not begin where their type may: three bytes are in front of them on the way.
+void expect_copied_through_views(DType way, std::int64_t total) {
+  const std::vector<std::int64_t> layers{3, 0};
+  const Column rows = numbered_rows(50, 3);
+  const Bytes odd = counting_bytes(5, 9);
+  BlockList from;
+  from.add(odd.data(), 3);
+  from.add(rows.row(0), 50, rows.row_bytes(), view_of_rows(rows.spec(), layers, way));
+  from.add(odd.data() + 3, 2);
+  Column wide({"x", DType::int16, FieldKind::token, {2, 3}}, 50);
+  const RowView put = view_of_rows(wide.spec(), std::nullopt, way);
+  Bytes around(5);
+  BlockList to;
+  to.add(around.data(), 3);
+  to.add(wide.row(0), 20, wide.row_bytes(), put);
+  to.add(wide.row(20), 30, wide.row_bytes(), put);
+  to.add(around.data() + 3, 2);
+  Bytes way_bytes(static_cast<std::size_t>(from.bytes()));
+  BlockList message;
+  message.add(way_bytes.data(), way_bytes.size());
+
+  from.copy_to(to, total);
+  EXPECT_EQ(values_of<std::int16_t>(wide), elements_of<std::int16_t>(rows, layers));
+  EXPECT_EQ(around, odd);
+  std::ranges::fill(wide.bytes(), std::byte{0});
+  std::ranges::fill(around, std::byte{0});
+  from.copy_to(message, total);
+  message.copy_to(to, total);
+  EXPECT_EQ(values_of<std::int16_t>(wide), elements_of<std::int16_t>(rows, layers)) << "over a message";
+  EXPECT_EQ(around, odd);
+}
+
+TEST(BlockList, copies_rows_through_views_beside_bytes_that_nobody_looks_through) {
+  for (const DType way : {DType::uint8, DType::int16, DType::int64}) {
+    for (const std::int64_t total : {std::int64_t{0}, std::int64_t{1} << 30})
+      expect_copied_through_views(way, total);
+  }
+}
+
+/// What one rank sends another through a view, after some bytes as they are: which layers and how many rows
+/// depends on both.
+struct ViewedMessage {
+  ViewedMessage(int from, int to)
+      : layers(to % 3 == 0   ? std::vector<std::int64_t>{0, 1}
+               : to % 3 == 1 ? std::vector<std::int64_t>{3, 1}
+                             : std::vector<std::int64_t>{0, 1, 2, 3}),
+        way(to % 2 == 0 ? DType::uint8 : DType::int16),
+        rows(numbered_rows((from + to) % 4 == 3       ? 0
+                           : (from + 2 * to) % 3 == 0 ? 4000
+                                                      : 7,
+                           17 * from + to)),
+        odd(counting_bytes(static_cast<std::size_t>((from + to) % 3), from)) {}
+
+  std::vector<std::int64_t> layers;
+  DType way;
+  Column rows;  // in the shared heap where they are many
+  Bytes odd;
+};
+
+TEST(MessageExchange, takes_rows_through_views_on_every_path) {
+  const boost::mpi::communicator world;
+  for (const ExchangePath path : {ExchangePath::automatic, ExchangePath::point_to_point,
+                                  ExchangePath::alltoallv, ExchangePath::shared_memory}) {
+    for (const NodeAggregation aggregate : {NodeAggregation::automatic, NodeAggregation::always}) {
+      const TransportSettings settings{path, 1000, TensorParallelCopies::own, aggregate};
+      prepare_exchange(world, settings);
+      std::vector<ViewedMessage> out;
+      std::vector<ViewedMessage> expected;
+      std::vector<Column> columns;
+      std::vector<Bytes> odd;
+      for (int other = 0; other < world.size(); ++other) {
+        out.emplace_back(world.rank(), other);
+        const ViewedMessage& message = expected.emplace_back(other, world.rank());
+        columns.emplace_back(FieldSpec{"x", DType::int16, FieldKind::token, {std::ssize(message.layers), 3}},
+                             message.rows.rows());
+        odd.emplace_back(message.odd.size());
+      }
+      std::vector<BlockList> sends(out.size());
+      std::vector<BlockList> receives(out.size());
+      for (std::size_t other = 0; other < out.size(); ++other) {
+        const ViewedMessage& sent = out[other];
+        sends[other].add(sent.odd.data(), sent.odd.size());
+        sends[other].add(sent.rows.row(0), sent.rows.rows(), sent.rows.row_bytes(),
+                         view_of_rows(sent.rows.spec(), sent.layers, sent.way));
+        const Column& column = columns[other];
+        receives[other].add(odd[other].data(), odd[other].size());
+        receives[other].add(column.row(0), column.rows(), column.row_bytes(),
+                            view_of_rows(column.spec(), std::nullopt, expected[other].way));
+      }
+      exchange_messages(world, sends, receives, settings);
+      for (std::size_t other = 0; other < out.size(); ++other) {
+        EXPECT_EQ(values_of<std::int16_t>(std::as_const(columns[other])),
+                  elements_of<std::int16_t>(std::as_const(expected[other]).rows, expected[other].layers))
+            << "from rank " << other << " on path " << static_cast<int>(path);
+        EXPECT_EQ(odd[other], expected[other].odd);
+      }
+    }
+  }
+}
+
+// Rank s sends (s + 2 d) % 5 * 13 bytes to rank d, some of them none at all.
+class BytesExchange : public testing::TestWithParam<std::tuple<ExchangePath, std::int64_t>> {};
+
+TEST_P(BytesExchange, delivers_every_byte_to_its_place_in_chunks_of_any_size) {
   const boost::mpi::communicator world;
   const auto [path, max_bytes] = GetParam();
   const auto bytes_between = [](int from, int to) {
@@ -142,7 +295,7 @@ TEST_P(MessageExchange, delivers_every_byte_to_its_place_in_chunks_of_any_size) 
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    PathsAndChunks, MessageExchange,
+    PathsAndChunks, BytesExchange,
     testing::Combine(testing::Values(ExchangePath::automatic, ExchangePath::point_to_point,
                                      ExchangePath::alltoallv, ExchangePath::shared_memory),
                      testing::Values(1, 8, 13, 100, default_max_message_bytes)));

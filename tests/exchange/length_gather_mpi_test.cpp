@@ -105,6 +105,32 @@ TEST(GatherRowCounts, every_rank_gets_the_rows_of_every_sample_by_entry) {
   }
 }
 
+TEST(GatherRowCounts, tells_of_each_value_the_first_equal_one_of_its_owner_where_they_are_to_lie_once) {
+  const boost::mpi::communicator world;
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = world.rank(); id < 40; id += world.size()) shapes.push_back(made_up_shape(id));
+  RaggedBatch mine(std::move(shapes));
+  const std::vector<std::int64_t> ones(mine.samples().size(), 1);
+  for (const char* name : {"compared", "other"}) {
+    Column& column =
+        mine.add_field(Column({name, DType::int64, FieldKind::rows, {}}, SampleRows::of_counts(ones)));
+    for (std::size_t i = 0; i < ones.size(); ++i)
+      column.values<std::int64_t>()[i] = mine.samples()[i].id.value() / 10;
+  }
+  const GatheredLengths gathered = gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);
+  NamedFields settings;
+  settings["compared"].share = FieldSharing::equal;
+  const auto counts = gather_row_counts(world, gathered.table, gathered.fields, mine, settings);
+  ASSERT_EQ(counts.size(), 2U);
+  EXPECT_TRUE(counts[1].firsts.empty());
+  ASSERT_EQ(counts[0].firsts.size(), 40U);
+  for (std::int64_t id = 0; id < 40; ++id) {
+    std::int64_t first = id / 10 * 10;
+    while (first % world.size() != id % world.size()) ++first;
+    EXPECT_EQ(counts[0].firsts[static_cast<std::size_t>(id)], EntryId{first});
+  }
+}
+
 TEST(AgreeOnFields, ranks_without_samples_learn_the_fields_of_the_others) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> extra = testing_support::made_up_fields();

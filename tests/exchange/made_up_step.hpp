@@ -10,6 +10,7 @@
 
 #include "evenkeel/plan/step_plan.hpp"
 #include "exchange/field_agreement.hpp"
+#include "exchange/field_ranges.hpp"
 #include "exchange/length_gather.hpp"
 #include "exchange/row_count_gather.hpp"
 #include "exchange/sample_exchange.hpp"
@@ -49,6 +50,13 @@ inline int made_up_owner(std::int64_t id, int ranks) {
 struct MadeUpStep {
   MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra,
              const TransportSettings& options, const NamedFields& named = {})
+      : MadeUpStep(
+            grid, layout, options, named, [](std::int64_t id) { return made_up_shape(id); },
+            [&](std::vector<SampleShape> shapes) { return made_up_batch(std::move(shapes), extra); }) {}
+
+  MadeUpStep(const Grid& grid, CpLayout layout, const TransportSettings& options, const NamedFields& named,
+             const std::function<SampleShape(std::int64_t id)>& shape_of,
+             const std::function<RaggedBatch(std::vector<SampleShape>)>& bring)
       : mesh(boost::mpi::communicator(), grid) {
     settings.dp = grid.sizes().dp;
     settings.tp = grid.sizes().tp;
@@ -57,22 +65,25 @@ struct MadeUpStep {
     settings.micro_batch.max_tokens = 160;
     std::vector<SampleShape> shapes;
     for (std::int64_t id = 0; id < num_samples; ++id) {
-      if (made_up_owner(id, mesh.world().size()) == mesh.rank().value()) shapes.push_back(made_up_shape(id));
+      if (made_up_owner(id, mesh.world().size()) == mesh.rank().value()) shapes.push_back(shape_of(id));
     }
-    const RaggedBatch mine = made_up_batch(std::move(shapes), extra);
+    const RaggedBatch mine = bring(std::move(shapes));
     GatheredLengths gathered =
         gather_lengths(mesh.world(), summaries_of(mine), fields_of(mine), std::nullopt);
     table = std::move(gathered.table);
     fields = std::move(gathered.fields);
-    table.set_row_counts(gather_row_counts(mesh.world(), table, fields, mine));
-    const StepAssignment assignment = assign_step({table, settings});
+    table.set_row_counts(gather_row_counts(mesh.world(), table, fields, mine, named));
+    assignment = assign_step({table, settings});
     plan = plan_step({table, settings});
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    const std::vector<CarriedField> carried = carried_fields(fields, {named, {}, grid.sizes().pp, 1});
+    const bool sends_messages = !moves_without_messages(mesh.everyone(), options);
+    OwnRanges ranges(mine, named, sends_messages);
+    const std::vector<CarriedField> carried = carried_fields(
+        fields, {named, ranges.agree(mesh.everyone(), fields), grid.sizes().pp, 1, sends_messages});
     volume = exchange_samples(mesh,
                               {table, assignment, carried, mine, micro_batches, settings, nullptr, nullptr,
-                               nullptr, table.row_counts()},
+                               nullptr, table.row_counts(), shares_equal(named)},
                               {pad_token, label_pad}, options, packed);
   }
 
@@ -80,6 +91,7 @@ struct MadeUpStep {
   PlanSettings settings;
   LengthTable table;
   std::vector<FieldSpec> fields;
+  StepAssignment assignment;
   StepPlan plan;
   std::vector<PackedMicroBatch> packed;
   ExchangeVolume volume;

@@ -1,7 +1,9 @@
 #include <set>
 
+#include "exchange/result_exchange.hpp"
 #include "made_up_step.hpp"
 #include "plan/node_receivers.hpp"
+#include "support/carried_samples.hpp"
 
 namespace evenkeel {
 namespace {
@@ -49,32 +51,62 @@ TransportSettings by_leaders(ExchangePath path, std::int64_t max_message_bytes =
   return {path, max_message_bytes, TensorParallelCopies::own, NodeAggregation::always};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    BackEnds, SampleExchange,
-    testing::Values(
-        BackEnd{"automatic", CpLayout::zigzag, {}},
-        BackEnd{"messages", CpLayout::zigzag, {ExchangePath::point_to_point}},
-        BackEnd{"short_messages", CpLayout::contiguous, {ExchangePath::point_to_point, short_message}},
-        BackEnd{"collective", CpLayout::contiguous, {ExchangePath::alltoallv}},
-        BackEnd{"short_collectives", CpLayout::zigzag, {ExchangePath::alltoallv, short_message}},
-        BackEnd{"memory", CpLayout::contiguous, {ExchangePath::shared_memory}},
-        BackEnd{"memory_and_short_messages", CpLayout::zigzag, {ExchangePath::shared_memory, short_message}},
-        BackEnd{"memory_and_tensors_in_common",
-                CpLayout::zigzag,
-                {ExchangePath::shared_memory, short_message, TensorParallelCopies::shared}},
-        BackEnd{"messages_and_tensors_in_common",
-                CpLayout::contiguous,
-                {ExchangePath::point_to_point, short_message, TensorParallelCopies::shared}},
-        BackEnd{"leaders_with_memory", CpLayout::zigzag, by_leaders(ExchangePath::automatic)},
-        BackEnd{"leaders_with_messages", CpLayout::contiguous, by_leaders(ExchangePath::point_to_point)},
-        BackEnd{"leaders_with_memory_and_short_messages", CpLayout::contiguous,
-                by_leaders(ExchangePath::automatic, short_message)},
-        BackEnd{"leaders_with_short_messages", CpLayout::zigzag,
-                by_leaders(ExchangePath::point_to_point, short_message)},
-        BackEnd{"no_leaders",
-                CpLayout::zigzag,
-                {ExchangePath::automatic, short_message, TensorParallelCopies::own, NodeAggregation::never}}),
-    [](const testing::TestParamInfo<BackEnd>& back_end) { return back_end.param.name; });
+const std::vector<BackEnd> back_ends{
+    {"automatic", CpLayout::zigzag, {}},
+    {"messages", CpLayout::zigzag, {ExchangePath::point_to_point}},
+    {"short_messages", CpLayout::contiguous, {ExchangePath::point_to_point, short_message}},
+    {"collective", CpLayout::contiguous, {ExchangePath::alltoallv}},
+    {"short_collectives", CpLayout::zigzag, {ExchangePath::alltoallv, short_message}},
+    {"memory", CpLayout::contiguous, {ExchangePath::shared_memory}},
+    {"memory_and_short_messages", CpLayout::zigzag, {ExchangePath::shared_memory, short_message}},
+    {"memory_and_tensors_in_common",
+     CpLayout::zigzag,
+     {ExchangePath::shared_memory, short_message, TensorParallelCopies::shared}},
+    {"messages_and_tensors_in_common",
+     CpLayout::contiguous,
+     {ExchangePath::point_to_point, short_message, TensorParallelCopies::shared}},
+    {"leaders_with_memory", CpLayout::zigzag, by_leaders(ExchangePath::automatic)},
+    {"leaders_with_messages", CpLayout::contiguous, by_leaders(ExchangePath::point_to_point)},
+    {"leaders_with_memory_and_short_messages", CpLayout::contiguous,
+     by_leaders(ExchangePath::automatic, short_message)},
+    {"leaders_with_short_messages", CpLayout::zigzag,
+     by_leaders(ExchangePath::point_to_point, short_message)},
+    {"no_leaders",
+     CpLayout::zigzag,
+     {ExchangePath::automatic, short_message, TensorParallelCopies::own, NodeAggregation::never}}};
+
+INSTANTIATE_TEST_SUITE_P(BackEnds, SampleExchange, testing::ValuesIn(back_ends),
+                         [](const testing::TestParamInfo<BackEnd>& back_end) { return back_end.param.name; });
+
+// Of layers, narrow, of several axes, counted, of equal values: also where one rank's rows of a field, and
+// most samples' alone, are more than a message may have.
+TEST(SampleExchangeStep, fields_of_every_way_go_out_and_come_home_by_every_back_end) {
+  const std::vector<Carried> carried = carried_fields_of_every_way();
+  const std::vector<Grid> grids = grids_of(boost::mpi::communicator().size());
+  for (std::size_t b = 0; b < back_ends.size(); ++b) {
+    const BackEnd& back_end = back_ends[b];
+    const testing::ScopedTrace trace(__FILE__, __LINE__, back_end.name);
+    for (const std::size_t g : {b % grids.size(), (b + grids.size() / 2) % grids.size()}) {
+      const MadeUpStep step(
+          grids[g], back_end.layout, back_end.options, settings_of(carried),
+          [](std::int64_t id) { return carried_shape(id, 58); },
+          [&](std::vector<SampleShape> shapes) { return carried_batch(std::move(shapes), carried); });
+      const GridPoint& here = step.mesh.here();
+      const int stages = grids[g].sizes().pp;
+      std::vector<MicroBatchResults> results;
+      for (const PackedMicroBatch& m : step.packed) {
+        expect_carried(m, carried, {here.pp, stages});
+        results.push_back({carried_results(m, carried)});
+      }
+      const RaggedBatch home =
+          return_results(step.mesh,
+                         {step.table, step.assignment,
+                          step.plan.ranks[static_cast<std::size_t>(here.dp)].micro_batches, step.settings},
+                         results, back_end.options);
+      expect_carried_home(home, carried, {stages - 1, stages});
+    }
+  }
+}
 
 TEST(SampleExchangeStep, fields_that_the_source_supplies_are_moved_not_derived) {
   const boost::mpi::communicator world;

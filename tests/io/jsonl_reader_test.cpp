@@ -65,12 +65,17 @@ TEST(ReadSamples, a_batch_has_the_tokens_then_the_schemas_fields) {
   EXPECT_THAT(batch.at("sample").values<std::int64_t>(), ElementsAre(0, 1));
 }
 
-const ToldKinds told{{"patches", FieldKind::rows}, {"raw", FieldKind::bytes}, {"source", FieldKind::text}};
+const ToldFormats told{{"patches", LineFormat::rows},
+                       {"raw", LineFormat::bytes},
+                       {"source", LineFormat::text},
+                       {"positions", LineFormat::axes},
+                       {"versions", LineFormat::runs}};
 
 RaggedBatch read_told(const std::string& text) {
   const TemporaryFile file(text, ".jsonl");
   const std::vector<LineRef> lines = scan_whole(file.path()).lines;
-  return read_samples(InputFile(file.path()), lines, infer_schema(InputFile(file.path()), lines, {}, told));
+  return read_samples(InputFile(file.path()), lines, infer_schema(InputFile(file.path()), lines, {}, told),
+                      told);
 }
 
 std::string bytes_of(const RaggedBatch& batch, const char* field, std::int64_t sample) {
@@ -96,6 +101,30 @@ TEST(ReadSamples, fields_that_samples_count_are_of_the_kind_that_was_told) {
   EXPECT_EQ(bytes_of(batch, "source", 1), "");
 }
 
+TEST(ReadSamples, axes_become_a_row_of_all_axes_for_each_token_or_response_token) {
+  const RaggedBatch batch =
+      read_told(rollout_with(R"("positions": [[0, 1, 2], [0, 0, 7]], "adv": [1, 2])") + "\n" +
+                R"({"prompt_ids": [], "response_ids": [], "positions": [[], []], "adv": []})" + "\n");
+  EXPECT_EQ(batch.at("positions").spec(), (FieldSpec{"positions", DType::int64, FieldKind::token, {2}}));
+  EXPECT_THAT(batch.at("positions").values<std::int64_t>(), ElementsAre(0, 0, 1, 0, 2, 7));
+  const RaggedBatch of_responses =
+      read_told(rollout_with(R"("positions": [[0.5, 1], [2, 3], [4, 5]])") + "\n");
+  EXPECT_EQ(of_responses.at("positions").spec(),
+            (FieldSpec{"positions", DType::float32, FieldKind::response_token, {3}}));
+  EXPECT_THAT(of_responses.at("positions").values<float>(), ElementsAre(0.5, 2, 4, 1, 3, 5));
+}
+
+TEST(ReadSamples, runs_become_a_value_for_each_token_or_response_token) {
+  const RaggedBatch batch = read_told(rollout_with(R"("versions": [[3, 1], [4, 1]])") + "\n" +
+                                      rollout_with(R"("versions": [[5, 0], [6, 2]])") + "\n");
+  EXPECT_EQ(batch.at("versions").spec(),
+            (FieldSpec{"versions", DType::int64, FieldKind::response_token, {}}));
+  EXPECT_THAT(batch.at("versions").values<std::int64_t>(), ElementsAre(3, 4, 6, 6));
+  const RaggedBatch of_tokens = read_told(rollout_with(R"("versions": [[0.5, 2], [1, 1]])") + "\n");
+  EXPECT_EQ(of_tokens.at("versions").spec(), (FieldSpec{"versions", DType::float32, FieldKind::token, {}}));
+  EXPECT_THAT(of_tokens.at("versions").values<float>(), ElementsAre(0.5, 0.5, 1));
+}
+
 TEST(ReadSamples, what_is_not_of_the_kind_that_was_told_is_an_error_at_its_line) {
   const auto said_of = [](const std::string& field) {
     return report_of<InputError>([&] { (void)read_told(rollout_with(field)); }).message;
@@ -105,6 +134,17 @@ TEST(ReadSamples, what_is_not_of_the_kind_that_was_told_is_an_error_at_its_line)
   EXPECT_THAT(said_of(R"("patches": 3)"), HasSubstr("a list of rows is needed"));
   EXPECT_THAT(said_of(R"("patches": [[1], [1, 2]])"), HasSubstr("rows of different shapes"));
   EXPECT_THAT(said_of(R"("patches": ["a"])"), HasSubstr("has text, null or objects"));
+  EXPECT_THAT(said_of(R"("positions": [0, 1, 2])"), HasSubstr("a list of numbers for each axis is needed"));
+  EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("a list of numbers for each axis is needed"));
+  EXPECT_THAT(said_of(R"("positions": [[0, 1, 2], [0, 1]])"), HasSubstr("rows of different shapes"));
+  EXPECT_THAT(said_of(R"("positions": [[0], [1]])"), HasSubstr("has 1 rows; the sample has 3 tokens"));
+  EXPECT_THAT(said_of(R"("versions": [3, 1])"), HasSubstr("a list of [number, count] is needed"));
+  EXPECT_THAT(said_of(R"("versions": [[3, -1]])"), HasSubstr("a list of [number, count] is needed"));
+  EXPECT_THAT(said_of(R"("versions": [["a", 3]])"), HasSubstr("a list of [number, count] is needed"));
+  EXPECT_THAT(said_of(R"("versions": [[true, 1], [1, 1]])"), HasSubstr("mixes booleans and numbers"));
+  EXPECT_THAT(said_of(R"("versions": [[3, 4]])"), HasSubstr("has 4 rows; the sample has 3 tokens"));
+  EXPECT_THAT(said_of(R"("versions": [[3, 9223372036854775807], [3, 3]])"),
+              HasSubstr("has 9223372036854775807 rows"));
   const ErrorReport missing = report_of<InputError>([&] {
     (void)read_told(rollout_with(R"("source": "a")") + "\n" + rollout_with(R"("reward": 1)") + "\n");
   });

@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "plan/field_transfers.hpp"
-#include "support/made_up_batch.hpp"
 #include "support/report_of.hpp"
 
 namespace evenkeel {
@@ -46,22 +45,22 @@ TEST(CarriedFields, without_settings_travel_as_they_are) {
   const std::vector<CarriedField> carried = carried_fields(std::vector{tokens, experts});
   ASSERT_EQ(carried.size(), 2U);
   EXPECT_EQ(carried[1].spec, experts);
-  EXPECT_EQ(carried[1].name, "experts");
   EXPECT_FALSE(carried[1].stage);
-  EXPECT_FALSE(changes_fields(carried));
+  EXPECT_TRUE(std::ranges::none_of(carried, changes_field));
 }
 
 TEST(CarriedFields, with_layers_travel_once_for_each_stage_that_is_sent_its_own) {
   const std::vector<CarriedField> carried =
       carried_fields(std::vector{tokens, experts}, ways_of({LayerMap{{{3, 0}, {1, 2, 3}}}}));
   ASSERT_EQ(carried.size(), 3U);
-  EXPECT_TRUE(changes_fields(carried));
+  EXPECT_FALSE(changes_field(carried[0]));
   for (int stage = 0; stage < 2; ++stage) {
     const auto transfers = field_transfers(carried, {stage, 2}, false);
     const auto found =
         std::ranges::find_if(transfers, [](const auto& t) { return t.spec.name == "experts"; });
     ASSERT_NE(found, transfers.end());
     EXPECT_THAT(found->spec.trailing, ElementsAre(stage == 0 ? 2 : 3, 3));
+    EXPECT_TRUE(changes_field(carried[found->source]));
     EXPECT_EQ(*carried[found->source].layers, stage == 0 ? (Layers{3, 0}) : (Layers{1, 2, 3}));
     EXPECT_EQ(std::ranges::count_if(transfers, [](const auto& t) { return t.spec.name == "experts"; }), 1);
   }
@@ -85,9 +84,29 @@ TEST(CarriedFields, travel_in_the_smallest_type_that_holds_every_element) {
 
 TEST(CarriedFields, are_handed_out_as_brought_or_as_they_travelled) {
   FieldSettings settings = narrow();
-  EXPECT_EQ(carried_fields(std::vector{experts}, ways_of(settings)).front().handed_out, DType::int16);
+  for (const DType handed_out : {DType::int16, DType::uint8}) {
+    const auto carried = carried_fields(std::vector{experts}, ways_of(settings));
+    EXPECT_EQ(carried.front().spec.dtype, DType::uint8);
+    EXPECT_EQ(carried.front().handed_out, handed_out);
+    EXPECT_EQ(field_transfers(carried, {1, 2}, false).front().spec.dtype, handed_out)
+        << "the consumer's column";
+    settings.hand_out = FieldWidth::narrow;
+  }
+}
+
+TEST(CarriedFields, are_not_narrowed_where_nothing_is_sent_and_they_are_handed_out_as_brought) {
+  FieldWays ways = ways_of(narrow());
+  ways.sends_messages = false;
+  ways.ranges.clear();  // nobody has looked for any
+  EXPECT_FALSE(changes_field(carried_fields(std::vector{experts}, ways).front()));
+  const FieldSpec floats{experts.name, DType::float32, experts.kind, experts.trailing};
+  EXPECT_THROW((void)carried_fields(std::vector{floats}, ways), InputError) << "refused all the same";
+
+  FieldSettings settings = narrow();
   settings.hand_out = FieldWidth::narrow;
-  EXPECT_EQ(carried_fields(std::vector{experts}, ways_of(settings)).front().handed_out, DType::uint8);
+  ways = ways_of(settings);
+  ways.sends_messages = false;
+  EXPECT_EQ(carried_fields(std::vector{experts}, ways).front().handed_out, DType::uint8);
 }
 
 TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
@@ -111,30 +130,68 @@ TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
   EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("is of rows, which samples count"));
 }
 
-TEST(Carry, gives_each_stage_a_column_of_its_layers_and_leaves_the_others) {
-  RaggedBatch samples = testing_support::made_up_batch(
-      {{SampleId{0}, 1, 2, 1}, {SampleId{1}, 2, 0, 0}, {SampleId{2}, 3, 0, 2}}, {});
-  Column& column = samples.add_field(experts);
-  for (std::size_t i = 0; i < 60; ++i) column.values<std::int16_t>()[i] = static_cast<std::int16_t>(i);
-  const RaggedBatch before = samples;
-  FieldSettings settings{LayerMap{}, FieldWidth::narrow};
-  const auto carried = carried_fields(std::vector{tokens, experts}, ways_of(settings, {0, 59}));
-  const RaggedBatch after = carry(std::move(samples), carried);
-  EXPECT_EQ(after.at("input_ids"), before.at("input_ids"));
-  EXPECT_EQ(after.find("experts"), nullptr);
-  for (std::size_t stage = 0; stage < 2; ++stage) {
-    const Column& part = after.at(carried[1 + stage].spec.name);
-    EXPECT_THAT(part.spec().trailing, ElementsAre(2, 3));
-    const auto values = part.values<std::uint8_t>();
-    for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(values[i], i / 6 * 12 + stage * 6 + i % 6);
+TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel_sample_by_sample) {
+  FieldSettings settings;
+  settings.share = FieldSharing::equal;
+  FieldSpec images{"experts", DType::int16, FieldKind::rows, {4, 3}};
+  const std::vector<CarriedField> carried = carried_fields(std::vector{tokens, images}, ways_of(settings));
+  EXPECT_TRUE(carried[1].shares_equal);
+  EXPECT_FALSE(changes_field(carried[1])) << "owners send from what they were brought";
+  EXPECT_EQ(field_transfers(carried, {1, 2}, false).size(), 1U);
+  for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample}) {
+    images.kind = kind;
+    const ErrorReport report =
+        report_of<InputError>([&] { (void)carried_fields(std::vector{images}, ways_of(settings)); });
+    EXPECT_EQ(report.where, "field 'experts'");
+    EXPECT_EQ(report.hint, "Set fields.experts.share: none");
   }
 }
 
-TEST(Carry, without_changes_copies_nothing) {
-  RaggedBatch samples = testing_support::made_up_batch({{SampleId{0}, 1, 2, 1}}, std::vector{experts});
-  const std::byte* const first = std::as_const(samples).at("experts").row(0);
-  const auto carried = carried_fields(std::vector{tokens, experts});
-  EXPECT_EQ(carry(std::move(samples), carried).at("experts").row(0), first);
+FieldWays cut_ways() {
+  FieldWays ways;
+  ways.settings["patches"].cut_by = "spans";
+  return ways;
+}
+
+const FieldSpec patches{"patches", DType::uint8, FieldKind::rows, {6}};
+const FieldSpec spans{"spans", DType::int64, FieldKind::rows, {2}};
+
+TEST(CarriedFields, whose_rows_are_cut_come_with_the_field_that_cuts_them_which_is_cut_too) {
+  const std::vector<CarriedField> carried = carried_fields(std::vector{patches, spans, tokens}, cut_ways());
+  EXPECT_EQ(carried[0].cut_by, "spans");
+  EXPECT_EQ(carried[1].cut_by, "spans");
+  EXPECT_EQ(carried[2].cut_by, "");
+  EXPECT_TRUE(changes_field(carried[0]));
+  FieldWays alone;
+  alone.settings["spans"].cut_by = "spans";
+  EXPECT_EQ(carried_fields(std::vector{spans}, alone).front().cut_by, "spans");
+}
+
+TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
+  const auto refusal = [](std::vector<FieldSpec> brought, const FieldWays& ways = cut_ways()) {
+    const ErrorReport report = report_of<InputError>([&] { (void)carried_fields(brought, ways); });
+    return report.where + ": " + report.message;
+  };
+  EXPECT_THAT(refusal({patches, tokens}),
+              HasSubstr("field 'patches': is cut by 'spans', which samples do not"));
+  FieldSpec wrong = patches;
+  for (const FieldKind kind : {FieldKind::token, FieldKind::sample, FieldKind::text, FieldKind::bytes}) {
+    wrong.kind = kind;
+    EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': has one value a "));
+  }
+  for (FieldSpec form : {FieldSpec{"spans", DType::int32, FieldKind::rows, {2}},
+                         FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
+                         FieldSpec{"spans", DType::int64, FieldKind::token, {2}}}) {
+    EXPECT_THAT(refusal({patches, form}),
+                HasSubstr("field 'spans': cuts 'patches', and is no rows [2] of int64"));
+  }
+  FieldWays ways = cut_ways();
+  ways.settings["spans"].share = FieldSharing::equal;
+  EXPECT_THAT(refusal({patches, spans}, ways),
+              HasSubstr("field 'spans': cuts 'patches', and its equal values"));
+  ways = cut_ways();
+  ways.settings["spans"].cut_by = "patches";
+  EXPECT_THAT(refusal({patches, spans}, ways), HasSubstr("and is to be cut by 'patches'"));
 }
 
 }  // namespace

@@ -34,6 +34,21 @@ TEST(NodeReceivers, the_last_pipeline_stage_receives_for_the_others_on_its_node)
   EXPECT_EQ(node_receivers(grid, std::vector{0, 0, 2, 2}), (std::vector{0, 0, 3, 3}));
 }
 
+TEST(NodeHolders, are_the_lowest_ranks_of_their_nodes_that_are_handed_the_field) {
+  const Grid grid = Grid::fill_dp({1, 1, 0, 2}, {}, 8);  // ranks 0 to 3 are the first stage
+  CarriedField last{
+      {"image", DType::uint8, FieldKind::bytes, {}}, DType::uint8, DType::uint8, 0, {}, false, {}};
+  CarriedField first = last;
+  first.stage = 0;
+  CarriedField all = last;
+  all.to_all_stages = true;
+  const std::vector fields{last, first, all};
+  const std::vector nodes{0, 0, 2, 2, 2, 2, 6, 6};
+  EXPECT_EQ(node_holders(grid, nodes, fields, 0), (std::vector{-1, -1, -1, -1, 4, 4, 6, 6}));
+  EXPECT_EQ(node_holders(grid, nodes, fields, 1), (std::vector{0, 0, 2, 2, -1, -1, -1, -1}));
+  EXPECT_EQ(node_holders(grid, nodes, fields, 2), (std::vector{0, 0, 2, 2, 2, 2, 6, 6}));
+}
+
 RC_GTEST_PROP(NodeReceivers, one_rank_a_place_and_node_receives_and_needs_what_the_others_need, ()) {
   const int tp = *rc::gen::inRange(1, 5);
   const int cp = *rc::gen::inRange(1, 4);

@@ -198,6 +198,11 @@ TEST_F(Dedicated, steps_are_passed_over_again_with_what_was_collected_of_them) {
     same = embedded_.step(std::move(same), profile, wanted);
     expect_equal(step, same);
     ASSERT_NE(step.micro_batches[0].tensors.find("back"), nullptr);
+    // What was added is of the samples from now on, also where they are sent again.
+    step = service_.step(std::move(step), "aligned");
+    same = embedded_.step(std::move(same), "aligned");
+    expect_equal(step, same);
+    ASSERT_NE(step.micro_batches[0].tensors.find("back"), nullptr);
   }
 }
 

@@ -205,17 +205,20 @@ void add_layers(RaggedBatch& batch) {
   }
 }
 
+/// The same, and of other fields equal values lie once.
 std::vector<Case> layered_cases(int ranks) {
   std::vector<Case> cases = cases_for(ranks);
   for (Case& each : cases) {
     if (ranks % (2 * each.config.mesh.tp * each.config.mesh.cp) == 0) each.config.mesh.pp = 2;
     for (const char* name : {"experts of a token", "experts of a response_token"})
       each.config.fields[name] = {LayerMap{}, FieldWidth::narrow, FieldWidth::as_brought};
+    for (const char* name : {"image_patches", "data_source"})
+      each.config.fields[name].share = FieldSharing::equal;
   }
   return cases;
 }
 
-TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_is_everybodys_error) {
+TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_or_equal_values_is_everybodys_error) {
   const boost::mpi::communicator world;
   RaggedBatch mine = share_of(world);
   add_layers(mine);

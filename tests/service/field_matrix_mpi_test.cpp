@@ -14,6 +14,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/packed_rows.hpp"
 
 // Every name x kind x dtype x trailing shape of a field, through whole steps of every layout: it comes out
 // where it belongs and home again, or every rank says why not. What is expected is worked out here from the
@@ -24,6 +25,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing_support::mix;
+using testing_support::position_of;
 using Row = std::vector<std::byte>;
 
 constexpr std::int64_t label_pad = -7;
@@ -177,13 +179,6 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, const std::optional<F
   return batch;
 }
 
-/// The position, in its sequence, of a local row of it: zigzag.
-std::int64_t position_of(std::int64_t local, std::int64_t aligned, int cp, int rank) {
-  if (cp == 1) return local;
-  const std::int64_t chunk = aligned / (2 * cp);
-  return local < chunk ? rank * chunk + local : (2 * cp - 1 - rank) * chunk + local - chunk;
-}
-
 Row row_at(const Column& column, std::int64_t row) {
   return {column.row(row), column.row(row + 1)};
 }
@@ -271,7 +266,7 @@ class Handed {
       const std::int64_t true_rows = m_.layout.length(s);
       for (std::int64_t row = rows.begin; row < rows.end; ++row) {
         const std::int64_t at =
-            position_of(row - rows.begin, m_.layout.aligned_length(s), job_.cp, m_.cp_rank.value());
+            position_of(row - rows.begin, m_.layout.aligned_length(s), m_.layout.cp(), m_.cp_rank);
         visit(sample, row, at < true_rows ? depth + at : std::max(depth + at, sample.length()));
       }
     }

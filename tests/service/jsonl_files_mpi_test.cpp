@@ -101,7 +101,7 @@ TEST(JsonlFiles, that_a_pattern_names_are_one_source_in_the_order_of_their_names
             read_all(*open_source(world, folder.source("[ab]*.jsonl"))).at("input_ids"));
 }
 
-TEST(JsonlFiles, have_text_rows_and_bytes_where_settings_say_so) {
+TEST(JsonlFiles, have_text_rows_bytes_axes_and_runs_where_settings_say_so) {
   const boost::mpi::communicator world;
   std::string lines;
   for (int i = 0; i < 20; ++i) {
@@ -109,18 +109,27 @@ TEST(JsonlFiles, have_text_rows_and_bytes_where_settings_say_so) {
     for (int row = 0; row < i % 3; ++row) patches += (row == 0 ? "[" : ",[") + std::to_string(i) + ",1]";
     lines += R"({"prompt_ids":[1],"response_ids":[2],"source":")" +
              std::string(static_cast<std::size_t>(i), 's') + R"(","raw":"AP8=","patches":[)" + patches +
-             "]}\n";
+             R"(],"positions":[[0,1],[7,)" + std::to_string(i) + R"(]],"versions":[[)" + std::to_string(i) +
+             ",1]]}\n";
   }
   const SharedFolder folder({{"a.jsonl", lines}});
   NamedFields fields;
-  fields["source"].read_as = FieldKind::text;
-  fields["raw"].read_as = FieldKind::bytes;
-  fields["patches"].read_as = FieldKind::rows;
+  fields["positions"].read_as = LineFormat::axes;
+  fields["versions"].read_as = LineFormat::runs;
+  fields["source"].read_as = LineFormat::text;
+  fields["raw"].read_as = LineFormat::bytes;
+  fields["patches"].read_as = LineFormat::rows;
   const auto source = open_source(world, folder.source("a.jsonl"), any_length, fields);
   EXPECT_EQ(source->left_out(), "");
   const RaggedBatch batch = read_all(*source);
   EXPECT_EQ(batch.at("patches").spec(), (FieldSpec{"patches", DType::int64, FieldKind::rows, {2}}));
+  EXPECT_EQ(batch.at("positions").spec(), (FieldSpec{"positions", DType::int64, FieldKind::token, {2}}));
+  EXPECT_EQ(batch.at("versions").spec(),
+            (FieldSpec{"versions", DType::int64, FieldKind::response_token, {}}));
   for (std::int64_t i = 0; i < 20; ++i) {
+    EXPECT_THAT(batch.at("positions").values<std::int64_t>().subspan(static_cast<std::size_t>(4 * i), 4),
+                testing::ElementsAre(0, 7, 1, i));
+    EXPECT_EQ(batch.at("versions").values<std::int64_t>()[static_cast<std::size_t>(i)], i);
     EXPECT_EQ(batch.rows_of(batch.at("source"), i).size(), i);
     EXPECT_EQ(batch.rows_of(batch.at("raw"), i).size(), 2);
     const RowRange rows = batch.rows_of(batch.at("patches"), i);
@@ -141,7 +150,7 @@ TEST(JsonlFiles, lack_no_field_that_settings_name) {
   const boost::mpi::communicator world;
   const SharedFolder folder({{"a.jsonl", rollouts(0, 9)}});
   NamedFields fields;
-  fields["source"].read_as = FieldKind::text;
+  fields["source"].read_as = LineFormat::text;
   try {
     (void)open_source(world, folder.source("a.jsonl"), any_length, fields);
     ADD_FAILURE() << "a missing field was overlooked";

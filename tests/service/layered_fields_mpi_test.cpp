@@ -16,6 +16,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/packed_rows.hpp"
 
 // Fields of layers, through whole steps: each pipeline stage is handed its own layers of its own rows, bit
 // for bit, and no byte more than that travels. What is expected is worked out here from the samples alone.
@@ -25,6 +26,8 @@ namespace {
 
 using testing::HasSubstr;
 using testing_support::mix;
+using testing_support::packed_rows_of;
+using testing_support::PackedRow;
 
 constexpr std::int64_t layers = 24;
 constexpr std::int64_t per_layer = 3;
@@ -137,36 +140,6 @@ std::vector<std::int64_t> layers_of(const Job& job, int stage) {
   return of_stage;
 }
 
-/// The position, in its sequence, of a local row of it: zigzag.
-std::int64_t position_of(std::int64_t local, std::int64_t aligned, int cp, int rank) {
-  if (cp == 1) return local;
-  const std::int64_t chunk = aligned / (2 * cp);
-  return local < chunk ? rank * chunk + local : (2 * cp - 1 - rank) * chunk + local - chunk;
-}
-
-/// A row of a micro-batch: token `t` of a sample, or nothing where no sample has one.
-struct PackedRow {
-  const SampleShape* sample = nullptr;
-  std::int64_t t = 0;
-};
-
-std::vector<PackedRow> rows_of(const PackedMicroBatch& m, const Job& job) {
-  std::vector<PackedRow> rows(static_cast<std::size_t>(m.layout.local_rows()));
-  for (std::int64_t s = 0; s < m.layout.size(); ++s) {
-    const std::int64_t first = job.shared() ? m.shared->tree.tree().segment(s).first_sample : s;
-    const SampleShape& sample = m.samples[static_cast<std::size_t>(first)];
-    const std::int64_t depth = job.shared() ? m.shared->tree.tree().segment(s).depth : 0;
-    const RowRange range = m.layout.local_range(s);
-    for (std::int64_t row = range.begin; row < range.end; ++row) {
-      const std::int64_t at =
-          position_of(row - range.begin, m.layout.aligned_length(s), job.cp, m.cp_rank.value());
-      if (at < m.layout.length(s) && sample.id >= SampleId{0})
-        rows[static_cast<std::size_t>(row)] = {&sample, depth + at};
-    }
-  }
-  return rows;
-}
-
 std::int64_t integer_at(const Column& column, std::size_t at) {
   return with_integer_type(column.spec().dtype, [&]<typename T>(T value) {
     std::memcpy(&value, column.bytes().data() + at * sizeof(T), sizeof(T));
@@ -218,7 +191,7 @@ void expect_handed_out(const Step& step, const Job& job, const GridPoint& here, 
   const std::vector<std::int64_t> mine = layers_of(job, here.pp);
   for (const MicroBatch& micro_batch : step.micro_batches) {
     const PackedMicroBatch& m = micro_batch.tensors;
-    const std::vector<PackedRow> rows = rows_of(m, job);
+    const std::vector<PackedRow> rows = packed_rows_of(m);
     const Column* const column = m.find("experts");
     ASSERT_NE(column, nullptr);
     ASSERT_EQ(column->spec().dtype, experts);
@@ -230,10 +203,10 @@ void expect_handed_out(const Step& step, const Job& job, const GridPoint& here, 
   }
 }
 
-std::int64_t true_rows(const Step& step, const Job& job) {
+std::int64_t true_rows(const Step& step) {
   std::int64_t count = 0;
   for (const MicroBatch& m : step.micro_batches)
-    for (const PackedRow& row : rows_of(m.tensors, job)) count += row.sample != nullptr ? 1 : 0;
+    for (const PackedRow& row : packed_rows_of(m.tensors)) count += row.sample != nullptr ? 1 : 0;
   return count;
 }
 
@@ -263,7 +236,7 @@ void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wir
   const FieldVolume& volume = *found;
   const std::int64_t row_bytes = layers / job.pp * per_layer * static_cast<std::int64_t>(size_of(wire));
   const bool receives = receiver_of(mesh) == mesh.rank().value();
-  EXPECT_EQ(volume.received, receives ? true_rows(step, job) * row_bytes : 0);
+  EXPECT_EQ(volume.received, receives ? true_rows(step) * row_bytes : 0);
   // Ranks whose tensors are in common copy nothing.
   const bool copies = !receives && job.copies == TensorParallelCopies::own;
   EXPECT_EQ(volume.copied, copies ? all_rows(step) * row_bytes : 0);
@@ -279,13 +252,24 @@ void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wir
   EXPECT_EQ(copied, step.volume.copied);
 }
 
-void expect_whole_job(const Job& job, DType wire) {
+/// Whether every rank reads what it gets where its owner has it, so that nothing is sent in messages.
+bool moves_without_messages(const Job& job, const Mesh& mesh) {
+  if (mesh.grid().num_ranks() == 1) return true;
+  const auto is_elsewhere = [&](int node) { return node != mesh.nodes().front(); };
+  return std::ranges::none_of(mesh.nodes(), is_elsewhere) &&
+         (job.path == ExchangePath::automatic || job.path == ExchangePath::shared_memory);
+}
+
+/// `narrow` is the smallest type that holds the field's elements.
+void expect_whole_job(const Job& job, DType narrow) {
   const boost::mpi::communicator world;
   if (!job.fits(world.size())) return;
   const testing::ScopedTrace trace(__FILE__, __LINE__, text_of(job));
   DataService service(world, config_of(job));
   const GridPoint& here = service.mesh().here();
-  const DType handed_out = job.hand_out == FieldWidth::narrow ? wire : DType::int16;
+  const DType handed_out = job.hand_out == FieldWidth::narrow ? narrow : DType::int16;
+  // What is read where it lies is not narrowed only to be widened again.
+  const DType wire = moves_without_messages(job, service.mesh()) ? handed_out : narrow;
   Step step = service.step(share_of(world, job));
   expect_handed_out(step, job, here, handed_out);
   expect_volume(step, job, service.mesh(), wire);

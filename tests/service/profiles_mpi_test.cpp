@@ -167,6 +167,38 @@ TEST(Profiles, added_fields_arrive_as_if_the_samples_had_brought_them) {
   }
 }
 
+TEST(Profiles, fields_that_were_added_travel_again_with_their_samples) {
+  const boost::mpi::communicator world;
+  const std::vector<FieldSpec> brought{{"advantages", DType::float32, FieldKind::response_token, {}},
+                                       {"tool_calls", DType::int64, FieldKind::rows, {2}}};
+  // In the place of what samples bring, and of what is derived; then of another kind, and beside them.
+  const std::vector<FieldSpec> first{{"advantages", DType::float64, FieldKind::sample, {3}},
+                                     {"labels", DType::int64, FieldKind::token, {}}};
+  const std::vector<FieldSpec> second{{"tool_calls", DType::uint8, FieldKind::text, {}},
+                                      {"verdict", DType::uint8, FieldKind::bytes, {}}};
+  const auto added = [&](const std::vector<FieldSpec>& fields) {
+    const RaggedBatch with_tokens = share_of(world, fields);
+    RaggedBatch batch{{with_tokens.samples().begin(), with_tokens.samples().end()}};
+    for (const FieldSpec& spec : fields) batch.add_field(with_tokens.at(spec.name));
+    return batch;
+  };
+  std::vector<FieldSpec> all = first;
+  all.insert(all.end(), second.begin(), second.end());
+  for (const Config& config : configs_for(world.size())) {
+    for (const char* way : {"log_prob", "update", "aligned"}) {
+      DataService service(world, config);
+      Step step = service.step(share_of(world, brought), "log_prob");
+      step = service.step(std::move(step), "update", added(first));
+      step = service.step(std::move(step), way, added(second));
+      for (const char* profile : {"aligned", "update"}) {
+        step = service.step(std::move(step), profile);
+        DataService fresh(world, config);
+        expect_equal(step, fresh.step(share_of(world, all), profile));
+      }
+    }
+  }
+}
+
 TEST(Profiles, added_fields_of_other_samples_or_tokens_are_everybodys_error) {
   const boost::mpi::communicator world;
   DataService service(world, configs_for(world.size()).front());

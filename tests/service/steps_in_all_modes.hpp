@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "batch/equal_values.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
@@ -32,7 +33,9 @@ inline RaggedBatch share_of(std::int64_t step, int rank, int readers) {
   std::vector<SampleShape> shapes;
   for (std::int64_t i = cut(rank); i < cut(rank + 1); ++i)
     shapes.push_back(testing_support::made_up_shape(ids[static_cast<std::size_t>(i)]));
-  return testing_support::made_up_batch(std::move(shapes), testing_support::made_up_fields());
+  std::vector<FieldSpec> fields = testing_support::made_up_fields();
+  fields.push_back({"experts", DType::int16, FieldKind::token, {4, 3}});  // of layers
+  return testing_support::made_up_batch(std::move(shapes), fields);
 }
 
 /// Of jobs on so many ranks.
@@ -47,16 +50,19 @@ inline std::vector<Config> configs_for(int places) {
     plain.mesh.pp = pp;
     plain.micro_batch.max_tokens = 400;
     plain.mini_batches.count = 2;
+    plain.fields["experts"] = {LayerMap{}, FieldWidth::narrow};
     configs.push_back(plain);
     Config& placed = configs.emplace_back(plain);
     placed.balance.placement = PlacementRule::locality;
     placed.balance.placement_tolerance = 200;
     placed.exchange.path = ExchangePath::point_to_point;
+    placed.fields["image_patches"].share = FieldSharing::equal;
     Config& shaped = configs.emplace_back(plain);
     shaped.micro_batch.shapes = 3;
     Config& shared = configs.emplace_back(plain);
     shared.prefix = PrefixSharing::prompts;
     shared.exchange.tp_copies = TensorParallelCopies::shared;
+    for (const char* name : {"image_patches", "data_source"}) shared.fields[name].share = FieldSharing::equal;
     Config& trees = configs.emplace_back(plain);
     trees.prefix = PrefixSharing::trees;
     Config& grid = configs.emplace_back(plain);
@@ -87,7 +93,8 @@ inline StepResults results_of(const Step& step) {
       std::vector<std::int64_t> counts;
       for (std::int64_t i = 0; i < patches->samples().size(); ++i)
         counts.push_back(patches->samples()[i].size());
-      results.put(m, {"patches_back", DType::float16, FieldKind::rows, {2, 3}}, counts, patches->bytes());
+      const Column own = with_rows_of_their_own(*patches);
+      results.put(m, {"patches_back", DType::float16, FieldKind::rows, {2, 3}}, counts, own.bytes());
     }
   }
   return results;

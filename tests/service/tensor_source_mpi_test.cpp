@@ -1,11 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
-#include <boost/serialization/string.hpp>
 #include <filesystem>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -14,6 +11,7 @@
 #include "evenkeel/source/sample_source.hpp"
 #include "io/npy.hpp"
 #include "io/sample_writer.hpp"
+#include "service/shared_folder.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
@@ -21,41 +19,13 @@
 namespace evenkeel {
 namespace {
 
+using test::SharedFolder;
 using testing::HasSubstr;
 using testing_support::made_up_batch;
 using testing_support::made_up_fields;
 using testing_support::made_up_shape;
 using testing_support::message_of;
 using testing_support::ScratchFolder;
-
-/// A folder that rank 0 fills and all ranks read; it goes once all are done.
-class SharedFolder {
- public:
-  explicit SharedFolder(const std::function<void(const std::filesystem::path&)>& fill) {
-    std::string path;
-    if (world_.rank() == 0) {
-      path = scratch_.path().string();
-      fill(scratch_.path());
-    }
-    boost::mpi::broadcast(world_, path, 0);
-    path_ = path;
-  }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  ~SharedFolder() { world_.barrier(); }
-
-  [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& pattern) const {
-    SourceSettings source;
-    source.kind = kind;
-    source.path = path_ / pattern;
-    return source;
-  }
-
- private:
-  boost::mpi::communicator world_;
-  ScratchFolder scratch_;
-  std::filesystem::path path_;
-};
 
 RaggedBatch samples(std::int64_t first, std::int64_t end) {
   std::vector<SampleShape> shapes;

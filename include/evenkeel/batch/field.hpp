@@ -59,7 +59,8 @@ struct FieldSpec {
 /// bytes that are only to be read: writing access takes a copy of them first. So read through const access
 /// (`std::as_const`) where a copy is not wanted.
 ///
-/// The column of a counted field knows whose its rows are: samples() has exactly its rows. Others have none.
+/// The column of a counted field knows whose its rows are: samples() has exactly its rows, in common or each
+/// its own. Others have none.
 ///
 /// What makes or resizes a column throws InputError for a shape that row_elements() refuses, a negative
 /// number of rows, or 2^63 bytes and more.
@@ -125,6 +126,8 @@ class Column {
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
   /// A column of the same rows that borrows them from this one.
   [[nodiscard]] Column lent();
+  /// The same of a counted field, as those of other samples. Precondition: samples.rows() == rows().
+  [[nodiscard]] Column lent_to(SampleRows samples);
   [[nodiscard]] bool is_borrowed() const noexcept { return borrowed_ != nullptr; }
 
   /// Equal fields with equal bytes of the same samples, whoever owns them.

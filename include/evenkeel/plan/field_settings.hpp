@@ -5,9 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "evenkeel/batch/field.hpp"
+#include "evenkeel/batch/line_format.hpp"
 
 namespace evenkeel {
 
@@ -29,6 +30,12 @@ enum class FieldWidth : std::uint8_t {
 /// Which pipeline stages are sent a field that is not split by layers.
 enum class FieldStages : std::uint8_t { last, first, all };
 
+/// Which values of a counted field lie together, on their way and in micro-batches.
+enum class FieldSharing : std::uint8_t {
+  none,   ///< each sample has its own
+  equal,  ///< equal ones of an owner travel to a node and lie there once, where all its ranks read them
+};
+
 /// What becomes of one field that samples bring, where it is not handed out as it is brought.
 struct FieldSettings {
   /// Set: the first dimension of a row counts layers, and a pipeline stage is handed those that it has.
@@ -36,12 +43,42 @@ struct FieldSettings {
   FieldWidth wire = FieldWidth::as_brought;      ///< on the way from owners to trainers
   FieldWidth hand_out = FieldWidth::as_brought;  ///< in micro-batches; narrow only where the wire is
   FieldStages stage = FieldStages::last;
-  /// What JSON lines have it for, where they do not tell themselves: rows, text or bytes.
-  std::optional<FieldKind> read_as{};
+  std::optional<LineFormat> read_as{};  ///< how JSON lines write it, where they do not tell themselves
+  FieldSharing share = FieldSharing::none;
+  /// Of rows that samples count: the field of token ranges, [rows, 2], by which context-parallel ranks are
+  /// handed those rows alone that have tokens of theirs. Empty: rows are not cut.
+  std::string cut_by{};
 
   friend bool operator==(const FieldSettings&, const FieldSettings&) = default;
 };
 
 using NamedFields = std::map<std::string, FieldSettings, std::less<>>;
+
+/// Whether equal values of the field of that name lie once; and whether those of any do.
+[[nodiscard]] inline bool shares_equal(const NamedFields& fields, std::string_view name) noexcept {
+  const auto found = fields.find(name);
+  return found != fields.end() && found->second.share == FieldSharing::equal;
+}
+[[nodiscard]] inline bool shares_equal(const NamedFields& fields) noexcept {
+  for (const auto& field : fields) {
+    if (field.second.share == FieldSharing::equal) return true;
+  }
+  return false;
+}
+
+/// Whether rows of the field of that name are cut with their samples' tokens, or cut others; and whether
+/// those of any are.
+[[nodiscard]] inline bool cuts_rows(const NamedFields& fields, std::string_view name) noexcept {
+  for (const auto& [field, settings] : fields) {
+    if (!settings.cut_by.empty() && (field == name || settings.cut_by == name)) return true;
+  }
+  return false;
+}
+[[nodiscard]] inline bool cuts_rows(const NamedFields& fields) noexcept {
+  for (const auto& field : fields) {
+    if (!field.second.cut_by.empty()) return true;
+  }
+  return false;
+}
 
 }  // namespace evenkeel

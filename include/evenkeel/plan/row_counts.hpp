@@ -15,6 +15,9 @@ namespace evenkeel {
 struct RowCounts {
   std::string field;
   std::vector<std::int64_t> rows;  ///< by entry of the LengthTable
+  /// Where equal values lie once: by entry, the first of the same owner with an equal one, which may be
+  /// itself.
+  std::vector<EntryId> firsts{};
 
   friend bool operator==(const RowCounts&, const RowCounts&) = default;
 };

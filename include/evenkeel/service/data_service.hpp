@@ -72,7 +72,8 @@ class DataService {
   /// A loss mask of one value a token is taken as 0 at the end of each sample, which has no label, unless
   /// samples bring one label a token; with shared prefixes it is an InputError where it is set on labels that
   /// are prompt tokens, and so it is when samples that share tokens bring other fields of one row a token
-  /// that differ there. With profiles, the step and its copies keep this rank's samples as long as they live.
+  /// that differ there. With profiles, the step and its copies keep this rank's samples, and copies of what
+  /// is added to them, as long as they live.
   [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
@@ -81,7 +82,8 @@ class DataService {
   /// assigns samples to the same DP ranks and cuts them alike, sequences are only put together anew on each
   /// rank, with every field they have, also those that the trainer added to its micro-batches; the same
   /// packing is handed on as it is. Else samples travel again from their owners (InputError when `before` is
-  /// of a service without profiles), and the trainer's own fields stay behind.
+  /// of a service without profiles), with the fields that were added so far, and the trainer's own fields
+  /// stay behind.
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
   /// advantages): only these travel, and replace fields of the same name. With data ranks it names fields

@@ -86,6 +86,18 @@ py::array_t<std::int64_t> each(const RaggedBatch& samples, Part&& part) {
   return array_of(std::move(values));
 }
 
+// Where each sample's rows are: offsets [samples + 1], or [samples, 2] of where they begin and end.
+py::array places_of(const SampleRows& samples) {
+  if (!samples.are_in_common()) return copy_of(samples.offsets());
+  py::array_t<std::int64_t> places(std::vector<py::ssize_t>{samples.size(), 2});
+  auto place = places.mutable_unchecked<2>();
+  for (std::int64_t i = 0; i < samples.size(); ++i) {
+    place(i, 0) = samples[i].begin;
+    place(i, 1) = samples[i].end;
+  }
+  return places;
+}
+
 py::list fields_of(RaggedBatch& samples) {
   py::list fields;
   for (Column& column : samples.fields()) fields.append(description_of(column));
@@ -96,9 +108,9 @@ py::list fields_of(RaggedBatch& samples) {
 
 py::tuple description_of(Column& column) {
   const FieldSpec& spec = column.spec();
-  py::object offsets = py::none();
-  if (is_counted(spec.kind)) offsets = copy_of(column.samples().offsets());
-  return py::make_tuple(spec.name, word_of(dtypes, spec.dtype), word_of(kinds, spec.kind), std::move(offsets),
+  py::object places = py::none();
+  if (is_counted(spec.kind)) places = places_of(column.samples());
+  return py::make_tuple(spec.name, word_of(dtypes, spec.dtype), word_of(kinds, spec.kind), std::move(places),
                         rows_of(column));
 }
 

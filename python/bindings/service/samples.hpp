@@ -14,7 +14,8 @@ namespace evenkeel::python {
 /// Adds Samples: a RaggedBatch, whose fields Python hands in and takes out as arrays.
 void bind_samples(pybind11::module_& module);
 
-/// A column as (name, dtype, kind, offsets of samples or None, rows), in words and arrays.
+/// A column as (name, dtype, kind, where samples have their rows or None, rows), in words and arrays: offsets
+/// [samples + 1] or, where rows lie in common, [samples, 2] of where each sample's begin and end.
 [[nodiscard]] pybind11::tuple description_of(Column& column);
 /// The numbers of rows that samples have in a counted field, as Python tells them with its rows. Throws
 /// InputError for None, and unless they add up to the rows.

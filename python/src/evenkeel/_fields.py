@@ -54,18 +54,30 @@ class WithFields:
 
     def _made(self, tensors: bool) -> dict[str, Any]:
         return {
-            name: value_of(rows, dtype, kind, offsets, tensors) for name, dtype, kind, offsets, rows in self._core.fields()
+            name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._core.fields()
         }
 
 
-def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, offsets: Any, tensors: bool) -> Any:
-    """A field as users see it: rows, or with offsets where samples count them, or a str or bytes a sample."""
-    if offsets is None:
+def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors: bool) -> Any:
+    """A field as users see it: rows, or with the places of samples where these count them, or a str or bytes a sample.
+    Places are offsets [samples + 1] or, where equal values lie once, ranges [samples, 2]."""
+    if places is None:
         return handed_out(rows, dtype, tensors)
     if kind == "rows":
-        return handed_out(rows, dtype, tensors), handed_out(offsets, "int64", tensors)
-    values = [rows[begin:end].tobytes() for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist())]
+        if tensors and places.ndim == 2:
+            rows, places = _of_these_alone(rows, places)
+        return handed_out(rows, dtype, tensors), handed_out(places, "int64", tensors)
+    ranges = places if places.ndim == 2 else np.stack([places[:-1], places[1:]], 1)
+    values = [rows[begin:end].tobytes() for begin, end in ranges.tolist()]
     return [value.decode() for value in values] if kind == "text" else values
+
+
+def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tuple[Any, npt.NDArray[np.int64]]:
+    """The rows of these samples out of those of a whole node, each value once: torch has no read-only tensors over them."""
+    distinct, which = np.unique(ranges, axis=0, return_inverse=True)
+    ends = np.cumsum(distinct[:, 1] - distinct[:, 0])
+    mine = np.concatenate([rows[begin:end] for begin, end in distinct.tolist()])
+    return mine, np.stack([ends - (distinct[:, 1] - distinct[:, 0]), ends], 1)[which.reshape(-1)]
 
 
 def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
@@ -92,6 +104,8 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
         if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
             _core.raise_error("input", f"field {name!r}", "has offsets that are no prefix sums: they start at 0 and never fall")
         return rows, np.diff(offsets).tolist()
+    if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
+        _core.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor a sample")
     parts = list(values)
     return joined(parts, name), [len(part) for part in parts]
 

@@ -34,7 +34,10 @@ class MicroBatch(WithFields):
     @property
     def tensors(self) -> dict[str, Any]:
         """By name: token fields [local_rows, ...], sample fields [samples, ...] (docs/micro-batches.md); ``rows`` fields
-        (rows [any number, ...], offsets [samples + 1]), ``text`` and ``bytes`` fields a list of one value a sample."""
+        (rows [any number, ...], offsets [samples + 1]), ``text`` and ``bytes`` fields a list of one value a sample. With
+        ``share: equal`` a ``rows`` field is (rows, ranges [samples, 2]): sample i has those from ranges[i, 0] to ranges[i, 1],
+        and samples of equal values the same ones. Rows of NumPy are then the node's, to be read alone, and may be of other
+        samples too; tensors of torch are a copy of this micro-batch's, each value once."""
         return self._by_name()
 
     @property
