@@ -127,7 +127,10 @@ class Sender {
       : side_(side), fields_(std::move(fields)) {
     for (const FieldTransfer& field : fields_) {
       const CarriedField& carried = step.fields[field.source];
-      const Column* const source = sources_.emplace_back(step.mine.find(carried.name()));
+      // Nobody has asked what columns without rows are of.
+      const bool owns_nothing = step.mine.size() == 0;
+      const Column* const source =
+          sources_.emplace_back(owns_nothing ? nullptr : step.mine.find(carried.name()));
       tokens_.push_back(carried.cut_by.empty() ? nullptr : step.mine.find(carried.cut_by));
       views_.push_back(source == nullptr ? plain_rows
                                          : view_of_rows(source->spec(), carried.layers, carried.spec.dtype));

@@ -92,7 +92,7 @@ void require_cut_by_what_is_there(const StepSamples& samples, const AddedFields&
 
 // What this rank brings with fields that it adds. Columns are lent already: their bytes are not copied.
 RaggedBatch with_added(const RaggedBatch& mine, const AddedFields& added) {
-  if (mine.size() == 0) return mine;
+  if (mine.size() == 0) return {};
   RaggedBatch all({mine.samples().begin(), mine.samples().end()});
   for (const Column& column : mine.fields())
     if (!added.has(column.spec().name)) all.add_field(column);

@@ -239,5 +239,44 @@ TEST(CarriedEverywhere, fields_of_every_way_go_through_files_steps_ahead_passes_
   }
 }
 
+/// The names of these fields, each as a field of another kind and other elements, of no samples.
+RaggedBatch nothing_of_other_fields(const std::vector<Carried>& fields) {
+  RaggedBatch batch;
+  for (const Carried& field : fields) {
+    if (is_counted(field.spec.kind)) {
+      batch.add_field(Column({field.name(), DType::float64, FieldKind::sample, {}}, 0));
+    } else {
+      batch.add_field(Column({field.name(), DType::uint8, FieldKind::text, {}}, SampleRows::of_counts({})));
+    }
+  }
+  return batch;
+}
+
+TEST(CarriedEverywhere, a_rank_without_samples_may_have_columns_of_anything) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.mesh.pp = world.size() % 2 == 0 ? 2 : 1;
+  config.micro_batch.max_tokens = 96;
+  config.fields = settings_of(carried_fields_of_every_way());
+  config.fields.merge(settings_of(carried_fields_added_later()));
+  add_passes(config);
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < num_carrying && world.rank() == 0; ++id) shapes.push_back(carried_shape(id));
+  const auto bring = [&](const std::vector<Carried>& fields, bool with_tokens) {
+    return world.rank() == 0 ? carried_batch(shapes, fields, with_tokens) : nothing_of_other_fields(fields);
+  };
+  std::vector<Carried> fields = carried_fields_of_every_way();
+  const std::vector<Carried> late = carried_fields_added_later();
+  DataService service(world, config);
+  const Stage here{service.mesh().here().pp, config.mesh.pp, 1};
+  Step step = service.step(bring(fields, true));
+  for (const MicroBatch& m : step.micro_batches) expect_carried(m.tensors, fields, here);
+  fields.insert(fields.end(), late.begin(), late.end());
+  for (const RaggedBatch& added : {bring(late, false), RaggedBatch{}}) {
+    step = service.step(std::move(step), "apart", added);
+    for (const MicroBatch& m : step.micro_batches) expect_carried(m.tensors, fields, here);
+  }
+}
+
 }  // namespace
 }  // namespace evenkeel
