@@ -247,6 +247,16 @@ bool may_read_lines(const Config& config) {
   return std::ranges::any_of(config.sources, [&](const auto& entry) { return may_be_lines(entry.second); });
 }
 
+void require_known_profiles(const FieldSettings& field, const Config& config) {
+  for (const std::string& profile : field.profiles) {
+    try {
+      static_cast<void>(config.profile(profile));
+    } catch (const ConfigError& error) {
+      throw ConfigError("profiles", error.report().message, error.report().hint);
+    }
+  }
+}
+
 void require_valid_fields(const Config& config, const std::string& file) {
   if (config.fields.empty() && config.field != FieldSettings{}) {
     throw ConfigError(file + "field", "says what becomes of fields, and fields names none",
@@ -258,6 +268,7 @@ void require_valid_fields(const Config& config, const std::string& file) {
                         "says what JSON lines have, and no source is of kind jsonl", "Leave it out");
     }
     try {
+      require_known_profiles(field, config);
       require_valid(field, name, config.mesh.pp, config.mesh.vpp);
     } catch (const ConfigError& error) {
       const std::string key = error.report().where.empty() ? "" : "." + error.report().where;

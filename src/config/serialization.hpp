@@ -18,7 +18,7 @@
 namespace evenkeel::config_detail {
 
 /// One version covers Config and its parts: raise it when a member is added to any of them.
-inline constexpr unsigned archive_version = 12;
+inline constexpr unsigned archive_version = 13;
 
 }  // namespace evenkeel::config_detail
 
@@ -213,7 +213,7 @@ void serialize(Archive& archive, evenkeel::FieldSettings& field, unsigned /*vers
   archive_enum(archive, field.wire);
   archive_enum(archive, field.hand_out);
   archive_enum(archive, field.share);
-  archive& field.cut_by;
+  archive& field.cut_by& field.profiles;
 }
 
 template <class Archive>

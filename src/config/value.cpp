@@ -134,6 +134,27 @@ std::string FieldName::read(const ConfigValue& value) const {
   return value.node.Scalar();
 }
 
+std::vector<std::string> ProfileNames::read(const ConfigValue& value) const {
+  if (plain_text(value.node) == "all") return {};
+  const std::string expected = "a list of names of profiles, or all";
+  if (!value.node.IsSequence() || value.node.size() == 0) throw_wrong_type(value, expected);
+  std::vector<std::string> names;
+  for (const YAML::Node& entry : value.node) {
+    if (!entry.IsScalar() || entry.Scalar().empty()) throw_wrong_type(value, expected);
+    if (std::ranges::find(names, entry.Scalar()) != names.end())
+      throw ConfigError(value.where, "names '" + entry.Scalar() + "' twice", "Name each profile once");
+    names.push_back(entry.Scalar());
+  }
+  return names;
+}
+
+std::string ProfileNames::write(const std::vector<std::string>& names) const {
+  if (names.empty()) return "all";
+  std::vector<std::string> texts;
+  for (const std::string& name : names) texts.push_back(quoted(name));
+  return "[" + join(texts) + "]";
+}
+
 RankOrder AxisOrder::read(const ConfigValue& value) const {
   if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
   try {

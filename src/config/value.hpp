@@ -204,6 +204,15 @@ struct OptionalFieldName {
   }
 };
 
+/// A list of names, one at least, or all for none in particular.
+struct ProfileNames {
+  using value_type = std::vector<std::string>;
+  [[nodiscard]] std::string type() const { return "list of names or all"; }
+  [[nodiscard]] std::string values() const { return "names of profiles, or all"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& names) const;
+};
+
 /// The four axes joined by dashes, fastest first.
 struct AxisOrder {
   using value_type = RankOrder;

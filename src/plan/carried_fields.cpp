@@ -1,6 +1,7 @@
 #include "plan/carried_fields.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "evenkeel/base/assertions.hpp"
@@ -11,7 +12,7 @@ namespace evenkeel {
 namespace {
 
 CarriedField as_it_is(const FieldSpec& spec, std::size_t source) {
-  return {spec, spec.dtype, spec.dtype, source, {}, false, {}, false, {}};
+  return {spec, spec.dtype, spec.dtype, source, {}, false, {}, false, {}, {}};
 }
 
 /// The smallest type that holds the range, if it is smaller than what is brought.
@@ -83,6 +84,11 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
     throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and its equal values lie once",
                      "Set fields." + name + ".share: none");
   }
+  if (found->profiles != cut.profiles) {
+    throw InputError("field '" + name + "'",
+                     "cuts '" + cut.name() + "', and is sent under other profiles than that one",
+                     "Set fields." + name + ".profiles and fields." + cut.name() + ".profiles alike");
+  }
   return *found;
 }
 
@@ -142,6 +148,7 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
     if (field.shares_equal) require_counted(field.spec);
     if (settings.stage == FieldStages::first) field.stage = 0;
     field.to_all_stages = settings.stage == FieldStages::all;
+    field.profiles = settings.profiles;
     field.spec.dtype = wire_of(brought[f], settings, ways);
     if (settings.hand_out == FieldWidth::narrow) field.handed_out = field.spec.dtype;
     if (settings.layers) {
@@ -152,6 +159,14 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
   }
   cut_with_tokens(carried, ways.settings);
   return carried;
+}
+
+std::vector<CarriedField> fields_under(std::string_view profile, std::span<const CarriedField> fields) {
+  std::vector<CarriedField> sent;
+  std::ranges::copy_if(fields, std::back_inserter(sent), [&](const CarriedField& field) {
+    return field.profiles.empty() || std::ranges::find(field.profiles, profile) != field.profiles.end();
+  });
+  return sent;
 }
 
 std::vector<FieldSpec> handed_out_fields(std::span<const CarriedField> carried) {

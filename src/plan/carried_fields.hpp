@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "batch/integers.hpp"
@@ -29,6 +30,7 @@ struct CarriedField {
   /// The field of token ranges that says which of its rows a context-parallel rank is sent; itself, maybe.
   /// Empty: rows that samples count are not cut.
   std::string cut_by{};
+  std::vector<std::string> profiles{};  ///< of the passes that are sent it; none: of all
 
   [[nodiscard]] const std::string& name() const noexcept { return spec.name; }
 
@@ -55,6 +57,10 @@ struct FieldWays {
 /// settings need. Preconditions: require_valid() accepts the settings; what travels narrow has a range.
 [[nodiscard]] std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought,
                                                        const FieldWays& ways = {});
+
+/// Those of the fields that a pass under this profile is sent, in their order. Pure.
+[[nodiscard]] std::vector<CarriedField> fields_under(std::string_view profile,
+                                                     std::span<const CarriedField> fields);
 
 /// What a consumer's columns are, one for each carried field: of the elements that are handed out.
 [[nodiscard]] std::vector<FieldSpec> handed_out_fields(std::span<const CarriedField> carried);

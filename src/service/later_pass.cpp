@@ -1,6 +1,5 @@
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -51,6 +50,25 @@ std::vector<PackedMicroBatch> take_tensors(Step& before) {
   return tensors;
 }
 
+bool has_field(std::span<const CarriedField> fields, std::string_view name) {
+  return std::ranges::find(fields, name, &CarriedField::name) != fields.end();
+}
+
+bool has_all(std::span<const CarriedField> fields, std::span<const CarriedField> wanted) {
+  return std::ranges::all_of(wanted,
+                             [&](const CarriedField& field) { return has_field(fields, field.name()); });
+}
+
+// Of the fields that a pass was sent, leaves those that the next one is sent, and the trainer's own.
+void keep_fields(std::span<PackedMicroBatch> micro_batches, std::span<const CarriedField> sent,
+                 std::span<const CarriedField> kept) {
+  for (PackedMicroBatch& micro_batch : micro_batches) {
+    std::erase_if(micro_batch.fields, [&](const Column& column) {
+      return has_field(sent, column.spec().name) && !has_field(kept, column.spec().name);
+    });
+  }
+}
+
 std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
   return std::vector<std::int64_t>(packed_runs(micro_batch.layout, micro_batch.cp_rank).size());
 }
@@ -75,9 +93,7 @@ struct AddedFields {
   std::span<const RowCounts> row_counts;  // of the counted ones
   const RaggedBatch& mine;                // this rank's
 
-  [[nodiscard]] bool has(std::string_view name) const {
-    return std::ranges::find(fields, name, &CarriedField::name) != fields.end();
-  }
+  [[nodiscard]] bool has(std::string_view name) const { return has_field(fields, name); }
 };
 
 // What cuts rows of other fields is replaced with them, or not at all.
@@ -153,50 +169,58 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
   return finish(making);
 }
 
+// Takes what the pass before left on this rank of what this pass is sent.
+StepMaker::Left StepMaker::take_left(Step& before, const Making& making,
+                                     std::span<const CarriedField> fields) const {
+  const StepRecord& record = *making.record;
+  const DpRankPlan& plan_before = before.record->plan;
+  const std::vector<CarriedField> sent_before = fields_under(before.profile, record.samples->fields);
+  Left left;
+  left.stays = cut_alike(before.record->assignment, record.assignment, plan_settings(before.profile),
+                         making.settings) &&
+               derived_options(before.profile) == making.derived && has_all(sent_before, fields);
+  left.stays_together = left.stays && record.plan == plan_before;
+  if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
+    throw InputError(name_of(before),
+                     "has " + std::to_string(before.micro_batches.size()) + " of its " +
+                         std::to_string(plan_before.micro_batches.size()) +
+                         " micro-batches left to be passed over again",
+                     "Leave them in the step");
+  }
+  left.tensors = take_tensors(before);
+  if (left.stays && mesh_.has_place())
+    require_whole(left.tensors, sent_before, {mesh_.here().pp, mesh_.grid().sizes().pp});
+  keep_fields(left.tensors, sent_before, fields);
+  return left;
+}
+
 // Hands on what the pass before left on this rank or, where samples go elsewhere, has them sent again.
 void StepMaker::pass_on(Step& before, Making& making) const {
   const StepRecord& record = *making.record;
-  const DpRankPlan& plan_before = before.record->plan;
   GuardedWork& work = making.work;
-  std::vector<PackedMicroBatch> left;
-  std::array<bool, 2> mine{};  // whether sequences stay on their ranks, and in their micro-batches
-  work([&] {
-    const bool alike = cut_alike(before.record->assignment, record.assignment, plan_settings(before.profile),
-                                 making.settings) &&
-                       derived_options(before.profile) == making.derived;
-    mine = {alike, alike && record.plan == plan_before};
-    if (alike && before.micro_batches.size() != plan_before.micro_batches.size()) {
-      throw InputError(name_of(before),
-                       "has " + std::to_string(before.micro_batches.size()) + " of its " +
-                           std::to_string(plan_before.micro_batches.size()) +
-                           " micro-batches left to be passed over again",
-                       "Leave them in the step");
-    }
-    left = take_tensors(before);
-    if (alike && mesh_.has_place())
-      require_whole(left, record.samples->fields, {mesh_.here().pp, mesh_.grid().sizes().pp});
-  });
+  const std::vector<CarriedField> fields = sent(making, record.samples->fields);
+  Left left;
+  work([&] { left = take_left(before, making, fields); });
   // All ranks take the same way.
   work.agree(mesh_.everyone());
-  if (record.assignment.shared()) mine[1] = mesh_.everyone().all_reduce(mine[1] ? 1 : 0, Extreme::least) != 0;
-  if (mine[1]) {
-    making.micro_batches = std::move(left);
-  } else if (mine[0] && !record.assignment.shared()) {
-    work([&] { regroup_locally(left, plan_before.micro_batches, making); });
+  if (record.assignment.shared())
+    left.stays_together = mesh_.everyone().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
+  if (left.stays_together) {
+    making.micro_batches = std::move(left.tensors);
+  } else if (left.stays && !record.assignment.shared()) {
+    work([&] { regroup_locally(left.tensors, before.record->plan.micro_batches, fields, making); });
     making.step.seconds.pack = making.stopwatch.lap();
   } else {
     work.on_replicated_data([&] { require_kept(*record.samples, before.index); });
     const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
     require_shared_rows(making, have_shared_rows(record.samples->fields), record.samples->fields, samples);
-    making.step.volume =
-        exchange(making, transfer_of(making, record.samples->fields, samples, record.table().row_counts()),
-                 making.micro_batches);
+    making.step.volume = exchange(making, transfer_of(making, fields, samples, record.table().row_counts()),
+                                  making.micro_batches);
   }
 }
 
 void StepMaker::regroup_locally(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
-                                Making& making) const {
-  const std::span<const CarriedField> fields = making.record->samples->fields;
+                                std::span<const CarriedField> fields, Making& making) const {
   const std::vector<FieldSpec> brought = handed_out_fields(fields);
   const std::vector<MicroBatchPlan>& plans = making.record->plan.micro_batches;
   const StepTransfer transfer =
@@ -240,8 +264,8 @@ void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields, Ow
       last();
       samples = with_added(*making.record->samples, {travelling, row_counts, added});
     };
-    step.volume +=
-        exchange(making, transfer_of(making, travelling, added, row_counts), columns, std::ref(at_last));
+    const std::vector<CarriedField> now = sent(making, travelling);
+    step.volume += exchange(making, transfer_of(making, now, added, row_counts), columns, std::ref(at_last));
     making.record->samples = std::move(samples);
   }
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank

@@ -108,6 +108,9 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
                   nothing_ = std::move(nothing);
                   plan_settings({}).validate();
                   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
+                  for (const auto& entry : config_.fields)
+                    for (const std::string& name : entry.second.profiles)
+                      static_cast<void>(config_.profile(name));
                   prepare_shapes(from);
                 }));
   number_ = draw_number(mesh_.everyone());
@@ -253,7 +256,8 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     step.seconds.pack = making.stopwatch.lap();
   };
   require_shared_rows(making, have_shared_rows(gathered.fields), samples->fields, *mine);
-  step.volume = exchange(making, transfer_of(making, samples->fields, *mine, samples->table.row_counts()),
+  const std::vector<CarriedField> fields = sent(making, samples->fields);
+  step.volume = exchange(making, transfer_of(making, fields, *mine, samples->table.row_counts()),
                          making.micro_batches, std::ref(last));
   step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
   ++next_step_;
@@ -407,6 +411,12 @@ std::vector<CarriedField> StepMaker::carried(Making& making, std::span<const Fie
         carried_fields(fields, {config_.fields, of_all, config_.mesh.pp, config_.mesh.vpp, sends_messages_});
   });
   return carried;
+}
+
+std::vector<CarriedField> StepMaker::sent(Making& making, std::span<const CarriedField> fields) {
+  std::vector<CarriedField> sent;
+  making.work.on_replicated_data([&] { sent = fields_under(making.step.profile, fields); });
+  return sent;
 }
 
 StepTransfer StepMaker::transfer_of(const Making& making, std::span<const CarriedField> fields,

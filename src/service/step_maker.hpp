@@ -103,6 +103,8 @@ class StepMaker {
   /// What travels of the fields that samples bring. Collective where integers are narrowed.
   [[nodiscard]] std::vector<CarriedField> carried(Making& making, std::span<const FieldSpec> fields,
                                                   OwnRanges& ranges) const;
+  /// Those of the step's fields that this pass is sent: equal on all ranks.
+  [[nodiscard]] static std::vector<CarriedField> sent(Making& making, std::span<const CarriedField> fields);
   /// Of `fields`, where `are_shared`, which all ranks say alike, also one that has failed.
   void require_shared_rows(const Making& making, bool are_shared, std::span<const CarriedField> fields,
                            const RaggedBatch& mine) const;
@@ -126,9 +128,17 @@ class StepMaker {
   [[nodiscard]] TransportSettings transport_settings() const noexcept;
 
   void keep_samples(StepSamples& samples, RaggedBatch& mine) const;
+  /// What a pass leaves on this rank to the next one.
+  struct Left {
+    std::vector<PackedMicroBatch> tensors;
+    bool stays = false;           ///< whether sequences stay on their ranks; equal on all
+    bool stays_together = false;  ///< and in their micro-batches
+  };
+  [[nodiscard]] Left take_left(Step& before, const Making& making,
+                               std::span<const CarriedField> fields) const;
   void pass_on(Step& before, Making& making) const;
   void regroup_locally(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
-                       Making& making) const;
+                       std::span<const CarriedField> fields, Making& making) const;
   void add_fields(Making& making, std::span<const FieldSpec> fields, OwnRanges& ranges,
                   const RaggedBatch& added) const;
 

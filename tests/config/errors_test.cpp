@@ -182,6 +182,20 @@ TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
   EXPECT_EQ(refusal("mesh:\n  order: tp-cp-dp\n").substr(0, 24), "job.yaml:2: mesh.order: ");
 }
 
+TEST(ConfigFieldErrors, tell_profiles_that_are_no_list_or_not_there) {
+  const auto refused = [](const std::string& fields) {
+    return refusal("profiles: {encoder: {}}\nfields: {" + fields + "}\n");
+  };
+  for (const char* wrong : {"encoder", "[]", "[[encoder]]", "{encoder: 1}", "null"}) {
+    EXPECT_THAT(refused("x: {profiles: " + std::string(wrong) + "}"),
+                testing::HasSubstr("a list of names of profiles, or all"));
+  }
+  EXPECT_EQ(refused("x: {profiles: [encoder, model]}"),
+            "job.yaml: fields.x.profiles: there is no profile 'model'. Profiles: encoder");
+  EXPECT_THAT(refused("x: {profiles: [encoder, encoder]}"), testing::HasSubstr("names 'encoder' twice"));
+  EXPECT_THAT(refused("input_ids: {profiles: [encoder]}"), testing::HasSubstr("tensors are completed with"));
+}
+
 TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {wire: short}}\n"), testing::HasSubstr("fields.x.wire"));
   EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"), testing::HasSubstr("A field has the keys of field"));

@@ -26,6 +26,20 @@ TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
+TEST(ConfigFields, say_which_passes_are_sent_one) {
+  const Config config = parse(
+      "profiles: {encoder: {}, all: {}, model: {}}\n"
+      "fields:\n"
+      "  patches: {profiles: [encoder, all]}\n"
+      "  masks: {profiles: [all]}\n"
+      "  texts: {profiles: all}\n");
+  EXPECT_EQ(config.fields.at("patches").profiles, (std::vector<std::string>{"encoder", "all"}));
+  EXPECT_EQ(config.fields.at("masks").profiles, std::vector<std::string>{"all"})
+      << "the profile of that name";
+  EXPECT_TRUE(config.fields.at("texts").profiles.empty()) << "every pass";
+  EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
 TEST(ConfigFields, say_which_stages_are_sent_one_what_lines_hold_and_what_lies_once) {
   const Config config = parse(
       "fields:\n"

@@ -26,6 +26,7 @@ inline Config changed_config() {
   config.delay = {4, 900, 3};
   config.field = {LayerMap{}, FieldWidth::narrow, FieldWidth::narrow};
   config.field.cut_by = "spans: \"of\" rows";
+  config.field.profiles = {"log-prob"};
   config.fields = {{"routed_experts", config.field}, {"ids", {std::nullopt, FieldWidth::narrow}}};
   config.mini_batches = {4, false, false};
   config.balance = {BalanceAlgorithm::lpt,
@@ -62,6 +63,7 @@ inline Config measured_config() {
   FieldSettings patches = config.field;
   patches.stage = FieldStages::all;
   patches.read_as = LineFormat::rows;
+  patches.profiles = {"fast"};
   config.fields = {{"patches", patches}, {"notes", config.field}};
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
   config.micro_batch.shapes = 5;

@@ -147,6 +147,16 @@ TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel
   }
 }
 
+TEST(CarriedFields, of_some_profiles_are_sent_under_these_alone) {
+  FieldWays ways = ways_of({LayerMap{}, FieldWidth::as_brought});
+  ways.settings["experts"].profiles = {"encoder", "model"};
+  const std::vector<CarriedField> carried = carried_fields(std::vector{tokens, experts}, ways);
+  ASSERT_EQ(carried.size(), 3U) << "layers of two stages";
+  for (const char* profile : {"encoder", "model"}) EXPECT_EQ(fields_under(profile, carried), carried);
+  for (const char* profile : {"", "enc"})
+    EXPECT_EQ(fields_under(profile, carried), std::vector{carried.front()}) << profile;
+}
+
 FieldWays cut_ways() {
   FieldWays ways;
   ways.settings["patches"].cut_by = "spans";

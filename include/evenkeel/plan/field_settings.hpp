@@ -48,6 +48,9 @@ struct FieldSettings {
   /// Of rows that samples count: the field of token ranges, [rows, 2], by which context-parallel ranks are
   /// handed those rows alone that have tokens of theirs. Empty: rows are not cut.
   std::string cut_by{};
+  /// The profiles (Config::profiles) under which passes are sent the field; others have it not at all. None:
+  /// all passes, those without a profile, too.
+  std::vector<std::string> profiles{};
 
   friend bool operator==(const FieldSettings&, const FieldSettings&) = default;
 };

@@ -79,11 +79,12 @@ class DataService {
 
   /// Another pass over the samples of `before`, under another profile. `before` may be of any earlier step,
   /// also of another service with the same mesh and configuration, as a Prefetcher has one. Where the profile
-  /// assigns samples to the same DP ranks and cuts them alike, sequences are only put together anew on each
-  /// rank, with every field they have, also those that the trainer added to its micro-batches; the same
-  /// packing is handed on as it is. Else samples travel again from their owners (InputError when `before` is
-  /// of a service without profiles), with the fields that were added so far, and the trainer's own fields
-  /// stay behind.
+  /// assigns samples to the same DP ranks, cuts them alike and is sent no field that `before` was not (see
+  /// FieldSettings::profiles), sequences are only put together anew on each rank, with every field they have
+  /// that the profile is sent, also those that the trainer added to its micro-batches; the same packing is
+  /// handed on as it is. Else samples travel again from their owners (InputError when `before` is of a
+  /// service without profiles), with the fields that were added so far, and the trainer's own fields stay
+  /// behind.
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
   /// advantages): only these travel, and replace fields of the same name. With data ranks it names fields
