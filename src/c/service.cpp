@@ -159,9 +159,9 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
       step->samples.clear();
       before = std::move(step->step);
     }
-    const RaggedBatch none;
-    Step pass = service->service->step(std::move(before), text_or_empty(profile),
-                                       added == nullptr ? none : added->batch);
+    DataService& maker = *service->service;
+    Step pass = added == nullptr ? maker.step(std::move(before), text_or_empty(profile))
+                                 : maker.step(std::move(before), text_or_empty(profile), added->batch);
     step->step = std::move(pass);  // all ranks have one, or none gets here
   });
 }

@@ -69,6 +69,7 @@ struct DataService::Parts {
   }
 
   std::optional<StepMaker> maker;
+  const RaggedBatch nothing;  // which takes memory
 };
 
 // Collective over `world`.
@@ -142,6 +143,10 @@ Step DataService::step(Step before, std::string_view profile, const RaggedBatch&
   });
   parts_->tell(call, told);
   return parts_->maker->later_pass(std::move(before), profile, added, told);
+}
+
+Step DataService::step(Step before, std::string_view profile) {
+  return step(std::move(before), profile, parts_->nothing);
 }
 
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {

@@ -43,7 +43,7 @@ Config config_of(int of_data_ranks) {
       "batch: {global_batch: 40, shuffle: true, epochs: 2, delay_outliers: 2, outlier_length: 4000, "
       "outlier_companions: 8}\n"
       "micro_batch: {max_tokens: 8192}\n"
-      "fields: {back: {wire: narrow}}\n"
+      "fields: {back: {wire: narrow}, for_updates: {profiles: [update]}}\n"
       "profiles:\n"
       "  log_prob: {micro_batch: {max_tokens: 16384}}\n"
       "  update: {micro_batch: {min_count: 3}}\n"
@@ -204,6 +204,17 @@ TEST_F(Dedicated, steps_are_passed_over_again_with_what_was_collected_of_them) {
     expect_equal(step, same);
     ASSERT_NE(step.micro_batches[0].tensors.find("back"), nullptr);
   }
+}
+
+TEST_F(Dedicated, what_was_collected_for_some_profiles_stays_with_data_ranks_until_their_passes) {
+  Step step = next_step("log_prob");
+  step = service_.step(std::move(step), "aligned", service_.collect(step, tokens_of(step, "for_updates")));
+  EXPECT_EQ(step.micro_batches[0].tensors.find("for_updates"), nullptr);
+  step = service_.step(std::move(step), "update");
+  const PackedMicroBatch& tensors = std::as_const(step.micro_batches[0].tensors);
+  ASSERT_NE(tensors.find("for_updates"), nullptr);
+  EXPECT_TRUE(std::ranges::equal(tensors.find("for_updates")->values<std::int64_t>(),
+                                 tensors.find("input_ids")->values<std::int64_t>()));
 }
 
 TEST_F(Dedicated, steps_that_a_prefetcher_made_are_passed_over_and_collected_after_it_has_gone) {

@@ -241,6 +241,24 @@ TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_that_come_later_is_ev
   }
 }
 
+TEST(Faults, memory_that_a_rank_lacks_where_passes_are_sent_other_fields_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const RaggedBatch mine = share_of(world);
+  for (Case each : cases_for(world.size())) {
+    SCOPED_TRACE(each.name);
+    each.config.fields["image_patches"].profiles = {"again"};
+    DataService service(world, each.config);
+    // From the one to the other something is left out, and back again all is sent anew.
+    for (const auto& [from, to] : {std::pair{"again", ""}, {"", "again"}}) {
+      const Step first = service.step(mine, from);
+      const Step expected = service.step(first, to);
+      expect_faults_to_be_shared(
+          world, [&] { (void)service.step(copied(first), to); },
+          [&] { expect_equal(service.step(first, to), expected); });
+    }
+  }
+}
+
 TEST(Faults, memory_that_a_rank_lacks_on_the_way_back_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);

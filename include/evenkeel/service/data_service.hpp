@@ -93,7 +93,9 @@ class DataService {
   /// require_valid_samples refuses; when the trainer has left columns in `before` that have not the rows of
   /// their kind, or are not in all micro-batches; when ranks pass different steps or profiles, or one that
   /// was moved from; and as the step above does.
-  [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added = {});
+  [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added);
+  /// The same without further fields.
+  [[nodiscard]] Step step(Step before, std::string_view profile);
 
   /// Brings a step's results home: this rank's samples in the order in which it brought them, one field a
   /// result (see return_results). Only the ranks that reports_results() names need to put any. A step may be

@@ -65,8 +65,8 @@ SharedStep first_pass(DataService& self, const py::object& reader, const std::st
 SharedStep later_pass(DataService& self, const SharedStep& before, const std::string& profile,
                       const SharedSamples& added) {
   const py::gil_scoped_release release;
-  const RaggedBatch nothing;
-  return std::make_shared<HeldStep>(self.step(std::move(before->step), profile, added ? *added : nothing));
+  return std::make_shared<HeldStep>(added ? self.step(std::move(before->step), profile, *added)
+                                          : self.step(std::move(before->step), profile));
 }
 
 SharedSamples collect(const DataService& self, const SharedStep& step) {
