@@ -36,7 +36,8 @@ static evenkeel_samples* generate(int rank, int64_t step) {
   }
   int64_t* const tokens = malloc((size_t)num_tokens * sizeof *tokens);
   for (int64_t t = 0; tokens != NULL && t < num_tokens; ++t) tokens[t] = t % 32000;
-  const evenkeel_field field = {"input_ids", EVENKEEL_INT64, EVENKEEL_TOKEN, num_tokens, 0, NULL, tokens, 0};
+  const evenkeel_field field = {
+      .name = "input_ids", .dtype = EVENKEEL_INT64, .kind = EVENKEEL_TOKEN, .rows = num_tokens, .data = tokens};
   evenkeel_samples* samples = NULL;
   check(evenkeel_samples_create(samples_per_rank, ids, groups, prompts, responses, &samples));
   check(evenkeel_samples_add(samples, &field)); /* copies */
@@ -58,7 +59,8 @@ static evenkeel_samples* collect_log_probs(const evenkeel_service* service, cons
     check(evenkeel_step_find_field(pass, m, "labels", &of));
     float* const values = malloc((size_t)of.rows * sizeof *values);
     for (int64_t row = 0; values != NULL && row < of.rows; ++row) values[row] = log_prob_of(&of, row);
-    const evenkeel_field field = {"old", EVENKEEL_FLOAT32, EVENKEEL_RESPONSE_TOKEN, of.rows, 0, 0, values, 0};
+    const evenkeel_field field = {
+        .name = "old", .dtype = EVENKEEL_FLOAT32, .kind = EVENKEEL_RESPONSE_TOKEN, .rows = of.rows, .data = values};
     evenkeel_results_put(results, m, &field); /* collecting tells all ranks what is wrong with it */
     free(values);
   }

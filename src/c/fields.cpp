@@ -4,6 +4,9 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "c/failures.hpp"
 
@@ -14,11 +17,14 @@ namespace {
 constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                             DType::float16, DType::bfloat16, DType::float32, DType::float64,
                             DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
-constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample};
+constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
+                           FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
 
 static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8 &&
               EVENKEEL_UINT32 == dtypes.size());
-static_assert(EVENKEEL_TOKEN == 1 && EVENKEEL_SAMPLE == kinds.size());
+static_assert(EVENKEEL_TOKEN == 1 && EVENKEEL_SAMPLE == 3 && EVENKEEL_BYTES == kinds.size());
+// Ranges are handed out as pairs.
+static_assert(sizeof(RowRange) == 2 * sizeof(std::int64_t) && std::is_standard_layout_v<RowRange>);
 
 template <typename Value, std::size_t Count>
 Value value_of(const std::array<Value, Count>& values, std::int32_t number, const std::string& where) {
@@ -36,6 +42,30 @@ std::string names_of(std::span<const Column> fields) {
   std::string names;
   for (const Column& column : fields) names += (names.empty() ? "" : ", ") + column.spec().name;
   return names.empty() ? "none" : names;
+}
+
+// Whose the rows of a counted field are.
+SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
+  if (field.ranges != nullptr) {
+    throw InputError(where, "has ranges, as fields have that are handed out with rows in common",
+                     "Bring each sample's own rows, with offsets");
+  }
+  require_list(field.offsets, field.num_samples, "field->offsets");
+  const SampleRows samples =
+      field.offsets == nullptr
+          ? SampleRows()
+          : SampleRows::of_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
+  if (samples.rows() == field.rows) return samples;
+  throw InputError(where, "has " + std::to_string(field.rows) + " rows, and its offsets end at " +
+                              std::to_string(samples.rows()));
+}
+
+// A kind that has one row for something has no offsets.
+void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::string& where) {
+  if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
+  throw InputError(where,
+                   "is of " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
+                   "Leave num_samples, offsets and ranges 0, or bring rows, text or bytes");
 }
 
 }  // namespace
@@ -58,16 +88,16 @@ GivenField given(const evenkeel_field* field) {
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
   if (bytes > 0) require(field->data, (where + ", data").c_str());
   result.bytes = {static_cast<const std::byte*>(field->data), bytes};
+  if (is_counted(spec.kind)) {
+    result.samples = samples_of(*field, where);
+  } else {
+    require_no_samples(*field, spec.kind, where);
+  }
   return result;
 }
 
 evenkeel_field view_of(const Column& column) {
   const FieldSpec& spec = column.spec();
-  if (is_counted(spec.kind)) {
-    throw InputError("field '" + spec.name + "'",
-                     "is of " + std::string(name_of(spec.kind)) + ", which the C API does not hand out",
-                     "Take it in C++ or Python, or leave it out of the samples");
-  }
   evenkeel_field view{};
   view.name = spec.name.c_str();
   view.dtype = number_of(dtypes, spec.dtype);
@@ -77,6 +107,14 @@ evenkeel_field view_of(const Column& column) {
   view.trailing = spec.trailing.data();
   view.data = column.bytes().data();
   view.bytes = static_cast<std::int64_t>(column.bytes().size());
+  if (!is_counted(spec.kind)) return view;
+  const SampleRows& samples = column.samples();
+  view.num_samples = samples.size();
+  if (samples.are_in_common()) {
+    view.ranges = &samples.ranges().data()->begin;
+  } else {
+    view.offsets = samples.offsets().data();
+  }
   return view;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -13,10 +14,11 @@ namespace evenkeel::c {
 struct GivenField {
   FieldSpec spec;
   std::span<const std::byte> bytes;
+  std::optional<SampleRows> samples;  ///< whose its rows are, of a counted kind
 };
 
 /// Throws WrongArgument for NULL where there must be something, for numbers that are no dtype or kind, and
-/// for negative ones.
+/// for negative ones; InputError for offsets that are none of its rows.
 [[nodiscard]] GivenField given(const evenkeel_field* field);
 
 /// A column as C sees it, over the column's memory.

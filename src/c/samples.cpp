@@ -16,6 +16,22 @@ RaggedBatch lent(const evenkeel_samples& samples) {
   return same;
 }
 
+namespace {
+
+Column copied(GivenField field, std::int64_t rows, const RaggedBatch& batch) {
+  const FieldKind kind = field.spec.kind;
+  if (!field.samples && rows != batch.rows_of(kind)) {
+    throw InputError("field '" + field.spec.name + "'",
+                     "has " + std::to_string(rows) + " rows; its kind, " + std::string(name_of(kind)) +
+                         ", has " + std::to_string(batch.rows_of(kind)) + " over all samples");
+  }
+  Column column = field.samples ? Column::unwritten(std::move(field.spec), *std::move(field.samples))
+                                : Column::unwritten(std::move(field.spec), rows);
+  std::ranges::copy(field.bytes, column.bytes().begin());
+  return column;
+}
+
+}  // namespace
 }  // namespace evenkeel::c
 
 using namespace evenkeel;
@@ -44,16 +60,7 @@ evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_f
   return guarded([&] {
     require(samples, "samples");
     GivenField made = given(field);
-    const std::int64_t rows = samples->batch.rows_of(made.spec.kind);
-    if (field->rows != rows) {
-      throw InputError("field '" + made.spec.name + "'", "has " + std::to_string(field->rows) +
-                                                             " rows; its kind, " +
-                                                             std::string(name_of(made.spec.kind)) + ", has " +
-                                                             std::to_string(rows) + " over all samples");
-    }
-    Column column = Column::unwritten(std::move(made.spec), rows);
-    std::ranges::copy(made.bytes, column.bytes().begin());
-    samples->batch.add_field(std::move(column));
+    samples->batch.add_field(copied(std::move(made), field->rows, samples->batch));
   });
 }
 

@@ -55,7 +55,15 @@ evenkeel_micro_batch view_of(const evenkeel_step& step, std::size_t index) {
 void put(StepResults& results, std::int64_t micro_batch, const evenkeel_field* field) {
   require_index(micro_batch, std::ssize(results.micro_batches()), "micro_batch", "micro-batches");
   GivenField made = given(field);
-  results.put(static_cast<std::size_t>(micro_batch), std::move(made.spec), made.bytes);
+  const auto m = static_cast<std::size_t>(micro_batch);
+  if (!made.samples) {
+    results.put(m, std::move(made.spec), made.bytes);
+    return;
+  }
+  std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(made.samples->size()));
+  for (std::int64_t i = 0; i < made.samples->size(); ++i) counts.push_back((*made.samples)[i].size());
+  results.put(m, std::move(made.spec), counts, made.bytes);
 }
 
 }  // namespace

@@ -177,6 +177,17 @@ TEST(CErrors, of_a_later_pass_reach_all_ranks_and_use_the_step_up) {
   }
 }
 
+/// A result of one token, of a name that was put before.
+evenkeel_field field_of(const std::int64_t* value) {
+  evenkeel_field field{};
+  field.name = "echo";
+  field.dtype = EVENKEEL_INT64;
+  field.kind = EVENKEEL_TOKEN;
+  field.rows = 1;
+  field.data = value;
+  return field;
+}
+
 TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
   const Held<evenkeel_service> service = c_service(job);
   const Held<evenkeel_step> step = good_step(service);
@@ -193,15 +204,18 @@ TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
     const Held<evenkeel_results> good = results_for(step);
     expect_everywhere(status_of(good.get(), !is_here(bad)), EVENKEEL_ERROR_INPUT);
     expect_everywhere(status_of(is_here(bad) ? nullptr : good.get()), EVENKEEL_ERROR_INPUT);
-    for (const evenkeel_field& wrong :
-         {evenkeel_field{nullptr, EVENKEEL_INT64, EVENKEEL_TOKEN, 1, 0, nullptr, &value, 0},
-          {"x", 0, EVENKEEL_TOKEN, 1, 0, nullptr, &value, 0},
-          {"x", EVENKEEL_INT64, 9, 1, 0, nullptr, &value, 0},
-          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, -1, 0, nullptr, &value, 0},
-          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 1, 0, nullptr, nullptr, 0},
-          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 1, -1, nullptr, &value, 0},
-          {"x", EVENKEEL_INT64, EVENKEEL_TOKEN, std::numeric_limits<std::int64_t>::max(), 0, nullptr, &value,
-           0}}) {
+    using Field = evenkeel_field;
+    for (void (*const spoil)(Field&) :
+         {+[](Field& f) { f.name = nullptr; }, +[](Field& f) { f.dtype = 0; }, +[](Field& f) { f.kind = 9; },
+          +[](Field& f) { f.rows = -1; }, +[](Field& f) { f.data = nullptr; },
+          +[](Field& f) { f.num_trailing = -1; },
+          +[](Field& f) { f.rows = std::numeric_limits<std::int64_t>::max(); },
+          +[](Field& f) {
+            f.kind = EVENKEEL_ROWS;
+            f.num_samples = 1;
+          }}) {
+      evenkeel_field wrong = field_of(&value);
+      spoil(wrong);
       const Held<evenkeel_results> results = results_for(step);
       if (is_here(bad)) {
         EXPECT_EQ(evenkeel_results_put(results.get(), 0, &wrong), EVENKEEL_ERROR_ARGUMENT);
@@ -211,7 +225,7 @@ TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
     }
     const Held<evenkeel_results> twice = results_for(step);
     if (is_here(bad)) {
-      const evenkeel_field again{"echo", EVENKEEL_INT64, EVENKEEL_TOKEN, 1, 0, nullptr, &value, 0};
+      const evenkeel_field again = field_of(&value);
       EXPECT_EQ(evenkeel_results_put(twice.get(), 0, &again), EVENKEEL_ERROR_INPUT);
       EXPECT_EQ(evenkeel_results_put(twice.get(), 99, &again), EVENKEEL_ERROR_INPUT);  // the first one stays
     }

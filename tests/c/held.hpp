@@ -60,7 +60,10 @@ inline evenkeel_field c_field(const Column& column) {
           std::ssize(spec.trailing),
           spec.trailing.data(),
           column.bytes().data(),
-          0};
+          0,
+          column.samples().size(),
+          is_counted(spec.kind) ? column.samples().offsets().data() : nullptr,
+          nullptr};
 }
 
 /// The same samples, through the calls of C.
@@ -93,6 +96,13 @@ inline void expect_equal(const evenkeel_field& field, const Column& expected) {
   EXPECT_EQ(field.kind, static_cast<evenkeel_kind>(spec.kind) + 1);
   EXPECT_EQ(field.rows, expected.rows());
   EXPECT_EQ(std::vector(field.trailing, field.trailing + field.num_trailing), spec.trailing);
+  ASSERT_EQ(field.num_samples, expected.samples().size());
+  EXPECT_EQ(field.offsets != nullptr, is_counted(spec.kind) && !expected.samples().are_in_common());
+  EXPECT_EQ(field.ranges != nullptr, expected.samples().are_in_common() && field.num_samples > 0);
+  for (std::int64_t i = 0; i < field.num_samples; ++i) {
+    const std::int64_t* const own = field.offsets != nullptr ? field.offsets + i : field.ranges + 2 * i;
+    EXPECT_EQ((RowRange{own[0], own[1]}), expected.samples()[i]) << spec.name;
+  }
   ASSERT_EQ(field.bytes, std::ssize(expected.bytes()));
   if (field.bytes == 0) return;
   EXPECT_EQ(std::memcmp(field.data, expected.bytes().data(), expected.bytes().size()), 0) << spec.name;

@@ -25,8 +25,8 @@ namespace {
 
 using testing_support::FailingNew;
 using testing_support::made_up_batch;
+using testing_support::made_up_fields;
 using testing_support::made_up_shape;
-using testing_support::made_up_uncounted_fields;
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
@@ -114,7 +114,7 @@ TEST(CLocal, configurations_come_from_text_and_from_files_with_overrides) {
 TEST(CLocal, samples_hold_copies_of_fields_of_every_kind) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 12; ++id) shapes.push_back(made_up_shape(id));
-  const RaggedBatch batch = made_up_batch(std::move(shapes), made_up_uncounted_fields());
+  const RaggedBatch batch = made_up_batch(std::move(shapes), made_up_fields());
   expect_equal(c_samples(batch).get(), batch);
   const auto none = made<evenkeel_samples>(
       [](auto** s) { return evenkeel_samples_create(0, nullptr, nullptr, nullptr, nullptr, s); });
@@ -163,7 +163,8 @@ TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
   evenkeel_samples* const samples = held.get();
   const std::array<std::int64_t, 2> values{1, 2};
   const std::array<std::int64_t, 2> huge{most, most};
-  const evenkeel_field good{"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 2, 0, nullptr, values.data(), 0};
+  const evenkeel_field good{"x", EVENKEEL_INT64, EVENKEEL_TOKEN, 2, 0, nullptr, values.data(), 0,
+                            0,   nullptr,        nullptr};
   const auto with = [&](auto&& change) {
     evenkeel_field field = good;
     change(field);
@@ -175,9 +176,10 @@ TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
   EXPECT_EQ(with([](auto& f) { f.data = nullptr; }), EVENKEEL_ERROR_ARGUMENT);
   for (const std::int32_t number : {-1, 0, 13, 1 << 30}) {
     EXPECT_EQ(with([&](auto& f) { f.dtype = number; }), EVENKEEL_ERROR_ARGUMENT);
-    EXPECT_EQ(with([&](auto& f) { f.kind = number; }), EVENKEEL_ERROR_ARGUMENT);
     EXPECT_EQ(evenkeel_dtype_bytes(number), 0);
   }
+  for (const std::int32_t number : {-1, 0, EVENKEEL_BYTES + 1, 1 << 30})
+    EXPECT_EQ(with([&](auto& f) { f.kind = number; }), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(with([](auto& f) { f.num_trailing = -1; }), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(with([](auto& f) { f.num_trailing = 1; }), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(with([&](auto& f) {
@@ -198,6 +200,44 @@ TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
   EXPECT_EQ(evenkeel_samples_find_field(samples, "y", &field), EVENKEEL_ERROR_INPUT);
   EXPECT_TRUE(last_error_has("There are: x"));
   EXPECT_EQ(evenkeel_samples_find_field(samples, nullptr, &field), EVENKEEL_ERROR_ARGUMENT);
+}
+
+TEST(CLocal, rows_that_are_none_of_the_samples_are_errors) {
+  const std::array<std::int64_t, 2> ids{0, 1};
+  const auto held = made<evenkeel_samples>(
+      [&](auto** s) { return evenkeel_samples_create(2, ids.data(), nullptr, ids.data(), ids.data(), s); });
+  const std::array<std::int64_t, 3> values{7, 8, 9};
+  const std::array<std::int64_t, 3> offsets{0, 2, 3};
+  const evenkeel_field good{"x", EVENKEEL_INT64, EVENKEEL_ROWS,  3,      0, nullptr, values.data(),
+                            0,   ids.size(),     offsets.data(), nullptr};
+  const auto with = [&](auto&& change) {
+    evenkeel_field field = good;
+    change(field);
+    return evenkeel_samples_add(held.get(), &field);
+  };
+  EXPECT_EQ(with([](auto& f) { f.offsets = nullptr; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.num_samples = -1; }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(with([](auto& f) { f.num_samples = 1; }), EVENKEEL_ERROR_INPUT);  // its last row is nobody's
+  EXPECT_EQ(with([](auto& f) { f.rows = 2; }), EVENKEEL_ERROR_INPUT);
+  EXPECT_TRUE(last_error_has("has 2 rows, and its offsets end at 3"));
+  const std::array<std::int64_t, 2> of_one_sample{0, 3};
+  EXPECT_EQ(with([&](auto& f) {
+              f.num_samples = 1;
+              f.offsets = of_one_sample.data();
+            }),
+            EVENKEEL_ERROR_INPUT);
+  for (const std::array<std::int64_t, 3>& wrong : {std::array<std::int64_t, 3>{1, 2, 3}, {0, 4, 3}})
+    EXPECT_EQ(with([&](auto& f) { f.offsets = wrong.data(); }), EVENKEEL_ERROR_INPUT);
+  const std::array<std::int64_t, 4> ranges{0, 2, 2, 3};
+  EXPECT_EQ(with([&](auto& f) { f.ranges = ranges.data(); }), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(with([](auto& f) {
+              f.kind = EVENKEEL_SAMPLE;
+              f.rows = 2;
+            }),
+            EVENKEEL_ERROR_INPUT);
+  EXPECT_TRUE(last_error_has("Leave num_samples, offsets and ranges 0"));
+  EXPECT_EQ(evenkeel_samples_num_fields(held.get()), 0);
+  EXPECT_EQ(with([](auto&) {}), EVENKEEL_OK);
 }
 
 TEST(CLocal, null_is_an_error_everywhere_and_may_be_destroyed) {
@@ -259,8 +299,17 @@ TEST(CLocal, a_service_needs_mpi_to_run) {
 TEST(CLocal, memory_that_lacks_is_a_status_with_a_text_whichever_allocation_fails) {
   const std::int64_t one = 1;
   const std::array<std::int64_t, 2> values{1, 2};
-  const evenkeel_field field{
-      "a_name_that_takes_memory", EVENKEEL_INT64, EVENKEEL_TOKEN, 2, 0, nullptr, values.data(), 0};
+  const evenkeel_field field{"a_name_that_takes_memory",
+                             EVENKEEL_INT64,
+                             EVENKEEL_TOKEN,
+                             2,
+                             0,
+                             nullptr,
+                             values.data(),
+                             0,
+                             0,
+                             nullptr,
+                             nullptr};
   evenkeel_samples* samples = nullptr;
   const auto make = [&] {
     const evenkeel_status created = evenkeel_samples_create(1, &one, nullptr, &one, &one, &samples);

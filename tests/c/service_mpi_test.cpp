@@ -20,15 +20,15 @@ namespace evenkeel::test {
 namespace {
 
 using testing_support::made_up_batch;
+using testing_support::made_up_fields;
 using testing_support::made_up_shape;
-using testing_support::made_up_uncounted_fields;
 
 RaggedBatch share_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 43; ++id) {
     if (id * id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
   }
-  return made_up_batch(std::move(shapes), made_up_uncounted_fields());
+  return made_up_batch(std::move(shapes), made_up_fields());
 }
 
 std::vector<std::string> jobs(int ranks) {
@@ -38,7 +38,8 @@ std::vector<std::string> jobs(int ranks) {
       "  log_prob: {}\n"
       "  update: {micro_batch: {max_tokens: 200}}\n"
       "  aligned: {pack: {align_lcm: 16}}\n";
-  std::vector<std::string> yaml{passes, passes + "prefix: {share: true}\n"};
+  std::vector<std::string> yaml{passes, passes + "prefix: {share: true}\n",
+                                passes + "fields: {image_patches: {share: equal}, blob: {share: equal}}\n"};
   if (ranks % 2 == 0) yaml.push_back(passes + "mesh: {cp: 2}\n");
   if (ranks % 4 == 0) yaml.push_back(passes + "mesh: {tp: 2, pp: 2}\n");
   return yaml;
@@ -103,6 +104,15 @@ std::vector<Column> results_of(const PackedMicroBatch& tensors) {
                                             : tokens[i / static_cast<std::size_t>(trailing)] * 7;
     results.push_back(std::move(column));
   }
+  std::vector<std::int64_t> counts;
+  for (const SampleShape& sample : tensors.samples) counts.push_back((sample.id.value() + 2) % 3);
+  Column& calls = results.emplace_back(FieldSpec{"calls", DType::int64, FieldKind::rows, {2}},
+                                       SampleRows::of_counts(counts));
+  for (std::size_t i = 0; i < tensors.samples.size(); ++i) {
+    const RowRange rows = calls.samples()[static_cast<std::int64_t>(i)];
+    for (std::int64_t e = 2 * rows.begin; e < 2 * rows.end; ++e)
+      calls.values<std::int64_t>()[static_cast<std::size_t>(e)] = 100 * tensors.samples[i].id.value() + e;
+  }
   return results;
 }
 
@@ -117,7 +127,14 @@ Results compute(const Step& step, const evenkeel_step* c_step) {
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     for (const Column& column : results_of(step.micro_batches[m].tensors)) {
       const evenkeel_field field = c_field(column);
-      results.of_cpp.put(m, column.spec(), column.bytes());
+      if (is_counted(column.spec().kind)) {
+        std::vector<std::int64_t> counts;
+        for (std::int64_t i = 0; i < column.samples().size(); ++i)
+          counts.push_back(column.samples()[i].size());
+        results.of_cpp.put(m, column.spec(), counts, column.bytes());
+      } else {
+        results.of_cpp.put(m, column.spec(), column.bytes());
+      }
       EXPECT_EQ(evenkeel_results_put(results.of_c.get(), static_cast<std::int64_t>(m), &field), EVENKEEL_OK);
     }
   }

@@ -128,18 +128,25 @@ enum {
 /* Bytes of one element; 0 for a number that is no dtype. */
 EVENKEEL_API int64_t evenkeel_dtype_bytes(evenkeel_dtype dtype);
 
-/* What a field has one row for. */
+/* What a field has one row for. Of the last three each sample has as many as it says itself
+ * (docs/side-fields.md). */
 typedef int32_t evenkeel_kind;
 enum {
   EVENKEEL_TOKEN = 1,          /* every token of a sample */
   EVENKEEL_RESPONSE_TOKEN = 2, /* every response token */
-  EVENKEEL_SAMPLE = 3          /* every sample */
+  EVENKEEL_SAMPLE = 3,         /* every sample */
+  EVENKEEL_ROWS = 4,           /* whatever a sample has any number of: image patches, audio frames */
+  EVENKEEL_TEXT = 5,           /* every byte of a sample's text, which is UTF-8: EVENKEEL_UINT8 */
+  EVENKEEL_BYTES = 6           /* every byte of a sample's value: EVENKEEL_UINT8 */
 };
 
 /* A named field: `rows` rows of `trailing[0] * trailing[1] * ...` elements, contiguous. Without trailing
  * dimensions a row is one element. Whoever fills in the structure owns what it points to: a field that is
  * handed in is copied, and one that is handed out is a view, read-only, of the object that it was asked of.
- */
+ *
+ * Kinds from EVENKEEL_ROWS on need the last three members, and others leave them 0: sample i has the rows
+ * from `offsets[i]` to before `offsets[i + 1]`. What is handed out may have rows in common (`share: equal`):
+ * `offsets` is NULL then, and sample i has those from `ranges[2 * i]` to before `ranges[2 * i + 1]`. */
 typedef struct evenkeel_field {
   const char* name;
   evenkeel_dtype dtype;
@@ -149,6 +156,9 @@ typedef struct evenkeel_field {
   const int64_t* trailing; /* NULL is fine where num_trailing is 0 */
   const void* data;        /* NULL is fine where there are no bytes */
   int64_t bytes; /* of data; filled in for fields that are handed out, and not looked at in others */
+  int64_t num_samples;
+  const int64_t* offsets; /* num_samples + 1: from 0 on, never falling, up to `rows`. NULL is fine for none */
+  const int64_t* ranges;  /* num_samples pairs; NULL where there are offsets, and in what is handed in */
 } evenkeel_field;
 
 /* One sample: its number and its lengths. */
@@ -169,7 +179,7 @@ EVENKEEL_API evenkeel_status evenkeel_samples_create(int64_t count, const int64_
                                                      const int64_t* response_lengths,
                                                      evenkeel_samples** samples);
 /* Adds a field with the rows of all samples back to back. A step needs `input_ids`: one int64 a token. Local.
- * INPUT when the name is taken, or rows are not as many as the kind asks for. */
+ * INPUT when the name is taken, or rows are not as many as the kind or the offsets ask for. */
 EVENKEEL_API evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_field* field);
 /* How many samples, and how many fields; 0 for NULL. Local. */
 EVENKEEL_API int64_t evenkeel_samples_count(const evenkeel_samples* samples);
@@ -248,7 +258,7 @@ typedef struct evenkeel_context_group {
 EVENKEEL_API evenkeel_status evenkeel_step_context_group(const evenkeel_step* step, int64_t micro_batch,
                                                          evenkeel_context_group* group);
 /* A field of a micro-batch, by its number or by its name; INPUT where no field has that name. Token fields
- * have local_rows rows, sample fields one a sample. Its bytes are packed memory itself, which ranks of a node
+ * have local_rows rows, sample fields one a sample, others those that samples say, in packed order. Its bytes are packed memory itself, which ranks of a node
  * may share. */
 EVENKEEL_API evenkeel_status evenkeel_step_field(const evenkeel_step* step, int64_t micro_batch,
                                                  int64_t index, evenkeel_field* field);
@@ -262,7 +272,8 @@ typedef struct evenkeel_results evenkeel_results;
 /* Room for results of a step as it is now, before it is passed over again. Local. */
 EVENKEEL_API evenkeel_status evenkeel_results_create(const evenkeel_step* step, evenkeel_results** results);
 /* Adds a result of a micro-batch: one row a local packed row (EVENKEEL_TOKEN and EVENKEEL_RESPONSE_TOKEN,
- * where the row that predicts a token has its result) or one row a sample (EVENKEEL_SAMPLE). Local. The first
+ * where the row that predicts a token has its result), one row a sample (EVENKEEL_SAMPLE), or as many for each
+ * sample of the micro-batch, filler too, as `offsets` say (EVENKEEL_ROWS, _TEXT and _BYTES). Local. The first
  * error is kept with the results: every later put returns it, and collecting them returns it on all ranks, so
  * that a trainer need not look at what this returns. ARGUMENT, INPUT for a name that was put before,
  * OUT_OF_MEMORY. Whether rows are as many as the micro-batch has is found when results are collected. */

@@ -7,7 +7,8 @@ int main(int argc, char** argv) {
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int64_t id = rank, prompt = 1, response = 2, tokens[3] = {4, 5, 6};
-  const evenkeel_field field = {"input_ids", EVENKEEL_INT64, EVENKEEL_TOKEN, 3, 0, NULL, tokens, 0};
+  const evenkeel_field field = {
+      .name = "input_ids", .dtype = EVENKEEL_INT64, .kind = EVENKEEL_TOKEN, .rows = 3, .data = tokens};
   evenkeel_config* config;
   evenkeel_service* service;
   evenkeel_samples* samples;
