@@ -44,8 +44,19 @@ void require_own_state_folder(const JobSettings& options) {
   }
 }
 
+// A field that no pass is sent would be read for nothing, and missed.
+void require_fields_are_sent(const Config& config, std::span<const std::string> passes) {
+  for (const auto& [name, settings] : config.fields) {
+    const std::vector<std::string>& profiles = settings.profiles;
+    if (profiles.empty() || std::ranges::find_first_of(passes, profiles) != passes.end()) continue;
+    throw ConfigError("fields." + name + ".profiles",
+                      "names none of the profiles of this run, so that nobody would be sent the field",
+                      "Name one with --profiles, or set it to all");
+  }
+}
+
 // Several passes write to a folder each, named like the profile.
-std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
+std::vector<std::string> named_passes(const JobSettings& options, const Config& config) {
   if (options.profiles.empty()) return {""};
   std::set<std::string> seen;
   for (const std::string& name : options.profiles) {
@@ -58,6 +69,12 @@ std::vector<std::string> passes_of(const JobSettings& options, const Config& con
     static_cast<void>(config.profile(name));
   }
   return options.profiles;
+}
+
+std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
+  std::vector<std::string> passes = named_passes(options, config);
+  require_fields_are_sent(config, passes);
+  return passes;
 }
 
 void make_folder(const std::filesystem::path& folder) {

@@ -119,6 +119,15 @@ TEST_F(BadInput, settings_of_a_field_that_no_sample_brings_are_refused) {
   }
 }
 
+TEST_F(BadInput, a_field_that_no_pass_of_the_run_is_sent_is_refused) {
+  const std::string job =
+      "--set 'profiles.encoder={}' --set 'profiles.model={}' --set 'fields.rewards.profiles=[encoder]'";
+  for (const std::string passes : {"", " --profiles model"}) {
+    expect_one_message(run_on_rollouts(job + passes), {"fields.rewards.profiles", "nobody would be sent",
+                                                       "Name one with --profiles, or set it to all"});
+  }
+}
+
 TEST_F(BadInput, a_missing_source_is_an_error) {
   expect_one_message(run("source: {kind: jsonl, path: /no/such/rollouts.jsonl}\n"),
                      {"/no/such/rollouts.jsonl"});
