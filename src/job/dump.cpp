@@ -107,7 +107,7 @@ Metadata kinds_metadata(const PackedMicroBatch& micro_batch) {
 /// Which layers the rank's pipeline stage has, of each field of layers.
 Metadata layers_metadata(const Step& step, int stage) {
   nlohmann::json layers = nlohmann::json::object();
-  for (const CarriedField& field : step.record->samples->fields) {
+  for (const CarriedField& field : fields_under(step.profile, step.record->samples->fields)) {
     if (field.layers && field.stage == stage) layers[field.name()] = *field.layers;
   }
   if (layers.empty()) return {};
@@ -117,7 +117,7 @@ Metadata layers_metadata(const Step& step, int stage) {
 /// Which fields have some of their rows on this context-parallel rank, and what says which.
 Metadata cuts_metadata(const Step& step) {
   nlohmann::json cut = nlohmann::json::object();
-  for (const CarriedField& field : step.record->samples->fields) {
+  for (const CarriedField& field : fields_under(step.profile, step.record->samples->fields)) {
     if (!field.cut_by.empty()) cut[field.name()] = field.cut_by;
   }
   if (cut.empty()) return {};

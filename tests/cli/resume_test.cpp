@@ -275,6 +275,33 @@ TEST_F(Resume, fields_of_every_kind_are_what_one_run_would_have_and_a_dump_hands
   expect_equal_folders("again", "once_more");
 }
 
+TEST_F(Resume, dumps_of_passes_that_are_sent_other_fields_are_read_each_as_what_it_has) {
+  std::string lines;
+  for (int i = 0; i < 24; ++i) lines += line_of_all_fields(i);
+  write_text(scratch_ / "lines.jsonl", lines);
+  const std::string batches = "batch: {global_batch: 4}\nmesh: {cp: 2}\n";
+  write_text(scratch_ / "job.yaml",
+             batches +
+                 "source: {kind: jsonl, path: lines.jsonl}\n"
+                 "profiles: {encoder: {}, model: {pack: {align_lcm: 16}}}\n"
+                 "fields: {patches: {read_as: rows, profiles: [encoder]},\n"
+                 "         experts: {layers: stage, profiles: [encoder]},\n"
+                 "         positions: {read_as: axes, profiles: [model]},\n"
+                 "         versions: {read_as: runs}, data_source: {read_as: text}}\n");
+  expect_success("$run2 --profiles encoder,model --dump dump");
+  for (const std::string pass : {"encoder", "model"}) {
+    const bool is_encoder = pass == "encoder";
+    const std::string fields = is_encoder ? "fields: {experts: {layers: stage}}\n" : "";
+    write_text(scratch_ / "job.yaml", batches + "source: {kind: dump, path: dump/" + pass + "}\n" + fields);
+    expect_success("$run2 --dump again_" + pass);
+    const ProgramResult seen =
+        expect_success("$evenkeel inspect $(find again_" + pass + " -name '*.safetensors' | head -n 1)");
+    for (const char* name : {"patches ", "experts "})
+      EXPECT_EQ(seen.out.find(name) != std::string::npos, is_encoder) << name;
+    EXPECT_EQ(seen.out.find("positions ") != std::string::npos, !is_encoder);
+  }
+}
+
 TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
   expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});
