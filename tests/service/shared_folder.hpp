@@ -12,14 +12,15 @@
 
 namespace evenkeel::test {
 
-/// A folder that rank 0 fills and all ranks read; it goes once all are done.
+/// A folder for all ranks, which goes once all are done.
 class SharedFolder {
  public:
-  explicit SharedFolder(const std::function<void(const std::filesystem::path&)>& fill) {
+  /// Rank 0 fills it first.
+  explicit SharedFolder(const std::function<void(const std::filesystem::path&)>& fill = {}) {
     std::string path;
     if (world_.rank() == 0) {
       path = scratch_.path().string();
-      fill(scratch_.path());
+      if (fill) fill(scratch_.path());
     }
     boost::mpi::broadcast(world_, path, 0);
     path_ = path;
@@ -28,6 +29,7 @@ class SharedFolder {
   SharedFolder& operator=(const SharedFolder&) = delete;
   ~SharedFolder() { world_.barrier(); }
 
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& pattern) const {
     SourceSettings source;
     source.kind = kind;

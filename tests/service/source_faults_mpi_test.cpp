@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <boost/mpi/collectives.hpp>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "job/dump.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/shared_faults.hpp"
+#include "service/shared_folder.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/packed_text.hpp"
 #include "support/scratch_folder.hpp"
@@ -24,48 +23,43 @@ namespace evenkeel {
 namespace {
 
 using test::expect_faults_to_be_shared;
+using test::SharedFolder;
 using testing_support::FailingNew;
 using testing_support::made_up_batch;
 
-/// A file of rollouts, and an indexed dataset of the same name, that all ranks open; rank 0 makes it, and
-/// removes it once all are done.
+/// A file of rollouts, and an indexed dataset of the same name, that all ranks open.
 class SharedRollouts {
  public:
   static constexpr std::int64_t count = 40;
 
-  explicit SharedRollouts(const boost::mpi::communicator& world) : world_(world) {
-    std::string path;
-    if (world.rank() == 0) {
-      path = (folder_.emplace() / "rollouts.jsonl").string();
-      std::string lines;
-      for (std::int64_t i = 0; i < count; ++i)
-        lines += R"({"prompt_ids":[1,2],"response_ids":[3],"reward":0.5,"text":"a"})"
-                 "\n";
-      testing_support::write_text(path, lines);
-      IndexedDatasetWriter writer(path, IndexedDType::uint16);
-      for (std::int64_t i = 0; i < count; ++i) {
-        writer.add_sequence(std::vector<std::int64_t>{1, 2, 3});
-        writer.end_document();
-      }
-      writer.commit();
-    }
-    boost::mpi::broadcast(world, path, 0);
-    source.path = path;
-  }
-  SharedRollouts(const SharedRollouts&) = delete;
-  SharedRollouts& operator=(const SharedRollouts&) = delete;
-  ~SharedRollouts() { world_.barrier(); }
+  SharedRollouts() { source.path = folder_.path() / name; }
 
   SourceSettings source;
 
  private:
-  boost::mpi::communicator world_;
-  std::optional<testing_support::ScratchFolder> folder_;
+  static constexpr const char* name = "rollouts.jsonl";
+
+  static void fill(const std::filesystem::path& folder) {
+    const std::string path = (folder / name).string();
+    std::string lines;
+    for (std::int64_t i = 0; i < count; ++i)
+      lines += R"({"prompt_ids":[1,2],"response_ids":[3],"reward":0.5,"text":"a"})"
+               "\n";
+    testing_support::write_text(path, lines);
+    IndexedDatasetWriter writer(path, IndexedDType::uint16);
+    for (std::int64_t i = 0; i < count; ++i) {
+      writer.add_sequence(std::vector<std::int64_t>{1, 2, 3});
+      writer.end_document();
+    }
+    writer.commit();
+  }
+
+  SharedFolder folder_{fill};
 };
 
 TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_error) {
   const boost::mpi::communicator world;
-  const SharedRollouts rollouts(world);
+  const SharedRollouts rollouts;
   SourceSettings source = rollouts.source;
   source.samples = SharedRollouts::count;
   for (const SourceKind kind :
@@ -81,55 +75,40 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_source_is_opened_is_everybodys_err
 /// The same rollouts in two files that a pattern names, one of them packed, as tensors, and as a dump.
 class SharedFormats {
  public:
-  explicit SharedFormats(const boost::mpi::communicator& world) : world_(world) {
+  explicit SharedFormats(const boost::mpi::communicator& world) {
     const FailingNew::Paused paused;
-    std::string path;
-    if (world_.rank() == 0) {
-      folder_.emplace();
-      path = folder_->path().string();
-    }
-    boost::mpi::broadcast(world_, path, 0);
-    path_ = path;
     const RaggedBatch mine = made_up_batch({{SampleId{world.rank()}, 1, 2, 3}}, {});
     Config config;
-    dump_step(path_ / "dump", DataService(world_, config).step(mine),
-              DataService(world_, config).mesh().here());
-    if (world_.rank() == 0) write_files();
-    world_.barrier();
+    dump_step(folder_.path() / "dump", DataService(world, config).step(mine),
+              DataService(world, config).mesh().here());
+    if (world.rank() == 0) write_files(folder_.path());
+    world.barrier();
   }
-  SharedFormats(const SharedFormats&) = delete;
-  SharedFormats& operator=(const SharedFormats&) = delete;
-  ~SharedFormats() { world_.barrier(); }
 
   [[nodiscard]] SourceSettings source(SourceKind kind, const std::string& name) const {
-    SourceSettings source;
-    source.kind = kind;
-    source.path = path_ / name;
-    return source;
+    return folder_.source(kind, name);
   }
 
  private:
-  void write_files() const {
+  static void write_files(const std::filesystem::path& path) {
     const std::string line = R"({"prompt_ids":[1],"response_ids":[2,3],"reward":1})"
                              "\n";
-    testing_support::write_text(path_ / "a.jsonl", line + line);
-    testing_support::write_text(path_ / "b.jsonl.gz", testing_support::gzipped(line));
-    testing_support::write_text(path_ / "dump" / "evenkeel-run.json",
+    testing_support::write_text(path / "a.jsonl", line + line);
+    testing_support::write_text(path / "b.jsonl.gz", testing_support::gzipped(line));
+    testing_support::write_text(path / "dump" / "evenkeel-run.json",
                                 R"({"state":"complete","steps":1,"profiles":[],"files":{"dump":1}})");
     const RaggedBatch batch =
         made_up_batch({{SampleId{0}, 1, 2, 3}, {SampleId{1}, 1, 0, 2}},
                       std::vector<FieldSpec>{{"x", DType::float32, FieldKind::token, {}}});
     for (const auto& [format, name] :
          {std::pair{SampleFormat::safetensors, "a.safetensors"}, {SampleFormat::npz, "a.npz"}}) {
-      const auto writer = make_sample_writer(format, path_ / name, {});
+      const auto writer = make_sample_writer(format, path / name, {});
       writer->write(batch);
       writer->close();
     }
   }
 
-  boost::mpi::communicator world_;
-  std::optional<testing_support::ScratchFolder> folder_;
-  std::filesystem::path path_;
+  SharedFolder folder_;
 };
 
 TEST(Faults, memory_that_a_rank_lacks_while_a_source_of_another_format_is_opened_is_everybodys_error) {
