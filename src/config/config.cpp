@@ -6,8 +6,10 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "plan/layer_split.hpp"
 
 namespace evenkeel {
 
@@ -23,6 +25,11 @@ int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int pl
       mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
   const auto largest = static_cast<std::uint64_t>(std::min<std::int64_t>(most, places));
   return static_cast<int>(mesh.context_sizes == ContextSizes::any ? largest : std::bit_floor(largest));
+}
+
+/// What is wrong with `profiles` of a field is told as what is wrong with the configuration's.
+void require_known(const std::vector<std::string>& profiles, const Config& config) {
+  for (const std::string& name : profiles) static_cast<void>(config.profile(name));
 }
 
 void require_sizes_fit(const MeshSettings& mesh) {
@@ -146,6 +153,18 @@ Profile Config::profile(std::string_view name) const {
   for (const auto& entry : profiles) known += (known.empty() ? "" : ", ") + entry.first;
   throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
                     known.empty() ? "The configuration has none" : "Profiles: " + known);
+}
+
+void Config::require_valid_fields() const {
+  for (const auto& [name, settings] : fields) {
+    try {
+      require_valid(settings, name, mesh.pp, mesh.vpp);
+      require_known(settings.profiles, *this);
+    } catch (const ConfigError& error) {
+      const std::string key = error.report().where.empty() ? "" : "." + error.report().where;
+      throw ConfigError("fields." + name + key, error.report().message, error.report().hint);
+    }
+  }
 }
 
 PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view profile_name) const {

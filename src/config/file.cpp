@@ -12,7 +12,6 @@
 #include "config/keys.hpp"
 #include "config/named_sections.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/layer_split.hpp"
 #include "plan/shape_choice.hpp"
 
 namespace evenkeel {
@@ -247,16 +246,6 @@ bool may_read_lines(const Config& config) {
   return std::ranges::any_of(config.sources, [&](const auto& entry) { return may_be_lines(entry.second); });
 }
 
-void require_known_profiles(const FieldSettings& field, const Config& config) {
-  for (const std::string& profile : field.profiles) {
-    try {
-      static_cast<void>(config.profile(profile));
-    } catch (const ConfigError& error) {
-      throw ConfigError("profiles", error.report().message, error.report().hint);
-    }
-  }
-}
-
 void require_valid_fields(const Config& config, const std::string& file) {
   if (config.fields.empty() && config.field != FieldSettings{}) {
     throw ConfigError(file + "field", "says what becomes of fields, and fields names none",
@@ -267,13 +256,11 @@ void require_valid_fields(const Config& config, const std::string& file) {
       throw ConfigError(file + "fields." + name + ".read_as",
                         "says what JSON lines have, and no source is of kind jsonl", "Leave it out");
     }
-    try {
-      require_known_profiles(field, config);
-      require_valid(field, name, config.mesh.pp, config.mesh.vpp);
-    } catch (const ConfigError& error) {
-      const std::string key = error.report().where.empty() ? "" : "." + error.report().where;
-      throw ConfigError(file + "fields." + name + key, error.report().message, error.report().hint);
-    }
+  }
+  try {
+    config.require_valid_fields();
+  } catch (const ConfigError& error) {
+    throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
   }
 }
 

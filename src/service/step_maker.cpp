@@ -108,9 +108,7 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
                   nothing_ = std::move(nothing);
                   plan_settings({}).validate();
                   for (const auto& entry : config_.profiles) plan_settings(entry.first).validate();
-                  for (const auto& entry : config_.fields)
-                    for (const std::string& name : entry.second.profiles)
-                      static_cast<void>(config_.profile(name));
+                  config_.require_valid_fields();
                   prepare_shapes(from);
                 }));
   number_ = draw_number(mesh_.everyone());

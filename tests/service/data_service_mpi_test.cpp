@@ -206,6 +206,30 @@ TEST(DataService, a_mesh_that_does_not_fit_throws_on_every_rank) {
   EXPECT_THROW(DataService(world, config), MeshError);
 }
 
+TEST(DataService, settings_of_fields_that_do_not_fit_throw_on_every_rank_also_where_no_file_was_read) {
+  const boost::mpi::communicator world;
+  const auto refusal = [&](const FieldSettings& settings) {
+    Config config;
+    config.fields["experts"] = settings;
+    try {
+      const DataService service(world, config);
+      return std::string("accepted");
+    } catch (const ConfigError& error) {
+      return error.report().where;
+    }
+  };
+  FieldSettings settings;
+  settings.layers = LayerMap{{{0}, {1}}};  // of two stages, and there is one
+  EXPECT_EQ(refusal(settings), "fields.experts.layers");
+  settings = {};
+  settings.share = FieldSharing::equal;
+  settings.cut_by = "spans";
+  EXPECT_EQ(refusal(settings), "fields.experts.cut_by");
+  settings = {};
+  settings.profiles = {"nobody's"};
+  EXPECT_EQ(refusal(settings), "fields.experts.profiles");
+}
+
 TEST(GatherFigures, counts_everything_over_all_ranks_on_rank_0) {
   const boost::mpi::communicator world;
   Config config = config_with_cap(240);

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <cstring>
-#include <optional>
+#include <functional>
 #include <random>
-#include <set>
+#include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -34,7 +35,7 @@ using testing_support::Stage;
 
 constexpr std::int64_t num_passed_over = 26;
 
-/// Each other rank has every other sample of its turn, so that some have none.
+/// Some ranks have none.
 std::vector<SampleShape> own_shapes(const boost::mpi::communicator& world) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_passed_over; ++id)
@@ -59,6 +60,19 @@ Config job_of(int tp, int cp, int pp, PrefixSharing sharing) {
   return config;
 }
 
+/// With groups of all sizes, so dear that they are as small as can be.
+Config flexible_job_of(int ranks) {
+  Config config = job_of(1, 1, 1, PrefixSharing::none);
+  config.mesh.flexible_cp = true;
+  config.balance.cost = CostModel{100, 1};
+  config.balance.communication = {300, 300, 8, 0};
+  config.micro_batch.max_tokens_per_rank = ranks == 1 ? 36 : 18;
+  for (const std::string& name : names_of_profiles) config.profiles[name] = config.profile({});
+  *config.profiles["wide"].micro_batch.max_tokens_per_rank *= 4;
+  config.profiles["apart"].pack.cp_layout = CpLayout::contiguous;
+  return config;
+}
+
 std::vector<Config> jobs(int ranks) {
   std::vector<Config> jobs;
   for (const auto& [tp, cp, pp] : {std::tuple{1, 1, 1}, {2, 1, 2}, {1, 2, 2}, {1, 3, 1}, {1, 7, 1}}) {
@@ -66,6 +80,7 @@ std::vector<Config> jobs(int ranks) {
     jobs.push_back(job_of(tp, cp, pp, PrefixSharing::none));
     jobs.push_back(job_of(tp, cp, pp, PrefixSharing::prompts));
   }
+  jobs.push_back(flexible_job_of(ranks));
   return jobs;
 }
 
@@ -161,6 +176,7 @@ TEST(FieldsOfPasses, of_a_profile_that_nobody_has_and_rows_that_are_cut_by_other
     DataService service(world, config);
     ADD_FAILURE() << "there is no such profile";
   } catch (const ConfigError& error) {
+    EXPECT_EQ(error.report().where, "fields.patches.profiles");
     EXPECT_THAT(error.what(), HasSubstr("there is no profile 'encoder'"));
   }
   config.fields["patches"].profiles = {"same"};

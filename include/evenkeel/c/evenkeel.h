@@ -258,8 +258,8 @@ typedef struct evenkeel_context_group {
 EVENKEEL_API evenkeel_status evenkeel_step_context_group(const evenkeel_step* step, int64_t micro_batch,
                                                          evenkeel_context_group* group);
 /* A field of a micro-batch, by its number or by its name; INPUT where no field has that name. Token fields
- * have local_rows rows, sample fields one a sample, others those that samples say, in packed order. Its bytes are packed memory itself, which ranks of a node
- * may share. */
+ * have local_rows rows, sample fields one a sample, others those that samples say, in packed order. Its bytes
+ * are packed memory itself, which ranks of a node may share. */
 EVENKEEL_API evenkeel_status evenkeel_step_field(const evenkeel_step* step, int64_t micro_batch,
                                                  int64_t index, evenkeel_field* field);
 EVENKEEL_API evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micro_batch,

@@ -129,6 +129,9 @@ struct Config {
   /// The profile of that name; the empty name is the configuration's own settings. Throws ConfigError that
   /// lists the names there are.
   [[nodiscard]] Profile profile(std::string_view name) const;
+  /// Throws ConfigError that names the key where settings of a field do not fit each other, the mesh's
+  /// pipeline or the profiles that there are.
+  void require_valid_fields() const;
   /// What planning a pass depends on, for a grid of these sizes. Throws as profile() does.
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
   /// What outliers are delayed by (OutlierDelay::plan): a pass by the configuration's own settings over
