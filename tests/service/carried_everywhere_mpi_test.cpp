@@ -21,7 +21,7 @@
 // all that a job does with them, at once: read from files, made ahead, handed out, passed over under other
 // profiles with fields that came up since, brought home, and gone on with from a state.
 
-namespace evenkeel {
+namespace evenkeel::carried_everywhere_test {
 namespace {
 
 using test::expect_equal;
@@ -279,4 +279,4 @@ TEST(CarriedEverywhere, a_rank_without_samples_may_have_columns_of_anything) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::carried_everywhere_test

@@ -17,7 +17,7 @@
 // Rows that are cut with their samples' tokens (fields: {X: {cut_by: FIELD}}), through whole steps. What is
 // expected is worked out here from the tokens that each rank is handed.
 
-namespace evenkeel {
+namespace evenkeel::cut_rows_test {
 namespace {
 
 using testing::HasSubstr;
@@ -309,4 +309,4 @@ TEST(CutRows, cannot_come_home_as_results_of_the_first_rank_alone) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::cut_rows_test

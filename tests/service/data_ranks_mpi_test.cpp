@@ -10,7 +10,7 @@
 #include "service/step_maker.hpp"
 #include "service/steps_in_all_modes.hpp"
 
-namespace evenkeel {
+namespace evenkeel::data_ranks_test {
 namespace {
 
 using test::configs_for;
@@ -74,4 +74,4 @@ TEST(DataRanks, bring_what_trainers_would_have_read_and_planned_themselves) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::data_ranks_test

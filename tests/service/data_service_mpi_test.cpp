@@ -13,7 +13,7 @@
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::data_service_test {
 namespace {
 
 using testing::HasSubstr;
@@ -257,4 +257,4 @@ TEST(GatherFigures, counts_everything_over_all_ranks_on_rank_0) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::data_service_test

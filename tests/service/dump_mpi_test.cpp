@@ -15,7 +15,7 @@
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::dump_test {
 namespace {
 
 using testing::HasSubstr;
@@ -113,4 +113,4 @@ TEST(Dump, has_no_tensor_whose_name_a_field_of_the_samples_could_have) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::dump_test

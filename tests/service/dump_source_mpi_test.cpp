@@ -21,7 +21,7 @@
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::dump_source_test {
 namespace {
 
 using testing::HasSubstr;
@@ -393,4 +393,4 @@ TEST(DumpSource, with_a_damaged_file_is_everybodys_error) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::dump_source_test

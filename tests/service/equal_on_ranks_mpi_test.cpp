@@ -10,7 +10,7 @@
 #include "service/equal_steps.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::equal_on_ranks_test {
 namespace {
 
 using test::expect_equal;
@@ -196,4 +196,4 @@ TEST(EqualCalls, a_profile_that_nobody_has_is_everybodys_error) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::equal_on_ranks_test

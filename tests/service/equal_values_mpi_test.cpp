@@ -19,7 +19,7 @@
 // Fields of which equal values lie once a node, through whole steps: each sample has its own value, and bytes
 // travel and lie as often as said. What is expected is worked out here from the samples alone.
 
-namespace evenkeel {
+namespace evenkeel::equal_values_test {
 namespace {
 
 using testing::HasSubstr;
@@ -367,4 +367,4 @@ TEST(EqualValues, are_refused_by_name_of_kinds_that_samples_do_not_count) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::equal_values_test

@@ -20,7 +20,7 @@
 // where it belongs and home again, or every rank says why not. What is expected is worked out here from the
 // samples alone.
 
-namespace evenkeel {
+namespace evenkeel::field_matrix_test {
 namespace {
 
 using testing::HasSubstr;
@@ -430,4 +430,4 @@ INSTANTIATE_TEST_SUITE_P(Layouts, FieldMatrix,
                                          Job{1, PrefixSharing::prompts}, Job{1, PrefixSharing::trees}));
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::field_matrix_test

@@ -20,7 +20,7 @@
 // Fields that are for passes of some profiles alone: the others are not sent them, whatever else a pass does
 // with a step. And what that is for: an encoder whose work is dealt out otherwise than the model's.
 
-namespace evenkeel {
+namespace evenkeel::fields_of_passes_test {
 namespace {
 
 using testing::HasSubstr;
@@ -322,4 +322,4 @@ TEST(EncoderPass, has_an_assignment_of_its_own_and_embeddings_come_by_the_models
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::fields_of_passes_test

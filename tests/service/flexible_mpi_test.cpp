@@ -22,7 +22,7 @@
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::flexible_test {
 namespace {
 
 using test::all_aggregations;
@@ -423,4 +423,4 @@ INSTANTIATE_TEST_SUITE_P(Flexible, FlexibleContextService,
                          });
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::flexible_test

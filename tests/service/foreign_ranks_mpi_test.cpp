@@ -18,7 +18,7 @@
 
 // Ranks that something else than MPI connects get the steps, bit for bit, that MPI would give them.
 
-namespace evenkeel {
+namespace evenkeel::foreign_ranks_test {
 namespace {
 
 using test::configs_for;
@@ -188,4 +188,4 @@ TEST_F(ForeignSteps, have_meshes_whose_lines_are_foreign_too) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::foreign_ranks_test

@@ -16,7 +16,7 @@
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::indexed_source_test {
 namespace {
 
 using testing::AllOf;
@@ -157,4 +157,4 @@ TEST(IndexedSource, of_other_tokens_on_one_rank_is_everybodys_error) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::indexed_source_test

@@ -16,7 +16,7 @@
 #include "support/packed_text.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::jsonl_files_test {
 namespace {
 
 using testing::HasSubstr;
@@ -227,4 +227,4 @@ TEST(JsonlFiles, leave_no_unpacked_files_behind_and_need_a_folder_for_them) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::jsonl_files_test

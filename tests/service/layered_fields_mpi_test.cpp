@@ -21,7 +21,7 @@
 // Fields of layers, through whole steps: each pipeline stage is handed its own layers of its own rows, bit
 // for bit, and no byte more than that travels. What is expected is worked out here from the samples alone.
 
-namespace evenkeel {
+namespace evenkeel::layered_fields_test {
 namespace {
 
 using testing::HasSubstr;
@@ -507,4 +507,4 @@ TEST(LayeredFields, cannot_come_home_from_the_last_stage_alone) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::layered_fields_test

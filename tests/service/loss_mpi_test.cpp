@@ -14,7 +14,7 @@
 #include "service/aggregations.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::loss_test {
 namespace {
 
 using test::all_aggregations;
@@ -307,4 +307,4 @@ TEST(LossWeights, are_zero_in_every_row_without_loss_also_of_micro_batches_that_
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::loss_test

@@ -12,7 +12,7 @@
 #include "service/skewed_share.hpp"
 #include "service/step_record.hpp"
 
-namespace evenkeel {
+namespace evenkeel::measured_groups_test {
 namespace {
 
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
@@ -158,4 +158,4 @@ INSTANTIATE_TEST_SUITE_P(Flexible, MeasuredGroups, testing::Values(Strategy::hie
                          });
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::measured_groups_test

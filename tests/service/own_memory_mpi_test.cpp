@@ -13,7 +13,7 @@
 
 // A program that supplies memory of its own (pinned, say) finds in it whatever it is handed.
 
-namespace evenkeel {
+namespace evenkeel::own_memory_test {
 namespace {
 
 using test::configs_for;
@@ -100,4 +100,4 @@ TEST(OwnMemory, holds_all_that_is_handed_out_and_brought_home_in_every_mode_on_e
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::own_memory_test

@@ -8,7 +8,7 @@
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::placement_test {
 namespace {
 
 using testing_support::made_up_batch;
@@ -75,4 +75,4 @@ TEST(Placement, sends_less_and_changes_nothing_else) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::placement_test

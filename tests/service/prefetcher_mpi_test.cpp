@@ -15,7 +15,7 @@
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::prefetcher_test {
 namespace {
 
 using test::expect_equal;
@@ -343,4 +343,4 @@ TEST(Prefetcher, fewer_than_no_steps_ahead_are_refused) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::prefetcher_test

@@ -11,7 +11,7 @@
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::profiles_test {
 namespace {
 
 using test::expect_equal;
@@ -322,4 +322,4 @@ TEST(Profiles, cannot_deal_anew_what_a_service_without_profiles_made) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::profiles_test

@@ -12,7 +12,7 @@
 #include "job/hash_consumer.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::results_test {
 namespace {
 
 using testing::HasSubstr;
@@ -263,4 +263,4 @@ TEST(GatherSamples, the_root_gets_everything_in_order_of_sample_ids) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::results_test

@@ -8,7 +8,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "service/equal_steps.hpp"
 
-namespace evenkeel {
+namespace evenkeel::resume_test {
 namespace {
 
 using test::expect_equal;
@@ -165,4 +165,4 @@ TEST(Resume, from_another_state_on_some_rank_is_everybodys_error) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::resume_test

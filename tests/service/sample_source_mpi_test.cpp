@@ -12,7 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::sample_source_test {
 namespace {
 
 using testing_support::ScratchFolder;
@@ -415,4 +415,4 @@ TEST(SampleSource, has_another_fingerprint_where_one_digit_differs) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::sample_source_test

@@ -10,7 +10,7 @@
 #include "evenkeel/config/file.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::sample_stream_test {
 namespace {
 
 using testing::HasSubstr;
@@ -312,4 +312,4 @@ TEST_F(SampleStreams, a_state_tells_other_choices_of_the_same_sources_apart) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::sample_stream_test

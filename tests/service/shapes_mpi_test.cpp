@@ -13,7 +13,7 @@
 #include "support/error_message.hpp"
 #include "transport/gather_lists.hpp"
 
-namespace evenkeel {
+namespace evenkeel::shapes_test {
 namespace {
 
 using test::expect_equal;
@@ -316,4 +316,4 @@ TEST(FewShapes, that_profiles_do_not_agree_on_are_refused_on_all_ranks) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::shapes_test

@@ -13,7 +13,7 @@
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
-namespace evenkeel {
+namespace evenkeel::sharing_test {
 namespace {
 
 using testing::AllOf;
@@ -415,4 +415,4 @@ TEST(Sharing, refuses_a_loss_mask_that_is_set_on_labels_that_are_prompt_tokens) 
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::sharing_test

@@ -16,7 +16,7 @@
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::tensor_source_test {
 namespace {
 
 using test::SharedFolder;
@@ -153,4 +153,4 @@ TEST(TensorSource, that_is_damaged_or_of_other_content_on_a_rank_is_everybodys_e
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::tensor_source_test

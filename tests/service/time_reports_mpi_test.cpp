@@ -13,7 +13,7 @@
 #include "service/skewed_share.hpp"
 #include "service/step_record.hpp"
 
-namespace evenkeel {
+namespace evenkeel::time_reports_test {
 namespace {
 
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
@@ -281,4 +281,4 @@ TEST(Packing, by_name_and_count_by_time_are_planned_alike_on_all_ranks) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::time_reports_test

@@ -16,7 +16,7 @@
 // Steps, communicators and calls that a rank takes for others: every rank hears of it, nobody waits, and the
 // service goes on.
 
-namespace evenkeel {
+namespace evenkeel::wrong_steps_test {
 namespace {
 
 using test::expect_equal;
@@ -383,4 +383,4 @@ TEST(WrongNumbers, times_at_the_ends_of_what_a_double_holds_leave_costs_that_ste
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::wrong_steps_test
