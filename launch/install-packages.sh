@@ -74,14 +74,11 @@ while (($#)); do
   shift
 done
 
-is_installed() {
-  [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
-}
-
-missing=()
-for package in "${packages[@]}"; do
-  is_installed "$package" || missing+=("$package")
-done
+mapfile -t missing < <(
+  installed="$(dpkg-query -W -f='${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
+    sed -n 's/^\([^: ]*\).* installed$/\1/p')"
+  printf '%s\n' "${packages[@]}" | sort -u | grep -vxF -e "${installed:- }"
+)
 ((${#missing[@]})) || exit 0
 
 if ! command -v apt-get >/dev/null; then
