@@ -35,6 +35,9 @@ class CMakeExtension(Extension):
 class BuildWithCMake(build_ext):
     def build_extension(self, ext: CMakeExtension) -> None:
         folder = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        if os.environ.get("EVENKEEL_BUILD"):
+            self.take_from(pathlib.Path(os.environ["EVENKEEL_BUILD"]), ext, folder)
+            return
         build = pathlib.Path(self.build_temp).resolve() / "cmake"  # one tree for all extensions
         settings = {
             "CMAKE_UNITY_BUILD": "ON",  # several sources at once: less than half the time
@@ -54,6 +57,17 @@ class BuildWithCMake(build_ext):
         self.run_cmake(configure)
         jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
         self.run_cmake(["cmake", "--build", build, "--target", ext.target, "--parallel", jobs])
+
+    def take_from(self, build: pathlib.Path, ext: CMakeExtension, folder: pathlib.Path) -> None:
+        """Copies the module that a build of Evenkeel in `build` has made for this interpreter."""
+        made = build / "python" / pathlib.Path(self.get_ext_filename(ext.name))
+        if not made.is_file():
+            raise SystemExit(
+                f"evenkeel: EVENKEEL_BUILD names {build}, which has no {made.relative_to(build)}. Build the target "
+                f"{ext.target} there with this Python, or leave EVENKEEL_BUILD unset to have it built here."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(made, folder)
 
     @staticmethod
     def has_ninja() -> bool:

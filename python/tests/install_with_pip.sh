@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# install_with_pip.sh PYTHON SOURCE WORK_DIR: copies the sources that git knows, installs the package from there into a
-# folder with pip, without isolation and without a package index, and runs its tests from that folder. It is built to be
-# debugged: that takes half the time, and contracts of C++ are checked while the tests hand in whatever is wrong. Then tries
-# the folder python/ alone, which lacks what is built.
+# install_with_pip.sh PYTHON SOURCE WORK_DIR [BUILD]: copies the sources that git knows, installs the package from there
+# into a folder with pip, without isolation and without a package index, and runs its tests from that folder. With BUILD,
+# its extension modules are taken from there and a few tests show that they are found. Else they are built to be debugged:
+# that takes half the time, and contracts of C++ are checked while the tests hand in whatever is wrong. Then tries the
+# folder python/ alone, which lacks what is built.
 set -euo pipefail
-python=$1 source=$2 work=$3
+python=$1 source=$2 work=$3 build=${4:-}
 
 rm -rf "$work"
 mkdir -p "$work/copy"
@@ -17,7 +18,7 @@ fi
 
 install=("$python" -m pip install --no-build-isolation --no-deps --no-index --disable-pip-version-check
          --root-user-action=ignore --quiet)
-(cd "$work/copy" && CMAKE_BUILD_TYPE=Debug "${install[@]}" --target "$work/site" ./python)
+(cd "$work/copy" && EVENKEEL_BUILD="$build" CMAKE_BUILD_TYPE=Debug "${install[@]}" --target "$work/site" ./python)
 cd "$work" # nothing of the sources is beside it
 PYTHONPATH="$work/site" "$python" - "$work/site" <<'PROGRAM'
 import pathlib
@@ -34,9 +35,16 @@ print("evenkeel", evenkeel.__version__, "is installed")
 PROGRAM
 
 # Trainers take longest there, and call what the other tests call.
-PYTHONPATH="$work/site" PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider "$work/copy/python/tests" \
-  --ignore "$work/copy/python/tests/training" \
-  --deselect service/test_service.py::test_process_groups_are_handed_what_mpi_hands_out
+tests=("$work/copy/python/tests" --ignore "$work/copy/python/tests/training"
+       --deselect service/test_service.py::test_process_groups_are_handed_what_mpi_hands_out)
+[[ -z "$build" ]] || tests=("$work/copy/python/tests/test_package.py" "$work/copy/python/tests/service/test_example.py")
+PYTHONPATH="$work/site" PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider "${tests[@]}"
+
+if EVENKEEL_BUILD="$work" "${install[@]}" --target "$work/nowhere" "$work/copy/python" >"$work/unbuilt.log" 2>&1; then
+  echo "a folder without the extension modules was taken for a build" >&2
+  exit 1
+fi
+grep -q "EVENKEEL_BUILD names $work, which has no" "$work/unbuilt.log" || { cat "$work/unbuilt.log" >&2 && exit 1; }
 
 cp -r "$work/copy/python" "$work/alone"
 rm -rf "$work/alone/build"
