@@ -20,7 +20,7 @@ namespace {
 
 using testing_support::made_up_batch;
 
-constexpr int num_ranks = 16384;
+constexpr int num_ranks = 4096;
 
 /// What one consumer expects of one owner.
 struct Expected {
@@ -221,7 +221,7 @@ void expect_every_row_where_it_belongs(LengthTable table, PlanSettings settings)
   if (!testing::Test::HasFatalFailure()) step.expect_all_has_come();
 }
 
-TEST(TransfersAtScale, bring_every_row_once_to_each_of_16384_places_that_needs_it) {
+TEST(TransfersAtScale, bring_every_row_once_to_each_of_4096_places_that_needs_it) {
   PlanSettings settings;
   settings.cp = {8, CpLayout::zigzag};
   settings.dp = num_ranks / settings.cp.size;
@@ -230,7 +230,7 @@ TEST(TransfersAtScale, bring_every_row_once_to_each_of_16384_places_that_needs_i
   expect_every_row_where_it_belongs(testing_support::made_up_table(2 * num_ranks, num_ranks), settings);
 }
 
-TEST(TransfersAtScale, bring_every_row_once_to_each_member_of_groups_of_any_size_on_16384_places) {
+TEST(TransfersAtScale, bring_every_row_once_to_each_member_of_groups_of_any_size_on_4096_places) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 2 * num_ranks; ++i)
     lengths.push_back(i % 100 == 0 ? 300 + 37 * i % 900 : 7919 * i % 40);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <string_view>
@@ -35,13 +36,21 @@ class Watchdog {
 
 inline constexpr unsigned patience = 60;  // seconds, many times what an operation takes
 
-/// EVENKEEL_FAULTS=all lets every single allocation fail; else a sample of them does where there are many.
+/// How many allocations of an operation fail, one after the other: EVENKEEL_FAULTS, where `all` are all of
+/// them, else a few.
+inline std::int64_t faults_an_operation() {
+  const char* wanted = std::getenv("EVENKEEL_FAULTS");
+  if (wanted == nullptr) return 6;
+  if (std::string_view(wanted) == "all") return std::numeric_limits<std::int64_t>::max();
+  return std::stoll(wanted);
+}
+
+/// A sample of `count` allocations, spread over all of them, in ascending order.
 inline std::vector<std::int64_t> allocations_to_fail(std::int64_t count) {
-  static const bool all = std::getenv("EVENKEEL_FAULTS") != nullptr;
-  constexpr std::int64_t few = 24;
+  static const std::int64_t few = faults_an_operation();
   std::vector<std::int64_t> numbers;
   std::mt19937_64 random(static_cast<std::uint64_t>(count));
-  const std::int64_t stride = all ? 1 : std::max<std::int64_t>(1, count / few);
+  const std::int64_t stride = std::max<std::int64_t>(1, count / few);
   for (std::int64_t n = 0; n < count; n += stride)
     numbers.push_back(
         n + (stride == 1 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(stride))));
