@@ -1,42 +1,91 @@
-include(GoogleTest)
+# How tests are built and named.
+#
+# A test program is one CTest, so that `ctest -R plan_test` runs the program as a developer would; `--gtest_filter`
+# chooses among its cases. Each CTest has one label that says when it runs, beside those that say what it is:
+#
+#   quick    launch/test.sh, in minutes: every test program, MPI suites on two and four ranks
+#   full     launch/test.sh --all: other numbers of ranks and of threads, simulated nodes, packages, pages, whole jobs
+#   nightly  ctest -C nightly -L nightly: what takes hours, or downloads. CTest knows them in this configuration alone
+#
+# The target quick_tests builds what the first of them needs.
+add_custom_target(quick_tests)
 
 # Tests are compiled with less optimization than the libraries under test: that takes half the time.
 set(EVENKEEL_TEST_COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 if(EVENKEEL_SANITIZE STREQUAL "address")
   set(EVENKEEL_TEST_COMPILE_OPTIONS -O0)
 endif()
-# What tests are compiled with after all else. Where only they are a unity build, rooms keep their warnings.
-add_library(evenkeel_test_options INTERFACE)
-if(EVENKEEL_UNITY_TESTS)
-  target_compile_options(evenkeel_test_options INTERFACE -Wno-shadow
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-endif()
 
-set(EVENKEEL_SERIAL_TIMEOUT 120)
+# What sanitizers look at, access by access, takes several times as long.
+set(EVENKEEL_SERIAL_TIMEOUT 300)
+set(EVENKEEL_MPI_TIMEOUT 600)
 if(EVENKEEL_SANITIZE)
-  set(EVENKEEL_SERIAL_TIMEOUT 600)  # every access is looked at
+  set(EVENKEEL_SERIAL_TIMEOUT 900)
+  set(EVENKEEL_MPI_TIMEOUT 900)
 endif()
 
-# evenkeel_add_test(NAME SOURCES ... [LINKS ...] [PROCESSORS n])
-#
-# One serial test program; every gtest case becomes a CTest named NAME.Suite.Case. PROCESSORS is for tests that launch
-# several ranks themselves.
-function(evenkeel_add_test name)
-  cmake_parse_arguments(TEST "" "PROCESSORS" "SOURCES;LINKS" ${ARGN})
-  if(NOT TEST_PROCESSORS)
-    set(TEST_PROCESSORS 1)
-  endif()
+# evenkeel_add_test_program(NAME SOURCES ... LINKS ...): a program of GoogleTest, compiled as a unity build where its
+# preset asks for one, with the headers of the test libraries parsed once for all programs that link the same ones.
+function(evenkeel_add_test_program name)
+  cmake_parse_arguments(TEST "MPI" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
+  if(TEST_MPI)
+    target_link_libraries(${name} PRIVATE Boost::mpi MPI::MPI_CXX)
+  endif()
+  if("Evenkeel::torch" IN_LIST TEST_LINKS)
+    # Its flags are libtorch's, which other programs do not have.
+  elseif(TEST_MPI)
+    evenkeel_share_test_headers(${name} mpi <boost/mpi/collectives.hpp> <boost/mpi/communicator.hpp>)
+  else()
+    evenkeel_share_test_headers(${name} serial)
+  endif()
   if(EVENKEEL_UNITY_TESTS)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
   endif()
-  target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest_main
-                                        rapidcheck evenkeel_test_options)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
-  target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
-  # Listing the tests starts the program, which takes seconds with sanitizers and libtorch on a busy machine.
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${EVENKEEL_SERIAL_TIMEOUT} LABELS serial PROCESSORS ${TEST_PROCESSORS})
+endfunction()
+
+# The first program of each KIND precompiles the headers, the others use what it made.
+function(evenkeel_share_test_headers name kind)
+  if(NOT EVENKEEL_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY EVENKEEL_PRECOMPILED_FOR_${kind})
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <algorithm> <filesystem>
+                              <functional> <map> <optional> <ranges> <span> <string> <vector> ${ARGN})
+    set_property(GLOBAL PROPERTY EVENKEEL_PRECOMPILED_FOR_${kind} ${name})
+  endif()
+endfunction()
+
+# evenkeel_add_test(NAME SOURCES ... [LINKS ...] [SHARDS n] [PROCESSORS n])
+#
+# One serial test program. With SHARDS its cases are dealt out to so many CTests, NAME.1 and so on, which run side by
+# side. PROCESSORS is for tests that launch several ranks themselves.
+function(evenkeel_add_test name)
+  cmake_parse_arguments(TEST "" "PROCESSORS;SHARDS" "SOURCES;LINKS" ${ARGN})
+  if(NOT TEST_PROCESSORS)
+    set(TEST_PROCESSORS 1)
+  endif()
+  evenkeel_add_test_program(${name} SOURCES ${TEST_SOURCES} LINKS ${TEST_LINKS} GTest::gtest_main)
+  add_dependencies(quick_tests ${name})
+  if(NOT TEST_SHARDS)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${EVENKEEL_SERIAL_TIMEOUT} LABELS "serial;quick"
+                                            PROCESSORS ${TEST_PROCESSORS})
+    return()
+  endif()
+  foreach(shard RANGE 1 ${TEST_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}.${shard} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(
+      ${name}.${shard} PROPERTIES TIMEOUT ${EVENKEEL_SERIAL_TIMEOUT} LABELS "serial;quick" PROCESSORS ${TEST_PROCESSORS}
+                                  ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...] [THREADS])
@@ -46,8 +95,6 @@ endfunction()
 # runs as NAME.threads.r<N>, where all threads may call MPI.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
                     --mca btl_base_warn_component_unused 0)
-# Ranks that wait let others go first: beside what computes, seconds become minutes.
-set(EVENKEEL_MPI_TIMEOUT 600)
 set(EVENKEEL_MPI_ENVIRONMENT)
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
@@ -58,26 +105,31 @@ endif()
 
 function(evenkeel_add_mpi_test name)
   cmake_parse_arguments(TEST "THREADS" "" "RANKS;SOURCES;LINKS" ${ARGN})
-  add_executable(${name} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
-  if(EVENKEEL_UNITY_TESTS)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
-  endif()
-  target_link_libraries(${name} PRIVATE evenkeel_compile_options ${TEST_LINKS} GTest::gmock GTest::gtest rapidcheck
-                                        Boost::mpi MPI::MPI_CXX evenkeel_test_options)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
-  target_compile_options(${name} PRIVATE ${EVENKEEL_TEST_COMPILE_OPTIONS})
+  evenkeel_add_test_program(${name} MPI SOURCES ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp
+                            LINKS ${TEST_LINKS})
+  add_dependencies(quick_tests ${name})
   foreach(ranks ${TEST_RANKS})
-    evenkeel_register_mpi_run(${name}.r${ranks} ${ranks} $<TARGET_FILE:${name}>)
+    set(when full)
+    if(ranks EQUAL 2 OR ranks EQUAL 4)
+      set(when quick)
+    endif()
+    evenkeel_register_mpi_run(${name}.r${ranks} ${when} ${ranks} $<TARGET_FILE:${name}> --gtest_brief=1)
     if(TEST_THREADS)
-      evenkeel_register_mpi_run(${name}.threads.r${ranks} ${ranks} $<TARGET_FILE:${name}> --threads=multiple)
+      evenkeel_register_mpi_run(${name}.threads.r${ranks} full ${ranks} $<TARGET_FILE:${name}> --gtest_brief=1
+                                --threads=multiple)
     endif()
   endforeach()
 endfunction()
 
-# evenkeel_register_mpi_run(NAME RANKS COMMAND...): one CTest that launches COMMAND on RANKS ranks.
-function(evenkeel_register_mpi_run name ranks)
-  add_test(NAME ${name} COMMAND ${EVENKEEL_MPIRUN} -np ${ranks} ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${EVENKEEL_MPI_TIMEOUT} PROCESSORS ${ranks} LABELS mpi
+# evenkeel_register_mpi_run(NAME WHEN RANKS COMMAND...): one CTest, quick, full or nightly, that launches COMMAND on
+# RANKS ranks.
+function(evenkeel_register_mpi_run name when ranks)
+  set(configurations)
+  if(when STREQUAL nightly)
+    set(configurations CONFIGURATIONS nightly)
+  endif()
+  add_test(NAME ${name} ${configurations} COMMAND ${EVENKEEL_MPIRUN} -np ${ranks} ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${EVENKEEL_MPI_TIMEOUT} PROCESSORS ${ranks} LABELS "mpi;${when}"
                        ENVIRONMENT "${EVENKEEL_MPI_ENVIRONMENT}")
 endfunction()
 
@@ -100,6 +152,6 @@ endfunction()
 
 # evenkeel_set_nodes_properties(NAME PROCESSORS): what every CTest has that launches simulated nodes.
 function(evenkeel_set_nodes_properties name processors)
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${EVENKEEL_MPI_TIMEOUT} PROCESSORS ${processors} LABELS nodes
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${EVENKEEL_MPI_TIMEOUT} PROCESSORS ${processors} LABELS "nodes;full"
                        SKIP_RETURN_CODE 77 ENVIRONMENT "${EVENKEEL_MPI_ENVIRONMENT}")
 endfunction()

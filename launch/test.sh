@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test. `--preset NAME` tests another preset than release; all
-# other arguments go to ctest: launch/test.sh --preset asan -L serial
+# Installs what is missing, builds, and tests: every test program, and MPI suites on two and four ranks, in a quarter of
+# an hour on two cores. Says at its end what it left out.
+#
+#   --all          also what it leaves out, but for what takes hours: other numbers of ranks, simulated nodes, packages,
+#                  documentation, whole jobs
+#   --preset NAME  tests another preset than release: ci, debug, asan or tsan
+#
+# All other arguments go to ctest: launch/test.sh --preset asan -R plan_test
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -8,9 +14,16 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 source "$root/launch/environment.sh"
 
 preset=release
+labels=quick
+targets=(quick_tests)
 ctest_arguments=()
 while (($#)); do
   case "$1" in
+    --all)
+      labels='quick|full'
+      targets=(all)
+      shift
+      ;;
     --preset)
       preset="${2:?--preset needs a name: release, ci, debug, asan or tsan}"
       shift 2
@@ -26,12 +39,23 @@ while (($#)); do
   esac
 done
 
+# Tests with other labels, counted by what stands before the first dot of their names.
+left_out() {
+  ctest --preset "$preset" -C nightly -N -LE "$labels" | sed -n 's/^ *Test *#[0-9]*: \([^.]*\).*/\1/p' | sort | uniq -c |
+    awk '{printf "%s%s (%s)", separator, $2, $1; separator = ", "} END {print "."}'
+}
+
 "$root/launch/install-packages.sh" --tests
-"$root/launch/build.sh" --with-tests "$preset"
+"$root/launch/build.sh" --with-tests "$preset" "${targets[@]}"
 
 cd "$root"
 status=0
-ctest --preset "$preset" --no-tests=error "${ctest_arguments[@]}" </dev/null || status=$?
+ctest --preset "$preset" -L "$labels" --no-tests=error "${ctest_arguments[@]}" </dev/null || status=$?
+if [[ $labels == quick ]]; then
+  echo "Left out, and run by launch/test.sh --all but for those that take hours: $(left_out)"
+else
+  echo "Left out, since they take hours; ctest --preset $preset -C nightly -L nightly runs them: $(left_out)"
+fi
 if ((status == 0)); then
   echo "All tests passed (preset $preset)."
 else

@@ -39,6 +39,14 @@ class Scripts(unittest.TestCase):
         (self.stand_ins / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         (self.stand_ins / name).chmod(0o755)
 
+    def commits(self, count: int) -> None:
+        """Continuous integration counts them to know whose turn it is; what compiles sources one by one stands in, too."""
+        self.stand_in("git", f"echo {count}")
+        alone = self.root / "tests/rooms/check_sources_alone.py"
+        alone.parent.mkdir(parents=True, exist_ok=True)
+        alone.write_text(f'#!/bin/sh\necho "alone $3" >>"{self.called}"\n', encoding="utf-8")
+        alone.chmod(0o755)
+
     def run_script(self, *command: str) -> list[list[str]]:
         """The calls of the stand-ins, each as a list of words."""
         self.called.write_text("", encoding="utf-8")
@@ -109,7 +117,23 @@ class Scripts(unittest.TestCase):
         calls = self.run_script("launch/test.sh", "-L", "serial")
         self.assertLessEqual(FOR_TESTS, self.installed(calls))
         self.assertIn("-DEVENKEEL_BUILD_TESTS=ON", self.configured(calls))
-        self.assertEqual(calls[-1], ["ctest", "--preset", "release", "--no-tests=error", "-L", "serial"])
+        self.assertIn(["cmake", "--build", f"{self.root}/build/release", "--target", "quick_tests"], calls)
+        tested = [call for call in calls if call[0] == "ctest"]
+        self.assertEqual(tested, [["ctest", "--preset", "release", "-L", "quick", "--no-tests=error", "-L", "serial"],
+                                  ["ctest", "--preset", "release", "-C", "nightly", "-N", "-LE", "quick"]])
+
+    def test_all_tests_but_those_that_take_hours_are_built_and_run_where_asked_for(self) -> None:
+        calls = self.run_script("launch/test.sh", "--all", "--preset", "ci")
+        self.assertIn(["cmake", "--build", f"{self.root}/build/ci", "--target", "all"], calls)
+        self.assertIn(["ctest", "--preset", "ci", "-L", "quick|full", "--no-tests=error"], calls)
+
+    def test_what_is_left_out_is_named_at_the_end(self) -> None:
+        listed = "".join(f"  Test  #{n}: {name}\n" for n, name in enumerate(["docs.site", "docs.pages", "nodes.n2-2"], 1))
+        self.stand_in("ctest", f"case \"$*\" in *-N*) printf '{listed}';; esac")
+        run = subprocess.run([self.root / "launch/test.sh"], env=self.environment, capture_output=True, text=True,
+                             check=False)
+        self.assertIn("Left out, and run by launch/test.sh --all but for those that take hours: docs (2), nodes (1).",
+                      run.stdout)
 
     def test_a_folder_that_has_tests_keeps_them(self) -> None:
         (self.root / "build" / "release").mkdir(parents=True)
@@ -118,21 +142,34 @@ class Scripts(unittest.TestCase):
         self.assertNotIn("EVENKEEL_BUILD_TESTS", words)
 
     def test_continuous_integration_tests_a_release_build_and_one_with_sanitizers_that_checks_contracts(self) -> None:
+        self.commits(12)
+        known = " ".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*/CMakeLists.txt"))
         calls = self.run_script(".ci/run", "-L", "serial")
-        tested = [call for call in calls if call[0] == "ctest"]
+        self.assertIn(["cmake", "--build", f"{self.root}/build/ci", "--target", "all"], calls)
+        tested = [call for call in calls if call[0] == "ctest" and "-N" not in call]
         self.assertEqual([call[:3] for call in tested], [["ctest", "--preset", p] for p in ("ci", "asan")])
         for call in tested:
             self.assertIn("-L serial", " ".join(call))
-        # Of the build with sanitizers only what is run is built.
+        # Of the build with sanitizers only what is run is built, and every name is that of a program.
         built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])
-        names = re.fullmatch(r"\^\((.*)\)\\\.\|\^\((.*)\)\\\.\(\[a-z_\]\+\\\.\)\?r\[24\]\(\\\.\|\$\)\|\^fuzz\\\.", tested[1][-1])
-        names = [name for part in names.groups() for name in part.split("|")]
-        self.assertEqual(built[4:], [*names, "fuzz_targets"])
-        there = " ".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*/CMakeLists.txt"))
-        for name in names:
-            self.assertRegex(there, rf"(evenkeel_add_(mpi_)?test|add_executable)\(\s*{name}\s")
+        self.assertIn(f"^({'|'.join(built[4:])})(\\.|$)", tested[1])
+        for name in built[4:]:
+            self.assertRegex(known, rf"evenkeel_add_(mpi_)?(test|test_program)\(\s*{name}\s")
+        self.assertEqual(calls[-1], ["alone", "5/7"])
+
+    def test_every_program_that_takes_turns_has_its_turn(self) -> None:
+        script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+        turns = re.findall(r'"([^"]*)"', re.search(r"^turns=\((.*?)\)$", script, re.MULTILINE | re.DOTALL).group(1))
+        self.assertGreater(len(turns), 1)
+        built = set()
+        for commits in range(len(turns)):
+            self.commits(commits)
+            calls = self.run_script(".ci/run")
+            built |= set(next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])[4:])
+        self.assertLessEqual(set(" ".join(turns).split()), built)
 
     def test_continuous_integration_ends_with_both_totals_and_fails_when_either_part_does(self) -> None:
+        self.commits(0)
         for failing in ("none", "ci", "asan"):
             passed = {preset: 99 if preset == failing else 100 for preset in ("ci", "asan")}
             cases = "".join(f'*"{p} "*) echo "{n}% tests passed"; exit {100 - n};; ' for p, n in passed.items())
@@ -149,6 +186,7 @@ class Scripts(unittest.TestCase):
                    *[f"line {n}" for n in range(100)], "", "          Start   3: third",
                    "  3/3 Test   #3: third ......***Skipped   0.1 sec", "50% tests passed, 1 tests failed out of 3"]
         (self.root / "printed").write_text("\n".join(printed) + "\n", encoding="utf-8")
+        self.commits(0)
         self.stand_in("ctest", f'case "$*" in *"asan "*) echo "100% tests passed";; *) cat {self.root}/printed; exit 8;; esac')
         run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 1, run.stderr)
