@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/id_range.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/field_agreement.hpp"
 #include "exchange/transfer_sides.hpp"
@@ -107,7 +108,9 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
   }
 }
 
+// Every place has a micro-batch of a step, if an empty one.
 std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
+  EVENKEEL_PRECONDITION(cheap, !results.empty());
   std::vector<FieldSpec> specs;
   for (const Column& column : results[0].fields) specs.push_back(column.spec());
   return specs;

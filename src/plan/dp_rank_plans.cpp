@@ -79,6 +79,7 @@ class RankPlanner {
       for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
         std::vector<MicroBatchPlan>& own = plan_.ranks[i].micro_batches;
         std::vector<MicroBatchPlan> more = batcher_->pack({m, ranks_[i]}, plan_.counts[m.index()]);
+        EVENKEEL_INVARIANT(cheap, !more.empty(), ranks_[i], m);
         own.insert(own.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
       }
     }

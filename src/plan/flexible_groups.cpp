@@ -130,12 +130,17 @@ std::vector<std::int64_t> wave_order(const ContextSchedule& schedule, const Plan
   return position;
 }
 
-/// Ranks run the tasks that they take part in, in the order of these.
-void run_in_order(const ContextSchedule& schedule, JointMicroBatches& joint) {
+/// Ranks run the tasks that they take part in, in the order of these: an empty one of their own where they
+/// take part in none, so that each has a last micro-batch, after which it reduces its gradients.
+void run_in_order(const ContextSchedule& schedule, const PlanSettings& settings, JointMicroBatches& joint) {
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
     const ContextTask& task = schedule.tasks[t];
     for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
       joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
+  }
+  for (int r = 0; r < settings.dp; ++r) {
+    const DpRank rank{r};
+    if (joint.of_rank(rank).empty()) joint.run(rank, joint.add({}, {.context = settings.context_of(rank)}));
   }
 }
 
@@ -191,7 +196,7 @@ JointMicroBatches schedule_mini_batch(const StepProblem& problem, const PackUnit
   JointMicroBatches joint(settings.dp);
   add_tasks(schedule, items, joint, micro_batch_of_unit);
   if (settings.is_context_tree()) {
-    run_in_order(schedule, joint);
+    run_in_order(schedule, settings, joint);
   } else {
     run_in_waves(schedule, settings, joint);
   }

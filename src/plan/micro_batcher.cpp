@@ -11,7 +11,7 @@ namespace evenkeel {
 std::vector<MicroBatchPlan> MicroBatcher::pack(MiniBatchShare share, std::int64_t count) const {
   EVENKEEL_PRECONDITION(thorough, count >= this->count(share).needed, count, share.mini_batch, share.rank);
   std::vector<MicroBatchPlan> micro_batches = packed(share, count);
-  // In a tree every rank has as many as it takes part in.
+  // In a tree every rank has as many as it takes part in, or an empty one.
   if (!settings().is_context_tree()) micro_batches.resize(static_cast<std::size_t>(count));
   for (MicroBatchPlan& m : micro_batches) {
     m.mini_batch = share.mini_batch;

@@ -243,7 +243,7 @@ class GroupAttention {
 Dual trained_loss(const DataService& service, const Step& step, const LossSettings& settings) {
   Dual sum;
   for (const MicroBatch& m : step.micro_batches) sum = sum + GroupAttention(service.mesh(), m).loss();
-  if (settings.micro_batches == Reduction::mean && !step.micro_batches.empty())
+  if (settings.micro_batches == Reduction::mean)
     sum = sum * Dual{1 / static_cast<double>(step.micro_batches.size()), {}};
   std::array<double, 4> mine{sum.value, sum.by[0], sum.by[1], sum.by[2]};
   std::array<double, 4> all{};
@@ -310,11 +310,8 @@ TEST_P(FlexibleContextService, mixes_groups_of_several_sizes_in_a_step) {
   EXPECT_GE(sizes, world_.size() < 2 ? 1 : world_.size() < 4 ? 2 : 3);
 }
 
-TEST_P(FlexibleContextService, results_come_home_from_every_group) {
-  Config config = this->config();
-  DataService service(world_, config);
-  const RaggedBatch mine = share_of(world_);
-  const Step step = service.step(mine);
+/// Puts each micro-batch's tokens as a result, and looks for a rank's own samples' in what comes home.
+void expect_tokens_home(DataService& service, const Step& step, const RaggedBatch& mine) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
     results.put(m, {"tokens", DType::int64, FieldKind::token, {}},
@@ -322,6 +319,35 @@ TEST_P(FlexibleContextService, results_come_home_from_every_group) {
   const RaggedBatch home = service.collect(step, results);
   ASSERT_EQ(home.size(), mine.size());
   EXPECT_TRUE(std::ranges::equal(home.find("tokens")->bytes(), mine.find("input_ids")->bytes()));
+}
+
+TEST_P(FlexibleContextService, results_come_home_from_every_group) {
+  DataService service(world_, config());
+  const RaggedBatch mine = share_of(world_);
+  expect_tokens_home(service, service.step(mine), mine);
+}
+
+TEST_P(FlexibleContextService, ranks_that_no_group_needs_take_part_in_results_and_later_passes) {
+  Config config = this->config();
+  config.mesh.max_cp = 1;
+  config.micro_batch.max_tokens_per_rank = 70;
+  config.profiles["update"] = config.profile({});
+  DataService service(world_, config);
+  std::vector<SampleShape> shapes;
+  if (world_.rank() == 0) shapes.push_back({SampleId{0}, 0, 5, 9});
+  const RaggedBatch mine = made_up_batch(std::move(shapes), {});
+  Step step = service.step(mine);
+  for (int pass = 0; pass < 2; ++pass) {
+    ASSERT_EQ(step.micro_batches.size(), 1U);
+    const MicroBatch& m = step.micro_batches[0];
+    EXPECT_EQ(m.context, (ContextGroup{DataPlace{world_.rank()}, 1}));
+    const auto weights = m.tensors.find("loss_weights")->values<float>();
+    EXPECT_FALSE(weights.empty());
+    EXPECT_EQ(std::ranges::all_of(weights, [](float weight) { return weight == 0; }), m.tensors.empty());
+    EXPECT_EQ(boost::mpi::all_reduce(world_, m.tensors.empty() ? 1 : 0, std::plus<>()), world_.size() - 1);
+    expect_tokens_home(service, step, mine);
+    if (pass == 0) step = service.step(std::move(step), "update");
+  }
 }
 
 TEST_P(FlexibleContextService, a_later_pass_may_choose_other_groups) {

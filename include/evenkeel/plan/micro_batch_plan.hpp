@@ -12,7 +12,7 @@
 namespace evenkeel {
 
 /// One micro-batch: which samples, and how much of everything. Empty ones have no entries: they exist so that
-/// all DP ranks have the same number, weigh nothing, and are laid out as one filler sequence.
+/// all DP ranks have as many, or one at least, weigh nothing, and are laid out as one filler sequence.
 struct MicroBatchPlan {
   std::vector<EntryId> entries;     ///< table entries in the order in which they are packed
   std::int64_t tokens = 0;          ///< true tokens, shared ones once

@@ -27,7 +27,7 @@ struct DpRankPlan {
 /// A whole step: every DP rank's micro-batches.
 struct StepPlan {
   /// Micro-batches of each mini-batch, equal on all DP ranks; in a context tree (`mesh.cp: flexible` with
-  /// strategy hierarchical), where every rank has as many as it takes part in, the most of any.
+  /// strategy hierarchical), where a rank has as many as it takes part in, and one at least, the most of any.
   std::vector<std::int64_t> counts;
   std::vector<DpRankPlan> ranks;  ///< one a DP rank
 

@@ -41,8 +41,8 @@ struct MicroBatch {
 struct Step {
   std::int64_t index = 0;
   std::string profile;  ///< whose settings it was planned with; empty: the job's own
-  /// K of them, in the order to run them in. With `mesh.cp: flexible` and `balance.strategy: hierarchical` as
-  /// many as this rank takes part in.
+  /// K of them, in the order to run them in; with `mesh.cp: flexible` and `balance.strategy: hierarchical` as
+  /// many as this rank takes part in. Each mini-batch has one at least: an empty one where it takes no part.
   std::vector<MicroBatch> micro_batches;
 
   std::int64_t num_samples = 0;  ///< over all ranks
