@@ -12,7 +12,7 @@ import evenkeel
 from made_up import samples_of
 from packed import log_probs
 from plain import PaddedBatch, PlainTrainer, aggregate, gradient_of
-from proof import AGGREGATIONS, config_of, model_of
+from proof import AGGREGATIONS, cap_of, config_of, model_of, ranks_of_context
 from ranks import Ranks
 from trainer import Trainer
 
@@ -46,8 +46,8 @@ class GrpoTrainer(Trainer):
         mine = self.share_of(samples)
         step = self.service.step(mine, "log_prob")
         with torch.no_grad():
-            for micro_batch in step.micro_batches:
-                micro_batch.put("old_log_probs", log_probs(self.model, micro_batch, self.cp), kind="response_token")
+            for micro_batch, cp in self.micro_batches_of(step):
+                micro_batch.put("old_log_probs", log_probs(self.model, micro_batch, cp), kind="response_token")
         added = self._with_advantages(self.service.collect(step), samples)
         for _ in range(UPDATES):
             step = self.service.step_again(step, "update", added)
@@ -65,9 +65,9 @@ class GrpoTrainer(Trainer):
             response_token={"old_log_probs": old, "advantages": repeated.to(old.dtype)},
         )
 
-    def _token_losses(self, micro_batch):
+    def _token_losses(self, micro_batch, cp):
         losses, ratios = clipped(
-            log_probs(self.model, micro_batch, self.cp), micro_batch["old_log_probs"], micro_batch["advantages"])
+            log_probs(self.model, micro_batch, cp), micro_batch["old_log_probs"], micro_batch["advantages"])
         counted = micro_batch["loss_mask"] != 0
         self.distance = max([self.distance, *(ratios.detach()[counted] - 1).abs().tolist()])
         return torch.where(counted, losses, torch.zeros_like(losses))
@@ -92,7 +92,7 @@ def prove(ranks, steps, dtype="float64", samples=samples_of, log_prob_tokens=102
     """A line an update, as proof.prove() has them, with the distance of ratios from 1; None on ranks other than 0."""
     torch.set_num_threads(1)
     config = config_of(**settings)
-    config["profiles"] = {"log_prob": {"micro_batch": {"max_tokens": log_prob_tokens}}, "update": {}}
+    config["profiles"] = {"log_prob": {"micro_batch": cap_of(settings.get("cp"), log_prob_tokens)}, "update": {}}
     model, loss = model_of(dtype), config["loss"]
     ours = GrpoTrainer(ranks, model, config, learning_rate=3e-3)
     plain = PlainGrpo(model, {name: loss[name] for name in ("aggregation", "fully_masked", "norm_length")})
@@ -113,7 +113,7 @@ def prove(ranks, steps, dtype="float64", samples=samples_of, log_prob_tokens=102
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--cp", type=int, default=1)
+    parser.add_argument("--cp", type=ranks_of_context, default=1, help="a number, or flexible")
     parser.add_argument("--share", choices=["false", "true", "tree"], default="false")
     parser.add_argument("--aggregation", choices=AGGREGATIONS[:-1], default="token-mean")  # mindspeed-rl wants the split
     parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")

@@ -1,6 +1,7 @@
 """Trains the same model twice, plainly and over Evenkeel, and compares losses and gradients of every step.
 
     mpirun -n 4 python3 examples/training/proof.py --cp 2
+    mpirun -n 4 python3 examples/training/proof.py --cp flexible
     mpirun -n 4 python3 examples/training/proof.py --aggregation prompt-mean --share tree --dtype float32
 
 Under the variables of torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) it works over torch.distributed instead."""
@@ -21,11 +22,20 @@ AGGREGATIONS = ("token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token
                 "prompt-mean", "mindspeed-rl")
 
 
+def ranks_of_context(text):
+    return text if text == "flexible" else int(text)
+
+
+def cap_of(cp, tokens):
+    """The cap, which micro-batches with groups of their own count in tokens a rank."""
+    return {"max_tokens_per_rank" if cp == "flexible" else "max_tokens": tokens}
+
+
 def config_of(*, cp=1, share=False, aggregation="token-mean", max_tokens=512, micro_batches="sum", dp_ranks="mean",
               fully_masked="count", mode="packed"):
     return {
         "mesh": {"cp": cp},
-        "micro_batch": {"max_tokens": max_tokens, "mode": mode, "size": 4},
+        "micro_batch": {**cap_of(cp, max_tokens), "mode": mode, "size": 4},
         "prefix": {"share": share},
         "balance": {"cost": {"linear": 160, "quadratic": 1}},
         "loss": {"aggregation": aggregation, "micro_batches": micro_batches, "dp_ranks": dp_ranks,
@@ -74,7 +84,7 @@ def tell(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--cp", type=int, default=1)
+    parser.add_argument("--cp", type=ranks_of_context, default=1, help="a number, or flexible")
     parser.add_argument("--share", choices=["false", "true", "tree"], default="false")
     parser.add_argument("--aggregation", choices=[*AGGREGATIONS, "all"], default="token-mean")
     parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")

@@ -29,7 +29,7 @@ class Trainer:
     def __init__(self, ranks, model, config, learning_rate=3e-3):
         self.ranks = ranks
         self.service = evenkeel.DataService(ranks.group, config, tensors="torch")
-        self.cp = ranks.split(self.service.mesh["dp"][0])
+        self.context = self._split_by_context()
         self.model = copy.deepcopy(model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), learning_rate)
         settings = self.service.config.settings()
@@ -42,7 +42,14 @@ class Trainer:
     def step(self, samples):
         """One update: (step, loss, gradient)."""
         step = self.service.step(self.share_of(samples))
-        return step, *self.update(step, lambda micro_batch: -log_probs(self.model, micro_batch, self.cp))
+        return step, *self.update(step, lambda micro_batch, cp: -log_probs(self.model, micro_batch, cp))
+
+    def micro_batches_of(self, step):
+        """Each micro-batch with the ranks of its context-parallel group: with ``mesh.cp: flexible`` they have groups of their
+        own, and ranks have different numbers of them. Each rank has one at least, so that there is always a last one: a rank
+        that is left without samples runs an empty one, whose weights are 0, and so adds nothing to the gradients."""
+        for number, micro_batch in enumerate(step.micro_batches):
+            yield micro_batch, self.context[tuple(self.service.context_ranks(step, number))]
 
     def split_of(self, step):
         """Which samples were in which micro-batch of which DP rank: [ranks][micro-batches][samples]."""
@@ -52,11 +59,11 @@ class Trainer:
         return [each for _, cp, each in sorted(every) if cp == 0]
 
     def update(self, step, token_losses):
-        """Sums ``token_losses(micro_batch)`` by their weights, and updates the model."""
+        """Sums ``token_losses(micro_batch, cp)`` by their weights, and updates the model."""
         self.optimizer.zero_grad(set_to_none=False)
         total = torch.zeros(1, dtype=torch.float64)
-        for micro_batch in step.micro_batches:
-            losses = token_losses(micro_batch)
+        for micro_batch, cp in self.micro_batches_of(step):
+            losses = token_losses(micro_batch, cp)
             weights = micro_batch.exact_loss_weights if losses.dtype == torch.float64 else micro_batch["loss_weights"]
             loss = (weights * losses).sum() * micro_batch.scale
             loss.backward()
@@ -69,9 +76,20 @@ class Trainer:
 
     def _reduce(self, values, micro_batches):
         """As the configuration says that this trainer reduces: sums over CP ranks, sums or means over the rest."""
-        self.ranks.sum_(values)
         if self.mean_of_micro_batches:
-            values /= micro_batches
+            values /= micro_batches  # this rank's
+        self.ranks.sum_(values)
         if self.mean_of_dp_ranks:
             values /= self.service.mesh["dp"][1]
         return values
+
+    def _split_by_context(self):
+        """The ranks of each context-parallel group that this rank is in, by their numbers."""
+        of_size = {}
+        for group in self.service.context_groups():
+            of_size.setdefault(len(group), []).append(tuple(group))
+        found = {}
+        for groups in of_size.values():  # those of one size have no rank in common
+            own = next((group for group in groups if self.ranks.rank in group), None)
+            found[own] = self.ranks.split(groups.index(own) if own else len(groups))
+        return found

@@ -55,6 +55,8 @@ MODES = {mode: {"mode": mode, "cp": 2, "max_tokens": 256, "steps": 2} for mode i
     "cp 4": {"cp": 4, "max_tokens": 128, "steps": 2},
     "most ranks empty": {"groups": 1, "share": True, "max_tokens": 192, "steps": 2},
     "some ranks empty, cp 2": {"groups": 1, "share": "tree", "cp": 2, "max_tokens": 192, "steps": 2},
+    "cp flexible": {"cp": "flexible", "max_tokens": 24, "micro_batches": "mean", "steps": 2},
+    "some ranks empty, cp flexible": {"groups": 1, "cp": "flexible", "max_tokens": 96, "micro_batches": "mean", "steps": 2},
 }
 LONG = {
     "50 steps, float64": {"cp": 2, "steps": 50, "max_tokens": 128, "groups": 2},
@@ -65,6 +67,7 @@ GRPO = {
     for name, case in {
         "two packings": {}, "one packing": {"log_prob_tokens": 96}, "cp 2": {"cp": 2}, "share": {"share": True},
         "share, one packing": {"share": True, "cp": 2, "log_prob_tokens": 96}, "tree": {"share": "tree", "cp": 2},
+        "cp flexible": {"groups": 1, "cp": "flexible"},
     }.items()
 }
 
@@ -89,7 +92,11 @@ def test_losses_and_gradients_of_every_aggregation_are_those_of_a_padded_batch(o
 def test_every_way_of_making_micro_batches_trains_alike(over):
     told = trained(over, 4)
     require_equal(told, [f"sft {name}" for name in MODES])
-    assert all(0 in line["samples"] for line in told["sft most ranks empty"])
+    for name in ("most ranks empty", "some ranks empty, cp flexible"):
+        assert all(0 in line["samples"] for line in told[f"sft {name}"]), name
+    for line in told["sft some ranks empty, cp flexible"]:
+        assert min(line["micro_batches"]) == 1  # an empty one
+    assert any(len(set(line["micro_batches"])) > 1 for line in told["sft cp flexible"])
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
