@@ -133,7 +133,7 @@ std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
 }
 
 std::int64_t PackedMicroBatch::num_tokens() const noexcept {
-  if (shared) return empty() ? 0 : layout.num_tokens();
+  if (shared) return has_filler() ? 0 : layout.num_tokens();  // filler stands alone
   std::int64_t tokens = 0;
   for (const SampleShape& sample : samples) tokens += is_filler(sample) ? 0 : sample.length();
   return tokens;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
@@ -155,6 +156,15 @@ RC_GTEST_PROP(PackedTreeAttention, scores_what_the_tree_counts_and_is_even_over_
   }
   RC_ASSERT(of_tokens == sharing_savings(layout.tree()).score_entries);
   RC_ASSERT(std::ranges::count(of_rows, of_rows.front()) == cp.size);
+}
+
+TEST(SharedMicroBatch, has_no_tokens_where_its_samples_have_none_and_filler_stands_beside_them) {
+  const PrefixTree nothing(std::vector<TreeNode>{}, {-1, -1});
+  const PackedMicroBatch m = lay_out_shared({{SampleId{3}, 7, 0, 0}, {SampleId{4}, 7, 0, 0}}, nothing,
+                                            {.alignment = 4, .cp = {1, CpLayout::zigzag}}, CpRank{0});
+  EXPECT_FALSE(m.empty());
+  EXPECT_EQ(m.layout.local_rows(), 4);
+  EXPECT_EQ(m.num_tokens(), 0);
 }
 
 }  // namespace
