@@ -74,6 +74,7 @@ class Candidates {
         ++counts[{level <= most ? level : no_rows, rows, most}];
         needed_ += needed.rows;
         sequences_ = std::max(sequences_, needed.sequences);
+        most_samples_ = std::max(most_samples_, pass.settings->micro_batch.limits().max_items);
         max_seqlen_ = std::max(max_seqlen_, needed.max_seqlen);
         cp_ = cp;
       }
@@ -111,7 +112,9 @@ class Candidates {
   /// The shape of so many rows, which holds every micro-batch that has no more.
   [[nodiscard]] PackedShape shape_of(std::int64_t rows) const {
     const std::int64_t longest = std::min(rows * cp_, align_up(margin * max_seqlen_, alignment_));
-    return {rows, margin * sequences_ + divided_up(rows * cp_, longest) + 1, longest};
+    // Filler may stand beside as many samples as there can be.
+    const std::int64_t sequences = std::min(margin * sequences_ - 1, most_samples_) + 1;
+    return {rows, sequences + divided_up(rows * cp_, longest) + 1, longest};
   }
 
  private:
@@ -119,6 +122,7 @@ class Candidates {
   std::int64_t cp_ = 1;
   std::int64_t needed_ = 0;
   std::int64_t sequences_ = 1;
+  std::int64_t most_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
   std::vector<Alike> alike_;  // by level, those without last
   std::vector<std::int64_t> levels_;
@@ -201,7 +205,7 @@ PackedShape needed_shape(const LengthTable& table, const MicroBatchPlan& plan, c
 PackedShape largest_shape(const PlanSettings& settings) {
   EVENKEEL_PRECONDITION(cheap, settings.micro_batch.shapes && settings.micro_batch.max_samples);
   const std::int64_t cap = aligned_cap(settings);
-  return {cap / settings.cp.size, *settings.micro_batch.max_samples + 2, cap};
+  return {cap / settings.cp.size, settings.micro_batch.limits().max_items + 2, cap};
 }
 
 std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {

@@ -21,8 +21,8 @@ namespace evenkeel {
                                        const PlanSettings& settings);
 
 /// The shape that holds every micro-batch which can be planned under these settings: as many rows as the cap
-/// has, aligned; max_samples sequences, and one for filler and one for padding. Preconditions: shapes and
-/// max_samples are set.
+/// has, aligned; as many sequences as a micro-batch may have samples (max_samples or, of fixed ones, their
+/// size), and one for filler and one for padding. Preconditions: shapes and max_samples are set.
 [[nodiscard]] PackedShape largest_shape(const PlanSettings& settings);
 
 /// The shapes of a run before its first step: the largest of each of these kinds of passes, each once,
@@ -54,8 +54,9 @@ struct PassNeeds {
 ///
 /// Of all choices of so many numbers of rows the one is taken that leaves least padding, by dynamic
 /// programming over sorted rows. Rows are multiples of a 128th of the cap, so that later micro-batches of
-/// about that size fit too, and so do twice as many sequences, and twice as long ones, as any micro-batch
-/// here has: these two cost no rows. O(needs * shapes + (128 passes)^2 * (shapes + passes)).
+/// about that size fit too, and so do twice as many sequences, as far as there can be so many, and twice as
+/// long ones, as any micro-batch here has: these two cost no rows. O(needs * shapes + (128 passes)^2 *
+/// (shapes + passes)).
 inline constexpr std::int64_t rows_saved_at_least = 400;
 [[nodiscard]] std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
                                                      std::span<const PackedShape> shapes);

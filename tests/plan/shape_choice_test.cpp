@@ -114,6 +114,16 @@ TEST(ShapeChoice, has_multiples_of_a_128th_of_the_cap_with_room_for_twice_as_man
   EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{5120, 2 * 12 + 1 + 1, 5120}));
 }
 
+TEST(ShapeChoice, has_no_more_sequences_than_a_fixed_micro_batch_has_samples_filler_and_padding) {
+  PlanSettings settings = settings_of(300, 4, 300);
+  settings.micro_batch.mode = MicroBatchMode::fixed;
+  settings.micro_batch.size = 3;
+  const std::vector<PackedShape> largest{largest_shape(settings)};
+  EXPECT_THAT(largest, ElementsAre(PackedShape{300, 3 + 1 + 1, 300}));
+  const std::vector<PassNeeds> passes{{&settings, {{100, 3, 60}, {90, 2, 80}}}};
+  EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{100, 3 + 1 + 1 + 1, 100}));
+}
+
 TEST(ShapeChoice, keeps_shapes_for_later_that_save_less_than_a_400th_of_the_rows) {
   const PlanSettings settings = settings_of(1 << 14, 8);
   const std::vector<PackedShape> largest{largest_shape(settings)};
