@@ -75,7 +75,9 @@ Keys field_keys() {
       key("field.cut_by", f, &FieldSettings::cut_by, OptionalFieldName{},
           "Of rows, null: each context-parallel rank of a sample has all of them. Else another field of "
           "rows, [rows, 2] of int64, tells each row's tokens, [first, after the last], and a rank is handed "
-          "those rows alone that have a token of its chunks; that field is cut so, too."),
+          "those rows alone that have a token of its chunks, as are pieces of samples that batch.too_long "
+          "cuts; "
+          "that field is cut so, too."),
       key("field.profiles", f, &FieldSettings::profiles, ProfileNames{},
           "The profiles under which passes are sent the field, such as pixels for a pass of an encoder "
           "alone. "

@@ -67,16 +67,10 @@ class CutsOnTheWay {
                 std::vector<std::int64_t>& words) const {
     const LengthEntry& sample = frame_.table[entry];
     const TokensOfRows tokens = tokens_of_rows(mine.at(cuts.by()), sample.owner_index);
-    const std::string of_sample = " of sample " + std::to_string(sample.shape.id.value());
-    tokens.require_valid(sample.shape.length(), "field '" + cuts.by() + "'" + of_sample);
     for (const CarriedField& field : fields_) {
       if (field.cut_by != cuts.by()) continue;
-      const std::int64_t rows = mine.at(field.name()).samples()[sample.owner_index].size();
-      if (rows == tokens.size()) continue;
-      throw InputError("field '" + field.name() + "'" + of_sample,
-                       "has " + std::to_string(rows) + " rows, and '" + cuts.by() + "', which cuts it, " +
-                           std::to_string(tokens.size()),
-                       "Bring the tokens of every row");
+      require_tokens_of_rows(tokens, mine.at(field.name()).samples()[sample.owner_index].size(), sample.shape,
+                             field.name(), cuts.by());
     }
     const auto members = static_cast<int>(cuts.rows_of(entry).size());
     for (int member = 0; member < members; ++member) {

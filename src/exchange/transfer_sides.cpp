@@ -19,12 +19,6 @@ std::vector<RowRange> TransferFrame::tokens_of(EntryId entry, CpRank rank) const
   return runs;
 }
 
-TokensOfRows tokens_of_rows(const Column& column, std::int64_t sample) {
-  const RowRange rows = column.samples()[sample];
-  return TokensOfRows(column.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * rows.begin),
-                                                            static_cast<std::size_t>(2 * rows.size())));
-}
-
 RowCopies TransferFrame::branch_of(SegmentId segment, CpRank rank) const {
   const Segment& part = assignment.segments[segment];
   if (part.rows.empty()) return {};

@@ -39,9 +39,6 @@ struct TransferFrame {
   [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
 };
 
-/// The token ranges that an owner's sample brings in the column of a field that cuts. Local.
-[[nodiscard]] TokensOfRows tokens_of_rows(const Column& column, std::int64_t sample);
-
 /// Rows travel whole and as they are.
 inline const RowView plain_rows;
 

@@ -7,6 +7,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/layer_split.hpp"
+#include "plan/row_cuts.hpp"
 
 namespace evenkeel {
 namespace {
@@ -55,12 +56,6 @@ void require_counted(const FieldSpec& spec) {
                    "has one row a " + std::string(name_of(spec.kind)) +
                        ", and equal values lie once of rows, text and bytes alone",
                    "Set fields." + spec.name + ".share: none");
-}
-
-/// Says which tokens each row of another field belongs to.
-bool has_form_of_ranges(const FieldSpec& spec) {
-  return spec.kind == FieldKind::rows && spec.dtype == DType::int64 &&
-         spec.trailing == std::vector<std::int64_t>{2};
 }
 
 CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,

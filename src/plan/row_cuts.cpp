@@ -61,6 +61,28 @@ std::vector<RowRange> TokensOfRows::with_tokens_of(std::span<const RowRange> run
   return chosen;
 }
 
+bool has_form_of_ranges(const FieldSpec& spec) {
+  return spec.kind == FieldKind::rows && spec.dtype == DType::int64 &&
+         spec.trailing == std::vector<std::int64_t>{2};
+}
+
+TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample) {
+  const RowRange rows = ranges.samples()[sample];
+  return TokensOfRows(ranges.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * rows.begin),
+                                                            static_cast<std::size_t>(2 * rows.size())));
+}
+
+void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
+                            const std::string& field, const std::string& by) {
+  const std::string of_sample = " of sample " + std::to_string(sample.id.value());
+  tokens.require_valid(sample.length(), "field '" + by + "'" + of_sample);
+  if (rows == tokens.size()) return;
+  throw InputError("field '" + field + "'" + of_sample,
+                   "has " + std::to_string(rows) + " rows, and '" + by + "', which cuts it, " +
+                       std::to_string(tokens.size()),
+                   "Bring the tokens of every row");
+}
+
 RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::move(by)) {
   first_.reserve(group_sizes.size() + 1);
   std::size_t next = 0;

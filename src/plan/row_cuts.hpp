@@ -10,6 +10,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/base/row_range.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {
 
@@ -43,6 +44,17 @@ class TokensOfRows {
  private:
   std::span<const std::int64_t> bounds_;
 };
+
+/// Whether a field has the form of one that says which tokens each row of another belongs to.
+[[nodiscard]] bool has_form_of_ranges(const FieldSpec& spec);
+
+/// The token ranges of one sample, in a column of such a field, by the sample's number there. Local.
+[[nodiscard]] TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample);
+
+/// Throws InputError unless field `by` gives valid ranges (TokensOfRows::require_valid) of each of the rows
+/// that this sample has in `field`, which it cuts. O(rows).
+void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
+                            const std::string& field, const std::string& by);
 
 /// How many rows of each sample every member of its group is handed, in fields whose rows one field of token
 /// ranges cuts for context parallelism. Replicated.

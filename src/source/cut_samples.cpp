@@ -5,28 +5,50 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "plan/row_cuts.hpp"
 
 namespace evenkeel {
 namespace {
 
+const SampleShape& sample_of(const RaggedBatch& from, const Cut& cut) {
+  return from.samples()[static_cast<std::size_t>(cut.index)];
+}
+
 SampleShape shape_of(const RaggedBatch& from, const Cut& cut) {
-  const SampleShape& whole = from.samples()[static_cast<std::size_t>(cut.index)];
+  const SampleShape& whole = sample_of(from, cut);
   const std::int64_t prompt = std::clamp<std::int64_t>(whole.prompt - cut.tokens.begin, 0, cut.tokens.size());
   return {cut.id, cut.group, prompt, cut.tokens.size() - prompt};
 }
 
-void require_whole(const RaggedBatch& from, const Column& column, const Cut& cut) {
-  const SampleShape& sample = from.samples()[static_cast<std::size_t>(cut.index)];
-  if (cut.tokens == RowRange{0, sample.length()}) return;
-  throw InputError("sample " + std::to_string(sample.id.value()),
-                   "is cut, and field '" + column.spec().name +
-                       "' has rows of its own, of which nobody knows which go with which of its tokens",
-                   "Keep samples whole (batch.too_long: drop), or leave the field out");
+bool is_whole(const RaggedBatch& from, const Cut& cut) {
+  return cut.tokens == RowRange{0, sample_of(from, cut).length()};
+}
+
+/// The field that says which rows of this one go with which tokens; empty where none does. What cuts another
+/// field is cut by itself.
+std::string_view cut_by(const NamedFields& told, std::string_view field) {
+  const auto found = told.find(field);
+  if (found != told.end() && !found->second.cut_by.empty()) return found->second.cut_by;
+  return cuts_rows(told, field) ? field : std::string_view();
+}
+
+/// Of a field of rows those that have a token of the cut.
+RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
+  const RowRange all = from.rows_of(column, cut.index);
+  if (is_whole(from, cut)) return all;
+  EVENKEEL_PRECONDITION(cheap, !by.empty(), column.spec().name);
+  const TokensOfRows tokens = tokens_of_rows(from.at(by), cut.index);
+  require_tokens_of_rows(tokens, all.size(), sample_of(from, cut), column.spec().name, std::string(by));
+  const std::vector<RowRange> rows = tokens.with_tokens_of(std::span(&cut.tokens, 1));
+  if (rows.empty()) return {all.begin, all.begin};
+  return {all.begin + rows.front().begin, all.begin + rows.front().end};
 }
 
 /// The rows of a cut in a field of the batch that it is cut from.
-RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut) {
+RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
     return RowRange{all.begin + begin, all.begin + end};
@@ -35,13 +57,12 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut) 
     case FieldKind::token:
       return from_begin(cut.tokens.begin, cut.tokens.end);
     case FieldKind::response_token: {
-      const std::int64_t prompt = from.samples()[static_cast<std::size_t>(cut.index)].prompt;
+      const std::int64_t prompt = sample_of(from, cut).prompt;
       return from_begin(std::max<std::int64_t>(cut.tokens.begin - prompt, 0),
                         std::max<std::int64_t>(cut.tokens.end - prompt, 0));
     }
     case FieldKind::rows:
-      require_whole(from, column, cut);
-      return all;
+      return rows_of_tokens(from, column, cut, by);
     case FieldKind::sample:
     case FieldKind::text:
     case FieldKind::bytes:
@@ -52,15 +73,20 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut) 
 
 /// An empty column for all cuts, that takes what they have of it.
 Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
-                  std::span<const Cut> cuts) {
+                  std::span<const Cut> cuts, std::string_view by) {
   if (!is_counted(spec.kind)) return Column::unwritten(spec, out.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   counts.reserve(cuts.size());
   for (const Cut& cut : cuts) {
     const RaggedBatch& from = batches[cut.batch];
-    counts.push_back(rows_of(from, *from.find(spec.name), cut).size());
+    counts.push_back(rows_of(from, *from.find(spec.name), cut, by).size());
   }
   return Column::unwritten(spec, SampleRows::of_counts(counts));
+}
+
+/// Counts ranges of a sample's tokens from the first one of the cut on, and ends them with it.
+void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
+  for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why, const std::string& other) {
@@ -83,8 +109,31 @@ void require_equal_fields(const RaggedBatch& first, const RaggedBatch& other, co
 
 }  // namespace
 
+void require_rows_can_be_cut(std::span<const FieldSpec> fields, const NamedFields& told,
+                             const std::string& name, const FilterCounts& counts) {
+  const std::int64_t cut = counts.truncated + counts.split;
+  if (cut == 0) return;
+  for (const FieldSpec& field : fields) {
+    if (field.kind != FieldKind::rows) continue;
+    const std::string is_cut = "has a field '" + field.name + "' of rows, and batch.too_long cuts " +
+                               number_of(cut, "sample") + " of it: ";
+    const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";
+    const std::string by(cut_by(told, field.name));
+    if (by.empty()) {
+      throw InputError(name, is_cut + "nothing says which rows go with which of a sample's tokens",
+                       "Say it with fields." + field.name + ".cut_by" + keep);
+    }
+    const auto ranges = std::ranges::find(fields, by, &FieldSpec::name);
+    if (ranges != fields.end() && has_form_of_ranges(*ranges)) continue;
+    throw InputError(name,
+                     is_cut + "'" + by + "', which is to say which rows go with which tokens, is " +
+                         (ranges == fields.end() ? "not there" : "no rows [2] of int64"),
+                     "Bring [first token, after the last] of each row under that name" + keep);
+  }
+}
+
 RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
-                        std::span<const std::string> names) {
+                        std::span<const std::string> names, const NamedFields& told) {
   std::vector<SampleShape> shapes;
   shapes.reserve(cuts.size());
   for (const Cut& cut : cuts) shapes.push_back(shape_of(batches[cut.batch], cut));
@@ -98,14 +147,21 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
   }
   for (const Column& column : batches[first].fields()) {
     const FieldSpec& spec = column.spec();
-    Column& to = out.add_field(column_for(out, spec, batches, cuts));
+    const std::string_view by = cut_by(told, spec.name);
+    Column& to = out.add_field(column_for(out, spec, batches, cuts, by));
     std::byte* next = to.row(0);
+    std::int64_t row = 0;
     for (const Cut& cut : cuts) {
       const Column& from = *batches[cut.batch].find(spec.name);
-      const RowRange rows = rows_of(batches[cut.batch], from, cut);
+      const RowRange rows = rows_of(batches[cut.batch], from, cut, by);
       const std::size_t bytes = static_cast<std::size_t>(rows.size()) * from.row_bytes();
       if (bytes > 0) std::memcpy(next, from.row(rows.begin), bytes);
       next += bytes;
+      if (by == spec.name && !is_whole(batches[cut.batch], cut)) {
+        count_from(cut.tokens, to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),
+                                                                 static_cast<std::size_t>(2 * rows.size())));
+      }
+      row += rows.size();
     }
   }
   return out;

@@ -32,6 +32,7 @@ class DumpSource : public SampleSource {
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
     return samples_[static_cast<std::size_t>(position)].tokens;
   }
+  [[nodiscard]] std::vector<FieldSpec> fields() const override { return fields_; }
   /// 64 places of each file of the first context-parallel rank.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;

@@ -101,6 +101,7 @@ Selection select(const SampleSource& source, const Config& config, std::int64_t 
 struct SampleStream::Parts {
   Parts(const Communicator& all, const Config& config)
       : everyone(all),
+        fields(config.fields),
         num_data_ranks(config.mesh.data_ranks),
         readers(num_data_ranks > 0 && DataLine::is_served_here() ? DataLine::data_ranks() : all) {}
 
@@ -127,6 +128,7 @@ struct SampleStream::Parts {
 
   // The caller's: used while sources are opened, and for fingerprints.
   Communicator everyone;
+  NamedFields fields;
   int num_data_ranks;
   Communicator readers;  // where this rank reads
   std::vector<StreamSource> told;
@@ -166,6 +168,8 @@ void SampleStream::Parts::choose(const Config& config, std::span<const std::stri
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     OpenSource& source = open_sources[i];
     source.selection = select(*source.samples, config, length, name_in_errors(told[i]));
+    require_rows_can_be_cut(source.samples->fields(), config.fields, name_in_errors(told[i]),
+                            source.selection.counts());
     source.first_entry = entries;
     source.first_sample = before;
     told[i].counts = source.selection.counts();
@@ -296,7 +300,7 @@ RaggedBatch SampleStream::Parts::read_pieces(std::span<const std::int64_t> entri
       cut.group = mix_64(shape.group ^ mix_64(cut.batch + 1));
     }
   }
-  return cut_samples(batches, cuts, names);
+  return cut_samples(batches, cuts, names, fields);
 }
 
 // Collective over the ranks that read.

@@ -19,6 +19,7 @@ class SyntheticSource : public SampleSource {
 
   [[nodiscard]] std::int64_t num_samples() const override { return samples_; }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
+  [[nodiscard]] std::vector<FieldSpec> fields() const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 

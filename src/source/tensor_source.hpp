@@ -30,6 +30,7 @@ class TensorSource : public SampleSource {
     const auto at = static_cast<std::size_t>(position);
     return tokens_[at + 1] - tokens_[at];
   }
+  [[nodiscard]] std::vector<FieldSpec> fields() const override { return files_.front()->fields(); }
   [[nodiscard]] std::int64_t file_bytes() const override;
   /// 64 places of each file.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;

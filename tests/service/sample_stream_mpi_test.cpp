@@ -5,6 +5,7 @@
 
 #include <boost/mpi/collectives.hpp>
 #include <boost/serialization/vector.hpp>
+#include <functional>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
@@ -116,6 +117,23 @@ TEST_F(SampleStreams, pieces_have_the_rows_of_their_tokens_in_every_field) {
     EXPECT_EQ(mine.at("reward").values<float>()[index], 1.5F);
     EXPECT_EQ(mine.at("advantages").values<std::int64_t>()[first_response], is_first ? 1 : 2);
   }
+}
+
+TEST_F(SampleStreams, rows_are_cut_with_their_tokens_or_refused_before_the_first_step) {
+  write("a.jsonl",
+        "{\"prompt_ids\":[1],\"response_ids\":[2],\"patches\":[],\"spans\":[]}\n"
+        "{\"prompt_ids\":[1,2,3],\"response_ids\":[4,5],\"patches\":[7,8],\"spans\":[[1,2],[3,5]]}\n");
+  const auto yaml = [](const std::string& filter, const std::string& of_patches) {
+    return "source: {kind: jsonl, path: FOLDER/a.jsonl}\nbatch: {global_batch: 8, " + filter +
+           "}\nfields: {patches: {read_as: rows" + of_patches + "}, spans: {read_as: rows}}";
+  };
+  EXPECT_THROW((void)stream_of(yaml("too_long: truncate, max_length: 4", "")), InputError);
+  EXPECT_NO_THROW((void)stream_of(yaml("too_long: truncate, max_length: 5", "")));
+  SampleStream split = stream_of(yaml("too_long: split, max_length: 4", ", cut_by: spans"));
+  const RaggedBatch mine = split.read(0);
+  std::int64_t rows = mine.size() > 0 ? mine.at("patches").rows() : 0;
+  rows = boost::mpi::all_reduce(world_, rows, std::plus<>());
+  EXPECT_EQ(rows, 2 + 1);  // the second row has tokens of both pieces
 }
 
 TEST_F(SampleStreams, what_a_filter_lets_through_always_fits_under_the_cap) {

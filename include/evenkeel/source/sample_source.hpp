@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
@@ -27,6 +28,10 @@ class SampleSource {
   /// The tokens of the sample at a position (0-based), which the source knows since it was opened; equal on
   /// every rank. Local, O(1).
   [[nodiscard]] virtual std::int64_t tokens_in(std::int64_t position) const = 0;
+
+  /// The fields that samples bring beside their tokens, which the source knows since it was opened; equal on
+  /// every rank. Local.
+  [[nodiscard]] virtual std::vector<FieldSpec> fields() const { return {}; }
 
   /// Bytes of the files that samples are read from; 0 where they are not in files. Local.
   [[nodiscard]] virtual std::int64_t file_bytes() const { return 0; }

@@ -1,0 +1,100 @@
+#include "source/cut_samples.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "support/error_message.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::message_of;
+
+const FieldSpec tokens_spec{"input_ids", DType::int64, FieldKind::token, {}};
+const FieldSpec patches_spec{"patches", DType::int32, FieldKind::rows, {}};
+const FieldSpec spans_spec{"spans", DType::int64, FieldKind::rows, {2}};
+
+NamedFields cut_by_spans() {
+  NamedFields told;
+  told["patches"].cut_by = "spans";
+  return told;
+}
+
+/// One sample of a prompt of 3 and a response of 4 tokens, with rows of these tokens, numbered from 0 on.
+RaggedBatch sample_with_rows(const std::vector<std::int64_t>& spans, std::int64_t patches) {
+  RaggedBatch batch({{SampleId{5}, 1, 3, 4}});
+  batch.add_field(tokens_spec);
+  const auto add_rows = [&](const FieldSpec& spec, std::int64_t rows) -> Column& {
+    return batch.add_field(Column(spec, SampleRows::of_counts(std::vector{rows})));
+  };
+  const auto numbers = add_rows(patches_spec, patches).values<std::int32_t>();
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::ranges::copy(spans, add_rows(spans_spec, std::ssize(spans) / 2).values<std::int64_t>().begin());
+  return batch;
+}
+
+RaggedBatch cut(const RaggedBatch& batch, const std::vector<RowRange>& pieces) {
+  std::vector<Cut> cuts;
+  for (const RowRange& tokens : pieces) cuts.push_back({0, 0, tokens, SampleId{5}, 1});
+  const std::vector<std::string> names{"a source"};
+  return cut_samples(std::span(&batch, 1), cuts, names, cut_by_spans());
+}
+
+TEST(CutSamples, give_each_piece_the_rows_that_have_a_token_of_it_counted_from_its_first) {
+  // A row of two pieces, rows of the same tokens, and tokens of no row.
+  const RaggedBatch whole = sample_with_rows({0, 1, 1, 4, 1, 4, 6, 7}, 4);
+  const RaggedBatch pieces = cut(whole, {{0, 3}, {3, 6}, {6, 7}});
+  const Column& patches = pieces.at("patches");
+  EXPECT_THAT(patches.samples().offsets(), ElementsAre(0, 3, 5, 6));
+  EXPECT_THAT(patches.values<std::int32_t>(), ElementsAre(0, 1, 2, 1, 2, 3));
+  EXPECT_THAT(pieces.at("spans").values<std::int64_t>(), ElementsAre(0, 1, 1, 3, 1, 3, 0, 1, 0, 1, 0, 1));
+}
+
+TEST(CutSamples, leave_out_the_rows_behind_what_is_left_of_a_sample) {
+  const RaggedBatch first = cut(sample_with_rows({2, 3, 5, 7}, 2), {{0, 3}});
+  EXPECT_THAT(first.at("patches").values<std::int32_t>(), ElementsAre(0));
+  EXPECT_THAT(first.at("spans").values<std::int64_t>(), ElementsAre(2, 3));
+  EXPECT_EQ(cut(sample_with_rows({5, 7}, 1), {{0, 3}}).at("patches").rows(), 0);
+}
+
+TEST(CutSamples, leave_rows_of_whole_samples_as_they_are) {
+  const std::vector<std::int64_t> no_ranges{9, 2, -1, 4};
+  const RaggedBatch whole = cut(sample_with_rows(no_ranges, 2), {{0, 7}});
+  EXPECT_THAT(whole.at("patches").values<std::int32_t>(), ElementsAre(0, 1));
+  EXPECT_THAT(whole.at("spans").values<std::int64_t>(), testing::ElementsAreArray(no_ranges));
+}
+
+TEST(CutSamples, refuse_ranges_that_are_none_of_the_sample_or_not_of_every_row) {
+  EXPECT_THAT(message_of([&] {
+                (void)cut(sample_with_rows({0, 8}, 1), {{0, 3}});
+              }),
+              AllOf(HasSubstr("sample 5"), HasSubstr("row 0"), HasSubstr("[0, 8) of 7")));
+  EXPECT_THAT(message_of([&] {
+                (void)cut(sample_with_rows({0, 2}, 3), {{0, 3}});
+              }),
+              AllOf(HasSubstr("'patches' of sample 5"), HasSubstr("has 3 rows")));
+}
+
+TEST(CutSamples, need_a_field_that_says_the_tokens_of_rows_where_samples_are_cut) {
+  const std::vector<FieldSpec> fields{patches_spec, spans_spec};
+  const FilterCounts two_cut{.samples = 9, .taken = 9, .truncated = 2};
+  const auto message = [&](std::span<const FieldSpec> brought, const NamedFields& told) {
+    return message_of([&] { require_rows_can_be_cut(brought, told, "a source", two_cut); });
+  };
+  EXPECT_THAT(message(fields, {}), AllOf(HasSubstr("'patches' of rows"), HasSubstr("cuts 2 samples"),
+                                         HasSubstr("fields.patches.cut_by")));
+  EXPECT_THAT(message(std::span(fields).first(1), cut_by_spans()), HasSubstr("'spans'"));
+  EXPECT_NO_THROW(require_rows_can_be_cut(fields, cut_by_spans(), "a source", two_cut));
+  EXPECT_NO_THROW(require_rows_can_be_cut(fields, {}, "a source", {.samples = 9, .taken = 9}));
+}
+
+}  // namespace
+}  // namespace evenkeel
