@@ -113,8 +113,11 @@ void require_delay_fits(const Config& config) {
            "Leave it out, or set mesh.cp to a number");
   }
   if (config.prefix != PrefixSharing::none) {
-    refuse("batch.delay_outliers", "would part samples that share a prefix, and prefix.share asks for them",
-           "Leave one of them out");
+    refuse("batch.delay_outliers",
+           "would part samples that share a prefix: steps are arranged by lengths alone, before samples are "
+           "read "
+           "and it is known which of them share tokens",
+           "Leave it out, or set prefix.share: false");
   }
   if (config.balance.measured) {
     refuse("batch.delay_outliers",

@@ -296,7 +296,8 @@ Keys prefix_keys() {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
         "Samples of one uid share tokens, which travel and are computed once: nothing, their prompt, or "
         "every "
-        "prefix that some of them have in common. Goes with packed and fixed micro-batches and no preset."},
+        "prefix that some of them have in common. Goes with packed and fixed micro-batches, no preset and no "
+        "batch.delay_outliers."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
