@@ -17,6 +17,8 @@ using Int64 = std::int64_t;
 using Keys = std::vector<KeySpec>;
 
 inline constexpr Int64 largest_multiple = Int64{1} << 20;
+/// That any step has, however few its samples are: PlanSettings::validate() counts those of all mini-batches.
+inline constexpr Int64 most_forced_micro_batches = Int64{1} << 16;
 /// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
 inline constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
 inline constexpr Int64 smallest_int32 = -largest_int32 - 1;

@@ -205,7 +205,7 @@ Keys balance_keys() {
 Keys micro_batch_keys() {
   const auto m = &Config::micro_batch;
   const OptionalInteger<Int64> most_samples{"null", {1, largest_int32}};
-  const OptionalInteger<Int64> multiple{"auto", {1, largest_multiple}};
+  const OptionalInteger<Int64> multiple{"auto", {1, most_forced_micro_batches}};
   const Choice<MicroBatchMode> modes({{"packed", MicroBatchMode::packed},
                                       {"padded", MicroBatchMode::padded},
                                       {"fixed", MicroBatchMode::fixed}});
@@ -231,8 +231,9 @@ Keys micro_batch_keys() {
           "max_tokens, and needed with mesh.cp: flexible."),
       key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
           "Most samples of one micro-batch; null is no limit."),
-      key("micro_batch.min_count", m, &MicroBatchSettings::min_count, Integer<Int64>{1, largest_multiple},
-          "Fewest micro-batches of a DP rank."),
+      key("micro_batch.min_count", m, &MicroBatchSettings::min_count,
+          Integer<Int64>{1, most_forced_micro_batches},
+          "Fewest micro-batches of a DP rank in each mini-batch, empty ones counted."),
       key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
           "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
       key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},

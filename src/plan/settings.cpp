@@ -12,6 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/checks.hpp"
 #include "plan/default_communication.hpp"
+#include "plan/micro_batches.hpp"
 
 namespace evenkeel {
 
@@ -220,6 +221,22 @@ void require_flexible_fits(const PlanSettings& settings) {
   }
 }
 
+/// So many micro-batches are made of any step, however few samples it has: each takes time and memory.
+void require_few_forced(const PlanSettings& settings) {
+  constexpr std::int64_t most = std::int64_t{1} << 16;
+  const std::int64_t of_mini_batch = agreed_count(1, settings);
+  const std::int64_t mini_batches = settings.mini_batches.count;
+  if (of_mini_batch <= most / mini_batches) return;
+  const bool by_multiple = settings.count_multiple() > settings.micro_batch.min_count;
+  throw ConfigError(mini_batches > of_mini_batch ? "batch.mini_batches"
+                    : by_multiple                ? "micro_batch.multiple_of"
+                                                 : "micro_batch.min_count",
+                    "asks every DP rank for " + grouped(mini_batches) + " x " + grouped(of_mini_batch) +
+                        " micro-batches a step, however few samples it has; at most " + grouped(most) +
+                        " can be asked for",
+                    "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
+}
+
 /// Least common multiple of two numbers that are at least 1.
 std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
   const std::int64_t factor = left / std::gcd(left, right);
@@ -301,6 +318,7 @@ void PlanSettings::validate() const {
   require_size(micro_batch.size, "micro_batch.size");
   require_size(micro_batch.length_round, "micro_batch.length_round");
   require_size(mini_batches.count, "batch.mini_batches");
+  require_few_forced(*this);
   if (balance.strategy == Strategy::grid) require_fits_grid(*this);
   if (flexible) require_flexible_fits(*this);
   if (!balance.speeds.empty()) require_speeds_fit(*this);

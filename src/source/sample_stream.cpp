@@ -67,6 +67,17 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes) {
   }
 }
 
+// The last step of an epoch may have fewer.
+void require_samples_for_updates(const Config& config) {
+  const std::int64_t updates = config.mini_batches.count;
+  if (updates <= config.batch.global_batch) return;
+  throw ConfigError("batch.mini_batches",
+                    "is " + std::to_string(updates) + ", and a step has " +
+                        number_of(config.batch.global_batch, "sample") +
+                        " (batch.global_batch): some updates would have none",
+                    "Lower it, or raise batch.global_batch");
+}
+
 std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
                                              std::span<const std::string> profiles) {
   std::vector<PlanSettings> passes;
@@ -179,6 +190,7 @@ void SampleStream::Parts::choose(const Config& config, std::span<const std::stri
 }
 
 void SampleStream::Parts::set_up_schedule(const Config& config) {
+  require_samples_for_updates(config);
   std::vector<ScheduledSource> scheduled;
   for (const OpenSource& source : open_sources) {
     ScheduledSource& part = scheduled.emplace_back();

@@ -81,6 +81,29 @@ TEST(PlanSettings, sizes_that_would_overflow_sums_are_refused_by_key) {
   expect_refused([](PlanSettings& s) { s.balance.speeds = {huge}; }, "balance.speeds");
 }
 
+TEST(PlanSettings, more_micro_batches_than_65536_of_a_step_without_samples_are_refused_by_key) {
+  constexpr std::int64_t most = 1 << 16;
+  const auto where = [](std::int64_t mini_batches, std::int64_t min_count, std::int64_t multiple) {
+    PlanSettings settings;
+    settings.mini_batches.count = mini_batches;
+    settings.micro_batch.min_count = min_count;
+    settings.micro_batch.multiple_of = multiple;
+    try {
+      settings.validate();
+    } catch (const ConfigError& error) {
+      return error.report().where;
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(where(most, 1, 1), "accepted");
+  EXPECT_EQ(where(1 << 8, 1 << 7, 1 << 8), "accepted");
+  EXPECT_EQ(where(most + 1, 1, 1), "batch.mini_batches");
+  EXPECT_EQ(where(1, most + 1, 1), "micro_batch.min_count");
+  EXPECT_EQ(where(1, 1, most + 1), "micro_batch.multiple_of");
+  EXPECT_EQ(where(1 << 8, 1 << 9, 1), "micro_batch.min_count");
+  EXPECT_EQ(where(3, 2, most / 2), "micro_batch.multiple_of");
+}
+
 TEST(PlanSettings, interleaved_pipelines_need_a_multiple_of_pp) {
   PlanSettings settings;
   settings.pp = 4;

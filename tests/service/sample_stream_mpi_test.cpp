@@ -149,6 +149,13 @@ TEST_F(SampleStreams, what_a_filter_lets_through_always_fits_under_the_cap) {
   }
 }
 
+TEST_F(SampleStreams, updates_that_no_step_has_a_sample_for_are_everybodys_error) {
+  const std::string source =
+      "source: {kind: synthetic, samples: 20}\nbatch: {global_batch: 8, mini_batches: ";
+  EXPECT_NO_THROW((void)stream_of(source + "8}"));
+  EXPECT_THROW((void)stream_of(source + "9}"), ConfigError);
+}
+
 TEST_F(SampleStreams, a_filter_that_leaves_nothing_is_everybodys_error) {
   write("a.jsonl", three_lines);
   EXPECT_THROW((void)stream_of("{source: {kind: jsonl, path: FOLDER/a.jsonl}, "
