@@ -57,8 +57,12 @@ std::string one_of_words(std::string& text, const std::vector<std::string>& word
                      nearest ? "; did you mean " + *nearest + "?" : "");
 }
 
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "needs a value; it is empty, as a variable that is not set" : "";
+}
+
 std::string not_an_option(const std::string& text) {
-  if (!text.starts_with("--")) return {};
+  if (!text.starts_with("--")) return not_empty(text);
   return fmt::format("needs a value; '{}' looks like an option", printable(text));
 }
 
@@ -90,8 +94,10 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 void refuse_options_as_values(CLI::App& app) {
-  for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return !o->get_positional(); })) {
-    if (option->get_items_expected_max() == 0) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) {
+      option->transform(CLI::Validator([](const std::string& text) { return not_empty(text); }, ""));
+    } else if (option->get_items_expected_max() == 0) {
       option->disable_flag_override();
     } else {
       option->transform(CLI::Validator([](const std::string& text) { return not_an_option(text); }, ""));

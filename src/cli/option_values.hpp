@@ -20,8 +20,8 @@ namespace evenkeel::cli {
 /// One of these words, in small or capital letters; small ones come out.
 [[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);
 
-/// For every option of `app` and its subcommands: what looks like an option is not taken for a value, a flag
-/// takes none.
+/// For every option of `app` and its subcommands: what looks like an option is not taken for a value, an
+/// empty text neither, and a flag takes none.
 void refuse_options_as_values(CLI::App& app);
 
 }  // namespace evenkeel::cli

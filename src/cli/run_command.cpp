@@ -131,33 +131,27 @@ int run(const RunOptions& options) {
 }
 
 void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
-  const CLI::Validator folder([](const std::string& name) { return name.empty() ? "needs a folder" : ""; },
-                              "");
   command
       .add_option("--dump", options->dump,
                   "Write what every rank was handed to this folder, as safetensors a micro-batch")
-      ->type_name("FOLDER")
-      ->check(folder);
+      ->type_name("FOLDER");
   command
       .add_option(
           "--report", options->report,
           "Write the report to this folder, as text, JSON and a page with charts (report.html); keeps some "
           "KiB a step on rank 0")
-      ->type_name("FOLDER")
-      ->check(folder);
+      ->type_name("FOLDER");
   command
       .add_option("--results", options->results,
                   "Let the demonstration consumer hash every token, bring the hashes home and write them to "
                   "this folder in source order, as safetensors a step")
-      ->type_name("FOLDER")
-      ->check(folder);
+      ->type_name("FOLDER");
   command
       .add_option(
           "--trace", options->trace,
           "Write trace.json to this folder, for Perfetto: every phase on every rank, and what went from "
           "rank to rank")
-      ->type_name("FOLDER")
-      ->check(folder);
+      ->type_name("FOLDER");
   command.add_flag("--overwrite", options->overwrite,
                    "Where these folders hold an earlier run's files, remove those, and nothing else");
 }

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "support/run_program.hpp"
 
@@ -94,6 +97,40 @@ INSTANTIATE_TEST_SUITE_P(
                    "--markdown: writes all keys. Leave out mesh, or --markdown"},
         WrongWords{"run job.yaml \"$(printf '\\033[31mx')\"",
                    "unexpected argument '\\x1b[31mx' of run. See: evenkeel run --help"}));
+
+TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command) {
+  const std::string why = ": needs a value; it is empty, as a variable that is not set";
+  for (const auto& [words, option] : std::vector<std::pair<std::string, std::string>>{
+           {"run job.yaml --state '' --resume", "--state"},
+           {"run job.yaml --dump ''", "--dump"},
+           {"run job.yaml --results ''", "--results"},
+           {"run job.yaml --report ''", "--report"},
+           {"run job.yaml --trace ''", "--trace"},
+           {"run job.yaml --prometheus ''", "--prometheus"},
+           {"run job.yaml --prometheus-file ''", "--prometheus-file"},
+           {"run job.yaml --profiles ''", "--profiles"},
+           {"run job.yaml --set ''", "--set"},
+           {"run ''", "CONFIG"},
+           {"serve ''", "CONFIG"},
+           {"plan --lengths ''", "--lengths"},
+           {"plan --lengths x --config ''", "--config"},
+           {"plan --lengths x --profile ''", "--profile"},
+           {"plan --lengths x --json ''", "--json"},
+           {"plan --lengths x --html ''", "--html"},
+           {"synth --out ''", "--out"},
+           {"inspect ''", "FILE"},
+           {"convert '' b.jsonl", "A"},
+           {"convert a.jsonl ''", "B"},
+           {"config show ''", "CONFIG"},
+           {"config schema ''", "KEY"},
+           {"config import x --output ''", "--output"},
+           {"bench pack --json ''", "--json"},
+           {"bench read --folder ''", "--folder"}}) {
+    const ProgramResult result = run_evenkeel(words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_EQ(result.err, "evenkeel: error: " + option + why + "\n") << words;
+  }
+}
 
 TEST(CommandLineUnderALauncher, is_told_by_the_first_rank_alone_and_nobody_hangs) {
   for (const char* words : {"run job.yaml --stpes 4", "bench exchange --bytes none", "pln"}) {
