@@ -99,7 +99,10 @@ class Loader {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) throw ConfigError(place.name(), "no = in it", "Write section.key=value");
     const YAML::Node node = parse_document(text.substr(equals + 1), place);
-    apply_entry(text.substr(0, equals), {node, place.name()}, place);
+    const std::string path = text.substr(0, equals);
+    if (holds_entries(path) && (node.IsNull() || (node.IsMap() && node.size() == 0)))
+      return apply_empty_override(path, {node, place.name()});
+    apply_entry(path, {node, place.name()}, place);
   }
 
   [[nodiscard]] Config finish() {
@@ -121,6 +124,34 @@ class Loader {
     const KeySpec* spec;
     ConfigValue value;
   };
+
+  /// Whether the value of this path is a map of keys or entries, which is merged into what there is.
+  static bool holds_entries(const std::string& path) {
+    if (const auto named = named_path(path)) {
+      const bool is_key = !named->key.empty() && named->section->find(named->key) != nullptr;
+      return is_entry_name(named->name) && !is_key &&
+             (named->key.empty() || !paths_of_section(named->key).empty());
+    }
+    const KeySpec* spec = find_key(path);
+    return (spec == nullptr || !spec->read) &&
+           (named_section(path) != nullptr || !paths_of_section(path).empty());
+  }
+
+  /// Takes back what was said of all entries of a named section, or of one: merged, an empty map would say
+  /// nothing.
+  void apply_empty_override(const std::string& path, const ConfigValue& value) {
+    const std::optional<NamedPath> named = named_path(path);
+    const NamedSection* section = named ? named->section : named_section(path);
+    const bool is_below_entry = named && !named->key.empty();
+    if (section == nullptr || is_below_entry || value.node.IsNull())
+      throw ConfigError(value.where, "holds no key, and so changes nothing", "Name a key and its value");
+    std::vector<NamedEntry> others;  // not by assignment, which yaml-cpp writes into the node assigned to
+    for (const NamedEntry& entry : named_entries_) {
+      if (entry.section != section || (named && entry.name != named->name)) others.push_back(entry);
+    }
+    named_entries_.swap(others);
+    named ? section->add(config_, named->name) : section->clear(config_);
+  }
 
   /// Sets one key, or all keys of a section given as a map. An empty section says nothing.
   void apply_entry(const std::string& path, const ConfigValue& value, const Place& place) {

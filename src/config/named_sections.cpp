@@ -33,7 +33,8 @@ NamedSection profiles() {
           .with = with_profile,
           .keep = [](Config& config, const std::string& name,
                      const Config& changed) { config.profiles[name] = changed.profile({}); },
-          .names = [](const Config& config) { return names_in(config.profiles); }};
+          .names = [](const Config& config) { return names_in(config.profiles); },
+          .clear = [](Config& config) { config.profiles.clear(); }};
 }
 
 NamedSection sources() {
@@ -50,7 +51,8 @@ NamedSection sources() {
               },
           .keep = [](Config& config, const std::string& name,
                      const Config& changed) { config.sources[name] = changed.source; },
-          .names = [](const Config& config) { return names_in(config.sources); }};
+          .names = [](const Config& config) { return names_in(config.sources); },
+          .clear = [](Config& config) { config.sources.clear(); }};
 }
 
 NamedSection fields() {
@@ -67,7 +69,8 @@ NamedSection fields() {
               },
           .keep = [](Config& config, const std::string& name,
                      const Config& changed) { config.fields[name] = changed.field; },
-          .names = [](const Config& config) { return names_in(config.fields); }};
+          .names = [](const Config& config) { return names_in(config.fields); },
+          .clear = [](Config& config) { config.fields.clear(); }};
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ struct NamedSection {
   /// Takes an entry's keys back from that.
   void (*keep)(Config& config, const std::string& name, const Config& changed);
   std::vector<std::string> (*names)(const Config& config);
+  void (*clear)(Config& config);  ///< takes all entries away
 
   /// The key that an entry calls `key`, or nullptr.
   [[nodiscard]] const KeySpec* find(const std::string& key) const;

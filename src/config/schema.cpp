@@ -23,7 +23,10 @@ constexpr std::string_view page_head =
 
 A job is configured by one YAML file: `evenkeel run CONFIG.yaml`. Every key is optional but `source.kind`, which `run`
 asks for; what is left out has its default. `--set section.key=value` overrides the file, as often as needed; its
-value is read as YAML. Unknown keys are errors.
+value is read as YAML. A map is merged into what the file says: `--set 'mesh={tp: 2}'` leaves `mesh.cp` as it is. The
+empty map takes back what was said of `sources`, `fields` or `profiles`, or of one of their entries: after
+`--set fields={}` there are none, after `--set profiles.update={}` that profile changes nothing. Elsewhere a map without
+keys is an error. Unknown keys are errors.
 
 Rank 0 reads the file, once, and the other ranks get the result. It may be a pipe: `evenkeel run <(...)`, or under
 mpirun, which hands on only standard input, `mpirun -n 8 evenkeel run /dev/stdin < CONFIG.yaml`. It is one YAML

@@ -365,6 +365,16 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
   EXPECT_EQ(refusal("", {"mesh.tp=[2"}).substr(0, 34), "--set mesh.tp=[2: malformed YAML: ");
 }
 
+TEST(ConfigOverrideErrors, tell_of_maps_that_would_change_nothing) {
+  const std::string profile = "profiles: {update: {pack: {pad_token: 7}}}";
+  for (const char* text :
+       {"mesh={}", "mesh=", "fields=", "field={}", "profiles.update=", "profiles.update.pack={}"}) {
+    EXPECT_EQ(
+        refusal(profile, {text}),
+        std::string("--set ") + text + ": holds no key, and so changes nothing. Name a key and its value");
+  }
+}
+
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(
       refusal("source: {kind: jsonl}"),

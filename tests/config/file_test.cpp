@@ -226,6 +226,28 @@ TEST(ConfigSources, may_be_changed_and_made_by_overrides) {
   EXPECT_EQ(config.sources.at("new").kind, SourceKind::synthetic);
 }
 
+TEST(ConfigOverrides, merge_maps_into_what_the_file_says) {
+  const Config config =
+      parse("mesh: {tp: 2}\nfields: {a: {wire: narrow}}", {"mesh={cp: 4}", "fields={b: {wire: narrow}}"});
+  EXPECT_EQ(config.mesh.tp, 2);
+  EXPECT_EQ(config.mesh.cp, 4);
+  EXPECT_EQ(config.fields.size(), 2U);
+}
+
+TEST(ConfigOverrides, that_are_empty_maps_take_entries_back) {
+  const std::string yaml =
+      "fields: {a: {wire: narrow}}\n"
+      "profiles: {update: {pack: {pad_token: 7}}, log_prob: {pack: {pad_token: 8}}}\n" +
+      std::string(two_sources);
+  EXPECT_EQ(parse(yaml, {"fields={}"}).fields.size(), 0U);
+  EXPECT_EQ(parse(yaml, {"profiles={}"}).profiles.size(), 0U);
+  EXPECT_EQ(parse(yaml, {"sources={}"}).sources.size(), 0U);
+  EXPECT_EQ(parse(yaml, {"fields={}", "fields.b.wire=narrow"}).fields.size(), 1U);
+  const Config config = parse(yaml, {"profiles.update={}"});
+  EXPECT_EQ(config.profile("update").pack.pad_token, 0);
+  EXPECT_EQ(config.profile("log_prob").pack.pad_token, 8);
+}
+
 TEST(ConfigSources, round_trip) {
   EXPECT_EQ(parse(to_yaml(parse(two_sources))), parse(two_sources));
 }
