@@ -125,6 +125,13 @@ void require_delay_fits(const Config& config) {
            "would hold other samples each time",
            "Set balance.cost to a model");
   }
+  if (config.balance.encoder) {
+    refuse(
+        "batch.delay_outliers",
+        "goes by lengths alone, and balance.cost counts the work of an encoder by rows of a field, which are "
+        "not known before a step is read",
+        "Leave encoder out, or batch.delay_outliers");
+  }
   if (!config.balance.speeds.empty()) {
     refuse("batch.delay_outliers",
            "would make what steps hold depend on balance.speeds, and so on the machines of one mesh",

@@ -74,6 +74,8 @@ TEST(ConfigDelay, is_refused_beside_what_it_does_not_go_with_and_why) {
   EXPECT_THAT(with("prefix: {share: true}"), testing::HasSubstr("would part samples that share a prefix"));
   EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("changes with every run"));
   EXPECT_THAT(with("balance: {speeds: [1, 0.5]}"), testing::HasSubstr("the machines of one mesh"));
+  EXPECT_THAT(with("balance: {cost: {model: tokens, encoder: {field: patches, linear: 4}}}"),
+              testing::HasSubstr("by rows of a field, which are not known"));
   EXPECT_EQ(with("micro_batch: {max_tokens_per_rank: 4096}"), "accepted");
   EXPECT_EQ(with("balance: {strategy: grid}"), "accepted");
 }
