@@ -222,11 +222,39 @@ void compare(const LengthTable& table, const PlanSettings& settings, const std::
   if (!json.empty()) write_json(json, ways);
 }
 
+/// Lengths do not tell of rows.
+void require_cost_of_lengths(const PlanSettings& settings) {
+  if (!settings.balance.encoder) return;
+  throw ConfigError("balance.cost",
+                    "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
+                        "', and a plan knows nothing but lengths",
+                    "Plan without encoder: --set balance.cost with the model's cost alone");
+}
+
+/// What a run does that depends on which rank reads what.
+void warn_of_what_owners_decide(const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  if (balance.placement_tolerance > 0) {
+    tell_warning(
+        "balance.placement_tolerance does not count here: it moves samples to the DP ranks that hold them, "
+        "and "
+        "a plan does not know which do");
+  }
+  const bool is_placed = balance.placement == PlacementRule::locality && balance.preset == Preset::none;
+  if (settings.dp > 1 && is_placed && settings.micro_batch.mode == MicroBatchMode::fixed &&
+      settings.micro_batch.shuffle) {
+    tell_warning(
+        "micro_batch.shuffle draws by DP rank, and balance.placement: locality lets a run number them by who "
+        "holds which samples: it may draw other orders than this plan");
+  }
+}
+
 int plan_lengths(const PlanOptions& options) {
   const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
                                                : load_config(options.config, options.overrides);
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   const PlanSettings settings = config.plan_settings(mesh, options.profile);
+  require_cost_of_lengths(settings);
   const PlanInput input =
       read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
   const TextStyle style = style_of(Stream::out);
@@ -239,6 +267,7 @@ int plan_lengths(const PlanOptions& options) {
     compare(input.table, settings, options.json, style);
     return 0;
   }
+  warn_of_what_owners_decide(settings);
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{input.table, settings, 0, input.trees};
   const StepPlan plan = plan_step(problem);

@@ -154,6 +154,34 @@ TEST_F(PlanWithSharedPrefixes, of_an_empty_table_is_an_error_as_every_plan_of_on
 }
 
 #ifndef __SANITIZE_ADDRESS__  // which takes more address space than any limit leaves
+TEST(PlanOfARun, refuses_a_cost_that_lengths_do_not_tell) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n");
+  const ProgramResult result =
+      run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() +
+                   " --set 'balance.cost={model: tokens, encoder: {field: patches, linear: 4}}'");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("balance.cost: counts the work of an encoder by the rows of 'patches'"),
+                    HasSubstr("knows nothing but lengths")));
+}
+
+TEST(PlanOfARun, says_what_a_run_does_by_who_holds_samples) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5\n6\n7\n8\n");
+  const auto warnings = [&](const std::string& settings) {
+    return run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() + " --set mesh.dp=2 " +
+                        settings)
+        .err;
+  };
+  EXPECT_THAT(warnings("--set balance.placement_tolerance=0.1"),
+              HasSubstr("warning: balance.placement_tolerance does not count here"));
+  const std::string drawn = "--set micro_batch.mode=fixed --set micro_batch.shuffle=true ";
+  EXPECT_THAT(warnings(drawn), HasSubstr("warning: micro_batch.shuffle draws by DP rank"));
+  EXPECT_EQ(warnings(drawn + "--set balance.placement=none"), "");
+  EXPECT_EQ(warnings("--set micro_batch.mode=fixed"), "");
+}
+
 TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n");
