@@ -1,0 +1,222 @@
+"""What a job must have handed out and brought home, against what its ranks were handed."""
+
+import collections
+import pathlib
+
+from dumps import DumpedStep, MicroBatch, require, steps_of
+from expected import Entry, Expected, Pass
+from jobs import Job
+from losses import Losses
+from segments import Segments
+from sequences import Sequences, rows_of_rank
+from tensors import read_safetensors
+
+MASK = 2**64 - 1
+
+
+class Handed:
+    """The entries that the micro-batches of a step turn out to have."""
+
+    def __init__(self, job: Job, passing: Pass, expected: Expected):
+        self._job, self._pass, self._expected = job, passing, expected
+        self._epochs = [expected.of_epoch() for _ in range(expected.epochs)]
+
+    def of(self, step: DumpedStep) -> list[list[Entry | None]]:
+        candidates = collections.defaultdict(list)
+        for entry in self._expected.of_step(step.number):
+            candidates[entry.number].append(entry)
+        left = self._epochs[step.number // len(self._expected.sizes)]
+        size = 0
+        found = []
+        for m in step.micro_batches:
+            found.append([])
+            for at, number in enumerate(m.samples):
+                entry = None
+                if number >= 0:
+                    size += 1
+                    entry = self._take(m, at, candidates[number], left)
+                found[-1].append(entry)
+        expected = self._expected.sizes[step.number % len(self._expected.sizes)]
+        require(size == expected, f"step {step.number} has", size, "samples, not", expected)
+        return found
+
+    def _take(self, m: MicroBatch, at: int, candidates: list[Entry], left: collections.Counter) -> Entry:
+        for entry in candidates:
+            if left[id(entry)] > 0 and self._is(m, at, entry):
+                left[id(entry)] -= 1
+                return entry
+        require(False, m.place, "sample", m.samples[at], "is not what the source has, or comes too often")
+        raise AssertionError
+
+    def _is(self, m: MicroBatch, at: int, entry: Entry) -> bool:
+        if m.metadata["layout"] == "shared":
+            return True  # where its tokens are is looked for later
+        true = m.structure("cu_seqlens")
+        if true[at + 1] - true[at] != entry.length:
+            return False
+        zigzag = self._pass.settings.zigzag
+        tokens = sequence_values(m, at, zigzag, 0, "input_ids")
+        if entry.is_made_up:
+            # Pieces of as many tokens differ in their prompts.
+            if sequence_values(m, at, zigzag, -1, "loss_mask") != self._pass.mask(entry):
+                return False
+            entry.tokens[:] = tokens
+        return tokens == entry.tokens
+
+    def require_all(self) -> None:
+        for epoch, left in enumerate(self._epochs):
+            missing = sum(left.values())
+            require(missing == self._expected.left_out, "epoch", epoch, "lacks", missing, "samples")
+
+
+def sequence_values(m: MicroBatch, at: int, zigzag: bool, stage: int, name: str) -> list:
+    true, padded = m.structure("cu_seqlens"), m.structure("cu_seqlens_padded")
+    aligned = padded[at + 1] - padded[at]
+    values = {}
+    for rank, part in enumerate(m.parts[stage]):
+        begin = padded[at] // m.size
+        for i, row in enumerate(rows_of_rank(aligned, rank, m.size, zigzag)):
+            values[row] = part[name].values[begin + i]
+    return [values[row] for row in range(true[at + 1] - true[at])]
+
+
+class PassChecks:
+    """One pass over all steps."""
+
+    def __init__(self, job: Job, profile: str, folder: pathlib.Path):
+        self.job, self.passing = job, Pass(job, profile)
+        self.settings = self.passing.settings
+        self.expected = Expected(job)
+        self.steps = steps_of(folder, job)
+        self.entries: list[list[list[Entry | None]]] = []
+        self.keeps_cap = job.key("balance.preset") is None and self.settings.key("balance.preset") is None
+
+    def check(self) -> None:
+        require(len(self.steps) == self.expected.num_steps, "there are", len(self.steps), "steps, not",
+                self.expected.num_steps)
+        handed = Handed(self.job, self.passing, self.expected)
+        for step in self.steps:
+            entries = handed.of(step)
+            self.entries.append(entries)
+            self._check_counts(step)
+            ordered = self.expected.of_step(step.number) if self.expected.is_in_order else None
+            losses = Losses(self.job, self.passing, step, entries, ordered)
+            for at, m in enumerate(step.micro_batches):
+                self._check_structure(m)
+                reader = Segments if m.metadata["layout"] == "shared" else Sequences
+                reader(self.job, self.passing, m, entries[at]).check(losses.weights(at))
+                losses.check_mean_weight(at)
+            losses.check_sum()
+        handed.require_all()
+
+    def _check_counts(self, step: DumpedStep) -> None:
+        meets = not self.settings.is_flexible or self.settings.key("balance.strategy") == "grid"
+        if meets:
+            require(len(set(step.counts)) == 1, f"step {step.number}: DP ranks have", step.counts, "micro-batches")
+        if not meets or not self.keeps_cap:
+            return
+        pp, vpp = self.job.key("mesh.pp", 1), self.job.key("mesh.vpp", 1)
+        multiple = self.settings.key("micro_batch.multiple_of", pp if vpp > 1 else 1)
+        count, mini_batches = step.counts[0], self.job.key("batch.mini_batches", 1)
+        require(count % multiple == 0, f"step {step.number} has", count, "micro-batches, no multiple of", multiple)
+        least = mini_batches * self.settings.key("micro_batch.min_count", 1)
+        require(count >= least, f"step {step.number} has", count, "micro-batches, fewer than", least)
+
+    def _check_structure(self, m: MicroBatch) -> None:
+        true, padded = m.structure("cu_seqlens"), m.structure("cu_seqlens_padded")
+        require(len(true) == len(padded) and true[0] == padded[0] == 0, m.place, "cu_seqlens", true, padded)
+        alignment = self.settings.alignment(m.size)
+        lengths = list(zip(true, true[1:], padded, padded[1:]))
+        for b, e, pb, pe in lengths:
+            require(0 <= e - b <= pe - pb and (pe - pb) % alignment == 0, m.place, "sequence of", e - b, "rows in", pe - pb)
+        samples = [sample for sample in m.samples if sample >= 0]
+        if m.metadata["layout"] == "padded":
+            require(len({pe - pb for _, _, pb, pe in lengths}) == 1, m.place, "has sequences of several widths")
+        if m.metadata["layout"] != "shared":
+            require(len(m.samples) == len(true) - 1, m.place, "has", len(m.samples), "samples in", len(true) - 1)
+            # Filler stands where there would be no row at all, and padding behind the samples of shapes.
+            if self.settings.key("micro_batch.shapes") is None:
+                real = sum(pe - pb for i, (b, e, pb, pe) in enumerate(lengths) if m.samples[i] >= 0)
+                require(real in (0, padded[-1]), m.place, "has rows of nobody's")
+            for i, (b, e, pb, pe) in enumerate(lengths):
+                tight = m.metadata["layout"] == "padded" or m.samples[i] < 0 or pe - pb < e - b + alignment
+                require(tight, m.place, "sequence of", e - b, "is aligned to", pe - pb)
+        if not self.keeps_cap or not samples:
+            return
+        require(padded[-1] <= self.settings.cap(m.size), m.place, "has", padded[-1], "rows, above", self.settings.cap(m.size))
+        most = self.settings.key("micro_batch.max_samples")
+        if most is not None:
+            require(len(samples) <= most, m.place, "has", len(samples), "samples, above", most)
+        if self.settings.key("micro_batch.mode") == "fixed":
+            size = self.settings.key("micro_batch.size", 1)
+            require(len(samples) <= size, m.place, "has", len(samples), "samples of", size)
+
+    def shapes(self) -> set[tuple[int, int, int]]:
+        return {m.shape for step in self.steps for m in step.micro_batches}
+
+
+def mixed(x: int) -> int:
+    x = (x + 0x9e3779b97f4a7c15) & MASK
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & MASK
+    x = (x ^ x >> 27) * 0x94d049bb133111eb & MASK
+    return x ^ x >> 31
+
+
+def token_hash(token: int, sample: int, position: int) -> int:
+    return mixed(mixed(mixed(token & MASK) + sample & MASK) + position & MASK) & MASK >> 1
+
+
+def check_results(checks: PassChecks, folder: pathlib.Path) -> None:
+    """What the demonstration consumer makes of each token, sample by sample in their original order."""
+    for step, entries in zip(checks.steps, checks.entries):
+        path = folder / f"step-{step.number:06}.safetensors"
+        found, _ = read_safetensors(path)
+        handed = [entry for of_micro_batch in entries for entry in of_micro_batch if entry is not None]
+        if checks.expected.is_in_order:
+            order = {id(entry): at for at, entry in reversed(list(enumerate(checks.expected.of_step(step.number))))}
+            handed.sort(key=lambda entry: order[id(entry)])
+        numbers = found["sample_index"].values
+        require(sorted(numbers) == sorted(entry.number for entry in handed), path, "is of the samples", numbers)
+        if checks.expected.is_in_order:
+            require(numbers == [entry.number for entry in handed], path, "has the order", numbers)
+        left = collections.defaultdict(list)
+        for entry in handed:
+            left[entry.number].append(entry)
+        offsets, responses = found["offsets"].values, 0
+        for at, number in enumerate(numbers):
+            tokens = found["token_hash"].values[offsets[at]:offsets[at + 1]] if "token_hash" in found else None
+            entry = next((e for e in left[number] if tokens is None or tokens == hashes_of(e)), None)
+            require(entry is not None, path, "has other hashes of sample", number)
+            left[number].remove(entry)
+            require(found["sample_hash"].values[at] == token_hash(entry.length, number, 0), path, "hash of", number)
+            expected = response_hashes(checks.passing, entry)
+            mine = found["response_hash"].values[responses:responses + len(expected)]
+            require(mine == expected, path, "response_hash of", number, "is", mine, "not", expected)
+            responses += len(expected)
+
+
+def hashes_of(entry: Entry) -> list[int]:
+    return [token_hash(token, entry.number, t) for t, token in enumerate(entry.tokens)]
+
+
+def response_hashes(passing: Pass, entry: Entry) -> list[int]:
+    """Of the label where each response token is predicted; what starts its sequence is predicted nowhere."""
+    labels = passing.labels(entry)
+    return [token_hash(labels[t - 1], entry.number, t) if t else 0 for t in range(entry.prompt, entry.length)]
+
+
+def check_job(job: Job, folder: pathlib.Path, dump: str) -> list[PassChecks]:
+    """All passes of a job that has ended, with its dump in that folder; throws what is wrong."""
+    passes = []
+    for profile in job.profiles or [""]:
+        below = profile if len(job.profiles) > 1 else ""
+        checks = PassChecks(job, profile, folder / dump / below)
+        checks.check()
+        if job.results:
+            check_results(checks, folder / "results" / below)
+        passes.append(checks)
+    shapes = job.key("micro_batch.shapes")
+    if shapes is not None:
+        found = set().union(*(checks.shapes() for checks in passes))
+        require(len(found) <= shapes, "there are the shapes", sorted(found), "of", shapes)
+    return passes

@@ -1,0 +1,497 @@
+"""Jobs drawn by chance over nearly all keys: what they are configured with, and the samples they are given.
+
+Most draws are legal: what the pages say does not go together is left out, though not everywhere, so that refusals are
+seen as well.
+"""
+
+import math
+import random
+
+from jobs import Field, Job, Sample, Source
+
+
+def mixed(values: list[int]) -> int:
+    """A number that any difference in the values changes."""
+    hashed = 17
+    for value in values:
+        hashed = (hashed * 1000003 + value + 1) % 2147483647
+    return hashed
+
+
+def eighths(number: int) -> float:
+    """A real number that every type of real numbers holds."""
+    return (number % 4001 - 2000) / 8 + 0.125
+
+
+class Drawing:
+    def __init__(self, seed: int):
+        self.draw = random.Random(seed)
+        self.seed = seed
+        self.config: dict = {}
+
+    def chance(self, part: float) -> bool:
+        return self.draw.random() < part
+
+    def put(self, path: str, value) -> None:
+        section, name = path.split(".")
+        self.config.setdefault(section, {})[name] = value
+
+    def put_one_of(self, part: float, path: str, *values) -> None:
+        if self.chance(part):
+            self.put(path, self.draw.choice(values))
+
+    def get(self, path: str, default=None):
+        section, name = path.split(".")
+        return self.config.get(section, {}).get(name, default)
+
+    def job(self) -> Job:
+        self._draw_mesh()
+        self._draw_kind_of_plan()
+        self._draw_samples()
+        self._draw_batches()
+        self._draw_pack_and_loss()
+        self._draw_exchange()
+        self._draw_fields()
+        self._draw_cap()
+        profiles = self._draw_profiles()
+        self._name_sources()
+        job = Job(self.seed, self.ranks, self.config, self.sources, self.fields, profiles)
+        job.results, job.is_resumed, job.must_be_refused = self.chance(0.5), self.chance(0.15), self.chance(0.06)
+        if job.must_be_refused:
+            self._spoil()
+        return job
+
+    def _draw_mesh(self) -> None:
+        self.ranks = self.draw.choice([1, 2, 2, 3, 4, 4, 4, 5, 6, 6])
+        data_ranks = self.draw.randint(1, min(2, self.ranks - 1)) if self.ranks > 1 and self.chance(0.15) else 0
+        if data_ranks:
+            self.put("mesh.data_ranks", data_ranks)
+        places = self.ranks - data_ranks
+        self.flexible = places > 1 and self.chance(0.25)
+        sizes = [(tp, cp, pp) for tp in range(1, 5) for cp in range(1, 7) for pp in range(1, 5)
+                 if places % (tp * cp * pp) == 0 and not (self.flexible and (cp > 1 or tp * pp == places))]
+        tp, cp, pp = self.draw.choice(sizes)
+        self.tp, self.cp, self.pp, self.dp = tp, cp, pp, places // (tp * cp * pp)
+        self.put("mesh.tp", tp)
+        self.put("mesh.cp", "flexible" if self.flexible else cp)
+        self.put("mesh.pp", pp)
+        if pp > 1:
+            self.put_one_of(0.4, "mesh.vpp", 2)
+        if self.flexible:
+            self.put_one_of(0.4, "mesh.context_sizes", "any")
+            self.put_one_of(0.3, "mesh.max_cp", 1, 2)
+        self.put_one_of(0.3, "mesh.dp", self.dp)
+        axes = ["tp", "cp", "dp", "pp"]
+        self.draw.shuffle(axes)
+        self.put_one_of(0.25, "mesh.order", "-".join(axes))
+
+    def _draw_kind_of_plan(self) -> None:
+        mode = "packed" if self.flexible else self.draw.choice(["packed", "packed", "padded", "fixed"])
+        self.put("micro_batch.mode", mode)
+        self.sharing = mode != "padded" and self.chance(0.25)
+        if self.sharing:
+            self.put("prefix.share", self.draw.choice([True, "tree"]))
+        self.mini_batches = self.draw.choice([1, 1, 1, 2, 3])
+        self.put("batch.mini_batches", self.mini_batches)
+        kinds = ["plain", "plain", "algorithm"]
+        if mode == "packed":
+            kinds += ["grid", "packing", "fastest"]
+        if mode != "padded":
+            kinds += ["speeds", "tolerance", "encoder"]
+        if not self.sharing:
+            kinds += ["preset"]
+        kind = self.draw.choice(["plain", "grid", "speeds"] if self.flexible else kinds)
+        if self.flexible and self.pp > 1:
+            kind = "grid"
+        getattr(self, "_plan_" + kind)()
+        self.cost_kind = self.draw.choice(["tokens", "flops-7b", "numbers", "model", "measured"])
+        if kind == "preset" and self.cost_kind == "measured":
+            self.cost_kind = "tokens"
+        if kind == "encoder":
+            self.cost_kind = self.draw.choice(["tokens", "flops-7b"])
+        costs = {"numbers": {"linear": 5, "quadratic": 2, "window": self.draw.choice([0, 40])},
+                 "model": {"model": {"hidden_size": 64, "layers": 2, "heads": 4, "ffn_size": 128, "vocab_size": 1000}},
+                 "measured": {"measured": {"initial": "flops-7b", "every": 2}}}
+        cost = costs.get(self.cost_kind, self.cost_kind)
+        if kind == "encoder":
+            cost = {"model": cost, "encoder": {"field": "patches", "linear": 40, "quadratic": self.draw.choice([0, 3])}}
+        self.has_encoder = kind == "encoder"
+        self.is_plain = kind == "plain" and not self.flexible
+        self.put("balance.cost", cost)
+        self.put_one_of(0.3, "balance.placement", "locality" if kind == "tolerance" else "none")
+        self.put_one_of(0.2, "balance.overhead", 0, 100)
+        if not (self.flexible or kind in ("speeds", "tolerance", "encoder")):
+            self.put_one_of(0.2, "balance.refine", False)
+        if self.flexible:
+            links = {"inside_node": 2, "between_nodes": 9, "ranks_per_node": self.draw.choice([1, 2, 8]), "overlap": 0.5}
+            self.put_one_of(0.4, "balance.communication", links)
+        self._draw_counts(kind)
+
+    def _plan_plain(self) -> None:
+        if not self.flexible:
+            self.put_one_of(0.2, "balance.equal_count", True)
+            self.put_one_of(0.2, "batch.keep_mini_batch", False)
+
+    def _plan_algorithm(self) -> None:
+        self.put("balance.algorithm", self.draw.choice(["karmarkar-karp", "lpt", "sorted-stride", "none"]))
+
+    def _plan_grid(self) -> None:
+        self.put("balance.strategy", "grid")
+
+    def _plan_packing(self) -> None:
+        names = ["first-fit-decreasing", "best-fit-decreasing", "modified-first-fit-decreasing"]
+        self.put("micro_batch.packing", self.draw.choice(names))
+
+    def _plan_fastest(self) -> None:
+        self.put("micro_batch.count", "fastest")
+
+    def _plan_speeds(self) -> None:
+        self.put("balance.speeds", [self.draw.choice([1, 1, 0.5, 0.75, 2]) for _ in range(self.dp)])
+
+    def _plan_tolerance(self) -> None:
+        self.put("balance.placement_tolerance", self.draw.choice([0.001, 0.05, 0.5]))
+
+    def _plan_encoder(self) -> None:
+        pass  # its cost says all
+
+    def _plan_preset(self) -> None:
+        self.put("balance.preset", self.draw.choice(["mindspeed-rl", "roll", "verl"]))
+
+    def _draw_counts(self, kind: str) -> None:
+        meets = not self.flexible or self.get("balance.strategy") == "grid"
+        if meets:
+            self.put_one_of(0.2, "micro_batch.min_count", 2, 3)
+            self.put_one_of(0.2, "micro_batch.multiple_of", 1, 2, 3)
+        self.put_one_of(0.25, "micro_batch.max_samples", 2, 3, 8)
+        self.put_one_of(0.5, "micro_batch.size", 2, 3, 7)
+        self.put_one_of(0.6, "micro_batch.length_round", 1, 4, 16)
+        self.put_one_of(0.2, "micro_batch.shuffle", True)
+        orders = ["pipeline", "plan", "cost"] + ["schedule"] * (kind != "preset")
+        self.put_one_of(0.5, "micro_batch.order", *orders)
+        fits = not (self.sharing or self.flexible or kind == "preset" or self.get("micro_batch.mode") == "padded")
+        if fits:
+            self.put_one_of(0.3, "micro_batch.shapes", 1, 2, 4)
+
+    def _draw_samples(self) -> None:
+        one = self.chance(0.7)
+        kinds = ["jsonl", "jsonl", "safetensors", "numpy"]
+        if not (self.sharing or self.has_encoder):
+            kinds += ["lengths", "megatron"] if one else []
+        names = [""] if one else self.draw.sample(["code", "math", "chat"], self.draw.choice([2, 2, 3]))
+        self.sources = []
+        longest = self.draw.choice([8, 30, 120])
+        for name in sorted(names):
+            count = self.draw.randint(3, 36 if one else 14)
+            self.sources.append(Source(name, self.draw.choice(kinds), self._samples(count, longest)))
+        for source in self.sources:
+            if self.chance(0.2):
+                source.epochs = self.draw.choice([2, 3])
+        self.kinds = {source.kind for source in self.sources}
+        self.has_fields = not self.kinds & {"lengths", "megatron"}
+        for source in self.sources:
+            self._settle(source)
+        number = 0
+        for source in self.sources:
+            for sample in source.samples:
+                sample.number = number
+                number += 1
+
+    def _samples(self, count: int, longest: int) -> list[Sample]:
+        """Groups of one prompt, whose responses may begin alike."""
+        samples: list[Sample] = []
+        text_uids, none = self.chance(0.3), self.chance(0.2)
+        for group in range(count):
+            prompt = self._tokens(0 if group and self.chance(0.15) else self.draw.randint(1, max(1, longest // 3)))
+            for _ in range(self.draw.choice([1, 1, 2, 4])):
+                response = self._tokens(self._length(longest))
+                if samples and self.chance(0.3):
+                    other = self.draw.choice(samples).response
+                    response = other[:self.draw.randint(0, len(other))] + response
+                own = prompt if self.chance(0.95) else self._tokens(len(prompt))
+                uid = None if none and self.chance(0.5) else f"q{group}" if text_uids else group
+                samples.append(Sample(list(own), response[:longest], uid))
+        samples = samples[:count]
+        self.draw.shuffle(samples)
+        # The first one tells what is a row a token, and what one a response token.
+        if not samples[0].prompt:
+            samples[0].prompt = self._tokens(2)
+        if not samples[0].response:
+            samples[0].response = self._tokens(3)
+        return samples
+
+    def _length(self, longest: int) -> int:
+        return self.draw.choice([0, self.draw.randint(1, 4), self.draw.randint(1, longest), self.draw.randint(1, longest)])
+
+    def _tokens(self, count: int) -> list[int]:
+        return [self.draw.randint(1, 30000) for _ in range(count)]
+
+    def _settle(self, source: Source) -> None:
+        """What a kind of source cannot say, its samples do not have."""
+        if source.kind == "megatron":
+            source.samples = [Sample([], sample.tokens or [7], None) for sample in source.samples]
+        if source.kind in ("safetensors", "numpy") and not all(isinstance(s.uid, int) for s in source.samples):
+            for sample in source.samples:
+                sample.uid = None
+        if source.kind == "lengths":
+            for sample in source.samples:
+                sample.uid = None
+
+    def _draw_batches(self) -> None:
+        count = sum(len(source.samples) * source.epochs for source in self.sources)
+        self.put("batch.global_batch", self.draw.choice([count, count, max(3, count // 2), max(3, count // 3 + 1)]))
+        self.put_one_of(0.2, "batch.epochs", 2)
+        self.put_one_of(0.3, "batch.shuffle", True)
+        self.put_one_of(0.5, "batch.seed", 5, 2**63)
+        self.put_one_of(0.4, "batch.mix", "tokens")
+        has_empty = any(not sample.tokens for source in self.sources for sample in source.samples)
+        self.put_one_of(0.3, "batch.empty", "drop", "keep" if has_empty else "error")
+        if self.get("batch.empty") != "drop":
+            self.put_one_of(0.15, "batch.drop_last", True)
+        delays = not (self.flexible or self.sharing or self.cost_kind == "measured" or self.get("balance.speeds") or
+                      self.has_encoder)
+        if delays and self.chance(0.15):
+            lengths = sorted(len(sample.tokens) for source in self.sources for sample in source.samples)
+            self.put("batch.delay_outliers", self.draw.choice([1, 2, 4]))
+            self.put("batch.outlier_length", max(1, lengths[len(lengths) * 3 // 4]))
+            self.put("batch.outlier_companions", self.draw.choice([2, 3]))
+
+    def _draw_pack_and_loss(self) -> None:
+        self.put_one_of(0.4, "pack.cp_layout", "contiguous")
+        self.put_one_of(0.3, "pack.align_lcm", 3, 8)
+        self.put_one_of(0.2, "pack.pad_token", 9)
+        self.put_one_of(0.2, "pack.label_pad", -1, 0)
+        if not self.flexible:
+            self.put_one_of(0.15, "pack.align", 2 * self.cp * self.tp, 6 * self.cp)
+        means = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm",
+                 "prompt-mean"] + ["mindspeed-rl"] * (not self.flexible)
+        self.put_one_of(0.7, "loss.aggregation", *means)
+        self.put_one_of(0.4, "loss.micro_batches", "mean")
+        self.put_one_of(0.4, "loss.dp_ranks", "sum")
+        self.put_one_of(0.4, "loss.fully_masked", "skip")
+        self.put_one_of(0.4, "loss.norm_length", 100)
+
+    def _draw_exchange(self) -> None:
+        self.put_one_of(0.5, "exchange.path", "shared-memory", "point-to-point", "alltoallv")
+        self.put_one_of(0.3, "exchange.tp_copies", "shared")
+        self.put_one_of(0.3, "exchange.aggregate", "always", "never")
+        self.put_one_of(0.5, "exchange.prefetch", 0, 2)
+
+    def _draw_fields(self) -> None:
+        self.fields: list[Field] = []
+        if not self.has_fields:
+            return
+        # A dtype that all sources can hold.
+        small = "I64" if "jsonl" in self.kinds else self.draw.choice(["I16", "I32", "I64", "U8"])
+        real = "F32" if "jsonl" in self.kinds else self.draw.choice(["F32", "F64"])
+        mask = self.draw.choice(["BOOL", "I64", "F32"])
+        stage = {"stage": self.draw.choice(["last", "first", "all"])}
+        narrow = {"wire": "narrow", "hand_out": self.draw.choice(["as-brought", "narrow"])}
+        pool = [
+            Field("advantages", "response_token", real),
+            Field("reward", "sample", real, settings=dict(stage)),
+            Field("turn", "token", small, settings=dict(narrow)),
+            Field("pair", "token", real, (2,), settings=dict(stage)),
+            Field("versions", "response_token", "I64", written="runs", settings=dict(narrow)),
+            Field("axes", "token", "I64", (3,), written="axes"),
+            Field("experts", "token", small, (4, 2), settings={"layers": self._layers(4), **narrow}),
+            Field("layered", "response_token", real, (4, 1), settings={"layers": self._layers(4)}),
+            Field("patches", "rows", small, (2,), written="rows",
+                  settings=dict(stage) | {"share": self.draw.choice(["none", "equal"])}),
+            Field("origin", "text", "U8", written="text",
+                  settings=dict(stage) | {"share": self.draw.choice(["none", "equal"])}),
+            Field("thumb", "bytes", "U8", written="bytes", settings=dict(stage)),
+            Field("pictures", "rows", real, (2,), written="rows", settings={"cut_by": "spans"}),
+            Field("loss_mask", self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"]), mask),
+            Field("labels", self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"]), "I64"),
+            self.draw.choice([Field("position_ids", "token", "I64"), Field("position_ids", "token", "I64", (3,), "axes")]),
+        ]
+        # NumPy's files do not tell text and bytes from rows.
+        pool = [field for field in pool if field.kind not in ("text", "bytes") or "numpy" not in self.kinds]
+        self.fields = [field for field in pool if self.chance(0.22) or field.name == "patches" and self.has_encoder]
+        if any(field.name == "pictures" for field in self.fields):
+            self.fields.append(Field("spans", "rows", "I64", (2,), written="rows"))
+        for source in self.sources:
+            for number, sample in enumerate(source.samples):
+                for field in self.fields:
+                    sample.values[field.name] = self._values(field, sample, number == 0)
+                self._fit_pictures(sample, number == 0)
+            if source.kind in ("safetensors", "numpy") and not any(field.is_counted for field in self.fields):
+                source.is_padded = self.chance(0.4)
+            if source.kind == "numpy" and not source.is_padded and not self._rows_tell_kinds(source):
+                source.kind = "safetensors"
+        settings = {field.name: self._settings(field) for field in self.fields}
+        settings = {name: own for name, own in settings.items() if own}
+        if settings:
+            self.config["fields"] = settings
+
+    @staticmethod
+    def _rows_tell_kinds(source: Source) -> bool:
+        """Whether there are different numbers of samples, tokens and response tokens, in files without metadata."""
+        tokens = sum(len(sample.tokens) for sample in source.samples)
+        return len({len(source.samples), tokens, sum(len(sample.response) for sample in source.samples)}) == 3
+
+    def _layers(self, count: int):
+        stages = self.pp * self.get("mesh.vpp", 1)
+        if count % stages == 0 and self.chance(0.5):
+            return "stage"
+        cuts = sorted(self.draw.choices(range(count + 1), k=stages - 1))
+        return [list(range(*cut)) for cut in zip([0, *cuts], [*cuts, count])]
+
+    def _settings(self, field: Field) -> dict:
+        own = dict(field.settings) if self.chance(0.7) or "cut_by" in field.settings else {}
+        if field.name in ("labels", "loss_mask", "position_ids"):
+            own = {}
+        if field.written != "plain" and "jsonl" in self.kinds:
+            own["read_as"] = field.written
+        field.settings = own
+        return own
+
+    def _values(self, field: Field, sample: Sample, first: bool) -> list[list]:
+        width = math.prod(field.trailing)
+        tokens = sample.tokens
+        if field.kind == "text":
+            return [[byte] for byte in self.draw.choice(["", "web", "Bücher", "a" * 300]).encode()]
+        counts = {"token": len(tokens), "response_token": len(sample.response), "sample": 1, "bytes": self.draw.choice([0, 5]),
+                  "rows": self.draw.choice([0, 1, 4]) + first}
+        rows = []
+        for t in range(counts[field.kind]):
+            # Samples that share tokens must bring the same there.
+            seed = mixed(tokens[:t + 1]) if field.kind == "token" else self.draw.choice([1, 2, self.draw.randint(0, 10**6)])
+            rows.append([self._element(field, seed + i) for i in range(width)])
+        return rows
+
+    def _element(self, field: Field, number: int):
+        if field.name == "position_ids":
+            return number % 50
+        if field.name == "loss_mask":
+            return number % 3 % 2 * (1 if field.dtype != "F32" else 1.0)
+        if field.dtype in ("F32", "F64"):
+            return eighths(number)
+        return number % (2 if field.dtype == "BOOL" else 120 if field.dtype in ("U8", "I16") else 70000)
+
+    def _fit_pictures(self, sample: Sample, first: bool) -> None:
+        """Spans whose ends do not fall, each of a token at least."""
+        if "pictures" not in sample.values:
+            return
+        length = len(sample.tokens)
+        count = min(length, len(sample.values["pictures"]) + first)
+        begins = sorted(self.draw.choices(range(length), k=count)) if length else []
+        ends, last = [], 0
+        for begin in begins:
+            last = max(last, min(length, begin + self.draw.randint(1, 5)))
+            ends.append(last)
+        sample.values["spans"] = [[begin, end] for begin, end in zip(begins, ends)]
+        sample.values["pictures"] = [[eighths(begin), eighths(end)] for begin, end in zip(begins, ends)]
+
+    def _draw_cap(self) -> None:
+        """A cap that holds every sample, after a filter where there is one."""
+        lengths = [len(sample.tokens) for source in self.sources for sample in source.samples]
+        longest = max(lengths)
+        settings = Job(self.seed, self.ranks, self.config, [], [], []).settings("")
+        groups = self._group_sizes()
+        if longest > 4 and self.chance(0.3):
+            fates = ["drop"]
+            if not any(field.is_counted for field in self.fields) and not self.sharing:
+                fates += ["truncate", "split"]
+            shortest = max(min(len(s.tokens) for s in source.samples if s.tokens) for source in self.sources)
+            longest = self.draw.randint(max(shortest, longest // 2), longest)
+            self.put("batch.too_long", self.draw.choice(fates))
+            self.put("batch.max_length", longest)
+            self.put("batch.drop_last", False)  # or nothing might be left
+        need = []
+        for group in groups:
+            step = settings.alignment(group)
+            # A prompt and its response are aligned each, where they are shared.
+            rows = -(-max(1, longest) // step) * step + (2 * step if self.sharing else 0)
+            need.append(-(-rows // group))
+        loose = self.draw.choice([1, 1, 1.5, 2, 4])
+        if self.flexible or self.chance(0.2):
+            self.put("micro_batch.max_tokens_per_rank", math.ceil(min(need) * loose))
+            self.put_one_of(0.3, "micro_batch.max_tokens", "auto")
+            return
+        cap = math.ceil(need[0] * self.cp * loose)
+        if self.get("batch.too_long") and self.chance(0.3):
+            # Then what is too long is what no micro-batch holds.
+            cap = -(-cap // settings.alignment(self.cp)) * settings.alignment(self.cp)
+            self.put("batch.max_length", "auto")
+        self.put("micro_batch.max_tokens", cap)
+
+    def _group_sizes(self) -> list[int]:
+        """Sizes of context-parallel groups that a sample may come to."""
+        if not self.flexible:
+            return [self.cp]
+        most = min(self.dp, self.get("mesh.max_cp", self.dp))
+        if self.get("mesh.context_sizes") == "any":
+            return [most]
+        return [1 << (most.bit_length() - 1)]
+
+    def _draw_profiles(self) -> list[str]:
+        if not self.chance(0.3):
+            return []
+        own = {"first": {}, "second": {}}
+        for profile in own.values():
+            if self.chance(0.4):
+                profile["loss"] = {"aggregation": self.draw.choice(["token-mean", "seq-mean-token-sum"])}
+            if self.chance(0.3):
+                profile["pack"] = {"pad_token": 11}
+            if self.chance(0.2):
+                profile.setdefault("pack", {})["cp_layout"] = "contiguous"
+            if self.chance(0.3):
+                profile["balance"] = {"cost": "tokens"}
+            own_limits = {"order": self.draw.choice(["plan", "cost"]), "max_samples": self.draw.choice([1, 5])}
+            if self.get("micro_batch.max_tokens") not in (None, "auto"):
+                own_limits["max_tokens"] = 2 * self.get("micro_batch.max_tokens")
+            if self.is_plain and not self.sharing:
+                own_limits["mode"] = self.draw.choice(["packed", "fixed", "padded"])
+            for key in own_limits:
+                if self.chance(0.2):
+                    profile.setdefault("micro_batch", {})[key] = own_limits[key]
+        self.config["profiles"] = own
+        chosen = self.draw.choice([["first", "second"], ["second", "first"], ["second"]])
+        for field in self.fields:
+            fixed = ("labels", "loss_mask", "position_ids", "pictures", "spans") + ("patches",) * self.has_encoder
+            if field.name not in fixed and self.chance(0.2):
+                field.settings["profiles"] = [self.draw.choice(chosen)]
+                self.config.setdefault("fields", {})[field.name] = field.settings
+        return chosen
+
+    def _name_sources(self) -> None:
+        """Where the files will be; the job is started in their folder."""
+        endings = {"jsonl": ".jsonl", "safetensors": ".safetensors", "numpy": ".npz", "lengths": ".csv", "megatron": ""}
+        for source in self.sources:
+            own = {"kind": source.kind, "path": (source.name or "all") + endings[source.kind]}
+            if source.epochs > 1:
+                own["epochs"] = source.epochs
+            if not source.name:
+                self.config["source"] = own
+                continue
+            if self.chance(0.5):
+                own["weight"] = self.draw.choice([0.5, 2, 3])
+            self.config.setdefault("sources", {})[source.name] = own
+
+
+    def _spoil(self) -> None:
+        """Asks for what does not go together, whatever else was drawn."""
+        spoiled = self.draw.choice([
+            {"micro_batch.mode": "padded", "prefix.share": True},
+            {"balance.preset": "verl", "prefix.share": "tree"},
+            {"micro_batch.mode": "padded", "micro_batch.shapes": 2},
+            {"balance.strategy": "grid", "balance.equal_count": True},
+            {"balance.speeds": [1] * (self.dp + 1)},
+            {"balance.placement": "none", "balance.placement_tolerance": 0.1},
+            {"micro_batch.mode": "fixed", "micro_batch.packing": "first-fit-decreasing"},
+            {"micro_batch.mode": "padded", "micro_batch.count": "fastest"},
+            {"micro_batch.max_token": 64},
+            {"batch.delay_outliers": 2, "batch.outlier_length": None},
+            {"mesh.cp": "flexible", "micro_batch.mode": "fixed"},
+            {"mesh.cp": 1, "mesh.max_cp": 2},
+            {"loss.norm_length": 0},
+            {"loss.aggregation": "mean"},
+            {"fields.nobody": {"stage": "first"}},
+            {"fields.nobody": {"layers": [[0]] * (self.pp * self.get("mesh.vpp", 1) + 1)}}])
+        for path, value in spoiled.items():
+            self.put(path, value)
+
+
+def draw_job(seed: int) -> Job:
+    return Drawing(seed).job()

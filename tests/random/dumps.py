@@ -1,0 +1,131 @@
+"""What a dump has: of each step, the micro-batches, with what every rank that runs one was handed of it."""
+
+import dataclasses
+import pathlib
+import re
+
+from tensors import Tensor, read_safetensors
+
+# What says how a micro-batch is made up, and is the same on all of its ranks.
+STRUCTURE = ["cu_seqlens", "cu_seqlens_padded", "sample_index", "segment_sample", "segment_group", "segment_parent"]
+
+
+class Wrong(Exception):
+    """What a page promises is not so."""
+
+
+def require(condition: bool, *words) -> None:
+    if not condition:
+        raise Wrong(" ".join(str(word) for word in words))
+
+
+@dataclasses.dataclass
+class MicroBatch:
+    """One of a DP rank's, or of a group of its own size."""
+
+    place: str
+    first: int  # DP rank, or the group's first place
+    number: int  # among those of the DP rank or group
+    parts: list[list[dict[str, Tensor]]]  # by pipeline stage and context-parallel rank
+    metadata: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        return len(self.parts[0])
+
+    def structure(self, name: str) -> list[int]:
+        return self.parts[0][0][name].values
+
+    @property
+    def samples(self) -> list[int]:
+        return self.structure("sample_index")
+
+    @property
+    def is_empty(self) -> bool:
+        return all(sample < 0 for sample in self.samples)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """What a graph is captured for."""
+        padded = self.structure("cu_seqlens_padded")
+        return padded[-1] // self.size, len(padded) - 1, int(self.metadata["max_seqlen"])
+
+
+@dataclasses.dataclass
+class DumpedStep:
+    number: int
+    micro_batches: list[MicroBatch]
+    counts: list[int]  # of micro-batches, by DP rank
+
+
+def numbered(folder: pathlib.Path, name: str) -> list[pathlib.Path]:
+    found = sorted(path for path in folder.iterdir() if re.fullmatch(name + r"-\d+(\.safetensors)?", path.name))
+    numbers = [int(re.search(r"\d+", path.name).group()) for path in found]
+    require(numbers == list(range(len(numbers))), folder, "has of", name, "the numbers", numbers)
+    return found
+
+
+def _files(place: pathlib.Path, tp: int) -> list[dict]:
+    """The micro-batches of a place, after a look at its tensor-parallel copies."""
+    copies = numbered(place, "tp")
+    require(len(copies) == tp, place, "has", len(copies), "tensor-parallel ranks")
+    stages = [numbered(stage, "mb") for stage in numbered(copies[0], "pp")]
+    for copy in copies[1:]:
+        for stage, files in enumerate(stages):
+            mine = numbered(copy / f"pp-{stage:03}", "mb")
+            require(len(mine) == len(files), copy, "has", len(mine), "micro-batches of", len(files))
+            for one, other in zip(mine, files):
+                require(one.read_bytes() == other.read_bytes(), one, "is not", other)
+    require(len({len(files) for files in stages}) == 1, place, "has stages with different micro-batches")
+    return [{"path": files[0], "stages": [read_safetensors(file) for file in files]} for files in zip(*stages)]
+
+
+def _whole(place: str, first: int, number: int, members: list[dict]) -> MicroBatch:
+    """`members` are the files of its context-parallel ranks."""
+    parts = [[member["stages"][stage][0] for member in members] for stage in range(len(members[0]["stages"]))]
+    micro_batch = MicroBatch(place, first, number, parts, members[0]["stages"][0][1])
+    for stage in parts:
+        for part in stage:
+            for name in STRUCTURE:
+                same = (name in part) == (name in parts[0][0]) and part.get(name) == parts[0][0].get(name)
+                require(same, place, name, "differs between ranks of one micro-batch")
+    return micro_batch
+
+
+def _grid_step(folder: pathlib.Path, job, number: int) -> DumpedStep:
+    micro_batches, counts = [], []
+    for dp, rank in enumerate(numbered(folder, "dp")):
+        places = [_files(place, job.key("mesh.tp", 1)) for place in numbered(rank, "cp")]
+        require(len(places) == job.key("mesh.cp", 1), rank, "has", len(places), "context-parallel ranks")
+        require(len({len(files) for files in places}) == 1, rank, "has places with different micro-batches")
+        counts.append(len(places[0]))
+        for m, members in enumerate(zip(*places)):
+            micro_batches.append(_whole(str(members[0]["path"]), dp, m, list(members)))
+    return DumpedStep(number, micro_batches, counts)
+
+
+def _flexible_step(folder: pathlib.Path, job, number: int) -> DumpedStep:
+    groups: dict[tuple, dict[int, dict]] = {}
+    counts = []
+    for place, path in enumerate(numbered(folder, "data")):
+        seen: dict[tuple, int] = {}
+        files = _files(path, job.key("mesh.tp", 1))
+        counts.append(len(files))
+        for file in files:
+            said = file["stages"][0][1]
+            first, size, rank = (int(said["context_" + word]) for word in ("first", "size", "rank"))
+            require(first + rank == place and 0 <= rank < size, file["path"], "says it is rank", rank, "of", size)
+            of_group = seen.get((first, size), 0)
+            seen[(first, size)] = of_group + 1
+            groups.setdefault((first, size, of_group), {})[rank] = file
+    micro_batches = []
+    for (first, size, of_group), members in sorted(groups.items()):
+        require(sorted(members) == list(range(size)), folder, "group of", size, "from", first, "lacks members")
+        files = [members[rank] for rank in range(size)]
+        micro_batches.append(_whole(str(files[0]["path"]), first, of_group, files))
+    return DumpedStep(number, micro_batches, counts)
+
+
+def steps_of(folder: pathlib.Path, job) -> list[DumpedStep]:
+    read = _flexible_step if job.key("mesh.cp") == "flexible" else _grid_step
+    return [read(path, job, number) for number, path in enumerate(numbered(folder, "step"))]

@@ -1,0 +1,140 @@
+"""What a job must hand out: its samples, after filters, and each sample's rows."""
+
+import collections
+import dataclasses
+
+from jobs import Field, Job, Sample, Settings
+
+
+@dataclasses.dataclass
+class Entry:
+    """A sample, or a piece of one."""
+
+    sample: Sample
+    group: object
+    begin: int
+    end: int
+    tokens: list[int]
+    is_made_up: bool  # its tokens are the program's own
+
+    @property
+    def number(self) -> int:
+        return self.sample.number
+
+    @property
+    def length(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of the prompt that are in it."""
+        return min(max(len(self.sample.prompt) - self.begin, 0), self.length)
+
+    def rows(self, field: Field) -> list[list]:
+        """What is brought with it."""
+        rows = self.sample.values[field.name]
+        if field.kind == "token":
+            return rows[self.begin:self.end]
+        if field.kind == "response_token":
+            prompt = len(self.sample.prompt)
+            return rows[max(0, self.begin - prompt):max(0, self.end - prompt)]
+        return rows
+
+    def placed(self, field: Field, empty: list) -> list[list]:
+        """A row for each of its tokens: a response token's stands where it is predicted."""
+        rows = self.rows(field)
+        if field.kind == "token":
+            return rows
+        predicted = rows if self.prompt else rows[1:]
+        before = max(self.prompt - 1, 0)
+        return [empty] * before + predicted + [empty] * (self.length - before - len(predicted))
+
+
+class Pass:
+    """The rows of entries under the settings of a pass."""
+
+    def __init__(self, job: Job, profile: str):
+        self.job = job
+        self.settings: Settings = job.settings(profile)
+        self.fields = {field.name: field for field in job.fields
+                       if field.settings.get("profiles") is None or profile in field.settings["profiles"]}
+        self.pad_token = self.settings.key("pack.pad_token", 0)
+        self.label_pad = self.settings.key("pack.label_pad", -100)
+
+    def labels(self, entry: Entry) -> list[int]:
+        field = self.fields.get("labels")
+        if field is None:
+            return entry.tokens[1:] + [self.label_pad] * min(1, entry.length)
+        return [row[0] for row in entry.placed(field, [self.label_pad])]
+
+    def mask(self, entry: Entry) -> list:
+        field = self.fields.get("loss_mask")
+        if field is None:
+            return [1.0 if entry.prompt <= t + 1 < entry.length else 0.0 for t in range(entry.length)]
+        mask = [row[0] for row in entry.placed(field, [0])]
+        has_last_label = "labels" in self.fields and self.fields["labels"].kind == "token"
+        if field.kind == "token" and mask and not has_last_label:
+            mask[-1] = 0
+        return mask
+
+    def loss_tokens(self, entry: Entry) -> int:
+        return sum(1 for value in self.mask(entry) if value)
+
+    def positions(self, entry: Entry) -> list[list[int]]:
+        field = self.fields.get("position_ids")
+        return [[t] for t in range(entry.length)] if field is None else entry.rows(field)
+
+
+def entries_of(job: Job) -> list[list[Entry]]:
+    """Of each source in one run through it."""
+    limit, fate = job.key("batch.max_length", "auto"), job.key("batch.too_long", "error")
+    if limit == "auto" and fate != "error":
+        limit = min(job.settings(profile).cap(job.key("mesh.cp", 1)) for profile in job.profiles or [""])
+    found = []
+    for source in job.sources:
+        entries = []
+        for sample in source.samples:
+            length = len(sample.tokens)
+            if length == 0 and job.key("batch.empty") == "drop" or fate == "drop" and length > limit:
+                continue
+            cuts = [(0, length)]
+            if fate in ("truncate", "split") and length > limit:
+                cuts = [(begin, min(begin + limit, length)) for begin in range(0, length, limit)]
+                cuts = cuts[:1] if fate == "truncate" else cuts
+            group = (source.name, "of none", sample.number) if sample.uid is None else (source.name, sample.uid)
+            for begin, end in cuts:
+                entries.append(Entry(sample, group, begin, end, sample.tokens[begin:end], source.kind == "lengths"))
+        found.append(entries)
+    return found
+
+
+class Expected:
+    """Which entries come in which steps, as far as the configuration tells without drawing."""
+
+    def __init__(self, job: Job):
+        sources = entries_of(job)
+        drawn = [entry for source, entries in zip(job.sources, sources) for entry in entries * source.epochs]
+        batch = job.key("batch.global_batch")
+        whole, rest = divmod(len(drawn), batch)
+        self.sizes = [batch] * whole + ([rest] if rest and not job.key("batch.drop_last") else [])
+        self.left_out = len(drawn) - sum(self.sizes)
+        self.epochs = job.key("batch.epochs", 1)
+        self._drawn = drawn
+        in_order = len(job.sources) == 1 and not job.key("batch.shuffle") and not job.key("batch.delay_outliers")
+        self.is_in_order = in_order
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.sizes) * self.epochs
+
+    def of_epoch(self) -> collections.Counter:
+        """How often each entry may come."""
+        return collections.Counter(map(id, self._drawn))
+
+    def of_step(self, step: int) -> list[Entry]:
+        """The entries that it may have: its own, in the order of the source, where that is known."""
+        if not self.is_in_order:
+            return list({id(entry): entry for entry in self._drawn}.values())
+        begin = sum(self.sizes[:step % len(self.sizes)])
+        own = self._drawn[begin:begin + self.sizes[step % len(self.sizes)]]
+        return sorted(own, key=lambda entry: entry.number)

@@ -1,0 +1,96 @@
+"""A job: what it is configured with, and the samples it is given."""
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass
+class Field:
+    """One that samples bring."""
+
+    name: str
+    kind: str  # token, response_token, sample, rows, text or bytes
+    dtype: str
+    trailing: tuple[int, ...] = ()
+    written: str = "plain"  # how JSON lines have it
+    settings: dict = dataclasses.field(default_factory=dict)  # under `fields`
+
+    @property
+    def is_counted(self) -> bool:
+        return self.kind in ("rows", "text", "bytes")
+
+
+@dataclasses.dataclass
+class Sample:
+    prompt: list[int]
+    response: list[int]
+    uid: int | str | None
+    values: dict[str, list[list]] = dataclasses.field(default_factory=dict)  # a list of elements for each row
+    number: int = 0  # sample_index
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.prompt + self.response
+
+
+@dataclasses.dataclass
+class Source:
+    name: str
+    kind: str
+    samples: list[Sample]
+    epochs: int = 1
+    is_padded: bool = False  # of tensors
+
+
+@dataclasses.dataclass
+class Job:
+    seed: int
+    ranks: int
+    config: dict
+    sources: list[Source]
+    fields: list[Field]
+    profiles: list[str]
+    results: bool = False
+    is_resumed: bool = False  # after its first step
+    must_be_refused: bool = False
+
+    def key(self, path: str, default=None):
+        section, name = path.split(".")
+        return self.config.get(section, {}).get(name, default)
+
+    def settings(self, profile: str) -> "Settings":
+        return Settings(self, profile)
+
+
+class Settings:
+    """What is said for a pass: a profile's own words first."""
+
+    def __init__(self, job: Job, profile: str):
+        self._job, self._own = job, job.config.get("profiles", {}).get(profile, {})
+
+    def key(self, path: str, default=None):
+        section, name = path.split(".")
+        return self._own.get(section, {}).get(name, self._job.key(path, default))
+
+    @property
+    def is_flexible(self) -> bool:
+        return self._job.key("mesh.cp") == "flexible"
+
+    @property
+    def zigzag(self) -> bool:
+        return self.key("pack.cp_layout", "zigzag") == "zigzag"
+
+    def alignment(self, group: int) -> int:
+        """What lengths are multiples of, in a group of so many context-parallel ranks."""
+        tp = self._job.key("mesh.tp", 1)
+        chunks = 1 if group == 1 else group * (2 if self.zigzag else 1)
+        rounding = self.key("pack.align_lcm", 1)
+        if self.key("micro_batch.mode") == "padded":
+            rounding = math.lcm(rounding, self.key("micro_batch.length_round", 64))
+        align = self.key("pack.align", "auto")
+        return math.lcm(tp * chunks if align == "auto" else align, rounding)
+
+    def cap(self, group: int) -> int:
+        """The most rows of a micro-batch on so many context-parallel ranks."""
+        per_rank = self.key("micro_batch.max_tokens_per_rank")
+        return self.key("micro_batch.max_tokens", 8192) if per_rank is None else per_rank * group

@@ -1,0 +1,63 @@
+"""`evenkeel plan` and `evenkeel run` say the same of the same samples."""
+
+import collections
+import json
+import pathlib
+import subprocess
+
+from dumps import require
+from jobs import Job
+
+
+def can_be_planned(job: Job) -> bool:
+    """A plan takes one table as one step, and knows lengths and tokens alone."""
+    source = job.sources[0]
+    if "encoder" in str(job.key("balance.cost")):
+        return False
+    return (len(job.sources) == 1 and source.kind in ("jsonl", "lengths", "megatron") and source.epochs == 1
+            and job.key("batch.global_batch") >= len(source.samples)
+            and job.key("batch.too_long", "error") == "error" and job.key("batch.empty", "keep") != "drop")
+
+
+def depends_on_owners(job: Job, profile: str) -> bool:
+    settings = job.settings(profile)
+    draws = settings.key("micro_batch.mode") == "fixed" and settings.key("micro_batch.shuffle")
+    return bool(settings.key("balance.placement_tolerance")) or draws and is_placed(job, profile)
+
+
+def is_placed(job: Job, profile: str) -> bool:
+    """Whether DP ranks are numbered by who holds which samples."""
+    settings = job.settings(profile)
+    return settings.key("balance.placement", "locality") == "locality" and settings.key("balance.preset", "none") == "none"
+
+
+def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> None:
+    if not can_be_planned(job):
+        return
+    for profile, checks in zip(job.profiles or [""], passes):
+        own = job.config["source"]
+        lengths = own["path"] + (".idx" if own["kind"] == "megatron" else "")
+        command = [program, "plan", "--lengths", lengths, "--config", "job.yaml", "--ranks", str(job.ranks), "--json",
+                   "plan.json"] + (["--profile", profile] if profile else [])
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        require(done.returncode == 0, "evenkeel plan ends with", done.returncode, "and says:", done.stderr)
+        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        step = checks.steps[0]
+        if depends_on_owners(job, profile):
+            continue
+        if "data_ranks" in plan:
+            planned = collections.Counter((m["first_rank"], m["size"], *m["samples"]) for m in plan["micro_batches"])
+            ran = collections.Counter((m.first, m.size, *m.samples) for m in step.micro_batches if not m.is_empty)
+        else:
+            planned = collections.Counter(tuple(tuple(m["samples"]) for m in rank["micro_batches"]) for rank in plan["ranks"])
+            of_ranks = [[] for _ in step.counts]
+            for m in step.micro_batches:
+                of_ranks[m.first].append(tuple(sample for sample in m.samples if sample >= 0))
+            ran = collections.Counter(map(tuple, of_ranks))
+            if not is_placed(job, profile):
+                require([list(map(list, rank)) for rank in of_ranks] ==
+                        [[m["samples"] for m in rank["micro_batches"]] for rank in plan["ranks"]],
+                        "evenkeel plan has other DP ranks than evenkeel run")
+            require(plan["num_micro_batches"] == step.counts[0], "evenkeel plan has", plan["num_micro_batches"],
+                    "micro-batches,", "evenkeel run", step.counts[0])
+        require(planned == ran, "evenkeel plan has", dict(planned - ran), "where evenkeel run has", dict(ran - planned))

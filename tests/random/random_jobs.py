@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Runs jobs that are drawn by chance, and compares what their ranks were handed with what their samples are.
+
+    random_jobs.py PROGRAM [--first SEED] [--jobs N] [--mpirun COMMAND] [--keep FOLDER] [--at-once N]
+
+Each seed is a job: a configuration over nearly all keys, and files of samples written here. What it dumps and brings home
+is read by this program alone. A job may also be refused, as what does not go together is: by one line, with status 2, and
+before anything is handed out. Exit status: 0 when all is right and refusals are few, else 1.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import tensors
+from again import job_of_dump
+from checks import PassChecks, check_job
+from draws import draw_job
+from dumps import Wrong, require
+from jobs import Job
+from plans import check_plan
+
+DEADLINE = 120  # seconds after which a job counts as hanging
+MOST_REFUSED = 0.25
+
+
+def write_sources(job: Job, folder: pathlib.Path) -> None:
+    for source in job.sources:
+        own = job.config["sources"][source.name] if source.name else job.config["source"]
+        path = folder / own["path"]
+        if source.kind == "jsonl":
+            tensors.write_jsonl(path, source.samples, job.fields)
+        elif source.kind == "lengths":
+            tensors.write_lengths(path, source.samples)
+        elif source.kind == "megatron":
+            tensors.write_megatron(path, source.samples)
+        else:
+            found, metadata = tensors.ragged_tensors(source.samples, job.fields)
+            if source.is_padded:
+                found, metadata = tensors.padded_tensors(source.samples, job.fields), {}
+            if source.kind == "safetensors":
+                tensors.write_safetensors(path, found, metadata)
+            else:
+                tensors.write_npz(path, found)
+
+
+def require_refusal(job: Job, done: subprocess.CompletedProcess, folder: pathlib.Path) -> str:
+    """The reason, of a job that was refused as it should be."""
+    said = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error:")]
+    require(done.returncode == 2 and len(said) == 1, "ends with status", done.returncode, "and says:", *said or
+            done.stderr.splitlines()[:3])
+    require(not list(folder.glob("dump/**/*.safetensors")), "is refused after something was handed out:", said[0])
+    return said[0].removeprefix("evenkeel: error: ")
+
+
+class Jobs:
+    def __init__(self, arguments: argparse.Namespace, scratch: pathlib.Path):
+        self._program = os.path.abspath(arguments.program)
+        self._mpirun = shlex.split(arguments.mpirun)
+        self._scratch = scratch
+
+    def run(self, seed: int) -> str | None:
+        """What a refused job was told. Throws Wrong, and leaves the job's folder, where something is wrong."""
+        job = draw_job(seed)
+        folder = self._scratch / f"job-{seed}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "job.yaml").write_text(json.dumps(job.config, indent=1), encoding="utf-8")
+        write_sources(job, folder)
+        done = self._run(job, folder, "dump", ["--state", "state", "--steps", "1"] if job.is_resumed else [])
+        if job.is_resumed and done.returncode == 0:
+            done = self._run(job, folder, "dump", ["--state", "state", "--resume"])
+        require(done.returncode != 0 or not job.must_be_refused, "is run, though it should be refused")
+        if done.returncode != 0:
+            refusal = require_refusal(job, done, folder)
+            shutil.rmtree(folder)
+            return refusal
+        passes: list[PassChecks] = check_job(job, folder, "dump")
+        check_plan(self._program, job, passes, folder)
+        again = job_of_dump(job, passes[0], 1 + seed % 2)
+        if again is not None and seed % 3 == 0:
+            (folder / "again.yaml").write_text(json.dumps(again.config), encoding="utf-8")
+            done = self._run(again, folder, "again", [])
+            require(done.returncode == 0, "its dump cannot be read:", *done.stderr.splitlines()[:1])
+            check_job(again, folder, "again")
+        shutil.rmtree(folder)
+        return None
+
+    def _run(self, job: Job, folder: pathlib.Path, dump: str, more: list[str]) -> subprocess.CompletedProcess:
+        config = "job.yaml" if dump == "dump" else dump + ".yaml"
+        words = ["run", config, "--dump", dump, "--progress", "off", "--log-level", "error", *more]
+        words += ["--results", "results"] if job.results else []
+        words += ["--profiles", ",".join(job.profiles)] if job.profiles else []
+        return subprocess.run([*self._mpirun, "-np", str(job.ranks), self._program, *words], cwd=folder, capture_output=True,
+                              text=True, timeout=DEADLINE, check=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--mpirun", default="mpirun --oversubscribe")
+    parser.add_argument("--keep", help="where folders of jobs that are wrong stay")
+    parser.add_argument("--at-once", type=int, default=1)
+    arguments = parser.parse_args()
+    scratch = pathlib.Path(arguments.keep or tempfile.mkdtemp(prefix="evenkeel-random-")).absolute()
+    jobs = Jobs(arguments, scratch)
+    wrong, refusals = 0, collections.Counter()
+
+    def tried(seed: int) -> tuple[int, str | None, str | None]:
+        try:
+            return seed, jobs.run(seed), None
+        except (Wrong, subprocess.TimeoutExpired) as error:
+            return seed, None, str(error)
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        for seed, refusal, error in pool.map(tried, range(arguments.first, arguments.first + arguments.jobs)):
+            if refusal is not None:
+                refusals[re.sub(r"\d+", "N", refusal)] += 1
+            if error is not None:
+                wrong += 1
+                print(f"job {seed} in {scratch}/job-{seed}: {error}", flush=True)
+    refused = sum(refusals.values())
+    print(f"{arguments.jobs} jobs: {wrong} wrong, {refused} refused")
+    for refusal, count in refusals.most_common():
+        print(f"  {count} x {refusal}")
+    if not wrong and not arguments.keep:
+        shutil.rmtree(scratch)
+    return 1 if wrong or refused > MOST_REFUSED * arguments.jobs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Micro-batches whose samples share prefixes: segments, each once, and predictions."""
+
+import math
+
+from dumps import MicroBatch, require
+from expected import Entry, Pass
+from sequences import FieldOfStage, of_these_tokens, require_counted, require_rows, require_weights, rows_of_rank
+
+
+class Segments:
+    """Compares a micro-batch of shared prefixes with the entries that stand in it."""
+
+    def __init__(self, job, passing: Pass, micro_batch: MicroBatch, entries: list[Entry | None]):
+        self._job, self._pass, self._m, self._entries = job, passing, micro_batch, entries
+        true, padded = micro_batch.structure("cu_seqlens"), micro_batch.structure("cu_seqlens_padded")
+        self._lengths = [end - begin for begin, end in zip(true, true[1:])]
+        self._aligned = [end - begin for begin, end in zip(padded, padded[1:])]
+        self._parents = micro_batch.structure("segment_parent")
+        self._tokens = [self._segment_tokens(s) for s in range(len(self._lengths))]
+        self._paths = [self._path(s) for s in range(len(self._lengths))]
+        self._starts = [sum(self._lengths[s] for s in path[:-1]) for path in self._paths]
+        self._taken: set[int] = set()  # segments where a sample ends that was found
+        self._path_of = [None if entry is None else self._find(entry) for entry in entries]
+        used = {s for path in self._path_of if path for s in path}
+        self._is_filler = not used  # stands where there would be no row at all
+        for s, length in enumerate(self._lengths):
+            require(s in used or self._is_filler or length == 0, micro_batch.place, "segment", s, "is nobody's")
+
+    def _segment_tokens(self, segment: int) -> list[int]:
+        rows = {}
+        for rank, part in enumerate(self._m.parts[0]):
+            for i, row in zip(*self._rows(segment, rank)):
+                rows[row] = part["input_ids"].values[i]
+        return [rows[row] for row in range(self._lengths[segment])]
+
+    def _rows(self, segment: int, rank: int) -> tuple[list[int], list[int]]:
+        """Local rows of a rank, and which of the segment's they are."""
+        begin = sum(self._aligned[:segment]) // self._m.size
+        rows = rows_of_rank(self._aligned[segment], rank, self._m.size, self._pass.settings.zigzag)
+        return list(range(begin, begin + len(rows))), rows
+
+    def _path(self, segment: int) -> list[int]:
+        path = [segment]
+        while self._parents[path[0]] >= 0:
+            require(self._parents[path[0]] < path[0], self._m.place, "a parent stands behind its segment", path[0])
+            path.insert(0, self._parents[path[0]])
+        return path
+
+    def _find(self, entry: Entry) -> list[int]:
+        """The segments that are the entry's tokens."""
+        if not entry.tokens:
+            return []
+        found = [path for path in self._paths if [t for s in path for t in self._tokens[s]] == entry.tokens]
+        require(bool(found), self._m.place, "sample", entry.number, "is on no path of segments")
+        ends = self._m.structure("segment_sample")
+        own = [path for path in found if ends[path[-1]] == entry.number]
+        # A prompt tells of no sample that ends with it. Equal samples have a segment each, or one together.
+        own = own or [path for path in found if ends[path[-1]] >= 0] or found
+        path = next((path for path in own if path[-1] not in self._taken), own[0])
+        self._taken.add(path[-1])
+        return path
+
+    def check(self, weights: list[float]) -> None:
+        for stage, parts in enumerate(self._m.parts):
+            predicted: list[list[int]] = [[] for _ in self._entries]
+            is_last = stage == len(self._m.parts) - 1
+            for rank, part in enumerate(parts):
+                where = f"{self._m.place}, stage {stage}, cp {rank}:"
+                self._check_rows(part, rank, where)
+                for field in self._pass.fields.values():
+                    if field.name not in ("labels", "loss_mask", "position_ids"):
+                        self._check_field(part, FieldOfStage(field, stage, self._job), rank, where)
+                require({"labels", "loss_mask", "loss_weights"} <= part.keys() or not is_last, where, "lacks losses")
+                if "prediction_rows" in part and "labels" in part:
+                    self._check_predictions(part, stage, rank, weights, predicted, where)
+            if is_last:
+                for entry, rows in zip(self._entries, predicted):
+                    if entry is not None:
+                        expected = list(range(max(entry.prompt, 1) - 1, entry.length - 1))
+                        require(sorted(rows) == expected, self._m.place, "sample", entry.number, "is predicted in", rows)
+
+    def _check_rows(self, part: dict, rank: int, where) -> None:
+        positions = {}
+        for entry, path in zip(self._entries, self._path_of):
+            if entry is not None:
+                own = self._pass.positions(entry)
+                for s in path:
+                    for row in range(self._lengths[s]):
+                        positions[(s, row)] = own[self._starts[s] + row]
+        found = part["position_ids"].rows() if "position_ids" in part else None
+        for s in range(len(self._lengths)):
+            for i, row in zip(*self._rows(s, rank)):
+                is_token = row < self._lengths[s] and not self._is_filler
+                if "input_ids" in part and not is_token:
+                    require(part["input_ids"].values[i] == self._pass.pad_token, where, "row", i, "is no padding")
+                if found is not None and is_token:
+                    require(found[i] == positions[(s, row)], where, "position", found[i], "in row", i)
+
+    def _check_field(self, part: dict, field: FieldOfStage, rank: int, where) -> None:
+        name, kind = field.name, field.field.kind
+        require((name in part) == field.is_sent, where, name, "is" if name in part else "is not", "there")
+        if not field.is_sent or kind == "response_token":
+            return
+        field.require_type(part[name], where)
+        if kind == "sample":
+            rows = [field.empty if e is None else field.of_stage(e.rows(field.field)[0]) for e in self._entries]
+            require_rows(part[name], rows, [len(rows), *field.trailing], where, name)
+        elif field.field.is_counted:
+            require_counted(part, field, self._counted(field, rank), where)
+        else:
+            self._check_token_field(part, field, rank, where)
+
+    def _check_token_field(self, part: dict, field: FieldOfStage, rank: int, where) -> None:
+        found = part[field.name].rows()
+        expected = [field.empty] * len(found)
+        for entry, path in zip(self._entries, self._path_of):
+            own = entry.rows(field.field) if entry is not None else []
+            for s in path or []:
+                for i, row in zip(*self._rows(s, rank)):
+                    if row < self._lengths[s]:
+                        expected[i] = field.of_stage(own[self._starts[s] + row])
+        require_rows(part[field.name], expected, [len(found), *field.trailing], where, field.name)
+
+    def _counted(self, field: FieldOfStage, rank: int) -> list[list[list]]:
+        is_cut = "pictures" in self._pass.fields and field.name in ("pictures", "spans")
+        rows = []
+        for entry, path in zip(self._entries, self._path_of):
+            if entry is None:
+                rows.append([])
+            elif is_cut:
+                tokens = {self._starts[s] + row for s in path for row in self._rows(s, rank)[1] if row < self._lengths[s]}
+                rows.append(of_these_tokens(entry, field.field, tokens, entry.sample.values["spans"]))
+            else:
+                rows.append(entry.rows(field.field))
+        return rows
+
+    def _check_predictions(self, part: dict, stage: int, rank: int, weights: list, predicted: list, where) -> None:
+        offsets, rows = part["prediction_offsets"].values, part["prediction_rows"].values
+        require(len(offsets) == len(self._entries) + 1 and offsets[-1] == len(rows), where, "prediction_offsets", offsets)
+        place = {i: (s, row) for s in range(len(self._lengths)) for i, row in zip(*self._rows(s, rank))}
+        fields = [FieldOfStage(field, stage, self._job) for field in self._pass.fields.values()
+                  if field.kind == "response_token" and field.name not in ("labels", "loss_mask")]
+        for k, entry in enumerate(self._entries):
+            for p in range(offsets[k], offsets[k + 1]):
+                s, row = place[rows[p]]
+                require(entry is not None and s in self._path_of[k], where, "prediction", p, "is in another's segment")
+                at = self._starts[s] + row
+                predicted[k].append(at)
+                require(part["labels"].values[p] == self._pass.labels(entry)[at], where, "label of prediction", p)
+                mask = self._pass.mask(entry)[at]
+                if "loss_mask" in part:
+                    require(bool(part["loss_mask"].values[p]) == bool(mask), where, "mask of prediction", p)
+                if "loss_weights" in part:
+                    require_weights([part["loss_weights"].values[p]], [weights[k] if mask else 0.0], where)
+                for field in fields:
+                    if field.is_sent:
+                        width = math.prod(field.trailing)
+                        mine = part[field.name].values[p * width:(p + 1) * width]
+                        own = field.of_stage(entry.placed(field.field, field.empty)[at])
+                        require(mine == own, where, field.name, "of prediction", p, "is", mine, "not", own)
