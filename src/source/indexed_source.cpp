@@ -63,6 +63,21 @@ std::vector<RowRange> IndexedSource::runs_of(std::span<const std::int64_t> posit
   return runs;
 }
 
+void IndexedSource::require_no_negative(const RaggedBatch& batch) const {
+  const std::span<const std::int64_t> tokens = batch.at(input_ids_field).values<std::int64_t>();
+  const auto bad = std::ranges::find_if(tokens, [](std::int64_t token) { return token < 0; });
+  if (bad == tokens.end()) return;
+  const std::int64_t at = bad - tokens.begin();
+  const std::span<const std::int64_t> offsets = batch.token_offsets();
+  const auto after = std::ranges::upper_bound(offsets, at);
+  const auto sample = static_cast<std::size_t>(after - offsets.begin()) - 1;
+  throw InputError(dataset_.files()[1]->path(),
+                   "has " + std::to_string(*bad) + " as token " + std::to_string(at - offsets[sample]) +
+                       " of document " + std::to_string(batch.samples()[sample].id.value()) +
+                       "; a token is an integer from 0 on",
+                   "Name the dataset that holds the token ids; ids above 32767 do not fit into int16");
+}
+
 RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   shapes.reserve(positions.size());
@@ -73,6 +88,7 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   RaggedBatch batch(std::move(shapes));
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
   dataset_.read_tokens(runs_of(positions), tokens.values<std::int64_t>());
+  require_no_negative(batch);
   return batch;
 }
 

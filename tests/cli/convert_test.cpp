@@ -93,6 +93,19 @@ TEST_F(ConvertCommand, drops_what_it_is_told_to_and_refuses_to_seem_to) {
   EXPECT_FALSE(std::filesystem::exists(in("c.jsonl")));
 }
 
+TEST_F(ConvertCommand, refuses_tokens_below_0_by_the_name_of_their_file) {
+  const std::string index{
+      "MMIDIDX\0\0\1\0\0\0\0\0\0\0\3\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"
+      "\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0",
+      62};
+  write_text(in("t.idx"), index);
+  write_text(in("t.bin"), std::string("\5\0\xff\xff", 4));
+  const ProgramResult refused = convert("t.idx", "t.npz");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("t.bin: has -1 as token 1 of document 0"));
+  EXPECT_FALSE(std::filesystem::exists(in("t.npz")));
+}
+
 TEST_F(ConvertCommand, writes_parts_that_are_one_source_by_a_pattern) {
   const ProgramResult result = convert("a.jsonl", "part.npz", "--shard-samples 17 --progress off");
   ASSERT_EQ(result.status, 0) << result.err;

@@ -76,6 +76,16 @@ TEST(IndexedSource, takes_each_document_with_all_its_sequences_as_a_sample_witho
   EXPECT_NE(batch.samples()[1].group, batch.samples()[2].group);
 }
 
+TEST(IndexedSource, names_the_file_the_document_and_the_token_that_is_below_0) {
+  const boost::mpi::communicator world;
+  const SharedDataset dataset({{{1, 2}}, {{3}, {4, -5}}}, IndexedDType::int16);
+  const auto source = open_source(world, dataset.source);
+  EXPECT_EQ(source->read(std::vector<std::int64_t>{0}).num_tokens(), 2);
+  const std::string refusal = message_of([&] { (void)source->read(std::vector<std::int64_t>{0, 1}); });
+  EXPECT_THAT(refusal, AllOf(HasSubstr("tokens_document.bin: has -5 as token 2 of document 1"),
+                             HasSubstr("do not fit into int16")));
+}
+
 TEST(IndexedSource, is_found_by_the_name_of_either_file) {
   const boost::mpi::communicator world;
   SharedDataset dataset({{{1, 2}}});
