@@ -156,7 +156,7 @@ void write_all(const SampleSource& source, SampleFormat format, const ConvertOpt
       const std::vector<std::int64_t> positions = next_block(source, first, end);
       const RaggedBatch batch = source.read(positions);
       if (first == 0) require_known(options.drop, batch);
-      writer->write(batch);
+      writer->write(batch, source.uids(positions));
       tokens += batch.num_tokens();
       first += batch.size();
       progress.advance(batch.num_tokens(), batch.size());
@@ -225,8 +225,9 @@ void add_convert_command(CLI::App& app, Action& chosen) {
       ->delimiter(',')
       ->allow_extra_args(false);
   command
-      ->add_option("--shard-samples", options->shard_samples,
-                   "Write files of so many samples each: B-00000, B-00001, ...")
+      ->add_option(
+          "--shard-samples", options->shard_samples,
+          "Write files of so many samples each; of rollouts.jsonl these are rollouts-00000.jsonl, ...")
       ->type_name("COUNT")
       ->check(whole_number(1));
   command

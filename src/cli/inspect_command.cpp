@@ -5,7 +5,6 @@
 #include <memory>
 #include <set>
 
-#include "base/hash.hpp"
 #include "base/printable.hpp"
 #include "cli/commands.hpp"
 #include "cli/inspect_folder.hpp"
@@ -152,8 +151,7 @@ void inspect_samples(const SampleTensors& samples) {
   for (std::int64_t i = 0; i < samples.num_samples(); ++i) {
     const TensorSample sample = samples.lengths({i, i + 1}).front();
     const std::int64_t tokens = sample.prompt + sample.response;
-    lengths.add(sample.prompt, sample.response,
-                samples.group_of(i).value_or(mix_64(static_cast<std::uint64_t>(i))));
+    lengths.add(sample.prompt, sample.response, group_of(samples.uid_of(i), i));
     std::vector<std::size_t> ends{static_cast<std::size_t>(tokens) * sizeof(std::int64_t)};
     for (std::size_t f = 0; f < samples.fields().size(); ++f) {
       const FieldSpec& field = samples.fields()[f];

@@ -307,6 +307,13 @@ RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines,
   return builder.finish();
 }
 
+std::vector<Uid> read_uids(const LineFiles& files, std::span<const LineRef> lines) {
+  std::vector<Uid> uids;
+  uids.reserve(lines.size());
+  for_each_json_line(files, lines, [&](const JsonLine& line) { uids.push_back(uid_of(line)); });
+  return uids;
+}
+
 bool is_rollout(const InputFile& file, const LineRef& line) {
   bool is_one = false;
   for_each_json_line(file, {&line, 1}, [&](const JsonLine& parsed) {

@@ -9,7 +9,11 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <variant>
+#include <vector>
 
+#include "base/utf8.hpp"
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/base64.hpp"
 #include "io/rollout_line.hpp"
@@ -54,6 +58,16 @@ void append_element(std::string& text, T value) {
   if (digits.find_first_of(".e") == std::string_view::npos) text += ".0";
 }
 
+/// As JSON writes a text. Throws where it is no UTF-8, which JSON is made of.
+void append_text(std::string& text, std::string_view value) {
+  const std::size_t valid = utf8_prefix(value);
+  if (valid < value.size()) {
+    throw InputError(
+        {}, "is no UTF-8 from byte " + std::to_string(valid) + " on, as a text in JSON lines has to be");
+  }
+  text += nlohmann::json(value).dump();
+}
+
 using Dimensions = std::span<const std::int64_t>;
 
 template <typename T>
@@ -88,8 +102,7 @@ void append_value(std::string& text, const Column& column, RowRange rows) {
   if (column.spec().kind == FieldKind::text) {
     const std::string_view value(reinterpret_cast<const char*>(column.row(rows.begin)),
                                  static_cast<std::size_t>(rows.size()));
-    text += nlohmann::json(value).dump();
-    return;
+    return append_text(text, value);
   }
   if (column.spec().kind == FieldKind::bytes) {
     text += '"' + encode_base64({column.row(rows.begin), column.row(rows.end)}) + '"';
@@ -125,7 +138,11 @@ void append_value(std::string& text, const Column& column, RowRange rows) {
 void append_field(std::string& text, const Column& column, const RaggedBatch& batch, std::int64_t index) {
   const std::string& name = column.spec().name;
   try {
-    text += ',' + nlohmann::json(name).dump() + ':';
+    if (!column.spec().trailing.empty() && column.row_bytes() == 0)
+      throw InputError({}, "has rows without elements, whose shape JSON lines do not tell");
+    text += ',';
+    append_text(text, name);
+    text += ':';
     append_value(text, column, batch.rows_of(column, index));
   } catch (const InputError& error) {
     const auto sample = std::to_string(batch.samples()[static_cast<std::size_t>(index)].id.value());
@@ -133,22 +150,37 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
   }
 }
 
+/// The uid and what parts it from what follows; nothing where there is none.
+void append_uid(std::string& text, const Uid& uid, const SampleShape& sample) {
+  if (std::holds_alternative<std::monostate>(uid)) return;
+  text.append("\"").append(uid_key).append("\":");
+  try {
+    if (const auto* value = std::get_if<std::string>(&uid)) append_text(text, *value);
+  } catch (const InputError& error) {
+    throw InputError("sample " + std::to_string(sample.id.value()) + ", uid", error.report().message);
+  }
+  if (const auto* value = std::get_if<std::int64_t>(&uid)) append_element(text, *value);
+  if (const auto* value = std::get_if<std::uint64_t>(&uid)) append_element(text, *value);
+  text += ',';
+}
+
 void append_tokens(std::string& text, std::string_view key, std::span<const std::int64_t> tokens) {
-  text.append(",\"").append(key).append("\":");
+  text.append("\"").append(key).append("\":");
   const std::int64_t* next = tokens.data();
   append_list(text, static_cast<std::int64_t>(tokens.size()), {}, next);
 }
 
-void append_sample(std::string& text, const RaggedBatch& batch, std::span<const std::int64_t> tokens,
-                   std::int64_t index) {
+void append_sample(std::string& text, const RaggedBatch& batch, const Uid& uid,
+                   std::span<const std::int64_t> tokens, std::int64_t index) {
   const SampleShape& shape = batch.samples()[static_cast<std::size_t>(index)];
   const RowRange rows = batch.rows_of(FieldKind::token, index);
   const auto mine =
       tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
   const auto prompt = static_cast<std::size_t>(shape.prompt);
-  text += "{\"uid\":";
-  append_element(text, shape.group);
+  text += '{';
+  append_uid(text, uid, shape);
   append_tokens(text, prompt_key, mine.first(prompt));
+  text += ',';
   append_tokens(text, response_key, mine.subspan(prompt));
   for (const Column& column : batch.fields()) {
     if (column.spec().name != input_ids_field) append_field(text, column, batch, index);
@@ -166,13 +198,25 @@ void require_writable_names(const RaggedBatch& batch) {
 
 }  // namespace
 
+std::vector<Uid> uids_of_groups(const RaggedBatch& batch) {
+  std::vector<Uid> uids;
+  uids.reserve(batch.samples().size());
+  for (const SampleShape& sample : batch.samples()) uids.push_back(uid_of_group(sample.group));
+  return uids;
+}
+
 JsonlWriter::JsonlWriter(const std::filesystem::path& path) : file_(path) {}
 
 void JsonlWriter::write(const RaggedBatch& batch) {
+  write(batch, uids_of_groups(batch));
+}
+
+void JsonlWriter::write(const RaggedBatch& batch, std::span<const Uid> uids) {
+  EVENKEEL_PRECONDITION(cheap, std::ssize(uids) == batch.size(), uids.size(), batch.size());
   require_writable_names(batch);
   const std::span<const std::int64_t> tokens = batch.at(input_ids_field).values<std::int64_t>();
   for (std::int64_t index = 0; index < batch.size(); ++index) {
-    append_sample(text_, batch, tokens, index);
+    append_sample(text_, batch, uids[static_cast<std::size_t>(index)], tokens, index);
     if (text_.size() >= flush_bytes) flush();
   }
 }

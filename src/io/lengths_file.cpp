@@ -7,9 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
-#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/json_lines.hpp"
 #include "io/lines.hpp"
@@ -130,8 +131,13 @@ class CsvColumns {
     } else {
       row.response = length(values[*total_], length_column, where);
     }
-    row.group = uid_ && !values[*uid_].empty() ? fnv1a_64(values[*uid_]) : group_of_line(line.number);
+    row.group = group_of(uid(values), line.number);
     return row;
+  }
+
+  [[nodiscard]] Uid uid(const std::vector<std::string>& values) const {
+    if (!uid_ || values[*uid_].empty()) return std::monostate{};
+    return values[*uid_];
   }
 
  private:
@@ -170,25 +176,31 @@ class CsvColumns {
   std::optional<std::size_t> uid_;
 };
 
-std::vector<FileLengths> read_csv(const InputFile& file, std::span<const LineRef> lines) {
+/// What is read of a table: lengths, and uids where these are asked for.
+struct Table {
+  std::vector<FileLengths> rows;
+  std::vector<Uid>* uids = nullptr;
+};
+
+void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& table) {
   if (lines.empty())
     throw InputError(file.path(), "is empty", "Name the columns " + std::string(needed_columns));
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text, 0);
   const auto where = [&](const LineRef& line) { return file.path() + ":" + std::to_string(line.number + 1); };
-  const auto values = [&](const LineRef& line, const std::string& place) {
+  const auto values_of = [&](const LineRef& line, const std::string& place) {
     return CsvLine({text.data() + line.offset, static_cast<std::size_t>(line.bytes)}, place).values();
   };
 
   const std::string first = where(lines.front());
-  const CsvColumns columns(values(lines.front(), first), first);
-  std::vector<FileLengths> rows;
-  rows.reserve(lines.size() - 1);
+  const CsvColumns columns(values_of(lines.front(), first), first);
+  table.rows.reserve(lines.size() - 1);
   for (const LineRef& line : lines.subspan(1)) {
     const std::string place = where(line);
-    rows.push_back(columns.row(values(line, place), line, place));
+    const std::vector<std::string> values = values_of(line, place);
+    table.rows.push_back(columns.row(values, line, place));
+    if (table.uids != nullptr) table.uids->push_back(columns.uid(values));
   }
-  return rows;
 }
 
 std::int64_t length_of(const JsonLine& line, std::string_view key, const simdjson::dom::element& value) {
@@ -224,11 +236,12 @@ FileLengths json_row(const JsonLine& line) {
             "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
 
-std::vector<FileLengths> read_jsonl(const InputFile& file, std::span<const LineRef> lines) {
-  std::vector<FileLengths> rows;
-  rows.reserve(lines.size());
-  for_each_json_line(file, lines, [&](const JsonLine& line) { rows.push_back(json_row(line)); });
-  return rows;
+void read_jsonl(const InputFile& file, std::span<const LineRef> lines, Table& table) {
+  table.rows.reserve(lines.size());
+  for_each_json_line(file, lines, [&](const JsonLine& line) {
+    table.rows.push_back(json_row(line));
+    if (table.uids != nullptr) table.uids->push_back(uid_of(line));
+  });
 }
 
 void require_countable(std::span<const FileLengths> rows, const std::string& path) {
@@ -240,18 +253,30 @@ void require_countable(std::span<const FileLengths> rows, const std::string& pat
   }
 }
 
-}  // namespace
-
-std::vector<FileLengths> read_length_table(const InputFile& file) {
+void read_table(const InputFile& file, Table& table) {
   const std::string ending = std::filesystem::path(file.path()).extension().string();
   if (ending != ".csv" && ending != ".jsonl") {
     throw InputError(file.path(),
                      "ends in " + in_quotes(ending) + "; a length table is a .csv or a .jsonl file");
   }
   const std::vector<LineRef> lines = scan_lines(file).lines;
-  std::vector<FileLengths> rows = ending == ".csv" ? read_csv(file, lines) : read_jsonl(file, lines);
-  require_countable(rows, file.path());
-  return rows;
+  ending == ".csv" ? read_csv(file, lines, table) : read_jsonl(file, lines, table);
+  require_countable(table.rows, file.path());
+}
+
+}  // namespace
+
+std::vector<FileLengths> read_length_table(const InputFile& file) {
+  Table table;
+  read_table(file, table);
+  return std::move(table.rows);
+}
+
+std::vector<Uid> read_uids_of_table(const InputFile& file) {
+  std::vector<Uid> uids;
+  Table table{{}, &uids};
+  read_table(file, table);
+  return uids;
 }
 
 }  // namespace evenkeel

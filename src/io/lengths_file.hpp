@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "evenkeel/batch/uid.hpp"
 #include "io/input_file.hpp"
 
 namespace evenkeel {
@@ -28,5 +29,8 @@ struct FileLengths {
 /// quotation marks that do not enclose a whole value on its line, and for a length that is not an integer of
 /// 0 .. 2^40; at "PATH" for any other file name ending. Throws IoError.
 [[nodiscard]] std::vector<FileLengths> read_length_table(const InputFile& file);
+
+/// The uids of a table's rows, in order; those of a .csv are texts. Throws likewise.
+[[nodiscard]] std::vector<Uid> read_uids_of_table(const InputFile& file);
 
 }  // namespace evenkeel

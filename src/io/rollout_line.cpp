@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <string>
-
-#include "base/hash.hpp"
+#include <type_traits>
+#include <variant>
 
 namespace evenkeel {
 namespace {
@@ -35,6 +35,17 @@ void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   });
 }
 
+/// What `take` makes of the line's uid: of a text, an integer, or std::monostate where there is none.
+template <typename Take>
+auto take_uid(const JsonLine& line, Take take) {
+  simdjson::dom::element uid;
+  if (line.object.at_key(uid_key).get(uid) || uid.is_null()) return take(std::monostate{});
+  if (std::string_view text; !uid.get(text)) return take(text);
+  if (std::int64_t value = 0; !uid.get(value)) return take(value);
+  if (std::uint64_t value = 0; !uid.get(value)) return take(value);
+  line.fail("uid is " + text_of(uid) + "; a text or an integer is needed");
+}
+
 }  // namespace
 
 void RolloutLine::assign(const JsonLine& line) {
@@ -53,16 +64,23 @@ void require_unique_keys(const JsonLine& line) {
 }
 
 std::uint64_t group_of(const JsonLine& line) {
-  simdjson::dom::element uid;
-  if (line.object.at_key(uid_key).get(uid) || uid.is_null()) return group_of_line(line.ref.number);
-  if (std::string_view text; !uid.get(text)) return fnv1a_64(text);
-  if (std::uint64_t value = 0; !uid.get(value)) return value;
-  if (std::int64_t value = 0; !uid.get(value)) return static_cast<std::uint64_t>(value);
-  line.fail("uid is " + text_of(uid) + "; a text or an integer is needed");
+  return take_uid(line, [&]<typename Value>(Value value) {
+    if constexpr (std::is_same_v<Value, std::monostate>) {
+      return own_group(line.ref.number);
+    } else {
+      return group_of_uid(value);
+    }
+  });
 }
 
-std::uint64_t group_of_line(std::int64_t number) {
-  return mix_64(static_cast<std::uint64_t>(number));
+Uid uid_of(const JsonLine& line) {
+  return take_uid(line, []<typename Value>(Value value) {
+    if constexpr (std::is_same_v<Value, std::string_view>) {
+      return Uid(std::string(value));
+    } else {
+      return Uid(value);
+    }
+  });
 }
 
 }  // namespace evenkeel

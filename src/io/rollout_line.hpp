@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/batch/uid.hpp"
 #include "io/json_lines.hpp"
 
 namespace evenkeel {
@@ -36,10 +37,11 @@ struct RolloutLine {
 /// Throws InputError at the line when a key is there twice.
 void require_unique_keys(const JsonLine& line);
 
-/// The group that the line's uid stands for; see read_samples().
+/// The group that the line's uid stands for; see read_samples(). Throws InputError at the line where it is
+/// neither text nor an integer.
 [[nodiscard]] std::uint64_t group_of(const JsonLine& line);
 
-/// The group of a sample without a uid.
-[[nodiscard]] std::uint64_t group_of_line(std::int64_t number);
+/// The line's uid. Throws likewise.
+[[nodiscard]] Uid uid_of(const JsonLine& line);
 
 }  // namespace evenkeel

@@ -89,7 +89,8 @@ void SampleTensors::add_field(std::size_t tensor) {
 
 /// Whether a tensor is what samples are made of.
 bool SampleTensors::tells_something_else(std::size_t tensor) const {
-  const std::array used{std::optional(tokens_), offsets_, mask_, prompt_lengths_, prompt_offsets_, uid_};
+  const std::array used{std::optional(tokens_), offsets_, mask_,       prompt_lengths_,
+                        prompt_offsets_,        uid_,     uid_offsets_};
   return std::ranges::count(used, std::optional(tensor)) > 0 || at(tensor).name == tensor_names::field_kinds;
 }
 
@@ -120,19 +121,26 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
   return field && !tells_something_else(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
 }
 
-void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
-  const StoredTensor& stored = at(tensor);
-  const auto told = told_.find(stored.name);
-  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0, {}};
+/// Whose the rows of a tensor are, by its offsets.
+SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
+  SampleRows rows;
   try {
-    field.samples = SampleRows::of_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
+    rows = SampleRows::of_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
   } catch (const InputError&) {
     fail(offsets, "falls, or does not begin at 0");
   }
-  if (field.samples.rows() != stored.rows()) {
-    fail(offsets, "ends at " + std::to_string(field.samples.rows()) + "; '" + stored.name + "' has " +
-                      std::to_string(stored.rows()) + " rows");
+  if (rows.rows() != at(tensor).rows()) {
+    fail(offsets, "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
+                      std::to_string(at(tensor).rows()) + " rows");
   }
+  return rows;
+}
+
+void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
+  const StoredTensor& stored = at(tensor);
+  const auto told = told_.find(stored.name);
+  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0,
+              rows_of_offsets(offsets, tensor)};
   FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
   field.row_bytes = spec.row_bytes();
   fields_.push_back(std::move(field));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 
@@ -106,9 +107,16 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
   return lengths;
 }
 
-std::optional<std::uint64_t> SampleTensors::group_of(std::int64_t sample) const {
-  if (!uid_) return std::nullopt;
-  return static_cast<std::uint64_t>(file_->read_integers(*uid_, {sample, sample + 1}).front());
+Uid SampleTensors::uid_of(std::int64_t sample) const {
+  if (!uid_) return std::monostate{};
+  if (!uid_offsets_) return file_->read_integers(*uid_, {sample, sample + 1}).front();
+  const RowRange bytes = uid_bytes_[sample];
+  std::string text(static_cast<std::size_t>(bytes.size()), '\0');
+  file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
+  if (const std::size_t valid = utf8_prefix(text); valid < text.size())
+    fail(*uid_,
+         "of sample " + std::to_string(sample) + " is no UTF-8 from byte " + std::to_string(valid) + " on");
+  return text;
 }
 
 /// The rows of a sample in a tensor.
@@ -229,12 +237,7 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
   } else {
     fail(tokens_, "is neither [tokens] with offsets nor [samples, columns] with a mask");
   }
-  if (const auto uid = file_->find(tensor_names::uid)) {
-    require_integers(*uid, 1);
-    if (at(*uid).rows() != num_samples_)
-      fail(*uid, "has not one element a sample: there are " + std::to_string(num_samples_));
-    uid_ = uid;
-  }
+  find_uids();
   find_prompts();
   if (is_padded()) find_response_width();
   find_fields();
@@ -283,6 +286,24 @@ void SampleTensors::find_padded() {
   mask_ = mask;
   num_samples_ = at(tokens_).rows();
   width_ = at(tokens_).shape[1];
+}
+
+/// An integer a sample, or a text: its bytes, with offsets beside them.
+void SampleTensors::find_uids() {
+  uid_ = file_->find(tensor_names::uid);
+  if (!uid_) return;
+  require_integers(*uid_, 1);
+  const auto offsets = file_->find(tensor_names::uid_offsets);
+  const bool are_texts = offsets && at(*uid_).dtype == DType::uint8 && file_->has_integers(*offsets) &&
+                         at(*offsets).shape == std::vector{num_samples_ + 1};
+  if (are_texts) {
+    uid_offsets_ = offsets;
+    uid_bytes_ = rows_of_offsets(*offsets, *uid_);
+  } else if (at(*uid_).rows() != num_samples_) {
+    fail(*uid_, "has not one element a sample: there are " + std::to_string(num_samples_),
+         "Write an integer a sample, or texts as uint8 with uid_offsets, one integer more than there are "
+         "samples");
+  }
 }
 
 void SampleTensors::find_prompts() {

@@ -12,6 +12,7 @@
 
 #include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/field.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "io/field_kinds.hpp"
 #include "io/tensor_file.hpp"
 
@@ -29,6 +30,7 @@ inline constexpr std::string_view prompts = "prompts";
 inline constexpr std::string_view responses = "responses";
 inline constexpr std::string_view response_mask = "response_mask";
 inline constexpr std::string_view uid = "uid";
+inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< where uid is texts
 /// What fields have one row for, by name, as JSON: metadata of safetensors, an array of bytes elsewhere.
 inline constexpr std::string_view field_kinds = "evenkeel_fields";
 }  // namespace tensor_names
@@ -74,8 +76,8 @@ class SampleTensors {
   /// names the tensor and the element. O(their rows).
   [[nodiscard]] std::vector<TensorSample> lengths(RowRange samples) const;
 
-  /// The group that the tensor `uid` tells; none without one.
-  [[nodiscard]] std::optional<std::uint64_t> group_of(std::int64_t sample) const;
+  /// What the tensor `uid` says; nothing without one. Throws InputError for a text that is not UTF-8.
+  [[nodiscard]] Uid uid_of(std::int64_t sample) const;
 
   /// Fills out[0] with a sample's tokens and out[1 ...] with its rows of fields(), in order, of the sizes
   /// that its lengths ask for. Throws InputError that names the place of a token below 0, or where the mask
@@ -102,6 +104,7 @@ class SampleTensors {
   void require_integers(std::size_t tensor, std::size_t dimensions) const;
   void find_ragged();
   void find_padded();
+  void find_uids();
   void find_prompts();
   void find_response_width();
   void find_fields();
@@ -110,6 +113,7 @@ class SampleTensors {
   [[nodiscard]] std::optional<std::size_t> offsets_of_field(std::size_t tensor) const;
   [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
   void add_counted_field(std::size_t tensor, std::size_t offsets);
+  [[nodiscard]] SampleRows rows_of_offsets(std::size_t offsets, std::size_t tensor) const;
   [[nodiscard]] std::vector<FieldKind> kinds_that_fit(const StoredTensor& tensor) const;
   [[nodiscard]] std::vector<TensorSample> ragged_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<TensorSample> padded_lengths(RowRange samples) const;
@@ -129,6 +133,8 @@ class SampleTensors {
   std::optional<std::size_t> prompt_lengths_;
   std::optional<std::size_t> prompt_offsets_;
   std::optional<std::size_t> uid_;
+  std::optional<std::size_t> uid_offsets_;      // where uids are texts
+  SampleRows uid_bytes_;                        // of each sample's, then
   std::int64_t width_ = 0;                      // of padded samples
   std::optional<std::int64_t> response_width_;  // of padded ones: their last columns
   std::int64_t response_rows_ = 0;              // of ragged ones, in all

@@ -5,9 +5,12 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "io/indexed_dataset.hpp"
 
 namespace evenkeel {
@@ -25,11 +28,12 @@ enum class SampleFormat : std::uint8_t {
 [[nodiscard]] std::optional<SampleFormat> format_of(const std::filesystem::path& path);
 
 /// What of samples is not to be written: names of fields, `prompt_lengths` (where prompts end), `uid` (which
-/// samples are a group), `input_ids`; `all` is whatever a format has no room for.
+/// samples are a group), `input_ids`; `all` is whatever a format has no room for. A sample whose uid is left
+/// out is a group of its own.
 using Dropped = std::set<std::string>;
 
 /// Writes samples to a file, batch after batch. Nothing is lost that was not dropped: a format that has no
-/// room for something refuses it. Files appear whole or not at all, on close(). Memory: 24 bytes a sample and
+/// room for something refuses it. Files appear whole or not at all, on close(). Memory: 40 bytes a sample and
 /// a few MiB. safetensors and npz take the room of the file twice while they are closed, in nameless files in
 /// its folder.
 class SampleWriter {
@@ -39,9 +43,12 @@ class SampleWriter {
   SampleWriter& operator=(const SampleWriter&) = delete;
   virtual ~SampleWriter() = default;
 
-  /// Appends samples, in order; all batches have the same fields. Throws InputError that names the sample and
-  /// the field of what the format has no room for. Throws IoError.
-  virtual void write(const RaggedBatch& batch) = 0;
+  /// Appends samples with these uids, in order; all batches have the same fields. Throws InputError that
+  /// names the sample and the field of what the format has no room for. Throws IoError. Precondition: a uid a
+  /// sample.
+  virtual void write(const RaggedBatch& batch, std::span<const Uid> uids) = 0;
+  /// The same with uids_of_groups().
+  void write(const RaggedBatch& batch);
   /// Call once, last.
   virtual void close() = 0;
 };

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "evenkeel/base/error.hpp"
 #include "io/field_kinds.hpp"
@@ -15,30 +17,88 @@ namespace {
 
 namespace names = tensor_names;
 constexpr std::size_t copied_at_once = std::size_t{1} << 20;
-constexpr std::array own_names{names::tokens,
-                               names::attention_mask,
-                               names::offsets,
-                               names::cu_seqlens,
-                               names::prompt_lengths,
-                               names::prompt_offsets,
-                               names::prompts,
-                               names::responses,
-                               names::uid,
-                               names::field_kinds,
-                               std::string_view("cu_seqlens_padded")};
+constexpr std::array own_names{
+    names::tokens,      names::attention_mask, names::offsets,
+    names::cu_seqlens,  names::prompt_lengths, names::prompt_offsets,
+    names::prompts,     names::responses,      names::uid,
+    names::uid_offsets, names::field_kinds,    std::string_view("cu_seqlens_padded")};
+
+/// Uids as tensors hold them: an integer of 64 bits each, a text each, or none at all.
+class KeptUids {
+ public:
+  explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
+
+  /// `any_room`: none are kept where tensors cannot hold them all; else that is an InputError.
+  void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
+    for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
+      const std::string why = why_not(uids[i]);
+      if (why.empty()) {
+        keep(uids[i]);
+        continue;
+      }
+      if (!any_room) {
+        throw InputError(
+            path_.string(),
+            "cannot hold the uid of sample " + std::to_string(samples[i].id.value()) + ": " + why,
+            "Write JSON lines, give all samples uids of one kind, or leave them out: --drop uid");
+      }
+      are_lost_ = true;
+    }
+  }
+
+  [[nodiscard]] bool are_integers() const { return !are_lost_ && kind_ == Uid(std::int64_t{}).index(); }
+  [[nodiscard]] bool are_texts() const { return !are_lost_ && kind_ == Uid(std::string()).index(); }
+  /// Of each sample, where they are integers.
+  [[nodiscard]] const std::vector<std::int64_t>& integers() const { return numbers_; }
+  /// Bytes of each sample's, where they are texts.
+  [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return numbers_; }
+  /// All of them, one after the other.
+  [[nodiscard]] SpooledBytes& texts() { return *texts_; }
+
+ private:
+  static std::string word_for(std::size_t kind) {
+    constexpr std::array words{"missing", "an integer", "an integer", "a text"};
+    return words[kind];
+  }
+
+  [[nodiscard]] std::string why_not(const Uid& uid) const {
+    if (std::holds_alternative<std::uint64_t>(uid))
+      return std::to_string(std::get<std::uint64_t>(uid)) + " is no int64";
+    if (!kind_ || *kind_ == uid.index()) return {};
+    return "it is " + word_for(uid.index()) + ", and that of the first sample is " + word_for(*kind_);
+  }
+
+  void keep(const Uid& uid) {
+    kind_ = uid.index();
+    if (const auto* number = std::get_if<std::int64_t>(&uid)) numbers_.push_back(*number);
+    const auto* const text = std::get_if<std::string>(&uid);
+    if (text == nullptr) return;
+    if (!texts_) texts_.emplace(path_);
+    texts_->write(std::as_bytes(std::span(*text)));
+    numbers_.push_back(std::ssize(*text));
+  }
+
+  std::filesystem::path path_;
+  std::optional<std::size_t> kind_;  // as Uid counts them, of all samples so far
+  bool are_lost_ = false;
+  std::vector<std::int64_t> numbers_;
+  std::optional<SpooledBytes> texts_;
+};
 
 /// Keeps all samples until they are written.
 class SpoolingWriter : public SampleWriter {
  public:
   SpoolingWriter(const std::filesystem::path& path, Dropped dropped, bool has_bfloat16)
-      : path_(path), dropped_(std::move(dropped)), has_bfloat16_(has_bfloat16), spool_(path) {}
+      : path_(path), dropped_(std::move(dropped)), has_bfloat16_(has_bfloat16), spool_(path), uids_(path) {}
 
-  void write(const RaggedBatch& batch) override {
+  using SampleWriter::write;
+  void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
     RaggedBatch kept({batch.samples().begin(), batch.samples().end()});
     for (const Column& column : batch.fields()) {
       if (is_kept(column.spec())) kept.add_field(column);
     }
     spool_.add(kept);
+    if (keeps("uid")) uids_.add(batch.samples(), uids, dropped_.contains("all"));
   }
 
  protected:
@@ -58,13 +118,10 @@ class SpoolingWriter : public SampleWriter {
     return list(name, std::move(values));
   }
 
-  /// All rows of a field, one after the other.
-  TensorStream rows(std::size_t field) {
-    const FieldSpec& spec = spool_.fields()[field];
-    std::vector<std::int64_t> shape{rows_in_all(field)};
-    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
-    return {spec.name, spec.dtype, std::move(shape), [this, field](const TensorSink& sink) {
-              SpooledBytes& bytes = spool_.rows(field);
+  /// What was kept, one after the other.
+  static TensorStream stream_of(SpooledBytes& bytes, std::string name, DType dtype,
+                                std::vector<std::int64_t> shape) {
+    return {std::move(name), dtype, std::move(shape), [&bytes](const TensorSink& sink) {
               std::vector<std::byte> block;
               for (std::int64_t at = 0; at < bytes.size(); at += std::ssize(block)) {
                 block.resize(std::min(copied_at_once, static_cast<std::size_t>(bytes.size() - at)));
@@ -72,6 +129,25 @@ class SpoolingWriter : public SampleWriter {
                 sink(block);
               }
             }};
+  }
+
+  /// All rows of a field, one after the other.
+  TensorStream rows(std::size_t field) {
+    const FieldSpec& spec = spool_.fields()[field];
+    std::vector<std::int64_t> shape{rows_in_all(field)};
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    return stream_of(spool_.rows(field), spec.name, spec.dtype, std::move(shape));
+  }
+
+  /// What samples say they are a group by; nothing where they say nothing.
+  void add_uids(std::vector<TensorStream>& tensors) {
+    if (uids_.are_integers()) tensors.push_back(list(names::uid, uids_.integers()));
+    if (!uids_.are_texts()) return;
+    SpooledBytes& texts = uids_.texts();
+    tensors.push_back(stream_of(texts, std::string(names::uid), DType::uint8, {texts.size()}));
+    const SampleRows samples = SampleRows::of_counts(uids_.lengths());
+    tensors.push_back(
+        list(names::uid_offsets, std::vector(samples.offsets().begin(), samples.offsets().end())));
   }
 
   /// Whose the rows of a counted field are.
@@ -95,6 +171,7 @@ class SpoolingWriter : public SampleWriter {
   Dropped dropped_;
   bool has_bfloat16_;
   SampleSpool spool_;
+  KeptUids uids_;
 
  private:
   [[nodiscard]] bool is_kept(const FieldSpec& spec) const {
@@ -136,9 +213,7 @@ class RaggedWriter : public SpoolingWriter {
     tensors.push_back(list(names::offsets, std::move(offsets)));
     if (keeps("prompt_lengths"))
       tensors.push_back(a_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
-    if (keeps("uid"))
-      tensors.push_back(
-          a_sample(names::uid, [](const SampleShape& s) { return static_cast<std::int64_t>(s.group); }));
+    add_uids(tensors);
     for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
       tensors.push_back(rows(f));
       if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_of(f));
@@ -176,9 +251,7 @@ class PaddedWriter : public SpoolingWriter {
       tensors.push_back(mask());
       tensors.push_back(responses(f));
     }
-    if (keeps("uid"))
-      tensors.push_back(
-          a_sample(names::uid, [](const SampleShape& s) { return static_cast<std::int64_t>(s.group); }));
+    add_uids(tensors);
     if (const std::string text = kinds(); !text.empty())
       tensors.push_back(list(names::field_kinds, std::vector<std::uint8_t>(text.begin(), text.end())));
     write_npz(path_, tensors);

@@ -82,8 +82,8 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   shapes.reserve(positions.size());
   for (const std::int64_t position : positions) {
-    shapes.push_back({SampleId{position}, mix_64(static_cast<std::uint64_t>(position)), 0,
-                      dataset_.tokens_in(dataset_.document(position))});
+    shapes.push_back(
+        {SampleId{position}, own_group(position), 0, dataset_.tokens_in(dataset_.document(position))});
   }
   RaggedBatch batch(std::move(shapes));
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});

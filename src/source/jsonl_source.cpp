@@ -113,11 +113,19 @@ SourceFingerprint JsonlSource::fingerprint(const Communicator& comm) const {
                         true);
 }
 
-RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
+std::vector<LineRef> JsonlSource::lines_at(std::span<const std::int64_t> positions) const {
   std::vector<LineRef> lines;
   lines.reserve(positions.size());
   for (const std::int64_t position : positions) lines.push_back(lines_[static_cast<std::size_t>(position)]);
-  return read_samples(*lines_of_, lines, schema_, told_);
+  return lines;
+}
+
+RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
+  return read_samples(*lines_of_, lines_at(positions), schema_, told_);
+}
+
+std::vector<Uid> JsonlSource::uids(std::span<const std::int64_t> positions) const {
+  return read_uids(*lines_of_, lines_at(positions));
 }
 
 void JsonlSource::expect(std::span<const std::int64_t> positions) const {

@@ -34,6 +34,7 @@ class JsonlSource : public SampleSource {
   [[nodiscard]] std::int64_t file_bytes() const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
   [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
@@ -41,6 +42,7 @@ class JsonlSource : public SampleSource {
  private:
   explicit JsonlSource(std::string name) : name_(std::move(name)) {}
   void scan(const Communicator& comm, const NamedFields& fields);
+  [[nodiscard]] std::vector<LineRef> lines_at(std::span<const std::int64_t> positions) const;
 
   std::string name_;  // as it was asked for
   InputFiles files_;

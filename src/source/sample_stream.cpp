@@ -107,6 +107,11 @@ Selection select(const SampleSource& source, const Config& config, std::int64_t 
   return selection;
 }
 
+/// The group of a uid of one of several sources. Two of them may share one by chance alone.
+std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
+  return mix_64(group ^ mix_64(source + 1)) & (first_own_group - 1);
+}
+
 }  // namespace
 
 struct SampleStream::Parts {
@@ -309,7 +314,8 @@ RaggedBatch SampleStream::Parts::read_pieces(std::span<const std::int64_t> entri
     if (open_sources.size() == 1) {
       cut.id = shape.id;
     } else {
-      cut.group = mix_64(shape.group ^ mix_64(cut.batch + 1));
+      cut.group =
+          is_own_group(shape.group) ? own_group(cut.id.value()) : group_in_source(shape.group, cut.batch);
     }
   }
   return cut_samples(batches, cuts, names, fields);

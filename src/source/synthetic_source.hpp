@@ -41,6 +41,8 @@ class LengthTableSource : public SampleSource {
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  /// Reads the file again the first time. Not for several threads.
+  [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
 
  private:
   LengthTableSource(std::string path, std::uint64_t seed, std::int64_t max_tokens)
@@ -48,6 +50,7 @@ class LengthTableSource : public SampleSource {
 
   std::string path_;
   std::vector<FileLengths> rows_;
+  mutable std::vector<Uid> uids_;  // of all rows, once they were asked for
   std::uint64_t seed_;
   std::int64_t max_tokens_;
 };

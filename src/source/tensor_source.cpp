@@ -4,7 +4,6 @@
 #include <set>
 #include <span>
 
-#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
@@ -162,10 +161,9 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   shapes.reserve(positions.size());
   for (const std::int64_t position : positions) {
     const std::size_t file = file_of(position);
-    const auto group = files_[file]->group_of(position - first_samples_[file]);
+    const Uid uid = files_[file]->uid_of(position - first_samples_[file]);
     const TensorSample lengths = lengths_of(position);
-    shapes.push_back({SampleId{position}, group.value_or(mix_64(static_cast<std::uint64_t>(position))),
-                      lengths.prompt, lengths.response});
+    shapes.push_back({SampleId{position}, group_of(uid, position), lengths.prompt, lengths.response});
   }
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
@@ -184,6 +182,16 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
     files_[file]->read(position - first_samples_[file], lengths_of(position), place_of(position, file), rows);
   }
   return batch;
+}
+
+std::vector<Uid> TensorSource::uids(std::span<const std::int64_t> positions) const {
+  std::vector<Uid> uids;
+  uids.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const std::size_t file = file_of(position);
+    uids.push_back(files_[file]->uid_of(position - first_samples_[file]));
+  }
+  return uids;
 }
 
 std::int64_t TensorSource::file_bytes() const {

@@ -35,6 +35,7 @@ class TensorSource : public SampleSource {
   /// 64 places of each file.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
   [[nodiscard]] std::string undecided() const override;

@@ -85,12 +85,41 @@ TEST_F(ConvertCommand, drops_what_it_is_told_to_and_refuses_to_seem_to) {
   const ProgramResult misspelt = convert("a.jsonl", "c.jsonl", "--progress off --drop advantges");
   EXPECT_EQ(misspelt.status, 1);
   EXPECT_THAT(misspelt.err, AllOf(HasSubstr("--drop: names 'advantges'"), HasSubstr("advantages")));
-  for (const std::string word : {"uid", "prompt_lengths"}) {
-    const ProgramResult kept = convert("a.jsonl", "c.jsonl", "--progress off --drop " + word);
-    EXPECT_EQ(kept.status, 1);
-    EXPECT_THAT(kept.err, HasSubstr("always tells " + word));
-  }
+  const ProgramResult kept = convert("a.jsonl", "c.jsonl", "--progress off --drop prompt_lengths");
+  EXPECT_EQ(kept.status, 1);
+  EXPECT_THAT(kept.err, HasSubstr("always tells where prompts end"));
   EXPECT_FALSE(std::filesystem::exists(in("c.jsonl")));
+}
+
+TEST_F(ConvertCommand, keeps_uids_as_they_are_and_makes_none_up) {
+  const auto lines = [&](const std::string& name, const std::vector<std::string>& uids) {
+    std::string text;
+    for (const std::string& uid : uids) text += "{" + uid + R"("prompt_ids":[1],"response_ids":[2]})" + "\n";
+    write_text(in(name), text);
+    return text;
+  };
+  const std::vector<std::string> texts{R"("uid":"q1",)", R"("uid":"q1",)", R"("uid":"7",)"};
+  const std::vector<std::string> numbers{R"("uid":-7,)", R"("uid":0,)"};
+  const std::vector<std::string> none{"", ""};
+  for (const auto& uids : {texts, numbers, none}) {
+    const std::string before = lines("u.jsonl", uids);
+    for (const std::string to : {"u.safetensors", "u.npz"}) {
+      made("convert " + in("u.jsonl") + " " + in(to) + " --progress off --overwrite");
+      made("convert " + in(to) + " " + in("back.jsonl") + " --progress off --overwrite");
+      EXPECT_EQ(read_text(in("back.jsonl")), before) << to;
+    }
+  }
+  lines("mixed.jsonl", {texts[0], "", numbers[0]});
+  const ProgramResult refused = convert("mixed.jsonl", "m.npz");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("cannot hold the uid of sample 1: it is missing, and that of the first "
+                                     "sample is a text"));
+  EXPECT_EQ(convert("mixed.jsonl", "m.npz", "--progress off --drop uid").status, 0);
+  made("convert " + in("m.npz") + " " + in("m.jsonl") + " --progress off");
+  EXPECT_THAT(read_text(in("m.jsonl")), testing::Not(HasSubstr("uid")));
+  EXPECT_THAT(convert("u.jsonl", "u.idx").err, HasSubstr("--drop prompt_lengths"));
+  EXPECT_EQ(convert("u.jsonl", "u.idx", "--progress off --drop prompt_lengths").status, 0)
+      << "no uids to lose";
 }
 
 TEST_F(ConvertCommand, refuses_tokens_below_0_by_the_name_of_their_file) {

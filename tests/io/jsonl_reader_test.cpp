@@ -3,9 +3,10 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <set>
 
-#include "base/hash.hpp"
 #include "io/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
@@ -54,8 +55,9 @@ std::string rollout_with(const std::string& field) {
 TEST(ReadSamples, a_batch_has_the_tokens_then_the_schemas_fields) {
   const TemporaryFile file(two_rollouts, ".jsonl");
   const RaggedBatch batch = read_all(file.path());
-  EXPECT_THAT(batch.samples(), ElementsAre(SampleShape{SampleId{0}, fnv1a_64("q1"), 2, 1},
-                                           SampleShape{SampleId{1}, fnv1a_64("q1"), 2, 2}));
+  EXPECT_THAT(batch.samples(),
+              ElementsAre(SampleShape{SampleId{0}, group_of_uid(std::string_view("q1")), 2, 1},
+                          SampleShape{SampleId{1}, group_of_uid(std::string_view("q1")), 2, 2}));
   ASSERT_EQ(batch.fields().size(), 4U);
   EXPECT_THAT(batch.fields()[0].values<std::int64_t>(), ElementsAre(5, 6, 7, 5, 6, 8, 9));
   EXPECT_EQ(batch.fields()[0].spec(), (FieldSpec{"input_ids", DType::int64, FieldKind::token, {}}));
@@ -202,12 +204,28 @@ TEST(ReadSamples, the_uid_tells_the_group) {
       "{\"uid\": 17, \"prompt_ids\": [], \"response_ids\": []}\n"
       "{\"uid\": -1, \"prompt_ids\": [], \"response_ids\": []}\n"
       "{\"uid\": null, \"prompt_ids\": [], \"response_ids\": []}\n"
-      "{\"prompt_ids\": [], \"response_ids\": []}\n",
+      "{\"prompt_ids\": [], \"response_ids\": []}\n"
+      "{\"uid\": 18446744073709551615, \"prompt_ids\": [], \"response_ids\": []}\n",
       ".jsonl");
   const RaggedBatch batch = read_all(file.path());
   std::vector<std::uint64_t> groups;
   for (const SampleShape& sample : batch.samples()) groups.push_back(sample.group);
-  EXPECT_THAT(groups, ElementsAre(0xaf63dc4c8601ec8c, 17, 0xffffffffffffffff, mix_64(3), mix_64(4)));
+  EXPECT_THAT(groups, ElementsAre(group_of_uid(std::string_view("a")), 17, group_of_uid(std::int64_t{-1}),
+                                  own_group(3), own_group(4),
+                                  group_of_uid(std::numeric_limits<std::uint64_t>::max())));
+  EXPECT_EQ(std::set(groups.begin(), groups.end()).size(), 6U);
+  EXPECT_THAT(read_uids(InputFile(file.path()), scan_whole(file.path()).lines),
+              ElementsAre(Uid("a"), Uid(std::int64_t{17}), Uid(std::int64_t{-1}), Uid(), Uid(),
+                          Uid(std::numeric_limits<std::uint64_t>::max())));
+}
+
+TEST(ReadSamples, a_first_line_without_a_uid_is_of_another_group_than_the_uid_0) {
+  const TemporaryFile file(
+      "{\"prompt_ids\": [], \"response_ids\": []}\n"
+      "{\"uid\": 0, \"prompt_ids\": [], \"response_ids\": []}\n",
+      ".jsonl");
+  const RaggedBatch batch = read_all(file.path());
+  EXPECT_NE(batch.samples()[0].group, batch.samples()[1].group);
 }
 
 TEST(ReadSamples, the_largest_token_is_read_and_one_more_is_refused) {

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -45,6 +46,40 @@ TEST(JsonlWriter, writes_a_line_a_sample_with_the_group_as_uid) {
   EXPECT_EQ(file.content(),
             "{\"uid\":17,\"prompt_ids\":[5],\"response_ids\":[6,7],\"reward\":1.0,\"top\":[[1,2],[3,4]],"
             "\"mask\":[false,true,false]}\n");
+}
+
+TEST(JsonlWriter, uids_are_written_as_they_are_and_none_where_there_is_none) {
+  const TemporaryFile file(".jsonl");
+  JsonlWriter writer(file.path());
+  const std::vector<Uid> uids{Uid("a \"q\""), Uid(std::int64_t{-3}),
+                              Uid(std::numeric_limits<std::uint64_t>::max()), Uid()};
+  for (const Uid& uid : uids) writer.write(small_batch(), std::span(&uid, 1));
+  writer.close();
+  const std::string tokens = "\"prompt_ids\":[5],\"response_ids\":[6,7]}\n";
+  EXPECT_EQ(file.content(), R"({"uid":"a \"q\"",)" + tokens + R"({"uid":-3,)" + tokens +
+                                R"({"uid":18446744073709551615,)" + tokens + "{" + tokens);
+  EXPECT_EQ(read_uids(InputFile(file.path()), scan_whole(file.path()).lines), uids);
+}
+
+TEST(JsonlWriter, text_that_is_no_utf_8_is_an_error_that_names_sample_and_field) {
+  const TemporaryFile file(".jsonl");
+  JsonlWriter writer(file.path());
+  const Uid uid("a\xff");
+  const ErrorReport of_uid = report_of<InputError>([&] { writer.write(small_batch(), std::span(&uid, 1)); });
+  EXPECT_EQ(of_uid.where, "sample 0, uid");
+  EXPECT_THAT(of_uid.message, HasSubstr("no UTF-8 from byte 1 on"));
+  RaggedBatch batch = small_batch();
+  batch.add_field(Column({"note", DType::uint8, FieldKind::text, {}}, SampleRows::of_counts(std::array{1L})));
+  batch.fields()[1].values<std::uint8_t>()[0] = 0xff;
+  EXPECT_EQ(report_of<InputError>([&] { writer.write(batch); }).where, "sample 0, field 'note'");
+}
+
+TEST(JsonlWriter, rows_without_elements_are_refused_since_lines_do_not_tell_their_shape) {
+  RaggedBatch batch = small_batch();
+  batch.add_field({"none", DType::float32, FieldKind::token, {2, 0}});
+  const TemporaryFile file(".jsonl");
+  EXPECT_THAT(report_of<InputError>([&] { write_jsonl(file.path(), batch); }).message,
+              HasSubstr("rows without elements"));
 }
 
 TEST(JsonlWriter, integers_of_any_width_are_written_as_they_are) {
@@ -149,12 +184,19 @@ TEST(JsonlWriter, floats_that_a_reader_through_double_gets_wrong_are_written_lon
   EXPECT_EQ(read_back(file.path()).at("x").values<float>()[0], 7.038531e-26F);
 }
 
+/// Of a uid, or a sample's own.
+rc::Gen<std::uint64_t> any_group(std::size_t sample) {
+  return rc::gen::map(rc::gen::arbitrary<std::uint64_t>(), [sample](std::uint64_t number) {
+    return number % 3 == 0 ? own_group(static_cast<std::int64_t>(sample)) : number >> 1;
+  });
+}
+
 /// A batch of random lengths, groups and contents with a field of every kind and dtype that survives.
 RaggedBatch any_batch() {
   std::vector<SampleShape> shapes(*rc::gen::inRange<std::size_t>(0, 6));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    shapes[i] = {SampleId{static_cast<std::int64_t>(i)}, *rc::gen::arbitrary<std::uint64_t>(),
-                 *rc::gen::inRange<std::int64_t>(0, 5), *rc::gen::inRange<std::int64_t>(0, 5)};
+    shapes[i] = {SampleId{static_cast<std::int64_t>(i)}, *any_group(i), *rc::gen::inRange<std::int64_t>(0, 5),
+                 *rc::gen::inRange<std::int64_t>(0, 5)};
   }
   // With one sample that has both, every kind and element type is decided.
   shapes.push_back({SampleId{static_cast<std::int64_t>(shapes.size())}, 1, 2, 1});

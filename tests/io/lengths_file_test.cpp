@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "base/hash.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {
@@ -31,23 +31,24 @@ ErrorReport lengths_error(const std::string& text, const std::string& ending, in
 
 TEST(LengthTable, a_csv_gives_prompt_and_response_lengths) {
   EXPECT_THAT(read("prompt_length,response_length\n6758,500\n7322,490\n", ".csv"),
-              ElementsAre(FileLengths{6758, 500, mix_64(1)}, FileLengths{7322, 490, mix_64(2)}));
+              ElementsAre(FileLengths{6758, 500, own_group(1)}, FileLengths{7322, 490, own_group(2)}));
 }
 
 TEST(LengthTable, columns_may_come_in_any_order_with_others_between) {
   EXPECT_THAT(read("response_length,time,uid,prompt_length\n1,0.5,a,2\n3,,\"b,\"\"c\",4\n", ".csv"),
-              ElementsAre(FileLengths{2, 1, fnv1a_64("a")}, FileLengths{4, 3, fnv1a_64("b,\"c")}));
+              ElementsAre(FileLengths{2, 1, group_of_uid(std::string_view("a"))},
+                          FileLengths{4, 3, group_of_uid(std::string_view("b,\"c"))}));
 }
 
 TEST(LengthTable, length_alone_is_all_response) {
   EXPECT_THAT(read("length\n12\n0\n", ".csv"),
-              ElementsAre(FileLengths{0, 12, mix_64(1)}, FileLengths{0, 0, mix_64(2)}));
-  EXPECT_THAT(read("{\"length\": 12}\n", ".jsonl"), ElementsAre(FileLengths{0, 12, mix_64(0)}));
+              ElementsAre(FileLengths{0, 12, own_group(1)}, FileLengths{0, 0, own_group(2)}));
+  EXPECT_THAT(read("{\"length\": 12}\n", ".jsonl"), ElementsAre(FileLengths{0, 12, own_group(0)}));
 }
 
 TEST(LengthTable, spreadsheets_csv_is_read) {
   EXPECT_THAT(read("\xef\xbb\xbf\"prompt_length\", \"response_length\"\r\n 1 ,\"2\"\r\n\r\n3,4", ".csv"),
-              ElementsAre(FileLengths{1, 2, mix_64(1)}, FileLengths{3, 4, mix_64(3)}));
+              ElementsAre(FileLengths{1, 2, own_group(1)}, FileLengths{3, 4, own_group(3)}));
 }
 
 TEST(LengthTable, a_row_without_a_uid_is_a_group_of_its_own) {
@@ -56,12 +57,25 @@ TEST(LengthTable, a_row_without_a_uid_is_a_group_of_its_own) {
   EXPECT_EQ(rows[2].group, rows[3].group);
 }
 
+TEST(LengthTable, uids_are_what_the_rows_say) {
+  const auto uids = [](const std::string& text, const std::string& ending) {
+    const TemporaryFile file(text, ending);
+    return read_uids_of_table(InputFile(file.path()));
+  };
+  const Uid none = std::monostate{};
+  EXPECT_THAT(uids("uid,length\n,1\n7,1\n\" a \",1\n", ".csv"),
+              ElementsAre(none, Uid(std::string("7")), Uid(std::string("a"))));
+  EXPECT_THAT(uids("length\n1\n", ".csv"), ElementsAre(none));
+  EXPECT_THAT(uids("{\"length\":1}\n{\"uid\":-7,\"prompt_ids\":[],\"response_ids\":[]}\n", ".jsonl"),
+              ElementsAre(none, Uid(std::int64_t{-7})));
+}
+
 TEST(LengthTable, jsonl_may_hold_rollouts_or_lengths) {
   EXPECT_THAT(read("{\"uid\": \"a\", \"prompt_ids\": [1, 2], \"response_ids\": [3]}\n"
                    "\n"
                    "{\"uid\": 9, \"response_length\": 5, \"prompt_length\": 4}\n",
                    ".jsonl"),
-              ElementsAre(FileLengths{2, 1, fnv1a_64("a")}, FileLengths{4, 5, 9}));
+              ElementsAre(FileLengths{2, 1, group_of_uid(std::string_view("a"))}, FileLengths{4, 5, 9}));
 }
 
 TEST(LengthTable, a_header_alone_or_an_empty_jsonl_gives_no_rows) {
@@ -80,7 +94,7 @@ TEST(LengthTable, a_column_or_key_that_is_there_twice_is_an_error) {
   EXPECT_EQ(lengths_error("length,note,note\n1,a,2\n", ".csv", 1).message, "has the column 'note' twice");
   EXPECT_EQ(lengths_error("{\"length\": 1, \"length\": 2}\n", ".jsonl", 1).message,
             "has the key 'length' twice");
-  EXPECT_THAT(read("length,,\n1,,\n", ".csv"), ElementsAre(FileLengths{0, 1, mix_64(1)}))
+  EXPECT_THAT(read("length,,\n1,,\n", ".csv"), ElementsAre(FileLengths{0, 1, own_group(1)}))
       << "spreadsheets write columns without any content";
 }
 
@@ -96,7 +110,7 @@ TEST(LengthTable, a_value_that_runs_over_several_lines_is_an_error_on_its_first)
 TEST(LengthTable, quotation_marks_enclose_whole_values) {
   EXPECT_EQ(lengths_error("length\n\"12\"3\n", ".csv", 2).message, "has '3' behind the quoted value '12'");
   EXPECT_THAT(lengths_error("length\n1\"2\"\n", ".csv", 2).message, HasSubstr("length is '1\"2\"'"));
-  EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(FileLengths{0, 7, mix_64(1)}));
+  EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(FileLengths{0, 7, own_group(1)}));
 }
 
 TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
@@ -108,7 +122,7 @@ TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
 
 TEST(LengthTable, length_beside_its_parts_must_be_their_sum) {
   EXPECT_THAT(read("length,prompt_length,response_length\n5,2,3\n", ".csv"),
-              ElementsAre(FileLengths{2, 3, mix_64(1)}));
+              ElementsAre(FileLengths{2, 3, own_group(1)}));
   EXPECT_EQ(lengths_error("length,prompt_length,response_length\n5,2,4\n", ".csv", 2).message,
             "length is 5, but prompt_length and response_length are 2 and 4");
   EXPECT_EQ(
@@ -129,13 +143,13 @@ TEST(LengthTable, lengths_that_cannot_be_added_up_are_an_error) {
 
 TEST(LengthTable, what_pandas_writes_is_read_or_refused_with_its_value) {
   EXPECT_THAT(read(",prompt_length,response_length\n0,3,4\n1,5,6\n", ".csv"),
-              ElementsAre(FileLengths{3, 4, mix_64(1)}, FileLengths{5, 6, mix_64(2)}))
+              ElementsAre(FileLengths{3, 4, own_group(1)}, FileLengths{5, 6, own_group(2)}))
       << "to_csv() with its index";
   EXPECT_EQ(lengths_error("length\n3.0\n\"\"\n", ".csv", 2).message,
             "length is '3.0'; a length is an integer from 0 to 1099511627776")
       << "a column with gaps";
   EXPECT_THAT(read("{\"prompt_length\":3,\"response_length\":4,\"uid\":null}\n", ".jsonl"),
-              ElementsAre(FileLengths{3, 4, mix_64(0)}))
+              ElementsAre(FileLengths{3, 4, own_group(0)}))
       << "to_json(lines=True)";
   EXPECT_THAT(lengths_error("{\"length\": NaN}\n", ".jsonl", 1).message, HasSubstr("'length' holds NaN"));
 }

@@ -63,10 +63,11 @@ class Tensors {
 RaggedBatch read_all(const SampleTensors& samples) {
   std::vector<SampleShape> shapes;
   const std::vector<TensorSample> lengths = samples.lengths({0, samples.num_samples()});
-  for (std::size_t i = 0; i < lengths.size(); ++i)
-    shapes.push_back({SampleId{static_cast<std::int64_t>(i)},
-                      samples.group_of(static_cast<std::int64_t>(i)).value_or(i), lengths[i].prompt,
-                      lengths[i].response});
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto sample = static_cast<std::int64_t>(i);
+    shapes.push_back(
+        {SampleId{sample}, group_of(samples.uid_of(sample), sample), lengths[i].prompt, lengths[i].response});
+  }
   RaggedBatch batch(std::move(shapes));
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
   for (std::size_t f = 0; f < samples.fields().size(); ++f) {
@@ -117,8 +118,8 @@ TEST(SampleTensors, that_are_ragged_are_values_and_offsets) {
   tensors.add<double>("reward", {2}, {0.1, 0.2}).ids("table", {3, 2}, {1, 2, 3, 4, 5, 6});
   const SampleTensors samples = tensors.open();
   const RaggedBatch batch = read_all(samples);
-  EXPECT_THAT(batch.samples(),
-              ElementsAre(SampleShape{SampleId{0}, 7, 1, 2}, SampleShape{SampleId{1}, ~0ULL, 0, 2}));
+  EXPECT_THAT(batch.samples(), ElementsAre(SampleShape{SampleId{0}, 7, 1, 2},
+                                           SampleShape{SampleId{1}, group_of_uid(std::int64_t{-1}), 0, 2}));
   EXPECT_THAT(values_of<std::int64_t>(batch, "input_ids"), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_EQ(batch.at("advantages").spec().kind, FieldKind::response_token);
   EXPECT_EQ(batch.at("hidden").spec().trailing, std::vector<std::int64_t>{1});
@@ -367,7 +368,8 @@ rc::Gen<RaggedBatch> any_batch() {
                         std::vector<SampleShape> shapes;
                         for (std::size_t i = 0; i < lengths.size(); ++i)
                           shapes.push_back({SampleId{static_cast<std::int64_t>(i)},
-                                            i / 2 * 0x9e3779b97f4a7c15, lengths[i].first, lengths[i].second});
+                                            (i / 2 * 0x9e3779b97f4a7c15) % first_own_group, lengths[i].first,
+                                            lengths[i].second});
                         return made_up_batch(
                             std::move(shapes),
                             std::vector<FieldSpec>{{"a", DType::float32, FieldKind::response_token, {}},
@@ -398,6 +400,25 @@ RC_GTEST_PROP(SampleWriters, ragged_samples_come_back_as_they_were, ()) {
 
 RC_GTEST_PROP(SampleWriters, padded_samples_come_back_as_they_were, ()) {
   round_trip(SampleFormat::npz, ".npz", *any_batch());
+}
+
+TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
+  const std::vector<std::uint8_t> bytes{'q', '1', 'q', 0xff};
+  Tensors tensors;
+  tensors.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
+  tensors.add("uid", {4}, bytes).ids("uid_offsets", {3}, {0, 2, 4});
+  const SampleTensors samples = tensors.open();
+  EXPECT_EQ(samples.uid_of(0), Uid("q1"));
+  EXPECT_THAT(report_of<InputError>([&] { (void)samples.uid_of(1); }).message,
+              HasSubstr("of sample 1 is no UTF-8 from byte 1 on"));
+  EXPECT_TRUE(samples.fields().empty() && samples.left_out().empty());
+  Tensors falling;
+  falling.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
+  EXPECT_THAT(falling.add("uid", {4}, bytes).ids("uid_offsets", {3}, {0, 5, 4}).refusal(),
+              HasSubstr("falls"));
+  Tensors alone;
+  alone.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
+  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("has not one element a sample"));
 }
 
 TEST(SampleWriters, write_npz_files_that_numpy_reads) {

@@ -14,7 +14,7 @@ namespace evenkeel {
 /// One sample's place in the source and its lengths, in tokens.
 struct SampleShape {
   SampleId id{0};             ///< 0-based line in the source
-  std::uint64_t group = 0;    ///< samples of one prompt share it (a hash of the uid)
+  std::uint64_t group = 0;    ///< samples of one prompt share it (batch/uid.hpp says how a uid becomes one)
   std::int64_t prompt = 0;    ///< prompt tokens
   std::int64_t response = 0;  ///< response tokens
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
@@ -43,6 +44,12 @@ class SampleSource {
   /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
   /// nothing else. Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
+
+  /// What these samples say their groups are called, of which read() gives the groups alone. Local. Throws as
+  /// read(). Here: nothing, as in a source that knows of no groups.
+  [[nodiscard]] virtual std::vector<Uid> uids(std::span<const std::int64_t> positions) const {
+    return std::vector<Uid>(positions.size());
+  }
 
   /// Says that this rank will read() these samples soon, next but one or sooner if it can be told, or that
   /// another rank of its node will, so that they can be on their way from the disk by then. A hint: local,
