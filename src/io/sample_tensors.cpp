@@ -107,6 +107,13 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
   return lengths;
 }
 
+bool SampleTensors::has_rows(std::size_t field) const noexcept {
+  const std::vector<std::int64_t>& shape = at(fields_[field].tensor).shape;
+  const FieldKind kind = fields_[field].kind;
+  const bool has_columns = is_padded() && (kind == FieldKind::token || kind == FieldKind::response_token);
+  return shape[0] > 0 && (!has_columns || shape[1] > 0);
+}
+
 Uid SampleTensors::uid_of(std::int64_t sample) const {
   if (!uid_) return std::monostate{};
   if (!uid_offsets_) return file_->read_integers(*uid_, {sample, sample + 1}).front();

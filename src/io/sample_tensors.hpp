@@ -61,6 +61,8 @@ class SampleTensors {
   [[nodiscard]] bool is_padded() const noexcept { return mask_.has_value(); }
   /// Sorted by name, without input_ids.
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
+  /// Whether any sample has a row of one of fields(), by its place there.
+  [[nodiscard]] bool has_rows(std::size_t field) const noexcept;
   /// How many rows a sample has of a counted one of fields(), by its place there.
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
     return fields_[field].samples[sample].size();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "base/text_layout.hpp"
@@ -89,31 +88,14 @@ void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
   for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
 }
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why, const std::string& other) {
-  throw InputError(name, why + " " + other,
-                   "Give all sources the same fields, of the same types and shapes, or leave the field out");
-}
-
-void require_equal_fields(const RaggedBatch& first, const RaggedBatch& other, const std::string& first_name,
-                          const std::string& other_name) {
-  for (const Column& column : first.fields()) {
-    const Column* const found = other.find(column.spec().name);
-    const std::string field = "field '" + column.spec().name + "'";
-    if (found == nullptr) refuse(other_name, "lacks the " + field + " of", first_name);
-    if (found->spec() != column.spec())
-      refuse(other_name, "has a " + field + " of another kind, type or shape than", first_name);
-  }
-  if (other.fields().size() > first.fields().size())
-    require_equal_fields(other, first, other_name, first_name);
-}
-
 }  // namespace
 
-void require_rows_can_be_cut(std::span<const FieldSpec> fields, const NamedFields& told,
+void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& told,
                              const std::string& name, const FilterCounts& counts) {
   const std::int64_t cut = counts.truncated + counts.split;
   if (cut == 0) return;
-  for (const FieldSpec& field : fields) {
+  for (const SourceField& brought : fields) {
+    const FieldSpec& field = brought.spec;
     if (field.kind != FieldKind::rows) continue;
     const std::string is_cut = "has a field '" + field.name + "' of rows, and batch.too_long cuts " +
                                number_of(cut, "sample") + " of it: ";
@@ -123,8 +105,9 @@ void require_rows_can_be_cut(std::span<const FieldSpec> fields, const NamedField
       throw InputError(name, is_cut + "nothing says which rows go with which of a sample's tokens",
                        "Say it with fields." + field.name + ".cut_by" + keep);
     }
-    const auto ranges = std::ranges::find(fields, by, &FieldSpec::name);
-    if (ranges != fields.end() && has_form_of_ranges(*ranges)) continue;
+    const auto ranges =
+        std::ranges::find(fields, by, [](const SourceField& other) { return other.spec.name; });
+    if (ranges != fields.end() && has_form_of_ranges(ranges->spec)) continue;
     throw InputError(name,
                      is_cut + "'" + by + "', which is to say which rows go with which tokens, is " +
                          (ranges == fields.end() ? "not there" : "no rows [2] of int64"),
@@ -133,7 +116,7 @@ void require_rows_can_be_cut(std::span<const FieldSpec> fields, const NamedField
 }
 
 RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
-                        std::span<const std::string> names, const NamedFields& told) {
+                        const NamedFields& told) {
   std::vector<SampleShape> shapes;
   shapes.reserve(cuts.size());
   for (const Cut& cut : cuts) shapes.push_back(shape_of(batches[cut.batch], cut));
@@ -141,10 +124,6 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
   if (cuts.empty()) return out;
 
   const std::size_t first = cuts.front().batch;
-  for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-    if (batch != first && batches[batch].size() > 0)
-      require_equal_fields(batches[first], batches[batch], names[first], names[batch]);
-  }
   for (const Column& column : batches[first].fields()) {
     const FieldSpec& spec = column.spec();
     const std::string_view by = cut_by(told, spec.name);

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/filter.hpp"
+#include "evenkeel/source/sample_source.hpp"
 
 namespace evenkeel {
 
@@ -23,7 +23,7 @@ struct Cut {
 
 /// Throws InputError about a source's `name` where samples of these `fields` are to be cut, as `counts` tell,
 /// and nothing in `told` (FieldSettings::cut_by) says which rows of a field go with which of their tokens.
-void require_rows_can_be_cut(std::span<const FieldSpec> fields, const NamedFields& told,
+void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& told,
                              const std::string& name, const FilterCounts& counts);
 
 /// The cuts in their order as one batch. A piece has the rows of its tokens in fields of tokens, those of its
@@ -31,14 +31,13 @@ void require_rows_can_be_cut(std::span<const FieldSpec> fields, const NamedField
 /// lets another field cut (FieldSettings::cut_by), and all of the sample's rows in fields of samples, text
 /// and bytes; its prompt is what of the sample's prompt is in it. Ranges of tokens are counted from its first
 /// token on, and end with it. Fields are those of the batches that are cut from, in the order of the first.
-/// Throws InputError that names two of `names` and a field unless all have the same fields, and where ranges
-/// of tokens are no ranges of their sample's. O(bytes). Precondition: require_rows_can_be_cut() accepts what
-/// is cut.
+/// Throws InputError where ranges of tokens are no ranges of their sample's. O(bytes). Preconditions: all
+/// batches that are cut from have the same fields; require_rows_can_be_cut() accepts what is cut.
 ///
 /// Example: tokens [2, 5) of a sample of prompt 3 and response 4 have a prompt of 1 and a response of 2,
 /// whose rows are the response's 0 and 1. Of rows of the tokens [0, 3) and [3, 7) it has both, as of [0, 1)
 /// and [1, 3).
 [[nodiscard]] RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
-                                      std::span<const std::string> names, const NamedFields& told = {});
+                                      const NamedFields& told = {});
 
 }  // namespace evenkeel

@@ -32,7 +32,11 @@ class DumpSource : public SampleSource {
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
     return samples_[static_cast<std::size_t>(position)].tokens;
   }
-  [[nodiscard]] std::vector<FieldSpec> fields() const override { return fields_; }
+  [[nodiscard]] std::vector<SourceField> fields() const override {
+    std::vector<SourceField> fields;
+    for (const FieldSpec& spec : fields_) fields.push_back({spec});
+    return fields;
+  }
   /// 64 places of each file of the first context-parallel rank.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;

@@ -124,6 +124,13 @@ RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
   return read_samples(*lines_of_, lines_at(positions), schema_, told_);
 }
 
+std::vector<SourceField> JsonlSource::fields() const {
+  std::vector<SourceField> fields;
+  for (const FieldSpec& spec : schema_.fields)
+    fields.push_back({spec, schema_.kind_open.contains(spec.name), schema_.element_open.contains(spec.name)});
+  return fields;
+}
+
 std::vector<Uid> JsonlSource::uids(std::span<const std::int64_t> positions) const {
   return read_uids(*lines_of_, lines_at(positions));
 }

@@ -30,10 +30,10 @@ class JsonlSource : public SampleSource {
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
     return tokens_[static_cast<std::size_t>(position)];
   }
-  [[nodiscard]] std::vector<FieldSpec> fields() const override { return schema_.fields; }
   [[nodiscard]] std::int64_t file_bytes() const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::vector<SourceField> fields() const override;
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }

@@ -1,6 +1,7 @@
 #include "evenkeel/source/sample_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -65,6 +66,16 @@ std::unique_ptr<SampleSource> made_up(const Communicator& comm, const SourceSett
 }
 
 }  // namespace
+
+std::vector<SourceField> SampleSource::fields() const {
+  constexpr std::array first{std::int64_t{0}};
+  const RaggedBatch sample = read(first);
+  std::vector<SourceField> fields;
+  for (const Column& column : sample.fields()) {
+    if (column.spec().name != input_ids_field) fields.push_back({column.spec()});
+  }
+  return fields;
+}
 
 std::int64_t longest_sample(const Config& config) {
   // With groups of their own sizes it takes the mesh to tell: planning refuses what is too long.

@@ -14,6 +14,7 @@
 #include "mesh/nodes.hpp"
 #include "plan/selection.hpp"
 #include "service/data_line.hpp"
+#include "source/agreed_fields.hpp"
 #include "source/cut_samples.hpp"
 #include "source/shares_ahead.hpp"
 #include "source/stream_figures.hpp"
@@ -90,6 +91,22 @@ std::string name_in_errors(const StreamSource& source) {
   return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
 }
 
+/// The fields of a source whose kind neither it nor another tells.
+std::string undecided_in(const FieldsOfPart& part, std::span<const SourceField> agreed) {
+  std::string text;
+  for (const SourceField& field : part.fields) {
+    const bool is_open = field.is_kind_open && std::ranges::any_of(agreed, [&](const SourceField& other) {
+                           return other.spec.name == field.spec.name && other.is_kind_open;
+                         });
+    if (is_open) text += (text.empty() ? "'" : ", '") + field.spec.name + "'";
+  }
+  return text;
+}
+
+bool cuts_samples(const Config& config) {
+  return config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
+}
+
 Selection select(const SampleSource& source, const Config& config, std::int64_t length,
                  const std::string& name) {
   if (config.filter.too_long == TooLong::error && config.filter.empty == EmptySample::keep)
@@ -117,7 +134,7 @@ std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
 struct SampleStream::Parts {
   Parts(const Communicator& all, const Config& config)
       : everyone(all),
-        fields(config.fields),
+        field_settings(config.fields),
         num_data_ranks(config.mesh.data_ranks),
         readers(num_data_ranks > 0 && DataLine::is_served_here() ? DataLine::data_ranks() : all) {}
 
@@ -126,6 +143,7 @@ struct SampleStream::Parts {
   [[nodiscard]] int first_data_rank() const { return everyone.size() - num_data_ranks; }
   void open_all(const Config& config, std::span<const std::string> profiles);
   void open(const Config& config, const std::string& name, const SourceSettings& settings);
+  void agree_on_fields();
   void choose(const Config& config, std::span<const std::string> profiles);
   void set_up_schedule(const Config& config);
   [[nodiscard]] bool reads_as_they_are() const noexcept {
@@ -144,11 +162,13 @@ struct SampleStream::Parts {
 
   // The caller's: used while sources are opened, and for fingerprints.
   Communicator everyone;
-  NamedFields fields;
+  NamedFields field_settings;
   int num_data_ranks;
   Communicator readers;  // where this rank reads
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
+  std::vector<FieldsOfPart> fields_told;  // by sources, where several are read or samples are cut
+  std::vector<SourceField> fields;        // that sources have agreed on
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;
@@ -163,14 +183,28 @@ struct SampleStream::Parts {
 void SampleStream::Parts::open(const Config& config, const std::string& name,
                                const SourceSettings& settings) {
   // Of a length table no tokens are made that nobody could take; pieces of them may be taken.
-  const bool is_cut = config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
-  auto source = open_source(readers, settings, is_cut ? any_length : longest_sample(config), config.fields);
+  auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
+                            config.fields);
   fail_together(readers, try_on_replicated_data([&] {
                   told.push_back({name, settings.path.string(), {}, source->left_out(), source->undecided()});
                   OpenSource& opened = open_sources.emplace_back();
                   opened.samples = std::move(source);
                   opened.epochs = settings.epochs;
                   opened.weight = settings.weight;
+                }));
+}
+
+/// What samples of all sources have; collective over the ranks that read.
+void SampleStream::Parts::agree_on_fields() {
+  for (std::size_t i = 0; i < open_sources.size(); ++i) {
+    together(readers, [&] {
+      fields_told.push_back({name_in_errors(told[i]), open_sources[i].samples->fields()});
+    });
+  }
+  fail_together(readers, try_on_replicated_data([&] {
+                  fields = agreed_fields(fields_told, "sources");
+                  for (std::size_t i = 0; i < told.size(); ++i)
+                    told[i].undecided = undecided_in(fields_told[i], fields);
                 }));
 }
 
@@ -184,8 +218,9 @@ void SampleStream::Parts::choose(const Config& config, std::span<const std::stri
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     OpenSource& source = open_sources[i];
     source.selection = select(*source.samples, config, length, name_in_errors(told[i]));
-    require_rows_can_be_cut(source.samples->fields(), config.fields, name_in_errors(told[i]),
-                            source.selection.counts());
+    if (cuts_samples(config))
+      require_rows_can_be_cut(fields_told[i].fields, config.fields, fields_told[i].name,
+                              source.selection.counts());
     source.first_entry = entries;
     source.first_sample = before;
     told[i].counts = source.selection.counts();
@@ -303,11 +338,9 @@ RaggedBatch SampleStream::Parts::read_pieces(std::span<const std::int64_t> entri
         {s, std::ssize(positions[s]) - 1, piece.tokens, SampleId{source.first_sample + position}, 0});
   }
   std::vector<RaggedBatch> batches;
-  std::vector<std::string> names;
-  for (std::size_t s = 0; s < open_sources.size(); ++s) {
-    batches.push_back(positions[s].empty() ? RaggedBatch() : open_sources[s].samples->read(positions[s]));
-    names.push_back(name_in_errors(told[s]));
-  }
+  for (std::size_t s = 0; s < open_sources.size(); ++s)
+    batches.push_back(positions[s].empty() ? RaggedBatch()
+                                           : as_agreed(open_sources[s].samples->read(positions[s]), fields));
   for (Cut& cut : cuts) {
     const SampleShape& shape = batches[cut.batch].samples()[static_cast<std::size_t>(cut.index)];
     cut.group = shape.group;
@@ -318,13 +351,14 @@ RaggedBatch SampleStream::Parts::read_pieces(std::span<const std::int64_t> entri
           is_own_group(shape.group) ? own_group(cut.id.value()) : group_in_source(shape.group, cut.batch);
     }
   }
-  return cut_samples(batches, cuts, names, fields);
+  return cut_samples(batches, cuts, field_settings);
 }
 
 // Collective over the ranks that read.
 void SampleStream::Parts::open_all(const Config& config, std::span<const std::string> profiles) {
   if (config.sources.empty()) open(config, "", config.source);
   for (const auto& [name, settings] : config.sources) open(config, name, settings);
+  if (open_sources.size() > 1 || cuts_samples(config)) agree_on_fields();
   fail_together(readers, try_on_replicated_data([&] {
                   choose(config, profiles);
                   set_up_schedule(config);

@@ -60,9 +60,9 @@ std::int64_t SyntheticSource::tokens_in(std::int64_t position) const {
   return synthetic_shape(spec_, SampleId{position}).length();
 }
 
-std::vector<FieldSpec> SyntheticSource::fields() const {
-  return {{"advantages", DType::float32, FieldKind::response_token, {}},
-          {"reward", DType::float32, FieldKind::sample, {}}};
+std::vector<SourceField> SyntheticSource::fields() const {
+  return {{{"advantages", DType::float32, FieldKind::response_token, {}}},
+          {{"reward", DType::float32, FieldKind::sample, {}}}};
 }
 
 SourceFingerprint SyntheticSource::fingerprint(const Communicator& comm) const {

@@ -19,7 +19,7 @@ class SyntheticSource : public SampleSource {
 
   [[nodiscard]] std::int64_t num_samples() const override { return samples_; }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
-  [[nodiscard]] std::vector<FieldSpec> fields() const override;
+  [[nodiscard]] std::vector<SourceField> fields() const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
 
@@ -41,6 +41,7 @@ class LengthTableSource : public SampleSource {
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::vector<SourceField> fields() const override { return {}; }
   /// Reads the file again the first time. Not for several threads.
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
 

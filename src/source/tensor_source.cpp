@@ -7,6 +7,7 @@
 #include "evenkeel/base/error.hpp"
 #include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
+#include "source/agreed_fields.hpp"
 #include "source/file_agreement.hpp"
 #include "source/input_files.hpp"
 #include "source/schema_agreement.hpp"
@@ -27,13 +28,6 @@ bool is_npy(const fs::path& path) {
   return path.extension() == ".npy";
 }
 
-std::string text_of(const FieldSpec& spec) {
-  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind)) + " rows of [";
-  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
-    text += (d > 0 ? ", " : "") + std::to_string(spec.trailing[d]);
-  return text + "]";
-}
-
 }  // namespace
 
 std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, SourceKind kind,
@@ -43,7 +37,7 @@ std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, Sourc
   const std::vector<fs::path> paths = files_of_pattern(comm, pattern);
   const std::vector<const InputFile*> files = together(comm, [&] {
     source->open_files(kind, paths);
-    source->require_equal_fields();
+    source->agree_on_fields();
     return source->files();
   });
   require_same_contents(comm, files);
@@ -67,23 +61,19 @@ void TensorSource::open_files(SourceKind kind, const std::vector<fs::path>& path
   }
 }
 
-void TensorSource::require_equal_fields() const {
-  const std::vector<FieldSpec>& fields = files_.front()->fields();
-  for (const FieldSpec& spec : fields)
-    require_valid_field(spec, files_.front()->file().path() + ": tensor '" + spec.name + "'");
+void TensorSource::agree_on_fields() {
+  std::vector<FieldsOfPart> parts;
   for (const auto& file : files_) {
-    const std::vector<FieldSpec>& others = file->fields();
-    const auto [mine, other] = std::ranges::mismatch(fields, others);
-    if (mine == fields.end() && other == others.end()) continue;
-    const bool is_missing = other == others.end() || (mine != fields.end() && mine->name < other->name);
-    const bool is_more = mine == fields.end() || (!is_missing && other->name < mine->name);
-    const std::string first = " in " + files_.front()->file().path();
-    const std::string what = is_missing ? "lacks field '" + mine->name + "', which is" + first
-                             : is_more  ? "has field '" + other->name + "', which is not" + first
-                                        : "has field '" + other->name + "' of " + text_of(*other) +
-                                             "; it has " + text_of(*mine) + first;
-    throw InputError(file->file().path(), what, "Give every file the same fields, of one kind and shape");
+    FieldsOfPart& part = parts.emplace_back();
+    part.name = file->file().path();
+    for (std::size_t f = 0; f < file->fields().size(); ++f) {
+      const FieldSpec& spec = file->fields()[f];
+      part.fields.push_back({spec, std::ranges::count(file->undecided(), spec.name) > 0, !file->has_rows(f)});
+    }
   }
+  fields_ = agreed_fields(parts, "files");
+  for (const SourceField& field : fields_)
+    require_valid_field(field.spec, files_.front()->file().path() + ": tensor '" + field.spec.name + "'");
 }
 
 std::vector<const InputFile*> TensorSource::files() const {
@@ -145,7 +135,7 @@ TensorPlace TensorSource::place_of(std::int64_t position, std::size_t file) cons
 /// A column of field `field` of all files, to be filled.
 Column TensorSource::column_for(std::size_t field, const RaggedBatch& batch,
                                 std::span<const std::int64_t> positions) const {
-  const FieldSpec& spec = files_.front()->fields()[field];
+  const FieldSpec& spec = fields_[field].spec;
   if (!is_counted(spec.kind)) return Column::unwritten(spec, batch.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   counts.reserve(positions.size());
@@ -168,8 +158,7 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
                                     batch.num_tokens()));
-  for (std::size_t f = 0; f < files_.front()->fields().size(); ++f)
-    batch.add_field(column_for(f, batch, positions));
+  for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(column_for(f, batch, positions));
   std::vector<std::span<std::byte>> rows(batch.fields().size());
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     for (std::size_t f = 0; f < rows.size(); ++f) {
@@ -220,10 +209,10 @@ std::string TensorSource::left_out() const {
 }
 
 std::string TensorSource::undecided() const {
-  std::set<std::string> all;
-  for (const auto& file : files_) all.insert(file->undecided().begin(), file->undecided().end());
   std::string text;
-  for (const std::string& name : all) text.append(text.empty() ? "'" : ", '").append(name).append("'");
+  for (const SourceField& field : fields_) {
+    if (field.is_kind_open) text.append(text.empty() ? "'" : ", '").append(field.spec.name).append("'");
+  }
   return text;
 }
 

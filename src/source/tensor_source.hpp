@@ -30,11 +30,11 @@ class TensorSource : public SampleSource {
     const auto at = static_cast<std::size_t>(position);
     return tokens_[at + 1] - tokens_[at];
   }
-  [[nodiscard]] std::vector<FieldSpec> fields() const override { return files_.front()->fields(); }
   [[nodiscard]] std::int64_t file_bytes() const override;
   /// 64 places of each file.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::vector<SourceField> fields() const override { return fields_; }
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
@@ -43,7 +43,7 @@ class TensorSource : public SampleSource {
  private:
   explicit TensorSource(std::string name) : name_(std::move(name)) {}
   void open_files(SourceKind kind, const std::vector<std::filesystem::path>& paths);
-  void require_equal_fields() const;
+  void agree_on_fields();
   [[nodiscard]] std::vector<const InputFile*> files() const;
   void gather_lengths(const Communicator& comm);
   [[nodiscard]] Column column_for(std::size_t field, const RaggedBatch& batch,
@@ -54,6 +54,7 @@ class TensorSource : public SampleSource {
 
   std::string name_;  // as it was asked for
   std::vector<std::unique_ptr<const SampleTensors>> files_;
+  std::vector<SourceField> fields_;          // of all files, in the order that each has them in
   std::vector<std::int64_t> first_samples_;  // of each file
   std::vector<std::int64_t> tokens_{0};      // ahead of each sample, and of the end
   std::vector<std::int64_t> responses_{0};

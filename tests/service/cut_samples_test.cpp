@@ -44,8 +44,7 @@ RaggedBatch sample_with_rows(const std::vector<std::int64_t>& spans, std::int64_
 RaggedBatch cut(const RaggedBatch& batch, const std::vector<RowRange>& pieces) {
   std::vector<Cut> cuts;
   for (const RowRange& tokens : pieces) cuts.push_back({0, 0, tokens, SampleId{5}, 1});
-  const std::vector<std::string> names{"a source"};
-  return cut_samples(std::span(&batch, 1), cuts, names, cut_by_spans());
+  return cut_samples(std::span(&batch, 1), cuts, cut_by_spans());
 }
 
 TEST(CutSamples, give_each_piece_the_rows_that_have_a_token_of_it_counted_from_its_first) {
@@ -84,9 +83,9 @@ TEST(CutSamples, refuse_ranges_that_are_none_of_the_sample_or_not_of_every_row) 
 }
 
 TEST(CutSamples, need_a_field_that_says_the_tokens_of_rows_where_samples_are_cut) {
-  const std::vector<FieldSpec> fields{patches_spec, spans_spec};
+  const std::vector<SourceField> fields{{patches_spec}, {spans_spec}};
   const FilterCounts two_cut{.samples = 9, .taken = 9, .truncated = 2};
-  const auto message = [&](std::span<const FieldSpec> brought, const NamedFields& told) {
+  const auto message = [&](std::span<const SourceField> brought, const NamedFields& told) {
     return message_of([&] { require_rows_can_be_cut(brought, told, "a source", two_cut); });
   };
   EXPECT_THAT(message(fields, {}), AllOf(HasSubstr("'patches' of rows"), HasSubstr("cuts 2 samples"),

@@ -9,12 +9,15 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
+#include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel::sample_stream_test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing_support::message_of;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
@@ -218,14 +221,68 @@ TEST_F(SampleStreams, samples_of_several_sources_keep_apart) {
 TEST_F(SampleStreams, sources_with_other_fields_are_refused_with_both_names) {
   write("books.jsonl", lines(100, 3));
   write("math.jsonl", lines(200, 2, ",\"reward\":1"));
-  SampleStream stream = stream_of(mixed);
-  if (world_.size() > 1) return;  // ranks that read of one source only are told by the step
-  try {
-    (void)stream.read(0);
-    FAIL() << "they were mixed";
-  } catch (const InputError& error) {
-    EXPECT_EQ(error.report().where, "source 'books'");
-    EXPECT_THAT(error.report().message, HasSubstr("lacks the field 'reward' of source 'math'"));
+  EXPECT_THAT(message_of([&] { (void)stream_of(mixed); }),
+              HasSubstr("source 'books': lacks the field 'reward' of source 'math'"));
+}
+
+// Steps of 4 hold samples of one of them alone.
+constexpr const char* one_after_the_other =
+    "sources:\n"
+    "  books: {kind: jsonl, path: FOLDER/books.jsonl, weight: 1000}\n"
+    "  math: {kind: jsonl, path: FOLDER/math.jsonl, weight: 0.001}\n"
+    "batch: {global_batch: 4}\n";
+
+TEST_F(SampleStreams,
+       sources_with_fields_of_other_types_are_refused_before_any_step_though_steps_keep_them_apart) {
+  write("books.jsonl", lines(100, 4, R"(,"reward":0.5,"w":[[1,2]])"));
+  write("math.jsonl", lines(200, 4, R"(,"reward":1,"w":[[1,2]])"));
+  EXPECT_THAT(message_of([&] { (void)stream_of(one_after_the_other); }),
+              AllOf(HasSubstr("source 'math': has a field 'reward' of int64 in rows of shape []"),
+                    HasSubstr("in source 'books' it is of float32 in rows of shape []")));
+  write("math.jsonl", lines(200, 4, R"(,"reward":0.5,"w":[[1,2,3]])"));
+  EXPECT_THAT(message_of([&] { (void)stream_of(one_after_the_other); }),
+              AllOf(HasSubstr("a field 'w' of int64 in rows of shape [3]"),
+                    HasSubstr("of int64 in rows of shape [2]")));
+  write("math.jsonl", lines(200, 4, R"(,"reward":0.5,"w":2)"));
+  EXPECT_THAT(message_of([&] { (void)stream_of(one_after_the_other); }),
+              HasSubstr("a field 'w' of kind sample; in source 'books' it is of kind token"));
+}
+
+TEST_F(SampleStreams, what_one_source_does_not_tell_of_a_field_another_decides) {
+  // Without prompts nothing tells `a` from a field of tokens, and nothing tells the elements of `patches`.
+  write("books.jsonl", lines(100, 4, R"(,"a":[1],"patches":[])"));
+  write("math.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"a":[3],"patches":[[1,2],[3,4]]})"
+                      "\n");
+  SampleStream stream = stream_of(std::string(one_after_the_other) + "fields: {patches: {read_as: rows}}\n");
+  for (const StreamSource& source : stream.sources()) EXPECT_EQ(source.undecided, "") << source.name;
+  for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
+    const RaggedBatch mine = stream.read(step);
+    if (mine.size() == 0) continue;
+    EXPECT_EQ(mine.at("a").spec().kind, FieldKind::response_token);
+    EXPECT_EQ(mine.at("a").rows(), mine.size());
+    EXPECT_EQ(mine.at("patches").spec().dtype, DType::int64);
+    EXPECT_EQ(mine.at("patches").spec().trailing, std::vector<std::int64_t>{2});
+  }
+}
+
+TEST_F(SampleStreams, samples_without_a_uid_are_groups_of_their_own_beside_any_other_source) {
+  write("books.jsonl", R"({"prompt_ids":[],"response_ids":[1]})"
+                       "\n"
+                       R"({"uid":0,"prompt_ids":[],"response_ids":[2]})"
+                       "\n");
+  write("math.jsonl", lines(200, 1) + R"({"prompt_ids":[],"response_ids":[3]})"
+                                      "\n");
+  for (const std::string& text :
+       {std::string(mixed), std::string("source: {kind: jsonl, path: FOLDER/books.jsonl}\n")}) {
+    SampleStream stream = stream_of(text);
+    for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
+      const RaggedBatch mine = stream.read(step);
+      for (const SampleShape& sample : mine.samples()) {
+        const bool has_uid = sample.id == SampleId{1} || sample.id == SampleId{2};
+        EXPECT_EQ(is_own_group(sample.group), !has_uid) << sample.id.value();
+        EXPECT_TRUE(has_uid || sample.group == own_group(sample.id.value())) << sample.id.value();
+      }
+    }
   }
 }
 

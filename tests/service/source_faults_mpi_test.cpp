@@ -91,7 +91,8 @@ class SharedFormats {
 
  private:
   static void write_files(const std::filesystem::path& path) {
-    const std::string line = R"({"prompt_ids":[1],"response_ids":[2,3],"reward":1})"
+    // The fields of made-up samples, with which these are mixed.
+    const std::string line = R"({"prompt_ids":[1],"response_ids":[2,3],"reward":1.0,"advantages":[0.5,1.5]})"
                              "\n";
     testing_support::write_text(path / "a.jsonl", line + line);
     testing_support::write_text(path / "b.jsonl.gz", testing_support::gzipped(line));

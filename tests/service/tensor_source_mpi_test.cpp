@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <boost/mpi/communicator.hpp>
 #include <filesystem>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/npy.hpp"
+#include "io/safetensors.hpp"
 #include "io/sample_writer.hpp"
 #include "service/shared_folder.hpp"
 #include "support/error_message.hpp"
@@ -101,6 +103,37 @@ TEST(TensorSource, numbers_samples_on_from_file_to_file) {
       open_source(world, folder.source(SourceKind::safetensors, "1.safetensors"))->fingerprint(world).digest);
 }
 
+TEST(TensorSource, has_the_fields_that_any_of_its_files_tells) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder([](const std::filesystem::path& path) {
+    RaggedBatch batch({{SampleId{0}, own_group(0), 1, 2}});
+    batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
+    batch.add_field({"a", DType::float32, FieldKind::response_token, {}});
+    batch.add_field(Column({"p", DType::int16, FieldKind::rows, {2}}, SampleRows::of_counts(std::array{3L})));
+    write(SampleFormat::safetensors, path / "b.safetensors", batch);
+    // No prompt and no row of p: nothing tells kinds and types, and the file says none of its own.
+    const std::vector<std::int64_t> two{0, 0};
+    const std::vector<float> a{3, 4};
+    const auto view = [](const char* name, const auto& values, std::vector<std::int64_t> shape) {
+      using T = typename std::remove_cvref_t<decltype(values)>::value_type;
+      return TensorView{name, dtype_of<T>, std::move(shape), std::as_bytes(std::span(values))};
+    };
+    const std::vector<std::int64_t> offsets{0, 2};
+    const std::vector<float> none;
+    const std::vector<TensorView> tensors{view("tokens", two, {2}), view("offsets", offsets, {2}),
+                                          view("a", a, {2}), view("p", none, {0}),
+                                          view("p_offsets", two, {2})};
+    write_safetensors(path / "a.safetensors", tensors, {});
+  });
+  const auto source = open_source(world, folder.source(SourceKind::safetensors, "*"));
+  EXPECT_EQ(source->undecided(), "");
+  const RaggedBatch batch = source->read(std::vector<std::int64_t>{0, 1});
+  EXPECT_EQ(batch.at("a").spec().kind, FieldKind::response_token);
+  EXPECT_THAT(batch.at("a").values<float>(), testing::ElementsAre(3, 4, 0, 0));
+  EXPECT_EQ(batch.at("p").spec().dtype, DType::int16);
+  EXPECT_EQ(batch.at("p").rows(), 3);
+}
+
 TEST(TensorSource, takes_npy_files_for_tensors_of_their_names) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
@@ -127,7 +160,7 @@ TEST(TensorSource, whose_files_have_different_fields_is_everybodys_error) {
   });
   EXPECT_THAT(
       message_of([&] { (void)open_source(world, folder.source(SourceKind::safetensors, "*")); }),
-      testing::AllOf(HasSubstr("b.safetensors"), HasSubstr("lacks field"), HasSubstr("a.safetensors")));
+      testing::AllOf(HasSubstr("b.safetensors"), HasSubstr("lacks the field"), HasSubstr("a.safetensors")));
 }
 
 TEST(TensorSource, that_is_damaged_or_of_other_content_on_a_rank_is_everybodys_error) {

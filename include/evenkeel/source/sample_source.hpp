@@ -15,6 +15,14 @@
 
 namespace evenkeel {
 
+/// A field of the samples of a source, and what of it none of them shows: a stand-in that another source may
+/// decide.
+struct SourceField {
+  FieldSpec spec;
+  bool is_kind_open = false;     ///< `token`, and perhaps response_token: all prompts are empty
+  bool is_element_open = false;  ///< dtype and trailing dimensions: no sample has a row of it
+};
+
 /// Where samples come from: a numbered list of them that every rank can read any part of.
 class SampleSource {
  public:
@@ -30,10 +38,6 @@ class SampleSource {
   /// every rank. Local, O(1).
   [[nodiscard]] virtual std::int64_t tokens_in(std::int64_t position) const = 0;
 
-  /// The fields that samples bring beside their tokens, which the source knows since it was opened; equal on
-  /// every rank. Local.
-  [[nodiscard]] virtual std::vector<FieldSpec> fields() const { return {}; }
-
   /// Bytes of the files that samples are read from; 0 where they are not in files. Local.
   [[nodiscard]] virtual std::int64_t file_bytes() const { return 0; }
 
@@ -44,6 +48,10 @@ class SampleSource {
   /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
   /// nothing else. Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
+
+  /// What samples have beside input_ids, as the source knows it since it was opened; equal on every rank.
+  /// Local. Here: what the first sample has, which is read for it; throws as read().
+  [[nodiscard]] virtual std::vector<SourceField> fields() const;
 
   /// What these samples say their groups are called, of which read() gives the groups alone. Local. Throws as
   /// read(). Here: nothing, as in a source that knows of no groups.

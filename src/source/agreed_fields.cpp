@@ -1,0 +1,126 @@
+#include "source/agreed_fields.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// A field as it is decided so far, and the parts that decided.
+struct Decided {
+  SourceField field;
+  const std::string* by_kind = nullptr;
+  const std::string* by_elements = nullptr;
+};
+
+std::string hint_for(std::string_view parts_are) {
+  return "Give all " + std::string(parts_are) +
+         " the same fields, of the same types and shapes, or leave the field out";
+}
+
+std::string elements_text(const FieldSpec& spec) {
+  std::string text = std::string(name_of(spec.dtype)) + " in rows of shape [";
+  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
+    text += (d > 0 ? ", " : "") + std::to_string(spec.trailing[d]);
+  return text + "]";
+}
+
+bool same_elements(const FieldSpec& a, const FieldSpec& b) {
+  return a.dtype == b.dtype && a.trailing == b.trailing;
+}
+
+bool can_be(const SourceField& field, FieldKind kind) {
+  return field.spec.kind == kind ||
+         (field.is_kind_open && (kind == FieldKind::token || kind == FieldKind::response_token));
+}
+
+[[noreturn]] void refuse(const std::string& part, const std::string& field, const std::string& what,
+                         const std::string& other, const std::string& there, std::string_view parts_are) {
+  throw InputError(part, "has a field '" + field + "' of " + what + "; in " + other + " it is of " + there,
+                   hint_for(parts_are));
+}
+
+/// Takes over what a part says of a field.
+void decide(Decided& so_far, const SourceField& field, const std::string& part, std::string_view parts_are) {
+  SourceField& decided = so_far.field;
+  const FieldKind kind = decided.is_kind_open ? field.spec.kind : decided.spec.kind;
+  if (!can_be(decided, kind) || !can_be(field, kind)) {
+    refuse(part, field.spec.name, "kind " + std::string(name_of(field.spec.kind)), *so_far.by_kind,
+           "kind " + std::string(name_of(decided.spec.kind)), parts_are);
+  }
+  if (decided.is_kind_open && !field.is_kind_open) so_far.by_kind = &part;
+  decided.spec.kind = kind;
+  decided.is_kind_open = decided.is_kind_open && field.is_kind_open;
+  if (field.is_element_open) return;
+  if (!decided.is_element_open && !same_elements(field.spec, decided.spec)) {
+    refuse(part, field.spec.name, elements_text(field.spec), *so_far.by_elements, elements_text(decided.spec),
+           parts_are);
+  }
+  if (!decided.is_element_open) return;
+  decided.spec.dtype = field.spec.dtype;
+  decided.spec.trailing = field.spec.trailing;
+  decided.is_element_open = false;
+  so_far.by_elements = &part;
+}
+
+void require_field(const FieldsOfPart& part, const std::string& field, const std::string& other,
+                   std::string_view parts_are) {
+  const bool has_it =
+      std::ranges::any_of(part.fields, [&](const SourceField& f) { return f.spec.name == field; });
+  if (has_it) return;
+  throw InputError(part.name, "lacks the field '" + field + "' of " + other, hint_for(parts_are));
+}
+
+/// The column's rows as those of another field of as many bytes.
+Column recast(const Column& column, const FieldSpec& spec, const RaggedBatch& samples) {
+  Column made = is_counted(spec.kind) ? Column::unwritten(spec, column.samples())
+                                      : Column::unwritten(spec, samples.rows_of(spec.kind));
+  const std::span<const std::byte> bytes = column.bytes();
+  EVENKEEL_INVARIANT(cheap, made.bytes().size() == bytes.size(), spec.name);
+  if (!bytes.empty()) std::memcpy(made.bytes().data(), bytes.data(), bytes.size());
+  return made;
+}
+
+}  // namespace
+
+std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std::string_view parts_are) {
+  std::map<std::string, Decided> decided;
+  for (const FieldsOfPart& part : parts) {
+    for (const SourceField& field : part.fields) {
+      const auto [found, is_new] =
+          decided.try_emplace(field.spec.name, Decided{field, &part.name, &part.name});
+      if (!is_new) decide(found->second, field, part.name, parts_are);
+    }
+  }
+  std::vector<SourceField> agreed;
+  for (auto& [name, so_far] : decided) {
+    for (const FieldsOfPart& part : parts) require_field(part, name, *so_far.by_kind, parts_are);
+    agreed.push_back(std::move(so_far.field));
+  }
+  return agreed;
+}
+
+RaggedBatch as_agreed(RaggedBatch samples, std::span<const SourceField> agreed) {
+  const auto spec_of = [&](const Column& column) -> const FieldSpec& {
+    const auto found = std::ranges::find(agreed, column.spec().name,
+                                         [](const SourceField& field) { return field.spec.name; });
+    return found == agreed.end() ? column.spec() : found->spec;
+  };
+  const bool is_so = std::ranges::all_of(std::as_const(samples).fields(), [&](const Column& column) {
+    return column.spec() == spec_of(column);
+  });
+  if (is_so) return samples;
+  RaggedBatch made({samples.samples().begin(), samples.samples().end()});
+  for (Column& column : samples.fields()) {
+    const FieldSpec& spec = spec_of(column);
+    made.add_field(column.spec() == spec ? std::move(column) : recast(std::as_const(column), spec, made));
+  }
+  return made;
+}
+
+}  // namespace evenkeel
