@@ -43,14 +43,31 @@ std::int64_t max_length(const Config& config, std::span<const PlanSettings> pass
   return cap(std::ranges::min(passes, {}, cap));
 }
 
+/// Whether a pass counts its cap by the rank, so that all of it follows from the mesh.
+bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
+  if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
+  return std::ranges::any_of(profiles, [&](const std::string& name) {
+    const auto found = config.profiles.find(name);
+    return found != config.profiles.end() && found->second.micro_batch.max_tokens_per_rank.has_value();
+  });
+}
+
 // The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
-void require_fit(const Config& config, std::span<const PlanSettings> passes) {
+void require_fit(const Config& config, std::span<const PlanSettings> passes,
+                 std::span<const std::string> profiles) {
   if (config.filter.too_long == TooLong::error) return;
   if (!config.filter.max_length && config.mesh.flexible_cp) {
     throw ConfigError(
         "batch.max_length",
         "is auto, and with mesh.cp: flexible the longest sample that fits depends on the ranks there "
         "are",
+        "Set it to a number of tokens");
+  }
+  if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
+    throw ConfigError(
+        "batch.max_length",
+        "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits depends "
+        "on mesh.cp; no mesh decides which samples come",
         "Set it to a number of tokens");
   }
   const std::int64_t length = max_length(config, passes);
@@ -211,7 +228,7 @@ void SampleStream::Parts::agree_on_fields() {
 void SampleStream::Parts::choose(const Config& config, std::span<const std::string> profiles) {
   const std::vector<PlanSettings> passes =
       settings_of_passes(config.grid(everyone.size()).sizes(), config, profiles);
-  require_fit(config, passes);
+  require_fit(config, passes, profiles);
   const std::int64_t length = max_length(config, passes);
   std::int64_t entries = 0;
   std::int64_t before = 0;

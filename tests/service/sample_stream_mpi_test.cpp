@@ -159,6 +159,27 @@ TEST_F(SampleStreams, updates_that_no_step_has_a_sample_for_are_everybodys_error
   EXPECT_THROW((void)stream_of(source + "9}"), ConfigError);
 }
 
+TEST_F(SampleStreams,
+       a_cap_a_rank_says_nothing_of_what_is_too_long_since_no_mesh_decides_which_samples_come) {
+  write("a.jsonl", three_lines);
+  const std::string filtered =
+      "source: {kind: jsonl, path: FOLDER/a.jsonl}\nmicro_batch: {max_tokens_per_rank: 4}\n"
+      "batch: {global_batch: 8, too_long: ";
+  for (const char* what : {"drop", "truncate", "split"}) {
+    EXPECT_THAT(message_of([&] { (void)stream_of(filtered + what + "}"); }),
+                AllOf(HasSubstr("batch.max_length: is auto, and with micro_batch.max_tokens_per_rank"),
+                      HasSubstr("Set it to a number of tokens")));
+    EXPECT_GE(stream_of(filtered + what + ", max_length: 4}").num_samples(), 2);
+  }
+  EXPECT_EQ(stream_of(filtered + "error}").num_samples(), 3);
+  const Config config = config_of(
+      "source: {kind: jsonl, path: FOLDER/a.jsonl}\nbatch: {too_long: drop}\n"
+      "profiles: {a: {micro_batch: {max_tokens: auto, max_tokens_per_rank: 4}}}\n");
+  const std::vector<std::string> profile{"a"};
+  EXPECT_THROW((void)SampleStream(world_, config, profile), ConfigError);
+  EXPECT_EQ(SampleStream(world_, config).num_samples(), 3);
+}
+
 TEST_F(SampleStreams, a_filter_that_leaves_nothing_is_everybodys_error) {
   write("a.jsonl", three_lines);
   EXPECT_THROW((void)stream_of("{source: {kind: jsonl, path: FOLDER/a.jsonl}, "
