@@ -39,6 +39,7 @@ std::uint64_t hash_of(const ServiceState& state) {
     add(hash, source.name);
     for (const std::int64_t number : {source.samples, source.bytes, static_cast<std::int64_t>(source.digest)})
       hash.add(number);
+    hash.add(static_cast<std::int64_t>(source.whole.value_or(0)));
   }
   hash.add(static_cast<std::int64_t>(state.order));
   for (const auto& [profile, cost] : state.costs) {

@@ -103,6 +103,7 @@ std::optional<std::string> change_of(const SourceFingerprint& was, const SourceF
   if (was.samples != is.samples) return fmt::format("had {} samples and has {}", was.samples, is.samples);
   if (was.bytes != is.bytes) return fmt::format("had {} bytes and has {}", was.bytes, is.bytes);
   if (was.digest != is.digest) return "has other content";
+  if (was.whole && is.whole && *was.whole != *is.whole) return "has other content";
   return std::nullopt;
 }
 

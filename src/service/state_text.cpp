@@ -30,10 +30,12 @@ std::string hexadecimal(std::uint64_t number) {
 }
 
 Json json_of(const SourceFingerprint& source) {
-  return {{"name", source.name},
-          {"samples", source.samples},
-          {"bytes", source.bytes},
-          {"digest", hexadecimal(source.digest)}};
+  Json json = {{"name", source.name},
+               {"samples", source.samples},
+               {"bytes", source.bytes},
+               {"digest", hexadecimal(source.digest)}};
+  if (source.whole) json["whole"] = hexadecimal(*source.whole);
+  return json;
 }
 
 // What was not measured is not there, as in states of before it could be.
@@ -141,7 +143,7 @@ constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
 SourceFingerprint source_of(const Json& json) {
   const Reader reader(json, "a source");
   return {reader.text("name"), reader.integer("samples", 0, any_size), reader.integer("bytes", 0, any_size),
-          reader.hash("digest")};
+          reader.hash("digest"), reader.has("whole") ? std::optional(reader.hash("whole")) : std::nullopt};
 }
 
 SavedCost cost_of(const Json& json) {

@@ -1,6 +1,7 @@
 #include "source/indexed_source.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "io/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/file_agreement.hpp"
+#include "source/input_files.hpp"
 
 namespace evenkeel {
 namespace {
@@ -40,10 +42,12 @@ std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
 SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
   const auto [index, tokens] = dataset_.files();
   const std::uint64_t of_index = content_digest(comm, *index);
+  std::optional<std::uint64_t> of_tokens;
+  if (tokens->size() <= most_bytes_compared_whole) of_tokens = content_digest(comm, *tokens);
   return together(comm, [&] {
     const std::filesystem::path path = std::filesystem::path(index->path()).replace_extension();
     return SourceFingerprint{path.string(), num_samples(), tokens->size() + index->size(),
-                             of_index + mix_64(tokens->sampled_digest())};
+                             of_index + mix_64(tokens->sampled_digest()), of_tokens};
   });
 }
 

@@ -27,7 +27,8 @@ class IndexedSource : public SampleSource {
     return dataset_.tokens_in(dataset_.document(position));
   }
   [[nodiscard]] std::int64_t file_bytes() const override { return dataset_.files()[1]->size(); }
-  /// The index as a whole, and 64 places of the tokens, which may be too many to be read for this.
+  /// The index as a whole, and the tokens unless there are more than most_bytes_compared_whole: 64 places
+  /// then.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;

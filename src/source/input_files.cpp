@@ -6,6 +6,7 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -90,16 +91,22 @@ InputFiles open_files(const Communicator& comm, const std::vector<fs::path>& pat
 
 SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const InputFile* const> files,
                                  const std::string& name, std::int64_t samples, bool whole) {
-  std::uint64_t digest = 0;
+  const auto digest = [&](bool of_all) {
+    std::uint64_t sum = 0;
+    for (const InputFile* file : files) {
+      const std::uint64_t of_file =
+          of_all ? content_digest(comm, *file) : together(comm, [&] { return file->sampled_digest(); });
+      // One file is known by its content alone; of several, their order counts, too.
+      sum = files.size() == 1 ? of_file : mix_64(sum + of_file) + 1;
+    }
+    return sum;
+  };
   std::int64_t bytes = 0;
-  for (const InputFile* file : files) {
-    const std::uint64_t of_file =
-        whole ? content_digest(comm, *file) : together(comm, [&] { return file->sampled_digest(); });
-    // One file is known by its content alone; of several, their order counts, too.
-    digest = files.size() == 1 ? of_file : mix_64(digest + of_file) + 1;
-    bytes += file->size();
-  }
-  return together(comm, [&] { return SourceFingerprint{name, samples, bytes, digest}; });
+  for (const InputFile* file : files) bytes += file->size();
+  const std::uint64_t told = digest(whole);
+  std::optional<std::uint64_t> beside;
+  if (!whole && bytes <= most_bytes_compared_whole) beside = digest(true);
+  return together(comm, [&] { return SourceFingerprint{name, samples, bytes, told, beside}; });
 }
 
 }  // namespace evenkeel

@@ -37,8 +37,13 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 /// Local: what a packed file holds, unpacked likewise, and the file itself where it is not packed.
 [[nodiscard]] std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file);
 
+/// Files of so many bytes in all are read whole for a fingerprint, which takes a core some seconds at most;
+/// ranks share that.
+inline constexpr std::int64_t most_bytes_compared_whole = std::int64_t{8} << 30;
+
 /// Collective over `comm`, all of whose ranks have the same files open: the fingerprint of a source of these
-/// files. `whole` reads all of each, the ranks a share each; else 64 places of each.
+/// files. `whole`: its digest is of all of each. Else it is of 64 places of each, and beside it stands one of
+/// all, unless they have more than most_bytes_compared_whole.
 [[nodiscard]] SourceFingerprint fingerprint_of(const Communicator& comm,
                                                std::span<const InputFile* const> files,
                                                const std::string& name, std::int64_t samples, bool whole);

@@ -46,6 +46,10 @@ void serialize(Archive& archive, evenkeel::StreamFigures& figures, unsigned /*ve
 template <class Archive>
 void serialize(Archive& archive, evenkeel::SourceFingerprint& source, unsigned /*version*/) {
   archive& source.name& source.samples& source.bytes& source.digest;
+  bool has_whole = source.whole.has_value();
+  std::uint64_t whole = source.whole.value_or(0);
+  archive& has_whole& whole;
+  if (has_whole) source.whole = whole;
 }
 
 template <class Archive>

@@ -31,7 +31,7 @@ class TensorSource : public SampleSource {
     return tokens_[at + 1] - tokens_[at];
   }
   [[nodiscard]] std::int64_t file_bytes() const override;
-  /// 64 places of each file.
+  /// As fingerprint_of() makes it where not all need be read.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::vector<SourceField> fields() const override { return fields_; }

@@ -86,6 +86,20 @@ TEST(IndexedSource, names_the_file_the_document_and_the_token_that_is_below_0) {
                              HasSubstr("do not fit into int16")));
 }
 
+TEST(IndexedSource, has_a_fingerprint_of_every_token) {
+  const boost::mpi::communicator world;
+  const auto fingerprint = [&](std::int64_t changed) {
+    std::vector<std::int64_t> tokens(1 << 20);
+    tokens[tokens.size() / 2 + 5000] = changed;
+    const SharedDataset dataset({{tokens}}, IndexedDType::int32);
+    return open_source(world, dataset.source)->fingerprint(world);
+  };
+  const SourceFingerprint before = fingerprint(0);
+  EXPECT_EQ(before.whole, fingerprint(0).whole);
+  EXPECT_EQ(before.digest, fingerprint(7).digest) << "no place that is looked at has changed";
+  EXPECT_NE(before.whole, fingerprint(7).whole);
+}
+
 TEST(IndexedSource, is_found_by_the_name_of_either_file) {
   const boost::mpi::communicator world;
   SharedDataset dataset({{{1, 2}}});

@@ -80,6 +80,17 @@ TEST(ServiceState, of_before_there_could_be_few_shapes_is_read_and_written_as_ev
   EXPECT_EQ(parse_state(text, "a state"), state);
 }
 
+TEST(ServiceState, keeps_a_digest_of_all_bytes_beside_one_of_places_and_compares_it_where_both_have_it) {
+  const ServiceState of_before = made_up_state();
+  ServiceState state = of_before;
+  state.sources[0].whole = 0xabcdef;
+  EXPECT_EQ(parse_state(to_text(state), "a state"), state);
+  EXPECT_THAT(differences(of_before, state), IsEmpty());
+  ServiceState changed = state;
+  ++*changed.sources[0].whole;
+  EXPECT_THAT(differences(state, changed), ElementsAre(HasSubstr("has other content")));
+}
+
 TEST(ServiceState, has_no_shape_without_rows) {
   const std::string broken = replaced(to_text(made_up_state()), "\"rows\": 4096", "\"rows\": 0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),

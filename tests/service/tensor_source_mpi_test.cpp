@@ -14,6 +14,7 @@
 #include "io/safetensors.hpp"
 #include "io/sample_writer.hpp"
 #include "service/shared_folder.hpp"
+#include "source/input_files.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
@@ -101,6 +102,45 @@ TEST(TensorSource, numbers_samples_on_from_file_to_file) {
   EXPECT_NE(
       ragged->fingerprint(world).digest,
       open_source(world, folder.source(SourceKind::safetensors, "1.safetensors"))->fingerprint(world).digest);
+}
+
+TEST(TensorSource, has_a_fingerprint_of_every_byte_of_files_that_are_not_too_large_for_that) {
+  const boost::mpi::communicator world;
+  const auto fingerprint = [&](std::int64_t changed) {
+    const SharedFolder folder([&](const std::filesystem::path& path) {
+      RaggedBatch batch({{SampleId{0}, own_group(0), 0, 1 << 19}});
+      const auto tokens =
+          batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>();
+      tokens[(1 << 18) + 2500] = changed;
+      write(SampleFormat::safetensors, path / "a.safetensors", batch);
+    });
+    return open_source(world, folder.source(SourceKind::safetensors, "a.safetensors"))->fingerprint(world);
+  };
+  const SourceFingerprint before = fingerprint(0);
+  EXPECT_EQ(before.whole, fingerprint(0).whole);
+  EXPECT_EQ(before.digest, fingerprint(7).digest) << "no place that is looked at has changed";
+  EXPECT_NE(before.whole, fingerprint(7).whole);
+}
+
+TEST(TensorSource, has_a_fingerprint_of_places_of_files_that_are_too_large_to_be_read_for_it) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder([](const std::filesystem::path& path) {
+    // A hole of 8 GiB, which takes no room: a tensor that no sample has a row of.
+    const std::int64_t large = most_bytes_compared_whole;
+    const std::string header = R"({"tokens":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                               R"("offsets":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},)"
+                               R"("hole":{"dtype":"U8","shape":[)" +
+                               std::to_string(large) + R"(],"data_offsets":[3,)" + std::to_string(large + 3) +
+                               "]}}";
+    const std::uint64_t size = header.size();
+    testing_support::write_text(
+        path / "a.safetensors",
+        std::string(reinterpret_cast<const char*>(&size), sizeof size) + header + std::string("\5\0\1", 3));
+    std::filesystem::resize_file(path / "a.safetensors", sizeof size + header.size() + 3 + large);
+  });
+  const auto source = open_source(world, folder.source(SourceKind::safetensors, "a.safetensors"));
+  EXPECT_EQ(source->num_samples(), 1);
+  EXPECT_FALSE(source->fingerprint(world).whole.has_value());
 }
 
 TEST(TensorSource, has_the_fields_that_any_of_its_files_tells) {

@@ -21,6 +21,9 @@ struct SourceFingerprint {
   std::int64_t samples = 0;  ///< of the source
   std::int64_t bytes = 0;    ///< of all its files; 0 where samples are made up
   std::uint64_t digest = 0;  ///< of the files' content, or of what made-up samples are made from
+  /// Of all bytes of its files, where the digest above is of places in them alone; none of files that are too
+  /// large to be read for it.
+  std::optional<std::uint64_t> whole = std::nullopt;
 
   friend bool operator==(const SourceFingerprint&, const SourceFingerprint&) = default;
 };
