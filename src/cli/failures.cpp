@@ -1,6 +1,7 @@
 #include "cli/failures.hpp"
 
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,8 @@ std::string text_of_foreign_exception() {
     return out_of_memory;
   } catch (const std::length_error&) {  // a container was asked for more than there are addresses
     return out_of_memory;
+  } catch (const std::filesystem::filesystem_error& error) {
+    return error.path1().string() + ": cannot be examined: " + error.code().message();
   } catch (const std::exception& error) {
     return std::string("internal error: ") + error.what() + ". Please report it";
   } catch (...) {

@@ -89,11 +89,12 @@ void require_samples(bool any, const InputFile& file) {
 }
 
 /// Reads every sample, a block at a time, as a job does, so that whatever a job refuses is refused here.
-void inspect_rollouts(const InputFile& file, std::span<const LineRef> lines, const ToldFormats& told) {
+void inspect_rollouts(const LineFiles& file, std::span<const LineRef> lines, const ToldFormats& told,
+                      const std::string& name) {
   constexpr std::size_t lines_at_once = 256;
   const JsonlSchema schema = infer_schema(file, lines, {}, told);
-  require_told_fields(schema, told, file.path());
-  require_valid_fields(schema, file.path());
+  require_told_fields(schema, told, name);
+  require_valid_fields(schema, file.names());
   Lengths lengths;
   while (!lines.empty()) {
     const std::span<const LineRef> block = lines.first(std::min(lines.size(), lines_at_once));
@@ -255,33 +256,82 @@ void inspect_lines(const InputFile& file, const ToldFormats& told) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
   require_samples(!lines.empty(), file);
   if (is_rollout(file, lines.front())) {
-    inspect_rollouts(file, lines, told);
+    inspect_rollouts(file, lines, told, file.path());
     return;
   }
   if (!told.empty()) refuse_read_as(file.path());
   inspect_length_table(file);
 }
 
-int inspect(const InspectOptions& options) {
-  const std::filesystem::path& path = options.path;
-  if (!options.told.empty() && !names_lines(path)) refuse_read_as(path);
-  if (std::filesystem::is_directory(path)) {
+/// Rollouts of several files, which are one source to a job.
+void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, const ToldFormats& told,
+                            const std::string& pattern) {
+  std::vector<std::unique_ptr<const InputFile>> files;
+  std::vector<std::int64_t> first_lines;
+  std::vector<LineRef> lines;
+  std::int64_t before = 0;
+  for (const std::filesystem::path& path : paths) {
+    files.push_back(unpacked(std::make_unique<const InputFile>(path)));
+    first_lines.push_back(before);
+    const LineScan found = scan_lines(*files.back());
+    for (LineRef line : found.lines) {
+      line.number += before;
+      lines.push_back(line);
+    }
+    before += found.newlines;
+  }
+  if (lines.empty()) throw InputError(pattern, "has no samples");
+  inspect_rollouts(LineFiles(pointers_to(files), std::move(first_lines)), lines, told, pattern);
+}
+
+void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
+  std::error_code unknown;  // what cannot be looked at is told when it is opened
+  if (std::filesystem::is_directory(path, unknown)) {
     inspect_folder(path);
-    return 0;
+    return;
   }
   std::cout << printable(path.string()) << '\n';
   if (path.extension() == ".json" || names_metrics(path)) {
     const std::size_t width = style_of(Stream::out).width;
     std::cout << (is_state_file(path) ? explain_state(path, width) : explain_report(path, width));
-    return 0;
+    return;
   }
   const SlowWork slow(reading(path.string()), tell_note);
-  if (inspect_known(path)) return 0;
+  if (inspect_known(path)) return;
   const auto file = unpacked(std::make_unique<const InputFile>(path));
   if (names_lines(path)) {
-    inspect_lines(*file, options.told);
+    inspect_lines(*file, told);
   } else {
     inspect_length_table(*file);
+  }
+}
+
+/// What a pattern names, as a job takes it: lines as one source, .npy files as one batch, others one by one.
+void inspect_files(const std::vector<std::filesystem::path>& paths, const InspectOptions& options) {
+  const std::string pattern = options.path.string();
+  const SlowWork slow("reading " + pattern, tell_note);
+  const bool are_lines = std::ranges::all_of(paths, names_lines);
+  const bool are_npy = std::ranges::all_of(
+      paths, [](const std::filesystem::path& path) { return path.extension() == ".npy"; });
+  if (are_lines || are_npy) {
+    std::cout << printable(pattern) << '\n' << counted(std::ssize(paths), "file") << '\n';
+    if (are_lines) inspect_files_of_lines(paths, options.told, pattern);
+    if (are_npy) inspect_tensors(open_npy_files(paths));
+    return;
+  }
+  for (const std::filesystem::path& path : paths) {
+    if (path != paths.front()) std::cout << '\n';
+    inspect_file(path, options.told);
+  }
+}
+
+int inspect(const InspectOptions& options) {
+  if (!options.told.empty() && !names_lines(options.path)) refuse_read_as(options.path);
+  const std::vector<std::filesystem::path> paths = files_matching(options.path);
+  if (paths.size() != 1 || paths.front() != options.path) {
+    inspect_files(paths, options);
+  } else {
+    inspect_file(options.path, options.told);
   }
   return 0;
 }
@@ -297,11 +347,15 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
       "(report.json, metrics.jsonl) or a job's state; of an output folder of `run`, whether its run is over, "
       "its files are all there, and what its report or state says");
   auto options = std::make_shared<InspectOptions>();
-  command->add_option("FILE", options->path, "The file or output folder to look into")->required();
+  command
+      ->add_option("FILE", options->path,
+                   "The file or output folder to look into, or a pattern in quotation marks")
+      ->required();
   add_read_as_option(*command, options->told);
   command->footer(
       "Examples:\n"
       "  evenkeel inspect rollouts.jsonl\n"
+      "  evenkeel inspect 'rollouts/*.jsonl.gz'\n"
       "  evenkeel inspect rollouts.jsonl --read-as position_ids=axes,data_source=text\n"
       "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
       "  evenkeel inspect dump\n"

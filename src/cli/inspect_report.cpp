@@ -212,7 +212,8 @@ std::string explain(const json& report, std::size_t width) {
 }  // namespace
 
 bool names_metrics(const fs::path& path) {
-  if (path.extension() != ".jsonl" || !fs::is_regular_file(path)) return false;
+  std::error_code unknown;  // what cannot be looked at is told when it is opened
+  if (path.extension() != ".jsonl" || !fs::is_regular_file(path, unknown)) return false;
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line)) return path.filename() == "metrics.jsonl";
@@ -232,7 +233,8 @@ std::string explain_report(const fs::path& path, std::size_t width) {
 
 std::string explain_report_in(const fs::path& folder, std::size_t width) {
   for (const char* name : {"report.json", "metrics.jsonl"}) {
-    if (fs::is_regular_file(folder / name)) return explain_report(folder / name, width);
+    std::error_code unknown;
+    if (fs::is_regular_file(folder / name, unknown)) return explain_report(folder / name, width);
   }
   return {};
 }

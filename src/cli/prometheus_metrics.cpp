@@ -1,5 +1,6 @@
 #include "cli/prometheus_metrics.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <prometheus/counter.h>
 #include <prometheus/exposer.h>
@@ -29,9 +30,10 @@ bool is_port(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() && port >= 0 && port <= 65535;
 }
 
-/// As digits and colons make them; names are not looked up.
-bool is_address(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789abcdefABCDEF.:[]") == std::string_view::npos;
+/// Names are not looked up, and the library that answers has no IPv6 as Debian builds it.
+bool is_address(const std::string& text) {
+  in_addr address{};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1;
 }
 
 }  // namespace
@@ -43,8 +45,9 @@ CLI::Validator listening_address() {
     const std::string address = colon == std::string::npos ? "127.0.0.1" : given.substr(0, colon);
     const std::string port = colon == std::string::npos ? given : given.substr(colon + 1);
     if (!is_address(address) || !is_port(port)) {
-      return fmt::format("'{}' is no port from 0 to 65535, nor an IP address and such a port (0.0.0.0:9464)",
-                         printable(given));
+      return fmt::format(
+          "'{}' is no port from 0 to 65535, nor an IPv4 address and such a port (0.0.0.0:9464)",
+          printable(given));
     }
     given = address + ":" + port;
     return {};

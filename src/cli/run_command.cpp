@@ -182,7 +182,7 @@ void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>
           "--prometheus", options->prometheus.address,
           "Answer Prometheus' scrapes at http://ADDRESS:PORT/metrics while the run goes on, on rank 0's "
           "machine; "
-          "127.0.0.1 unless another address is given, any free port for 0")
+          "127.0.0.1 unless another IPv4 address is given, any free port for 0")
       ->type_name("[ADDRESS:]PORT")
       ->transform(listening_address());
   command

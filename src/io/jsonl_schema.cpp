@@ -112,6 +112,13 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
   return survey;
 }
 
+/// Refuses rows that have no elements, of which nothing tells the shape.
+void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
+  const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
+  if (has_rows && !survey.dtype)
+    line.fail(field + " has rows without elements", "Give each row numbers, or leave the field out");
+}
+
 /// A field that is said to be counted.
 FieldView counted_field(const JsonLine& line, const std::string& name, LineFormat format,
                         const element& value) {
@@ -129,6 +136,7 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   field.spec.kind = FieldKind::rows;
   if (!value.is_array()) line.fail(words + " is " + text_of(value) + "; a list of rows is needed");
   const Survey survey = survey_numbers(line, words, value);
+  require_elements(line, words, survey);
   field.spec.dtype = survey.dtype.value_or(DType::float32);
   field.element_open = !survey.dtype;
   if (survey.dtype) field.spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
@@ -189,6 +197,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const Key
   if (!survey.others.empty()) line.fail("field '" + name + "' mixes numbers with text, null or objects");
   if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
   if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
+  require_elements(line, "field '" + name + "'", survey);
 
   std::optional<FieldView> field;
   if (survey.dimensions.empty()) {

@@ -18,10 +18,13 @@ constexpr std::int64_t least_zip_bytes = 22;
 constexpr std::uint64_t most_per_packed_byte = 1032;  // of deflate: 258 bytes take two bits at least
 constexpr const char* is_whole = "Is this a whole .npz file? numpy.savez writes one";
 
-/// Throws what libzip says about `where`: files that cannot be read are told from files that are damaged.
-[[noreturn]] void fail(const std::string& where, const std::string& what, zip_error_t* error) {
+/// Throws what libzip says about `where`: files that cannot be read, or are not what they were when they were
+/// opened, are told from files that are damaged.
+[[noreturn]] void fail(const InputFile& file, const std::string& where, const std::string& what,
+                       zip_error_t* error) {
   const int code = zip_error_code_zip(error);
   if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
+  file.read({}, 0);  // an error where it has changed
   const std::string message = what + ": " + zip_error_strerror(error);
   if (code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_SEEK || code == ZIP_ER_NOENT) {
     throw IoError(where, message);
@@ -42,7 +45,7 @@ constexpr const char* is_whole = "Is this a whole .npz file? numpy.savez writes 
   zip_error_t error;
   zip_error_init_with_code(&error, code);
   const std::unique_ptr<zip_error_t, decltype(&zip_error_fini)> keeps_its_text(&error, zip_error_fini);
-  fail(file.path(), "cannot be opened as a zip file", &error);
+  fail(file, file.path(), "cannot be opened as a zip file", &error);
 }
 
 struct CloseMember {
@@ -52,24 +55,26 @@ struct CloseMember {
 };
 
 /// Up to `out.size()` bytes; fewer where the member ends.
-std::size_t read_up_to(zip_file_t* member, std::span<char> out, const std::string& where) {
+std::size_t read_up_to(const InputFile& file, zip_file_t* member, std::span<char> out,
+                       const std::string& where) {
   std::size_t done = 0;
   while (done < out.size()) {
     const zip_int64_t got = zip_fread(member, out.data() + done, out.size() - done);
-    if (got < 0) fail(where, "cannot be unpacked", zip_file_get_error(member));
+    if (got < 0) fail(file, where, "cannot be unpacked", zip_file_get_error(member));
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
   return done;
 }
 
-std::vector<char> unpack(::zip* archive, std::uint64_t index, std::int64_t size, const std::string& where) {
+std::vector<char> unpack(const InputFile& file, ::zip* archive, std::uint64_t index, std::int64_t size,
+                         const std::string& where) {
   const std::unique_ptr<zip_file_t, CloseMember> member(zip_fopen_index(archive, index, 0));
-  if (!member) fail(where, "cannot be unpacked", zip_get_error(archive));
+  if (!member) fail(file, where, "cannot be unpacked", zip_get_error(archive));
   std::vector<char> bytes(static_cast<std::size_t>(size));
-  const std::size_t done = read_up_to(member.get(), bytes, where);
+  const std::size_t done = read_up_to(file, member.get(), bytes, where);
   char more = 0;  // the checksum is compared where the member ends, which only the next read finds
-  const bool ends = read_up_to(member.get(), {&more, 1}, where) == 0;
+  const bool ends = read_up_to(file, member.get(), {&more, 1}, where) == 0;
   if (ends && done == bytes.size()) return bytes;
   throw InputError(where,
                    (ends ? "ends after " + std::to_string(done) : "has more than " + std::to_string(size)) +
@@ -92,7 +97,8 @@ void NpzFile::read_names() {
   std::set<std::string_view> seen;
   for (std::uint64_t i = 0; i < count; ++i) {
     const char* const name = zip_get_name(archive_.get(), i, ZIP_FL_ENC_RAW);
-    if (name == nullptr) fail(file_.path(), "has a member without a name", zip_get_error(archive_.get()));
+    if (name == nullptr)
+      fail(file_, file_.path(), "has a member without a name", zip_get_error(archive_.get()));
     const std::string_view member(name);
     if (!member.ends_with(ending)) continue;
     if (!seen.insert(member).second) {
@@ -118,7 +124,7 @@ std::int64_t NpzFile::checked_size(std::uint64_t member, const std::string& wher
   constexpr zip_uint64_t needed =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if (zip_stat_index(archive_.get(), member, 0, &stat) != 0 || (stat.valid & needed) != needed) {
-    fail(where, "cannot be examined", zip_get_error(archive_.get()));
+    fail(file_, where, "cannot be examined", zip_get_error(archive_.get()));
   }
   constexpr const char* write_anew = "Write it with numpy.savez or numpy.savez_compressed";
   if (stat.encryption_method != ZIP_EM_NONE) throw InputError(where, "is encrypted", write_anew);
@@ -154,7 +160,7 @@ NpyArray NpzFile::read(std::string_view name, std::int64_t max_bytes) {
   const std::size_t i = find(name);
   const std::string where = file_.path() + ":" + names_[i] + std::string(ending);
   const std::int64_t size = checked_size(members_[i], where, max_bytes);
-  std::vector<char> bytes = unpack(archive_.get(), members_[i], size, where);
+  std::vector<char> bytes = unpack(file_, archive_.get(), members_[i], size, where);
   file_.read({}, 0);  // an error where the file has changed since it was opened
   return NpyArray(NpyBytes(where, std::move(bytes)));
 }
@@ -172,19 +178,20 @@ NpyArray NpzFile::open(std::string_view name, std::int64_t max_bytes) {
   const std::string where = file_.path() + ":" + names_[i] + std::string(ending);
   const std::int64_t size = checked_size(members_[i], where, std::numeric_limits<std::int64_t>::max());
   const std::shared_ptr<zip_file_t> member(zip_fopen_index(archive_.get(), members_[i], 0), CloseMember());
-  if (!member) fail(where, "cannot be read", zip_get_error(archive_.get()));
+  if (!member) fail(file_, where, "cannot be read", zip_get_error(archive_.get()));
   return NpyArray(NpyBytes(where, size, [this, member, where](std::span<char> out, std::int64_t offset) {
     const std::lock_guard lock(in_use_);
     if (zip_fseek(member.get(), offset, SEEK_SET) != 0)
-      fail(where, "cannot be read at byte " + std::to_string(offset), zip_file_get_error(member.get()));
-    const std::size_t done = read_up_to(member.get(), out, where);
+      fail(file_, where, "cannot be read at byte " + std::to_string(offset),
+           zip_file_get_error(member.get()));
+    const std::size_t done = read_up_to(file_, member.get(), out, where);
+    file_.read({}, 0);  // an error where the file has changed since it was opened
     if (done < out.size()) {
       throw InputError(where,
                        "ends at byte " + std::to_string(offset + static_cast<std::int64_t>(done)) +
                            ", before what its header says",
                        is_whole);
     }
-    file_.read({}, 0);  // an error where the file has changed since it was opened
   }));
 }
 

@@ -65,6 +65,13 @@ std::vector<const InputFile*> pointers_to(const InputFiles& files) {
   return pointers;
 }
 
+std::vector<fs::path> files_matching(const fs::path& pattern) {
+  const std::vector<std::string> names = expand(pattern.string());
+  std::vector<fs::path> paths(names.begin(), names.end());
+  if (paths.empty()) paths.push_back(pattern);
+  return paths;
+}
+
 std::vector<fs::path> files_of_pattern(const Communicator& comm, const fs::path& pattern) {
   std::vector<std::string> names;
   GuardedWork work;

@@ -17,6 +17,9 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 
 [[nodiscard]] std::vector<const InputFile*> pointers_to(const InputFiles& files);
 
+/// Local: the files that a path or a pattern names, as files_of_pattern() finds them on rank 0.
+[[nodiscard]] std::vector<std::filesystem::path> files_matching(const std::filesystem::path& pattern);
+
 /// Collective over `comm`: the files that a path or a pattern names. A name that is there is taken as it
 /// stands, and each rank takes its own, since nodes may have copies that are called otherwise. A pattern of
 /// glob(7) (`*`, `?`, `[...]`) is expanded by rank 0 for all, sorted by bytes. Throws the same IoError on

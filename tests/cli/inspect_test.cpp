@@ -154,5 +154,43 @@ TEST(InspectCommand, refuses_what_a_job_refuses) {
   EXPECT_THAT(refusal("empty.csv", "length\n"), HasSubstr("empty.csv: has no samples"));
 }
 
+TEST(InspectCommand, says_of_names_that_cannot_be_opened_why) {
+  const ScratchFolder scratch;
+  std::filesystem::create_symlink("loop.jsonl", scratch / "loop.jsonl");
+  for (const auto& [name, why] : {std::pair{std::string("loop.jsonl"), "Too many levels of symbolic links"},
+                                  {std::string("loop.jsonl/a"), "Too many levels of symbolic links"},
+                                  {std::string(300, 'a') + ".jsonl", "File name too long"}}) {
+    const ProgramResult result = run_evenkeel("inspect " + (scratch / name).string());
+    EXPECT_EQ(result.status, 1) << name;
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("cannot be opened: " + std::string(why)), Not(HasSubstr("internal"))));
+  }
+}
+
+TEST(InspectCommand, takes_a_pattern_as_a_job_does) {
+  const ScratchFolder scratch;
+  const auto write = [&](const std::string& name, const std::string& prompt, const std::string& fields) {
+    write_text(scratch / name,
+               R"({"uid":1,"prompt_ids":[)" + prompt + R"(],"response_ids":[2])" + fields + "}\n");
+  };
+  write("a.jsonl", "", R"(,"turn":[1])");
+  write("b.jsonl", "1", R"(,"turn":[1])");
+  const auto inspect = [&](const std::string& pattern) {
+    return run_evenkeel("inspect '" + (scratch / pattern).string() + "'");
+  };
+  EXPECT_THAT(inspect("?.jsonl").out, AllOf(HasSubstr("?.jsonl\n2 files\n2 samples in 1 group\n"),
+                                            HasSubstr("turn   int64  response_token\n")));
+  write("b.jsonl", "1", "");
+  EXPECT_THAT(inspect("*.jsonl").err, HasSubstr("b.jsonl:1: field 'turn' holds numbers in line 1 of"));
+  EXPECT_THAT(inspect("*.npz").err, HasSubstr("*.npz: matches no file"));
+  write("b.jsonl", "1", R"(,"turn":[1])");
+  for (const char* name : {"a", "b"}) {
+    const std::string path = (scratch / name).string();
+    ASSERT_EQ(run_evenkeel("convert " + path + ".jsonl " + path + ".npz --progress off").status, 0);
+  }
+  const std::string each = inspect("*.npz").out;
+  EXPECT_THAT(each, AllOf(HasSubstr("a.npz\ntensor"), HasSubstr("b.npz\ntensor")));
+}
+
 }  // namespace
 }  // namespace evenkeel

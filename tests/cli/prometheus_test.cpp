@@ -137,11 +137,13 @@ TEST_F(PrometheusOfARun, is_an_error_before_the_run_where_the_port_is_taken) {
 }
 
 TEST_F(PrometheusOfARun, refuses_what_is_no_address_with_a_sentence) {
-  for (const std::string wrong :
-       {"localhost:9464", "99999", "-1", "1.2.3.4", "1.2.3.4:", "a", "80s", "80,81"}) {
+  for (const std::string wrong : {"localhost:9464", "99999", "-1", "1.2.3.4", "1.2.3.4:", "a", "80s", "80,81",
+                                  "[::1]:9464", "1.2.3.400:1"}) {
     const ProgramResult result = run_evenkeel("run job.yaml --prometheus=" + wrong);
     EXPECT_EQ(result.status, 2) << wrong << result.err;
-    EXPECT_THAT(result.err, HasSubstr("--prometheus: '" + wrong + "' is no port")) << wrong;
+    EXPECT_THAT(result.err,
+                HasSubstr("--prometheus: '" + wrong + "' is no port from 0 to 65535, nor an IPv4 address"))
+        << wrong;
   }
 }
 

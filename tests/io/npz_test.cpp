@@ -259,5 +259,17 @@ TEST(NumPy, archives_are_read_stored_and_compressed) {
   }
 }
 
+TEST(NpzFile, that_was_cut_short_or_written_to_after_it_was_opened_is_said_to_have_changed) {
+  const std::string whole = zip_text({stored("x.npy", array_text(std::string(1 << 16, 'x')))});
+  for (const std::size_t size : {std::size_t{50}, std::size_t{0}, whole.size() + 1}) {
+    const TemporaryFile file(whole, ".npz");
+    NpzFile npz(file.path());
+    const NpyArray array = npz.open("x", enough);
+    std::filesystem::resize_file(file.path(), size);
+    EXPECT_THAT(report_of<IoError>([&] { (void)elements(array); }).message,
+                HasSubstr("has changed while in use"));
+  }
+}
+
 }  // namespace
 }  // namespace evenkeel
