@@ -14,6 +14,10 @@ namespace evenkeel {
 
 namespace {
 
+constexpr const char* only_ratio_matters =
+    "Divide the coefficients of balance.cost by a number: only their ratio matters; or shorten or drop "
+    "samples";
+
 /// factor * factor + addend, or nothing at 2^62 and above. None is negative.
 std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, std::int64_t addend) {
   std::int64_t result = 0;
@@ -68,7 +72,8 @@ Cost CostModel::operator()(std::int64_t tokens) const {
   const std::optional<std::int64_t> cost =
       attention ? multiply_add(linear, tokens, *attention) : std::nullopt;
   if (!cost) {
-    throw LimitError("cost", "a sample of " + std::to_string(tokens) + " tokens costs 2^62 or more");
+    throw LimitError("cost", "a sample of " + std::to_string(tokens) + " tokens costs 2^62 or more",
+                     only_ratio_matters);
   }
   return *cost;
 }
@@ -81,9 +86,10 @@ Cost cost_of_group(const CostModel& model, std::int64_t prefix, std::span<const 
   for (const std::int64_t suffix : suffixes) {
     const std::optional<std::int64_t> longer = multiply_add(1, model(prefix + suffix) - of_prefix, sum);
     if (!longer) {
-      throw LimitError("cost", "a group of " + std::to_string(suffixes.size()) +
-                                   " samples with a prefix of " + std::to_string(prefix) +
-                                   " tokens costs 2^62 or more");
+      throw LimitError("cost",
+                       "a group of " + std::to_string(suffixes.size()) + " samples with a prefix of " +
+                           std::to_string(prefix) + " tokens costs 2^62 or more",
+                       only_ratio_matters);
     }
     sum = *longer;
   }
