@@ -19,6 +19,7 @@
 #include "io/jsonl.hpp"
 #include "io/lengths_file.hpp"
 #include "io/sample_tensors.hpp"
+#include "source/dump_schema.hpp"
 #include "source/input_files.hpp"
 #include "source/schema_agreement.hpp"
 
@@ -176,6 +177,14 @@ void inspect_samples(const SampleTensors& samples) {
   show_fields(samples);
 }
 
+/// The schema of a dump is for programs, and long.
+std::string metadata_text(const TensorFile& file, const std::string& key, const std::string& value) {
+  if (key != DumpSchema::metadata_name) return printable(value);
+  const DumpSchema schema = schema_of(file);
+  return fmt::format("micro-batch {} of {} of step {}", schema.micro_batch, schema.micro_batches,
+                     schema.step);
+}
+
 void show_tensors(const TensorFile& file) {
   TextTable tensors({{"tensor"}, {"dtype"}, {"shape"}, {"bytes", TextTable::Align::right}});
   for (const StoredTensor& tensor : file.tensors()) {
@@ -191,7 +200,8 @@ void show_tensors(const TensorFile& file) {
   show(tensors);
   if (file.metadata().empty()) return;
   TextTable metadata({{"metadata"}, {"value"}});
-  for (const auto& [key, value] : file.metadata()) metadata.add({printable(key), printable(value)});
+  for (const auto& [key, value] : file.metadata())
+    metadata.add({printable(key), metadata_text(file, key, value)});
   show(metadata);
 }
 

@@ -1,10 +1,12 @@
 #include "job/dump.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <list>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "batch/equal_values.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/field_kinds.hpp"
@@ -21,6 +24,7 @@
 #include "job/tensor_views.hpp"
 #include "service/derived_names.hpp"
 #include "service/step_record.hpp"
+#include "source/dump_schema.hpp"
 
 namespace evenkeel {
 namespace {
@@ -105,23 +109,81 @@ Metadata kinds_metadata(const PackedMicroBatch& micro_batch) {
 }
 
 /// Which layers the rank's pipeline stage has, of each field of layers.
-Metadata layers_metadata(const Step& step, int stage) {
+Metadata layers_metadata(std::span<const DumpedField> fields) {
   nlohmann::json layers = nlohmann::json::object();
-  for (const CarriedField& field : fields_under(step.profile, step.record->samples->fields)) {
-    if (field.layers && field.stage == stage) layers[field.name()] = *field.layers;
+  for (const DumpedField& field : fields) {
+    if (field.layers) layers[field.spec.name] = *field.layers;
   }
   if (layers.empty()) return {};
   return {{std::string(layers_name), layers.dump()}};
 }
 
 /// Which fields have some of their rows on this context-parallel rank, and what says which.
-Metadata cuts_metadata(const Step& step) {
+Metadata cuts_metadata(std::span<const DumpedField> fields) {
   nlohmann::json cut = nlohmann::json::object();
-  for (const CarriedField& field : fields_under(step.profile, step.record->samples->fields)) {
-    if (!field.cut_by.empty()) cut[field.name()] = field.cut_by;
+  for (const DumpedField& field : fields) {
+    if (!field.cut_by.empty()) cut[field.spec.name] = field.cut_by;
   }
   if (cut.empty()) return {};
   return {{std::string(cut_by_name), cut.dump()}};
+}
+
+/// The fields that samples bring, of whole rows, whatever stages and passes are sent them.
+std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
+  std::map<std::string, DumpedField> fields;
+  for (const CarriedField& carried : fields_under(step.profile, step.record->samples->fields)) {
+    if (carried.name() == input_ids_field) continue;
+    const auto [at, is_new] = fields.try_emplace(carried.name(), DumpedField{carried.spec});
+    DumpedField& field = at->second;
+    field.spec.dtype = carried.handed_out;
+    field.cut_by = carried.cut_by;
+    if (!carried.layers) continue;
+    // It is carried once for each stage, and no layer is on none.
+    std::int64_t& layers = field.spec.trailing.front();
+    if (is_new) layers = 0;
+    for (const std::int64_t layer : *carried.layers) layers = std::max(layers, layer + 1);
+    if (carried.stage == stage) field.layers = carried.layers;
+  }
+  std::vector<DumpedField> list;
+  for (auto& [name, field] : fields) list.push_back(std::move(field));
+  return list;
+}
+
+/// A sample without a group is of one by itself, which its place in the source makes up.
+std::optional<std::uint64_t> known_group(const SampleShape& sample) {
+  if (sample.group == mix_64(static_cast<std::uint64_t>(sample.id.value()))) return std::nullopt;
+  return sample.group;
+}
+
+/// What all files of a rank say of themselves.
+DumpSchema schema_of_rank(const Step& step, const DumpWriter& writer) {
+  DumpSchema schema;
+  schema.step = step.index;
+  schema.samples = step.num_samples;
+  schema.profile = step.profile;
+  schema.flexible = writer.form != DumpForm::grid;
+  schema.mesh = writer.mesh;
+  schema.place = writer.place;
+  schema.writers = writer.writers;
+  schema.micro_batches = std::ssize(step.micro_batches);
+  schema.fields = dumped_fields(step, writer.place.pp);
+  return schema;
+}
+
+void describe_micro_batch(const Step& step, std::size_t number, DumpSchema& schema) {
+  const MicroBatch& micro_batch = step.micro_batches[number];
+  const ContextGroup group = micro_batch.context;
+  schema.micro_batch = static_cast<std::int64_t>(number);
+  schema.context = {
+      group.first.value(), group.size, micro_batch.tensors.cp_rank.value(),
+      std::ranges::count(std::span(step.micro_batches).first(number), group, &MicroBatch::context)};
+  schema.cut = micro_batch.tensors.layout.cp().layout;
+  schema.prompts.clear();
+  schema.groups.clear();
+  for (const SampleShape& sample : micro_batch.tensors.samples) {
+    schema.prompts.push_back(sample.prompt);
+    schema.groups.push_back(known_group(sample));
+  }
 }
 
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
@@ -164,22 +226,25 @@ std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t
          numbered_name("pp-", place.pp, 3);
 }
 
-void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place, DumpForm form) {
-  const std::filesystem::path folder = dump_folder(dir, step.index, place, form);
+void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer) {
+  const std::filesystem::path folder = dump_folder(dir, step.index, writer.place, writer.form);
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {
     throw IoError(folder.string(), "cannot make the dump folder: " + failure.message(),
                   "Give --dump a folder that every rank may write to");
   }
-  Metadata of_fields = layers_metadata(step, place.pp);
-  of_fields.merge(cuts_metadata(step));
+  DumpSchema schema = schema_of_rank(step, writer);
+  Metadata of_fields = layers_metadata(schema.fields);
+  of_fields.merge(cuts_metadata(schema.fields));
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
         folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
     const MicroBatch& micro_batch = step.micro_batches[m];
-    Metadata metadata = context_metadata(micro_batch, m, form);
+    describe_micro_batch(step, m, schema);
+    Metadata metadata = context_metadata(micro_batch, m, writer.form);
     metadata.insert(of_fields.begin(), of_fields.end());
+    metadata.emplace(DumpSchema::metadata_name, text_of(schema));
     dump_micro_batch(file, micro_batch.tensors, micro_batch.loss.mean_weight, std::move(metadata));
   }
 }

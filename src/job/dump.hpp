@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 #include "evenkeel/base/grid.hpp"
@@ -15,6 +16,15 @@ enum class DumpForm : std::uint8_t {
 };
 [[nodiscard]] DumpForm dump_form_of(const PlanSettings& settings) noexcept;
 
+/// A rank that writes its part of a dump.
+struct DumpWriter {
+  GridPoint mesh;   ///< sizes
+  GridPoint place;  ///< the rank's
+  DumpForm form = DumpForm::grid;
+  /// The ranks that write to the same folder; fewer than all where nodes have disks of their own.
+  std::int64_t writers = 1;
+};
+
 /// The folder of one rank's micro-batches: DIR/step-000000/dp-000/cp-000/tp-000/pp-000, or
 /// DIR/step-000000/data-000/tp-000/pp-000 where micro-batches have groups of their own.
 [[nodiscard]] std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step,
@@ -28,8 +38,8 @@ enum class DumpForm : std::uint8_t {
 /// are the group's first place, its size and this rank's number in it, and wave is -1 in a tree. Where
 /// samples count rows, evenkeel_fields tells the kind of each such field; where stages have layers of a
 /// field, evenkeel_layers tells those of this stage; where rows are cut for context parallelism,
-/// evenkeel_cut_by tells by which field. Local. Throws IoError that names the path.
-void dump_step(const std::filesystem::path& dir, const Step& step, const GridPoint& place,
-               DumpForm form = DumpForm::grid);
+/// evenkeel_cut_by tells by which field. In every file evenkeel_dump is its DumpSchema, by which a dump is
+/// read back. Local. Throws IoError that names the path.
+void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer);
 
 }  // namespace evenkeel

@@ -282,7 +282,9 @@ void Job::finish_pass(const Step& step) {
   if (folders_->have(RunOutput::dump)) {
     const Phase phase("dump", step.index);
     together(world(), [&] {
-      dump_step(folder_of(RunOutput::dump, step), step, service_.mesh().here(), dump_form_of(settings));
+      dump_step(folder_of(RunOutput::dump, step), step,
+                {service_.mesh().grid().sizes(), service_.mesh().here(), dump_form_of(settings),
+                 folders_->dump_writers()});
     });
     folders_->wrote(RunOutput::dump, std::ssize(step.micro_batches));
   }

@@ -55,6 +55,10 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
     const Waiting waiting("MPI_Allreduce");
     next = boost::mpi::all_reduce(world_, done ? world_.size() : world_.rank(), boost::mpi::minimum<int>());
   }
+  {
+    const Waiting waiting("MPI_Allgather");
+    boost::mpi::all_gather(world_, uses(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, of_dump_);
+  }
   together(world_, [&] {
     for (RunFolder& folder : folders_) folder.begin();
   });
@@ -64,16 +68,14 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
 void OutputFolders::complete(std::int64_t steps) {
   if (request_.folders.empty()) return;
   const Phase phase("complete output folders");
-  std::vector<int> answers;
   std::vector<std::int64_t> dumped;
   {
     const Waiting waiting("MPI_Allgather");
-    boost::mpi::all_gather(world_, uses(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, answers);
     boost::mpi::all_gather(world_, written_[RunOutput::dump], dumped);
   }
   std::int64_t of_mine = 0;
-  for (std::size_t rank = 0; rank < answers.size(); ++rank)
-    of_mine += answers[rank] == world_.rank() ? dumped[rank] : 0;
+  for (std::size_t rank = 0; rank < dumped.size(); ++rank)
+    of_mine += of_dump_[rank] == world_.rank() ? dumped[rank] : 0;
   together(world_, [&] {
     for (RunFolder& folder : folders_) {
       std::map<RunOutput, std::int64_t> files;

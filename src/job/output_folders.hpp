@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/mpi/communicator.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <forward_list>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "evenkeel/base/assertions.hpp"
 #include "job/run_folder.hpp"
@@ -16,9 +19,9 @@ namespace evenkeel {
 struct OutputRequest {
   std::map<RunOutput, std::filesystem::path> folders;
   std::set<std::string>
-      profiles;               ///< that dump and results have a folder each for; none when there is one pass
-  std::string configuration;  ///< hash of all settings
-  std::string version;        ///< of the program
+      profiles;  ///< that dump and results have a folder each for; none when there is one pass
+  std::string configuration;     ///< hash of all settings
+  std::string version;           ///< of the program
   bool overwrite = false;
   std::string job;              ///< the name in the job's state; empty: nobody goes on with this run
   std::int64_t first_step = 0;  ///< the step that the run goes on with
@@ -43,6 +46,13 @@ class OutputFolders {
     return request_.folders.at(output);
   }
 
+  /// How many ranks write their part of the dump to the folder that this rank sees. Precondition: there is
+  /// a dump.
+  [[nodiscard]] std::int64_t dump_writers() const {
+    EVENKEEL_PRECONDITION(cheap, have(RunOutput::dump), world_.rank());
+    return std::ranges::count(of_dump_, answers_.at(RunOutput::dump));
+  }
+
   /// Counts files that this rank has written. Local.
   void wrote(RunOutput output, std::int64_t files) { written_[output] += files; }
   /// Marks all folders as complete. Collective. Throws IoError on every rank when one cannot be.
@@ -63,6 +73,7 @@ class OutputFolders {
   std::forward_list<RunFolder> folders_;  // that this rank answers for; the first made goes last
   std::map<RunOutput, RunFolder*> mine_;  // where in them an output goes
   std::map<RunOutput, int> answers_;      // the rank that answers for the folder this rank writes to
+  std::vector<int> of_dump_;              // the same of the dump, for every rank; -1 without one
   std::map<RunOutput, std::int64_t> written_;
 };
 

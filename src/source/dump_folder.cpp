@@ -2,14 +2,15 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
-#include <optional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/input_file.hpp"
 #include "io/json_text.hpp"
@@ -28,17 +29,25 @@ std::string numbered(const char* prefix, std::int64_t number, int digits) {
   return text.data();
 }
 
-/// How many of PREFIX000, PREFIX001, ... there are, up to the first gap.
-template <typename PathOf>
-std::int64_t count_up(const PathOf& path_of) {
-  std::int64_t count = 0;
-  std::error_code unknown;
-  while (fs::exists(path_of(count), unknown)) ++count;
-  return count;
-}
-
 fs::path step_folder(const fs::path& folder, std::int64_t step) {
   return folder / numbered("step-", step, 6);
+}
+
+/// The folders of a place along dp and cp, in which those of tensor-parallel ranks are.
+fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
+  const fs::path step = step_folder(folder, part.step);
+  if (part.cp == 0) return step / numbered("data-", part.place, 3);
+  return step / numbered("dp-", part.place / part.cp, 3) / numbered("cp-", part.place % part.cp, 3);
+}
+
+fs::path file_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp, std::int64_t pp) {
+  return place_folder(folder, part) / numbered("tp-", tp, 3) / numbered("pp-", pp, 3) /
+         (numbered("mb-", part.number, 5) + ".safetensors");
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code unknown;
+  return fs::exists(path, unknown);
 }
 
 /// What the marker tells of a run, as far as its dump depends on it. (Not with the library that writes it,
@@ -47,6 +56,7 @@ struct Marker {
   bool has_dump = false;
   bool is_complete = false;
   std::string profiles;
+  std::int64_t from = 0;
   std::int64_t steps = -1;
 };
 
@@ -65,6 +75,7 @@ Marker read_marker(const fs::path& path) {
   std::string_view state;
   marker.is_complete = !object["state"].get(state) && state == "complete";
   if (object["steps"].get(marker.steps)) marker.steps = -1;
+  if (object["from"]["dump"].get(marker.from)) marker.from = 0;
   simdjson::dom::array profiles;
   if (object["profiles"].get(profiles)) return marker;
   for (const simdjson::dom::element profile : profiles) {
@@ -79,32 +90,97 @@ Marker read_marker(const fs::path& path) {
                    "evenkeel inspect FOLDER tells what else is");
 }
 
-/// Throws unless the run has ended and this is the folder that holds its steps; returns how many those are.
-std::int64_t steps_of_run(const fs::path& folder) {
-  const fs::path path = dump_marker(folder);
-  const Marker marker = read_marker(path);
-  if (!marker.has_dump) {
-    throw InputError(folder.string(), "holds no dump: its run wrote none there",
-                     "Give the folder of evenkeel run --dump");
-  }
-  if (!marker.is_complete) {
-    throw InputError(folder.string(), "is the dump of a run that has not ended, or failed",
-                     "Wait until evenkeel inspect calls it complete, or run the job again");
-  }
-  if (fs::exists(folder / marker_name) && !marker.profiles.empty()) {
-    throw InputError(folder.string(), "has a folder for each profile: " + marker.profiles,
-                     "Give one of these folders");
-  }
-  if (marker.steps < 0) throw InputError(path.string(), "does not tell how many steps there are");
-  return marker.steps;
+DumpedPart first_part(std::int64_t step, bool flexible, std::int32_t place) {
+  DumpedPart part;
+  part.step = step;
+  part.place = place;
+  part.cp = flexible ? 0 : 1;
+  return part;
 }
+
+/// The parts of the micro-batches of one step, by the groups that run them.
+class StepLister {
+ public:
+  StepLister(const fs::path& folder, std::int64_t step)
+      : folder_(folder), step_(step), schema_(schema_of_step(folder, step)) {}
+
+  [[nodiscard]] std::vector<DumpedPart> parts() {
+    const std::int64_t places = std::int64_t{schema_.mesh.dp} * schema_.mesh.cp;
+    for (std::int64_t place = 0; place < places; ++place) add_place(place);
+    std::vector<DumpedPart> parts;
+    for (const auto& [group, members] : groups_) {
+      std::int64_t next = 0;
+      for (const auto& [rank, part] : members) {
+        if (rank != next++) refuse_missing_member(group, next - 1);
+        parts.push_back(part);
+      }
+      if (next < group.size) refuse_missing_member(group, next);
+    }
+    return parts;
+  }
+
+ private:
+  void add_place(std::int64_t place) {
+    DumpedPart part;
+    part.step = step_;
+    part.samples = schema_.samples;
+    part.place = narrow<std::int32_t>(place, "places of a dump");
+    part.cp = schema_.flexible ? 0 : schema_.mesh.cp;
+    part.stages = schema_.mesh.pp;
+    const fs::path first = file_of(folder_, part, 0, 0);
+    if (!is_there(first)) {
+      // In a tree of groups a rank may take part in no micro-batch: then its folder is empty.
+      if (!schema_.flexible || !is_there(place_folder(folder_, part))) refuse_missing(first);
+      return;
+    }
+    const std::int64_t files = schema_of(*open_safetensors(first)).micro_batches;
+    for (; part.number < files; ++part.number) add_part(part);
+  }
+
+  void add_part(DumpedPart part) {
+    for (std::int64_t tp = 0; tp < schema_.mesh.tp; ++tp) {
+      for (std::int64_t pp = 0; pp < schema_.mesh.pp; ++pp) {
+        if (const fs::path file = file_of(folder_, part, tp, pp); !is_there(file)) refuse_missing(file);
+      }
+    }
+    DumpedContext group = context_of(part);
+    part.size = narrow<std::int32_t>(group.size, "ranks of a group");
+    const std::int64_t rank = std::exchange(group.rank, 0);
+    groups_[group].emplace(rank, part);
+  }
+
+  /// With a fixed cp the place says it.
+  [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
+    if (!schema_.flexible)
+      return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
+    const auto file = open_safetensors(file_of(folder_, part, 0, 0));
+    const DumpSchema schema = schema_of(*file);
+    require_is(schema, part, 0, file->path());
+    return schema.context;
+  }
+
+  [[noreturn]] void refuse_missing_member(const DumpedContext& group, std::int64_t rank) const {
+    DumpedPart part;
+    part.step = step_;
+    part.cp = 0;
+    part.place = narrow<std::int32_t>(group.first + rank, "places of a dump");
+    throw InputError(place_folder(folder_, part).string(),
+                     "has no file of a micro-batch that it shares with others of the " +
+                         std::to_string(group.size) + " ranks from data-" + std::to_string(group.first) +
+                         " on, and the run wrote one",
+                     "evenkeel inspect FOLDER tells what else is missing");
+  }
+
+  const fs::path& folder_;
+  std::int64_t step_;
+  DumpSchema schema_;
+  std::map<DumpedContext, std::map<std::int64_t, DumpedPart>> groups_;  // of rank 0; by the member's rank
+};
 
 }  // namespace
 
-fs::path dumped_file(const fs::path& folder, const DumpFolder::MicroBatch& micro_batch, std::int64_t cp,
-                     std::int64_t stage) {
-  return step_folder(folder, micro_batch.step) / numbered("dp-", micro_batch.dp, 3) / numbered("cp-", cp, 3) /
-         "tp-000" / numbered("pp-", stage, 3) / (numbered("mb-", micro_batch.number, 5) + ".safetensors");
+fs::path dumped_file(const fs::path& folder, const DumpedPart& part, std::int64_t stage) {
+  return file_of(folder, part, 0, stage);
 }
 
 fs::path dump_marker(const fs::path& folder) {
@@ -123,51 +199,59 @@ fs::path dump_marker(const fs::path& folder) {
                    "Give the folder of evenkeel run --dump");
 }
 
-DumpFolder list_dump(const fs::path& folder) {
-  const std::int64_t steps = steps_of_run(folder);
-  if (fs::exists(step_folder(folder, 0) / numbered("data-", 0, 3))) {
-    throw InputError(
-        folder.string(),
-        "is the dump of a run with mesh.cp: flexible, whose samples are cut over groups of all sizes; "
-        "such dumps cannot be a source",
-        "Dump the run with mesh.cp set to a number, or read what it read");
+DumpedSteps steps_of_dump(const fs::path& folder) {
+  const fs::path path = dump_marker(folder);
+  const Marker marker = read_marker(path);
+  if (!marker.has_dump) {
+    throw InputError(folder.string(), "holds no dump: its run wrote none there",
+                     "Give the folder of evenkeel run --dump");
   }
-  DumpFolder dump;
-  const DumpFolder::MicroBatch first;
-  const auto rank_folder = [&](const DumpFolder::MicroBatch& m, std::int64_t cp, std::int64_t stage) {
-    return dumped_file(folder, m, cp, stage).parent_path();
-  };
-  const auto cp_folder = [&](std::int64_t cp) {
-    return rank_folder(first, cp, 0).parent_path().parent_path();
-  };
-  dump.cp = std::max<std::int64_t>(1, count_up(cp_folder));
-  dump.stage =
-      std::max<std::int64_t>(1, count_up([&](std::int64_t pp) { return rank_folder(first, 0, pp); })) - 1;
-  const std::int64_t dp =
-      count_up([&](std::int64_t d) { return step_folder(folder, 0) / numbered("dp-", d, 3); });
-  for (std::int64_t step = 0; step < steps; ++step) {
-    for (std::int64_t d = 0; d < std::max<std::int64_t>(1, dp); ++d) {
-      DumpFolder::MicroBatch next{step, d, 0};
-      const std::int64_t count = count_up([&](std::int64_t number) {
-        return dumped_file(folder, {step, d, number}, 0, dump.stage);
-      });
-      if (count == 0) refuse_missing(dumped_file(folder, next, 0, dump.stage));
-      for (; next.number < count; ++next.number) {
-        for (std::int64_t cp = 1; cp < dump.cp; ++cp) {
-          const fs::path other = dumped_file(folder, next, cp, dump.stage);
-          if (!fs::exists(other)) refuse_missing(other);
-        }
-        dump.micro_batches.push_back(next);
-      }
-      // All DP ranks have as many micro-batches of a step.
-      const DumpFolder::MicroBatch other{step, 0, count};
-      if (d > 0 && fs::exists(dumped_file(folder, other, 0, dump.stage)))
-        refuse_missing(dumped_file(folder, {step, d, count}, 0, dump.stage));
-      if (d > 0 && !fs::exists(dumped_file(folder, {step, 0, count - 1}, 0, dump.stage)))
-        refuse_missing(dumped_file(folder, {step, 0, count - 1}, 0, dump.stage));
-    }
+  if (!marker.is_complete) {
+    throw InputError(folder.string(), "is the dump of a run that has not ended, or failed",
+                     "Wait until evenkeel inspect calls it complete, or run the job again");
   }
-  return dump;
+  if (fs::exists(folder / marker_name) && !marker.profiles.empty()) {
+    throw InputError(folder.string(), "has a folder for each profile: " + marker.profiles,
+                     "Give one of these folders");
+  }
+  if (marker.steps < 0) throw InputError(path.string(), "does not tell how many steps there are");
+  if (marker.from < 0 || marker.from >= marker.steps)
+    throw InputError(folder.string(), "is a dump of no steps", "Give the folder of a run that made some");
+  return {marker.from, marker.steps};
+}
+
+DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
+  const bool flexible = is_there(place_folder(folder, first_part(step, true, 0)));
+  DumpedPart part = first_part(step, flexible, 0);
+  fs::path file = file_of(folder, part, 0, 0);
+  while (flexible && !is_there(file) && is_there(place_folder(folder, part))) {
+    ++part.place;
+    file = file_of(folder, part, 0, 0);
+  }
+  if (!is_there(file)) refuse_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
+  const auto tensors = open_safetensors(file);
+  DumpSchema schema = schema_of(*tensors);
+  if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
+    throw InputError(tensors->path(), "says that it is a file of another place than where it lies",
+                     "Give the folder of evenkeel run --dump, as the run wrote it");
+  return schema;
+}
+
+std::vector<DumpedPart> list_dumped_step(const fs::path& folder, std::int64_t step) {
+  return StepLister(folder, step).parts();
+}
+
+void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
+                const std::string& path) {
+  const std::int64_t place = std::int64_t{schema.place.dp} * schema.mesh.cp + schema.place.cp;
+  const DumpedContext& group = schema.context;
+  const bool is_it = schema.step == part.step && schema.samples == part.samples &&
+                     schema.micro_batch == part.number && place == part.place &&
+                     schema.mesh.pp == part.stages && schema.place.pp == stage && schema.place.tp == 0 &&
+                     (schema.flexible ? 0 : schema.mesh.cp) == part.cp && group.first + group.rank == place;
+  if (is_it) return;
+  throw InputError(path, "says that it is a file of another place than where it lies, or of another run",
+                   "Give the folder of evenkeel run --dump, as the run wrote it");
 }
 
 }  // namespace evenkeel

@@ -1,15 +1,13 @@
 #include "source/dumped_micro_batch.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "io/json_text.hpp"
-#include "io/sample_tensors.hpp"
 #include "service/derived_names.hpp"
 
 namespace evenkeel {
@@ -17,269 +15,344 @@ namespace {
 
 constexpr const char* of_a_dump = "Is it a file of evenkeel run --dump, as the run wrote it?";
 
-std::int64_t last_of(const std::vector<std::int64_t>& offsets) {
-  return offsets.empty() ? 0 : offsets.back();
-}
-
 bool rises_from_0(std::span<const std::int64_t> offsets) {
   return !offsets.empty() && offsets.front() == 0 && std::ranges::is_sorted(offsets);
 }
 
-/// Whether the rows of a tensor have `number` elements along their first dimension.
-bool has_layers(const DumpedMicroBatch::Tensor& tensor, std::size_t number) {
-  const auto first_is = [&](const std::vector<std::int64_t>& trailing) {
-    return !trailing.empty() && std::cmp_equal(trailing.front(), number);
-  };
-  return ((tensor.kinds & token_bit) != 0 && first_is(tensor.as_token)) ||
-         ((tensor.kinds & ~token_bit) != 0 && first_is(tensor.as_sample));
+const std::string& name_of_field(const DumpedField& field) {
+  return field.spec.name;
+}
+
+/// But for the layers, which are others on each stage.
+bool is_same_field(const DumpedField& a, const DumpedField& b) {
+  return a.spec == b.spec && a.cut_by == b.cut_by && a.layers.has_value() == b.layers.has_value();
+}
+
+/// What one stage has of a field's rows.
+FieldSpec spec_on_stage(const DumpedField& field) {
+  FieldSpec spec = field.spec;
+  if (field.layers) spec.trailing.front() = std::ssize(*field.layers);
+  return spec;
+}
+
+std::string shape_in_words(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return "[" + text + "]";
 }
 
 }  // namespace
 
-DumpedMicroBatch::DumpedMicroBatch(const std::filesystem::path& folder, const DumpFolder& dump,
-                                   std::int64_t micro_batch)
-    : number_(micro_batch) {
-  for (std::int64_t cp = 0; cp < dump.cp; ++cp) {
-    const auto& which = dump.micro_batches[static_cast<std::size_t>(micro_batch)];
-    parts_.push_back(open_safetensors(dumped_file(folder, which, cp, dump.stage)));
+DumpedMicroBatch::DumpedMicroBatch(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
+                                   std::int64_t number)
+    : number_(number), ranks_(parts.size()) {
+  const auto stages = static_cast<std::size_t>(parts.front().stages);
+  for (auto& files : ranks_) files.resize(stages);
+  fields_.resize(stages);
+  open_stage(folder, parts, stages - 1);
+  learn_sequences();
+  if (needs_all_stages()) {
+    for (std::size_t stage = 0; stage + 1 < stages; ++stage) open_stage(folder, parts, stage);
   }
-  const auto& metadata = parts_.front()->metadata();
-  const auto layout = metadata.find("layout");
-  if (layout == metadata.end()) fail("is no micro-batch of a dump: its metadata has no layout", of_a_dump);
+  find_fields();
+}
+
+void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
+                                  std::size_t stage) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    ranks_[rank][stage] =
+        open_safetensors(dumped_file(folder, parts[rank], static_cast<std::int64_t>(stage)));
+    const TensorFile& opened = file(rank, stage);
+    DumpSchema schema = schema_of(opened);
+    require_is(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
+    if (std::cmp_not_equal(schema.context.size, parts.size()))
+      fail(opened, "is of a group of " + std::to_string(schema.context.size) + " ranks, and is one of " +
+                       std::to_string(parts.size()));
+    if (rank == 0) fields_[stage] = schema.fields;
+    const bool is_same = schema.fields == fields_[stage];
+    if (rank == 0 && stage + 1 == fields_.size()) schema_ = std::move(schema);
+    if (!is_same || !std::ranges::equal(fields_[stage], schema_.fields, is_same_field))
+      fail(opened, "has other fields than " + path() + ", or other layers", "Were both written by one run?");
+  }
+}
+
+bool DumpedMicroBatch::needs_all_stages() const {
+  return std::ranges::any_of(schema_.fields, [&](const DumpedField& field) {
+    return field.layers.has_value() || !last(0).find(field.spec.name);
+  });
+}
+
+void DumpedMicroBatch::learn_sequences() {
+  const TensorFile& first = last(0);
+  const auto layout = first.metadata().find("layout");
+  if (layout == first.metadata().end()) fail(first, "has no layout in its metadata");
   if (layout->second == "shared") {
-    fail("is a micro-batch of shared prefixes, whose rows belong to several samples at once",
+    fail(first, "is a micro-batch of shared prefixes, whose rows belong to several samples at once",
          "Dump the job with prefix.share: false to read it back");
   }
   is_padded_ = layout->second == "padded";
-  const std::vector<std::int64_t> padded = integers(cu_seqlens_padded_name);
-  const std::vector<std::int64_t> lengths = integers(cu_seqlens_name);
-  sequences_ = std::ssize(padded) - 1;
-  rows_ = last_of(padded) / dump.cp;
-  const bool fits = rises_from_0(padded) && rises_from_0(lengths) && lengths.size() == padded.size() &&
-                    std::ssize(integers(sample_index_name)) == sequences_;
+  padded_ = integers(first, cu_seqlens_padded_name);
+  lengths_ = integers(first, cu_seqlens_name);
+  indices_ = integers(first, sample_index_name);
+  const std::size_t sequences = indices_.size();
+  const bool fits = rises_from_0(padded_) && rises_from_0(lengths_) && lengths_.size() == sequences + 1 &&
+                    padded_.size() == sequences + 1 && schema_.prompts.size() == sequences && sequences > 0;
   if (!fits)
-    fail("has cu_seqlens, cu_seqlens_padded and sample_index that do not belong together", of_a_dump);
-  for (std::size_t i = 1; i < padded.size(); ++i) {
-    const std::int64_t aligned = padded[i] - padded[i - 1];
-    if (aligned % dump.cp != 0 || lengths[i] - lengths[i - 1] > aligned)
-      fail("has sequence " + std::to_string(i - 1) + " of " + std::to_string(lengths[i] - lengths[i - 1]) +
-               " tokens in " + std::to_string(aligned) + " rows on " + std::to_string(dump.cp) + " ranks",
-           of_a_dump);
-  }
-  if (const auto kinds = metadata.find(std::string(tensor_names::field_kinds)); kinds != metadata.end())
-    told_ = parsed_kinds(kinds->second);
-  std::erase_if(told_, [](const auto& field) { return !is_counted(field.second); });
-  for (const auto& [name, kind] : told_) (void)counted_rows(name);
-  if (!tensors().contains(std::string(input_ids_field))) fail("has no input_ids", of_a_dump);
-  learn_layers();
-}
-
-void DumpedMicroBatch::learn_layers() {
-  layers_ = layers_told_by(*parts_.front());
-  for (const auto& part : parts_) {
-    if (layers_told_by(*part) != layers_)
-      fail("has other metadata " + std::string(layers_name) + " than " + part->path(), of_a_dump);
-  }
-  if (layers_.empty()) return;
-  const auto fields = tensors();
-  for (const auto& [name, layers] : layers_) {
-    const auto field = fields.find(name);
-    if (field == fields.end() || !has_layers(field->second, layers.size()))
-      fail("has metadata " + std::string(layers_name) + " of " + std::to_string(layers.size()) +
-               " layers of '" + name + "', and no such tensor",
-           of_a_dump);
+    fail(first, "has cu_seqlens, cu_seqlens_padded, sample_index and prompts that do not belong together");
+  const CpGroup cp{static_cast<int>(ranks_.size()), schema_.cut};
+  rows_ = padded_.back() / cp.size;
+  for (std::size_t i = 0; i < sequences; ++i) {
+    const std::int64_t aligned = padded_[i + 1] - padded_[i];
+    const std::int64_t tokens = lengths_[i + 1] - lengths_[i];
+    const auto all = static_cast<std::int64_t>(sequences);
+    const bool is_even = !is_padded_ || (padded_.back() % all == 0 && aligned == padded_.back() / all);
+    if (aligned % cp.chunks() == 0 && tokens <= aligned && schema_.prompts[i] <= tokens && is_even) continue;
+    fail(first, "has sequence " + std::to_string(i) + " of " + std::to_string(tokens) + " tokens, " +
+                    std::to_string(schema_.prompts[i]) + " of them prompt, in " + std::to_string(aligned) +
+                    " rows on " + std::to_string(cp.size) + " ranks");
   }
 }
 
-std::map<std::string, DumpedMicroBatch::Tensor> DumpedMicroBatch::tensors() const {
-  std::map<std::string, Tensor> found;
-  for (const StoredTensor& stored : parts_.front()->tensors()) {
-    if (std::ranges::count(derived_names, std::string_view(stored.name)) > 0 || !stored.dtype) continue;
-    const bool are_offsets = std::ranges::any_of(
-        told_, [&](const auto& field) { return offsets_name(field.first) == stored.name; });
-    if (are_offsets) continue;
-    Tensor tensor{*stored.dtype, 0, {}, {}};
-    const std::vector<std::int64_t>& shape = stored.shape;
-    if (const auto told = told_.find(stored.name); told != told_.end()) {
-      tensor.kinds = kind_bit(told->second);
-      tensor.as_sample.assign(shape.begin() + 1, shape.end());
-      found.emplace(stored.name, std::move(tensor));
-      continue;
-    }
-    const std::size_t ahead = is_padded_ ? 2 : 1;
-    const bool by_token = is_padded_
-                              ? shape.size() >= 2 && shape[0] == sequences_ && shape[0] * shape[1] == rows_
-                              : !shape.empty() && shape[0] == rows_;
-    const bool in_all = std::ranges::all_of(parts_, [&](const auto& part) {
-      const auto same = part->find(stored.name);
-      return same && part->tensors()[*same].shape == shape && part->tensors()[*same].dtype == stored.dtype;
-    });
-    if (by_token && in_all) {
-      tensor.kinds |= token_bit;
-      tensor.as_token.assign(shape.begin() + static_cast<std::ptrdiff_t>(ahead), shape.end());
-    }
-    if (!shape.empty() && shape[0] == sequences_) {
-      tensor.kinds |= sample_bit;
-      tensor.as_sample.assign(shape.begin() + 1, shape.end());
-    }
-    found.emplace(stored.name, std::move(tensor));
+void DumpedMicroBatch::find_fields() {
+  tokens_ = find_field({{std::string(input_ids_field), DType::int64, FieldKind::token, {}}});
+  for (const DumpedField& field : schema_.fields) sources_.push_back(find_field(field));
+  for (std::size_t f = 0; f < sources_.size(); ++f) find_ranges(f);
+}
+
+DumpedMicroBatch::Source DumpedMicroBatch::find_field(const DumpedField& field) const {
+  Source source;
+  for (std::size_t stage = fields_.size(); stage-- > 0;) {
+    if (!ranks_[0][stage] || !file(0, stage).find(field.spec.name)) continue;
+    DumpedField here = field;
+    if (field.layers) here.layers = std::ranges::find(fields_[stage], field.spec.name, name_of_field)->layers;
+    const FieldSpec spec = spec_on_stage(here);
+    require_tensor(spec, stage);
+    source.stages.push_back({stage, here.layers.value_or(std::vector<std::int64_t>{}), spec.row_bytes()});
+    if (!field.layers) break;
   }
-  return found;
+  if (field.layers) require_all_layers(field, source);
+  if (source.stages.empty())
+    fail(last(0), "has no tensor '" + field.spec.name + "', which its metadata tell of");
+  if (is_counted(field.spec.kind)) source.rows = rows_of_ranks(field.spec, source.stages.front().stage);
+  return source;
+}
+
+void DumpedMicroBatch::require_all_layers(const DumpedField& field, const Source& source) const {
+  std::set<std::int64_t> found;
+  for (const Source::Stage& stage : source.stages) found.insert(stage.layers.begin(), stage.layers.end());
+  if (std::cmp_equal(found.size(), field.spec.trailing.front())) return;
+  fail(last(0), "has " + std::to_string(field.spec.trailing.front()) + " layers of '" + field.spec.name +
+                    "', and the files of its pipeline stages have " + std::to_string(found.size()));
+}
+
+void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) const {
+  const std::int64_t sequences = std::ssize(indices_);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const TensorFile& here = file(rank, stage);
+    const auto tensor = here.find(spec.name);
+    if (!tensor) fail(here, "has no tensor '" + spec.name + "', which its metadata tell of");
+    const StoredTensor& stored = here.tensors()[*tensor];
+    std::vector<std::int64_t> shape;
+    if (is_counted(spec.kind)) {
+      shape = {stored.rows()};
+    } else if (spec.kind == FieldKind::sample) {
+      shape = {sequences};
+    } else if (is_padded_) {
+      shape = {sequences, rows_ / sequences};
+    } else {
+      shape = {rows_};
+    }
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    if (stored.shape == shape && stored.dtype == spec.dtype) continue;
+    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_in_words(stored.shape) +
+                   ", and its metadata tell of one of " + std::string(name_of(spec.dtype)) + " " +
+                   shape_in_words(shape));
+  }
+}
+
+std::vector<SampleRows> DumpedMicroBatch::rows_of_ranks(const FieldSpec& spec, std::size_t stage) const {
+  std::vector<SampleRows> rows;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const TensorFile& here = file(rank, stage);
+    std::vector<std::int64_t> offsets = integers(here, offsets_name(spec.name));
+    const bool fits = rises_from_0(offsets) && offsets.size() == indices_.size() + 1 &&
+                      offsets.back() == here.tensors()[*here.find(spec.name)].rows();
+    if (!fits) fail(here, "has '" + offsets_name(spec.name) + "' that do not fit its samples and rows");
+    rows.push_back(SampleRows::of_offsets(std::move(offsets)));
+  }
+  return rows;
+}
+
+void DumpedMicroBatch::find_ranges(std::size_t field) {
+  const std::string& by = schema_.fields[field].cut_by;
+  if (by.empty() || ranks_.size() == 1) return;
+  const auto found = std::ranges::find(schema_.fields, by, name_of_field);
+  const FieldSpec ranges{by, DType::int64, FieldKind::rows, {2}};
+  const std::string& cut = schema_.fields[field].spec.name;
+  if (found == schema_.fields.end() || found->spec != ranges || !is_counted(schema_.fields[field].spec.kind))
+    fail(last(0),
+         "has rows of '" + cut + "' that are cut by '" + by + "', which is no field of token ranges");
+  sources_[field].ranges = found - schema_.fields.begin();
+  if (sources_[static_cast<std::size_t>(sources_[field].ranges)].rows != sources_[field].rows)
+    fail(last(0), "has other numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");
 }
 
 std::vector<DumpedSample> DumpedMicroBatch::samples() const {
-  const std::vector<std::int64_t> padded = integers(cu_seqlens_padded_name);
-  const std::vector<std::int64_t> lengths = integers(cu_seqlens_name);
-  const std::vector<std::int64_t> indices = integers(sample_index_name);
   std::vector<DumpedSample> samples;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] < 0) continue;  // an empty micro-batch's filler
-    samples.push_back({number_, static_cast<std::int64_t>(i), indices[i], padded[i],
-                       padded[i + 1] - padded[i], lengths[i + 1] - lengths[i], 0});
+  for (std::size_t i = 0; i < indices_.size(); ++i) {
+    if (indices_[i] < 0) continue;  // filler, or padding
+    DumpedSample& sample = samples.emplace_back();
+    sample.micro_batch = number_;
+    sample.place = static_cast<std::int64_t>(i);
+    sample.index = indices_[i];
+    sample.begin = padded_[i];
+    sample.padded = padded_[i + 1] - padded_[i];
+    sample.tokens = lengths_[i + 1] - lengths_[i];
+    sample.prompt = schema_.prompts[i];
+    sample.group = schema_.groups[i].value_or(0);
+    sample.has_group = schema_.groups[i].has_value();
   }
   return samples;
 }
 
-std::uint32_t DumpedMicroBatch::evidence(std::span<const DumpedSample> samples) const {
-  using E = DumpEvidence;
-  const auto fields = tensors();
-  const auto one_integer_a_token = [&](std::string_view name) {
-    const auto found = fields.find(std::string(name));
-    return found != fields.end() && (found->second.kinds & token_bit) != 0 &&
-           found->second.as_token.empty() &&
-           (found->second.dtype == DType::int32 || found->second.dtype == DType::int64);
-  };
-  std::uint32_t sure = 0;
-  for (const CpLayout layout : {CpLayout::zigzag, CpLayout::contiguous}) {
-    bool positions = one_integer_a_token(position_ids_field);
-    bool labels = one_integer_a_token(labels_field);
-    for (const DumpedSample& sample : samples) {
-      if (layout == CpLayout::zigzag && parts_.size() > 1 && sample.padded % (2 * std::ssize(parts_)) != 0) {
-        positions = labels = false;
-        break;
-      }
-      if (positions) {
-        const auto rows = rows_of(position_ids_field, sample, layout);
-        for (std::size_t t = 0; t < rows.size() && positions; ++t) positions = std::cmp_equal(rows[t], t);
-      }
-      if (labels) {
-        const auto rows = rows_of(labels_field, sample, layout);
-        const auto ids = rows_of(input_ids_field, sample, layout);
-        for (std::size_t t = 0; t + 1 < rows.size() && labels; ++t) labels = rows[t] == ids[t + 1];
-      }
-      if (!positions && !labels) break;
-    }
-    // Own positions and labels tell nothing of the cut.
-    if (positions || labels) sure |= layout == CpLayout::zigzag ? E::zigzag : E::contiguous;
-    if (positions) sure |= E::positions;
-    if (labels) sure |= E::labels;
-    if (parts_.size() == 1) return sure | E::zigzag | E::contiguous;
-  }
-  return sure;
+std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSample& sample) const {
+  const Source& source = sources_[field];
+  if (source.ranges < 0) return source.rows.front()[sample.place].size();
+  return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
 }
 
-std::int64_t DumpedMicroBatch::prompt_of(const DumpedSample& sample, CpLayout layout) const {
-  const auto tensor = parts_.front()->find(loss_mask_field);
-  const auto fields = tensors();
-  const auto field = fields.find(std::string(loss_mask_field));
-  if (!tensor || field == fields.end() || (field->second.kinds & token_bit) == 0) return 0;
-  const FieldSpec spec{std::string(loss_mask_field), field->second.dtype, FieldKind::token,
-                       field->second.as_token};
+// Rows are in the order of their tokens, and of equal tokens every rank that has one has all.
+std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
+                                                                 std::int64_t place) const {
+  const std::string& name = schema_.fields[ranges].spec.name;
+  const std::size_t stage = sources_[ranges].stages.front().stage;
+  std::vector<CutRow> rows;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RowRange mine = sources_[ranges].rows[rank][place];
+    std::vector<std::int64_t> bounds(2 * static_cast<std::size_t>(mine.size()));
+    const TensorFile& here = file(rank, stage);
+    here.read_rows(*here.find(name), mine, std::as_writable_bytes(std::span(bounds)));
+    for (std::int64_t i = 0; i < mine.size(); ++i) {
+      CutRow row{bounds[static_cast<std::size_t>(2 * i)], bounds[static_cast<std::size_t>(2 * i + 1)], 0,
+                 rank, i};
+      if (i > 0 && rows.back().begin == row.begin && rows.back().end == row.end)
+        row.copy = rows.back().copy + 1;
+      rows.push_back(row);
+    }
+  }
+  std::ranges::sort(rows);
+  const auto same = std::ranges::unique(
+      rows, {}, [](const CutRow& row) { return std::tuple(row.begin, row.end, row.copy); });
+  rows.erase(same.begin(), same.end());
+  return rows;
+}
+
+void DumpedMicroBatch::read(std::size_t field, const DumpedSample& sample, std::span<std::byte> out) const {
+  const FieldSpec& spec = schema_.fields[field].spec;
+  const Source& source = sources_[field];
+  if (!schema_.fields[field].layers) return read_stage(spec, source, source.stages.front(), sample, out);
   const std::size_t row_bytes = spec.row_bytes();
-  if (row_bytes == 0) return 0;
-  std::vector<std::byte> mask(static_cast<std::size_t>(sample.tokens) * row_bytes);
-  read_tokens(loss_mask_field, sample, layout, row_bytes, mask);
-  // 0 has no bit in any dtype.
-  const auto counts = std::ranges::find_if(mask, [](std::byte value) { return value != std::byte{0}; });
-  if (counts == mask.end()) return sample.tokens;
-  return (counts - mask.begin()) / static_cast<std::ptrdiff_t>(row_bytes) + 1;
+  if (row_bytes == 0) return;
+  const std::size_t layer_bytes = row_bytes / static_cast<std::size_t>(spec.trailing.front());
+  const std::size_t rows = out.size() / row_bytes;
+  for (const Source::Stage& stage : source.stages) {
+    std::vector<std::byte> part(rows * stage.row_bytes);
+    read_stage(spec, source, stage, sample, part);
+    const std::byte* next = part.data();
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (const std::int64_t layer : stage.layers) {
+        std::memcpy(out.data() + row * row_bytes + static_cast<std::size_t>(layer) * layer_bytes, next,
+                    layer_bytes);
+        next += layer_bytes;
+      }
+    }
+  }
 }
 
-void DumpedMicroBatch::read_tokens(std::string_view field, const DumpedSample& sample, CpLayout layout,
-                                   std::size_t row_bytes, std::span<std::byte> out) const {
-  const auto size = static_cast<int>(parts_.size());
+void DumpedMicroBatch::read_tokens(const DumpedSample& sample, std::span<std::byte> out) const {
+  read_token_rows(input_ids_field, tokens_.stages.front(), sample, out);
+}
+
+void DumpedMicroBatch::read_stage(const FieldSpec& spec, const Source& source, const Source::Stage& stage,
+                                  const DumpedSample& sample, std::span<std::byte> out) const {
+  if (spec.kind == FieldKind::token) return read_token_rows(spec.name, stage, sample, out);
+  if (spec.kind == FieldKind::response_token) {
+    // Response token t stands in row t - 1 of the sample, where it is predicted; the first one of a sample
+    // without a prompt stands nowhere.
+    std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * stage.row_bytes);
+    read_token_rows(spec.name, stage, sample, rows);
+    const std::size_t missing = sample.prompt > 0 || out.empty() ? 0 : stage.row_bytes;
+    const std::size_t from = static_cast<std::size_t>(std::max<std::int64_t>(sample.prompt - 1, 0));
+    std::ranges::fill(out.first(missing), std::byte{0});
+    if (missing < out.size())
+      std::memcpy(out.data() + missing, rows.data() + from * stage.row_bytes, out.size() - missing);
+    return;
+  }
+  if (source.ranges >= 0) return read_cut_rows(spec.name, source, sample, out);
+  const RowRange rows =
+      is_counted(spec.kind) ? source.rows.front()[sample.place] : RowRange{sample.place, sample.place + 1};
+  const TensorFile& first = file(0, stage.stage);
+  first.read_rows(*first.find(spec.name), rows, out);
+}
+
+void DumpedMicroBatch::read_token_rows(std::string_view field, const Source::Stage& stage,
+                                       const DumpedSample& sample, std::span<std::byte> out) const {
+  const auto size = static_cast<int>(ranks_.size());
   const std::int64_t local = sample.padded / size;
-  std::vector<std::byte> rows(static_cast<std::size_t>(local) * row_bytes);
+  const RowRange mine = is_padded_ ? RowRange{sample.place, sample.place + 1}
+                                   : RowRange{sample.begin / size, sample.begin / size + local};
+  std::vector<std::byte> rows(static_cast<std::size_t>(local) * stage.row_bytes);
   for (int rank = 0; rank < size; ++rank) {
-    const TensorFile& part = *parts_[static_cast<std::size_t>(rank)];
-    const std::size_t tensor = *part.find(field);
-    if (is_padded_) {
-      part.read_rows(tensor, {sample.place, sample.place + 1}, rows);
-    } else {
-      part.read_rows(tensor, {sample.begin / size, sample.begin / size + local}, rows);
-    }
+    const TensorFile& here = file(static_cast<std::size_t>(rank), stage.stage);
+    here.read_rows(*here.find(field), mine, rows);
     const std::byte* next = rows.data();
-    for (const RowRange run : cp_runs(sample.padded, {size, layout}, CpRank{rank})) {
+    for (const RowRange run : cp_runs(sample.padded, {size, schema_.cut}, CpRank{rank})) {
       const std::int64_t end = std::min(run.end, sample.tokens);
-      if (run.begin < end)
-        std::memcpy(out.data() + static_cast<std::size_t>(run.begin) * row_bytes, next,
-                    static_cast<std::size_t>(end - run.begin) * row_bytes);
-      next += static_cast<std::size_t>(run.size()) * row_bytes;
+      if (run.begin < end && stage.row_bytes > 0)
+        std::memcpy(out.data() + static_cast<std::size_t>(run.begin) * stage.row_bytes, next,
+                    static_cast<std::size_t>(end - run.begin) * stage.row_bytes);
+      next += static_cast<std::size_t>(run.size()) * stage.row_bytes;
     }
   }
 }
 
-void DumpedMicroBatch::read_sample(std::string_view field, const DumpedSample& sample,
-                                   std::span<std::byte> out) const {
-  parts_.front()->read_rows(*parts_.front()->find(field), {sample.place, sample.place + 1}, out);
-}
-
-SampleRows DumpedMicroBatch::counted_rows(std::string_view field) const {
-  const auto tensor = parts_.front()->find(field);
-  if (!tensor || parts_.front()->tensors()[*tensor].shape.empty())
-    fail("has no rows of '" + std::string(field) + "', which its metadata tell of", of_a_dump);
-  std::vector<std::int64_t> offsets = integers(offsets_name(field));
-  const bool fits = rises_from_0(offsets) && std::ssize(offsets) == sequences_ + 1 &&
-                    offsets.back() == parts_.front()->tensors()[*tensor].rows();
-  if (!fits) fail("has '" + offsets_name(field) + "' that do not fit its samples and rows", of_a_dump);
-  return SampleRows::of_offsets(std::move(offsets));
-}
-
-void DumpedMicroBatch::read_counted(std::string_view field, RowRange rows, std::span<std::byte> out) const {
-  parts_.front()->read_rows(*parts_.front()->find(field), rows, out);
-}
-
-std::vector<std::string> DumpedMicroBatch::cut_fields() const {
-  std::vector<std::string> names;
-  const auto told = parts_.front()->metadata().find(std::string(cut_by_name));
-  if (parts_.size() == 1 || told == parts_.front()->metadata().end()) return names;
-  const JsonText json(told->second);
-  if (!json.object())
-    fail("has metadata " + std::string(cut_by_name) + " that are no JSON object", of_a_dump);
-  for (const auto field : *json.object()) names.emplace_back(field.key);
-  return names;
-}
-
-std::vector<std::int64_t> DumpedMicroBatch::rows_of(std::string_view name, const DumpedSample& sample,
-                                                    CpLayout layout) const {
-  const std::size_t bytes = size_of(*parts_.front()->tensors()[*parts_.front()->find(name)].dtype);
-  std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * bytes);
-  read_tokens(name, sample, layout, bytes, rows);
-  std::vector<std::int64_t> values;
-  for (std::size_t at = 0; at < rows.size(); at += bytes) {
-    std::int64_t value = 0;
-    if (bytes == sizeof(std::int32_t)) {
-      std::int32_t narrow = 0;
-      std::memcpy(&narrow, rows.data() + at, bytes);
-      value = narrow;
-    } else {
-      std::memcpy(&value, rows.data() + at, bytes);
-    }
-    values.push_back(value);
+void DumpedMicroBatch::read_cut_rows(std::string_view field, const Source& source, const DumpedSample& sample,
+                                     std::span<std::byte> out) const {
+  const Source::Stage& stage = source.stages.front();
+  std::vector<std::vector<std::byte>> of_ranks;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RowRange mine = source.rows[rank][sample.place];
+    const TensorFile& here = file(rank, stage.stage);
+    of_ranks.emplace_back(static_cast<std::size_t>(mine.size()) * stage.row_bytes);
+    here.read_rows(*here.find(field), mine, of_ranks.back());
   }
-  return values;
+  std::byte* next = out.data();
+  for (const CutRow& row : cut_rows(static_cast<std::size_t>(source.ranges), sample.place)) {
+    if (stage.row_bytes == 0) break;
+    std::memcpy(next, of_ranks[row.rank].data() + static_cast<std::size_t>(row.row) * stage.row_bytes,
+                stage.row_bytes);
+    next += stage.row_bytes;
+  }
 }
 
-std::vector<std::int64_t> DumpedMicroBatch::integers(std::string_view name) const {
-  const TensorFile& part = *parts_.front();
-  const auto tensor = part.find(name);
-  if (!tensor || !part.has_integers(*tensor) || part.tensors()[*tensor].shape.size() != 1)
-    fail("has no list of integers '" + std::string(name) + "'", of_a_dump);
-  return part.read_integers(*tensor, {0, part.tensors()[*tensor].rows()});
+std::vector<const TensorFile*> DumpedMicroBatch::files() const {
+  std::vector<const TensorFile*> files;
+  for (const auto& stages : ranks_) {
+    for (const auto& opened : stages)
+      if (opened) files.push_back(opened.get());
+  }
+  return files;
 }
 
-void DumpedMicroBatch::fail(const std::string& message, const std::string& hint) const {
-  throw InputError(path(), message, hint);
+std::vector<std::int64_t> DumpedMicroBatch::integers(const TensorFile& file, std::string_view name) const {
+  const auto tensor = file.find(name);
+  if (!tensor || !file.has_integers(*tensor) || file.tensors()[*tensor].shape.size() != 1)
+    fail(file, "has no list of integers '" + std::string(name) + "'");
+  return file.read_integers(*tensor, {0, file.tensors()[*tensor].rows()});
+}
+
+void DumpedMicroBatch::fail(const TensorFile& file, const std::string& message, const std::string& hint) {
+  throw InputError(file.path(), message, hint.empty() ? of_a_dump : hint);
 }
 
 }  // namespace evenkeel

@@ -211,6 +211,8 @@ TEST_F(ConvertCommand, makes_samples_of_a_dump_and_a_job_takes_them) {
       mpirun_evenkeel(2, "run " + in("job.yaml") + " --log-level off --dump " + in("dump"));
   ASSERT_EQ(run.status, 0) << run.err;
   converted("dump", "d.safetensors");
+  converted("a.jsonl", "direct.safetensors");
+  expect_equal("direct.safetensors", "d.safetensors");
   for (const auto& [kind, path] : {std::pair{"dump", "dump"}, {"safetensors", "d.safetensors"}}) {
     const std::string again = std::string("again-") + kind;
     const ProgramResult second =

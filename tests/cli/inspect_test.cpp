@@ -51,9 +51,10 @@ TEST(InspectCommand, shows_tensors_of_a_dump_and_the_folder_in_lines_as_wide_as_
     EXPECT_THAT(tensors, AllOf(HasSubstr("cu_seqlens_padded"), HasSubstr("num_tokens"))) << width;
     if (width >= 40) expect_fits_below_the_path(shown(dump, width), width);  // a time stands in one line
   }
-  EXPECT_THAT(shown(file, 80), AllOf(HasSubstr("\ntensor             dtype    shape     bytes\n"),
-                                     HasSubstr("\nsample_index       int64    [24]        192\n"),
-                                     HasSubstr("\nlayout       packed\n")));
+  EXPECT_THAT(shown(file, 80),
+              AllOf(HasSubstr("\ntensor             dtype    shape     bytes\n"),
+                    HasSubstr("\nsample_index       int64    [24]        192\n"),
+                    HasSubstr("\nevenkeel_dump  micro-batch 0 of 1 of step 0\nlayout         packed\n")));
 }
 
 TEST(InspectCommand, is_told_how_lines_write_fields) {

@@ -56,7 +56,7 @@ SafetensorsFile dumped(const boost::mpi::communicator& comm, const Config& confi
   const Step step = service.step(equal_samples(comm));
   const testing_support::ScratchFolder scratch;
   const GridPoint place = service.mesh().here();
-  dump_step(scratch.path(), step, place);
+  dump_step(scratch.path(), step, {service.mesh().grid().sizes(), place});
   return SafetensorsFile(dump_folder(scratch.path(), 0, place) / "mb-00000.safetensors");
 }
 

@@ -79,8 +79,9 @@ class SharedFormats {
     const FailingNew::Paused paused;
     const RaggedBatch mine = made_up_batch({{SampleId{world.rank()}, 1, 2, 3}}, {});
     Config config;
-    dump_step(folder_.path() / "dump", DataService(world, config).step(mine),
-              DataService(world, config).mesh().here());
+    DataService service(world, config);
+    dump_step(folder_.path() / "dump", service.step(mine),
+              {service.mesh().grid().sizes(), service.mesh().here()});
     if (world.rank() == 0) write_files(folder_.path());
     world.barrier();
   }
