@@ -68,8 +68,8 @@ std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& l
 }
 
 /// The first step that is not there at all; empty when none lacks.
-std::string missing_step(const Found& found, std::int64_t steps) {
-  for (std::int64_t step = 0; step < steps; ++step) {
+std::string missing_step(const Found& found, std::int64_t first, std::int64_t steps) {
+  for (std::int64_t step = first; step < steps; ++step) {
     std::string name = fmt::format("step-{:06}", step);
     if (!found.steps.contains(name)) return name;
   }
@@ -112,7 +112,7 @@ std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Foun
     return Line("too many", fmt::format("{} of the {} that the run did not write",
                                         number_of(found.files - written, "file"), name_of(output)));
   }
-  std::string first = !has_steps(output) ? "" : missing_step(found, marker.steps);
+  std::string first = !has_steps(output) ? "" : missing_step(found, marker.from.at(output), marker.steps);
   if (first.empty()) first = missing_micro_batch(found);
   return Line("missing",
               fmt::format("{} of {} of the {}{}", written - found.files, number_of(written, "file"),

@@ -169,6 +169,7 @@ OutputRequest Job::output_request() const {
   request.configuration = fmt::format("{:016x}", fnv1a_64(to_yaml(config_)));
   if (options_.profiles.size() > 1)
     request.profiles.insert(options_.profiles.begin(), options_.profiles.end());
+  request.passes.insert(profiles_.begin(), profiles_.end());
   request.job = state_.begin().job;
   request.first_step = state_.begin().next_step;
   return request;

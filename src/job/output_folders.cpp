@@ -46,6 +46,7 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   marker_.configuration = request_.configuration;
   marker_.ranks = world_.size();
   marker_.profiles = request_.profiles;
+  marker_.passes = request_.passes;
   // Nobody looks before rank 0 is done: a network file system would remember that nothing was there.
   for (int next = 0; next < world_.size();) {
     together(world_, [&] {

@@ -20,6 +20,7 @@ struct OutputRequest {
   std::map<RunOutput, std::filesystem::path> folders;
   std::set<std::string>
       profiles;  ///< that dump and results have a folder each for; none when there is one pass
+  std::set<std::string> passes;  ///< the profiles of all passes over a step
   std::string configuration;     ///< hash of all settings
   std::string version;           ///< of the program
   bool overwrite = false;

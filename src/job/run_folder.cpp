@@ -1,12 +1,15 @@
 #include "job/run_folder.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "io/tensor_file.hpp"
+#include "source/dump_schema.hpp"
 
 namespace evenkeel {
 namespace {
@@ -34,6 +37,61 @@ void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
 RunOutput output_of(const RunEntry& entry) {
   return entry.path.filename().string().starts_with("mb-") ? RunOutput::dump : RunOutput::results;
 }
+
+std::string passes_in_words(const std::set<std::string>& passes) {
+  if (passes.empty() || passes == std::set<std::string>{""}) return "no --profiles";
+  return fmt::format("--profiles {}", fmt::join(passes, ","));
+}
+
+/// How many files a job's earlier runs wrote to a dump, whether or not all of them are still there: each file
+/// says how many its rank wrote in that step, and how many ranks wrote to the folder.
+class KeptDump {
+ public:
+  void add(const fs::path& file, std::int64_t step) {
+    const fs::path rank = file.parent_path();
+    if (rank == last_rank_) return;
+    last_rank_ = rank;
+    fs::path pass = rank;  // the folder above the step's
+    while (!is_step_folder(pass.filename().string())) pass = pass.parent_path();
+    Step& of = steps_[{pass.parent_path(), step}];
+    ++of.ranks;
+    // All ranks of a grid have equally many.
+    if (of.ranks == 1 || of.schema.flexible) of.schema = schema_in(file);
+    of.files += of.schema.micro_batches;
+  }
+
+  /// `steps`: those that there should be, over all passes. Of one that is gone altogether nothing tells how
+  /// many files it had, so that it counts as one; of a rank in a tree of groups that has none, whether it had
+  /// any.
+  [[nodiscard]] std::int64_t files(std::int64_t steps) const {
+    std::int64_t files = std::max<std::int64_t>(0, steps - std::ssize(steps_));
+    for (const auto& [which, step] : steps_) {
+      files += step.files;
+      if (!step.schema.flexible)
+        files += std::max<std::int64_t>(0, step.schema.writers - step.ranks) * step.schema.micro_batches;
+    }
+    return files;
+  }
+
+ private:
+  struct Step {
+    std::int64_t ranks = 0;
+    std::int64_t files = 0;
+    DumpSchema schema{};
+  };
+
+  /// What a damaged file says counts as one file: whoever reads the dump is told of it.
+  static DumpSchema schema_in(const fs::path& file) {
+    try {
+      return schema_of(*open_safetensors(file));
+    } catch (const Error&) {
+      return {};
+    }
+  }
+
+  std::map<std::pair<fs::path, std::int64_t>, Step> steps_;
+  fs::path last_rank_;
+};
 
 /// The first file of a run; empty when there is none. Throws IoError at what no run makes.
 fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool look_at_all) {
@@ -135,9 +193,21 @@ void RunFolder::require_free(bool overwrite) {
   require_no_other_inside();
   require_not_inside_another();
   const fs::path first = first_run_file(folder_, layout_, overwrite || goes_on());
-  if (goes_on()) return;
+  if (goes_on()) return require_same_passes();
   const bool complete = earlier_ && earlier_->state == RunMarker::State::complete;
   if (!overwrite && (damaged_ || complete || !first.empty())) refuse_used(first);
+}
+
+// Steps of other passes would lie among those that are there, or beside them.
+void RunFolder::require_same_passes() const {
+  if (marker_.first_step == 0 || earlier_->passes == marker_.passes) return;
+  for (const RunOutput output : {RunOutput::dump, RunOutput::results}) {
+    if (!marker_.files.contains(output) || !earlier_->files.contains(output)) continue;
+    refuse(
+        fmt::format("has steps before {} of this job with {}, and this run would add steps with {}",
+                    marker_.first_step, passes_in_words(earlier_->passes), passes_in_words(marker_.passes)),
+        "Go on with the --profiles that the job began with, or give " + option_ + " another folder");
+  }
 }
 
 void RunFolder::begin() {
@@ -145,6 +215,7 @@ void RunFolder::begin() {
     earlier_->state = RunMarker::State::running;  // from the first file on that goes
     write_run_marker(folder_, *earlier_);
   }
+  remember_first_steps();
   goes_on() ? remove_replaced() : remove_run_entries(folder_, layout_);
   begun_ = true;
   write_run_marker(folder_, marker_);
@@ -154,19 +225,35 @@ bool RunFolder::goes_on() const {
   return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
 }
 
+// Where the job's earlier runs wrote none, there is nothing to miss.
+void RunFolder::remember_first_steps() {
+  for (const auto& [output, files] : marker_.files) {
+    const bool goes_back = goes_on() && earlier_->from.contains(output);
+    marker_.from[output] =
+        goes_back ? std::min(earlier_->from.at(output), marker_.first_step) : marker_.first_step;
+  }
+}
+
 void RunFolder::remove_replaced() {
+  KeptDump dump;
   visit_run_entries(folder_, layout_, [&](const RunEntry& entry) {
     // Metrics of the steps before stay in their file, to which this run adds its own.
     const bool is_of_all_runs = entry.path.filename() == RunLayout::metrics_name;
     if (is_of_all_runs) return true;
     const bool is_kept = entry.step.value_or(marker_.first_step) < marker_.first_step;
     if (is_kept && entry.kind == RunEntry::Kind::file) {
-      ++kept_[output_of(entry)];
+      if (output_of(entry) == RunOutput::dump) dump.add(entry.path, *entry.step);
     } else if (!is_kept || entry.kind == RunEntry::Kind::temporary) {
       remove_entry(entry);
     }
     return true;
   });
+  const auto passes = std::max<std::int64_t>(1, std::ssize(marker_.profiles));
+  const auto steps_before = [&](RunOutput output) {
+    return marker_.from.contains(output) ? marker_.first_step - marker_.from.at(output) : 0;
+  };
+  kept_[RunOutput::results] = passes * steps_before(RunOutput::results);
+  kept_[RunOutput::dump] = dump.files(passes * steps_before(RunOutput::dump));
 }
 
 void RunFolder::complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files) {

@@ -50,8 +50,8 @@ class RunFolder {
   /// The run will write this here too.
   void add(RunOutput output) { marker_.files[output] = 0; }
   /// Throws IoError when the folder holds another job's files, unless `overwrite`, or what would be in the
-  /// way in any case. Files of the job that this run goes on with are in nobody's way. Changes nothing. Call
-  /// after the last add().
+  /// way in any case. Files of the job that this run goes on with are in nobody's way, unless they are of
+  /// other passes. Changes nothing. Call after the last add().
   void require_free(bool overwrite);
   /// Removes an earlier run's files, where require_free() let them pass, and marks the folder as running. Of
   /// the job that this run goes on with, only those of its first step and later ones, and what interrupted
@@ -67,9 +67,11 @@ class RunFolder {
  private:
   [[noreturn]] void refuse(const std::string& why, const std::string& hint) const;
   [[noreturn]] void refuse_used(const std::filesystem::path& first_file) const;
+  void require_same_passes() const;
   void require_no_other_inside() const;
   void require_not_inside_another() const;
   [[nodiscard]] bool goes_on() const;
+  void remember_first_steps();
   void remove_replaced();
   void read_earlier();
   void undo() noexcept;
@@ -81,9 +83,10 @@ class RunFolder {
   std::filesystem::path canonical_;
   std::optional<RunLock> lock_;
   std::optional<RunMarker> earlier_;
-  bool damaged_ = false;                    // there is an earlier marker, and it cannot be understood
-  RunLayout layout_;                        // the earlier run's and this one's
-  std::map<RunOutput, std::int64_t> kept_;  // files of the job's earlier runs
+  bool damaged_ = false;  // there is an earlier marker, and it cannot be understood
+  RunLayout layout_;      // the earlier run's and this one's
+  std::map<RunOutput, std::int64_t>
+      kept_;  // files that the job's earlier runs wrote and that should be there
   bool begun_ = false;
 };
 

@@ -58,8 +58,11 @@ RunMarker marker_of(const Json& json) {
   marker.configuration = json.at("configuration").get<std::string>();
   marker.ranks = json.at("ranks").get<int>();
   for (const Json& name : json.at("profiles")) marker.profiles.insert(profile_of(name));
-  for (const auto& [name, files] : json.at("files").items())
+  for (const auto& [name, files] : json.at("files").items()) {
     marker.files[output_of(name)] = files.is_null() ? 0 : files.get<std::int64_t>();
+    marker.from[output_of(name)] = json.at("from").at(name).get<std::int64_t>();
+  }
+  for (const Json& name : json.at("passes")) marker.passes.insert(name.get<std::string>());
   if (marker.state == RunMarker::State::complete) {
     marker.steps = json.at("steps").get<std::int64_t>();
     marker.ended = json.at("ended").get<std::string>();
@@ -72,6 +75,8 @@ Json json_of(const RunMarker& marker) {
   Json files = Json::object();
   for (const auto& [output, count] : marker.files)
     files[std::string(name_of(output))] = complete ? Json(count) : Json();
+  Json from = Json::object();
+  for (const auto& [output, step] : marker.from) from[std::string(name_of(output))] = step;
   Json json{{"evenkeel", marker.version},
             {"state", complete ? "complete" : "running"},
             {"run", marker.by.run},
@@ -84,7 +89,9 @@ Json json_of(const RunMarker& marker) {
             {"ranks", marker.ranks},
             {"configuration", marker.configuration},
             {"profiles", marker.profiles},
-            {"files", std::move(files)}};
+            {"passes", marker.passes},
+            {"files", std::move(files)},
+            {"from", std::move(from)}};
   if (complete) {
     json["steps"] = marker.steps;
     json["ended"] = marker.ended;

@@ -42,9 +42,12 @@ struct RunMarker {
   std::string configuration;       ///< hash of all settings
   int ranks = 0;                   ///< of the job
   std::set<std::string> profiles;  ///< RunLayout::profiles
+  std::set<std::string> passes;    ///< the profiles of all passes over a step; an empty name: the job's own
   std::map<RunOutput, std::int64_t> files;  ///< what the folder holds, and in how many files when complete
-  std::int64_t steps = 0;                   ///< when complete
-  std::string ended;                        ///< when complete
+  /// The first step that the folder holds of each; later than 0 where the job's first runs did not write it.
+  std::map<RunOutput, std::int64_t> from;
+  std::int64_t steps = 0;  ///< when complete
+  std::string ended;       ///< when complete
 
   [[nodiscard]] RunLayout layout() const;
 };

@@ -113,6 +113,47 @@ TEST_F(Resume, on_another_mesh_gives_the_steps_that_mesh_would_have_had) {
        {"for s in 0 1 2 3 4 5 6; do diff -r one/step-00000$s dump/step-00000$s; done",
         "for s in 07 08 09 10 11; do diff -r two/step-0000$s dump/step-0000$s; done"})
     expect_success(script);
+  for (const std::string dump : {"one", "dump"})
+    expect_success("$evenkeel convert --progress off " + dump + " " + dump + ".safetensors");
+  expect_success("cmp one.safetensors dump.safetensors");
+}
+
+TEST_F(Resume, files_of_earlier_runs_that_have_gone_are_missed) {
+  expect_success("$run2 --dump whole");
+  expect_success("$run2 --dump dump --results results --state state --steps 4");
+  const std::string lost = "step-000001/dp-001/cp-000/tp-000/pp-000/mb-00000.safetensors";
+  fs::remove(scratch_ / ("dump/" + lost));
+  fs::remove(scratch_ / "results/step-000002.safetensors");
+  expect_success("$run2 --dump dump --results results --state state --resume");
+  const int written = marker_of("whole")["files"]["dump"];
+  EXPECT_THAT(expect_success("COLUMNS=200 $evenkeel inspect dump").out,
+              HasSubstr("missing        1 of " + std::to_string(written) +
+                        " files of the dump, the first at " + lost));
+  EXPECT_THAT(expect_success("COLUMNS=200 $evenkeel inspect results").out,
+              HasSubstr("missing        1 of 12 files of the results, the first at step-000002"));
+  expect_refusal("$evenkeel convert dump d.safetensors", {lost + ": is missing"});
+}
+
+TEST_F(Resume, with_other_profiles_does_not_go_on_in_the_folders_of_the_first) {
+  write_text(scratch_ / "job.yaml", read_text(scratch_ / "job.yaml") + "profiles: {a: {}, b: {}}\n");
+  expect_success("$run --profiles a,b --dump dump --results results --state state --steps 2");
+  const std::string before = read_text(scratch_ / "dump/evenkeel-run.json");
+  expect_refusal("$run --profiles a --dump dump --state state --resume",
+                 {"dump: has steps before 2 of this job with --profiles a,b", "steps with --profiles a"});
+  expect_refusal("$run --results results --state state --resume", {"results: has steps", "no --profiles"});
+  EXPECT_EQ(read_text(scratch_ / "dump/evenkeel-run.json"), before);
+  expect_success("$run --profiles a --dump other --state state --resume --steps 4");
+  expect_success("$run --profiles a,b --dump dump --state another --steps 1 --overwrite");
+}
+
+TEST_F(Resume, a_dump_that_begins_with_a_later_run_holds_the_steps_from_there_on) {
+  expect_success("$run --state state --steps 2");
+  expect_success("$run --dump dump --state state --resume --steps 5");
+  expect_success("$run --dump dump --state state --resume");
+  EXPECT_EQ(marker_of("dump")["from"]["dump"], 2);
+  EXPECT_THAT(expect_success("$evenkeel inspect dump").out, HasSubstr("missing        nothing"));
+  EXPECT_THAT(expect_success("$evenkeel convert --progress off dump d.safetensors").out,
+              HasSubstr("d.safetensors: 40 samples"));
 }
 
 TEST_F(Resume, writes_steps_anew_that_came_after_the_state) {
