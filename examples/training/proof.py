@@ -32,9 +32,9 @@ def cap_of(cp, tokens):
 
 
 def config_of(*, cp=1, share=False, aggregation="token-mean", max_tokens=512, micro_batches="sum", dp_ranks="mean",
-              fully_masked="count", mode="packed"):
+              fully_masked="count", mode="packed", max_cp="auto"):
     return {
-        "mesh": {"cp": cp},
+        "mesh": {"cp": cp, "max_cp": max_cp},
         "micro_batch": {**cap_of(cp, max_tokens), "mode": mode, "size": 4},
         "prefix": {"share": share},
         "balance": {"cost": {"linear": 160, "quadratic": 1}},

@@ -66,18 +66,18 @@ class Trainer:
             losses = token_losses(micro_batch, cp)
             weights = micro_batch.exact_loss_weights if losses.dtype == torch.float64 else micro_batch["loss_weights"]
             loss = (weights * losses).sum() * micro_batch.scale
+            if self.mean_of_micro_batches:
+                loss = loss / len(step.micro_batches)  # before gradients flow to ranks that may have another number of them
             loss.backward()
             total += loss.item()
-        self._reduce(total, len(step.micro_batches))
-        gradient = self._reduce(gradient_of(self.model), len(step.micro_batches))
+        self._reduce(total)
+        gradient = self._reduce(gradient_of(self.model))
         set_gradients(self.model, gradient)
         self.optimizer.step()
         return total.item(), gradient
 
-    def _reduce(self, values, micro_batches):
+    def _reduce(self, values):
         """As the configuration says that this trainer reduces: sums over CP ranks, sums or means over the rest."""
-        if self.mean_of_micro_batches:
-            values /= micro_batches  # this rank's
         self.ranks.sum_(values)
         if self.mean_of_dp_ranks:
             values /= self.service.mesh["dp"][1]

@@ -58,6 +58,7 @@ class Pass:
         self.settings: Settings = job.settings(profile)
         self.fields = {field.name: field for field in job.fields
                        if field.settings.get("profiles") is None or profile in field.settings["profiles"]}
+        self.cuts_pictures = "pictures" in self.fields and "cut_by" in self.fields["pictures"].settings
         self.pad_token = self.settings.key("pack.pad_token", 0)
         self.label_pad = self.settings.key("pack.label_pad", -100)
 

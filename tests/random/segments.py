@@ -122,7 +122,7 @@ class Segments:
         require_rows(part[field.name], expected, [len(found), *field.trailing], where, field.name)
 
     def _counted(self, field: FieldOfStage, rank: int) -> list[list[list]]:
-        is_cut = "pictures" in self._pass.fields and field.name in ("pictures", "spans")
+        is_cut = field.name in ("pictures", "spans") and self._pass.cuts_pictures
         rows = []
         for entry, path in zip(self._entries, self._path_of):
             if entry is None:

@@ -182,7 +182,7 @@ class Sequences:
             require_rows(part[name], rows, self._shape(len(rows), field.trailing), where, name)
 
     def _counted(self, field: Field, rank: int) -> list[list[list]]:
-        is_cut = "pictures" in self._pass.fields and field.name in ("pictures", "spans")
+        is_cut = field.name in ("pictures", "spans") and self._pass.cuts_pictures
         rows = []
         for entry, aligned in zip(self._entries, self._aligned):
             if entry is None:

@@ -56,7 +56,9 @@ MODES = {mode: {"mode": mode, "cp": 2, "max_tokens": 256, "steps": 2} for mode i
     "most ranks empty": {"groups": 1, "share": True, "max_tokens": 192, "steps": 2},
     "some ranks empty, cp 2": {"groups": 1, "share": "tree", "cp": 2, "max_tokens": 192, "steps": 2},
     "cp flexible": {"cp": "flexible", "max_tokens": 24, "micro_batches": "mean", "steps": 2},
-    "some ranks empty, cp flexible": {"groups": 1, "cp": "flexible", "max_tokens": 96, "micro_batches": "mean", "steps": 2},
+    "some ranks empty, cp flexible": {
+        "groups": 1, "cp": "flexible", "max_cp": 1, "max_tokens": 192, "micro_batches": "mean", "steps": 1,
+    },
 }
 LONG = {
     "50 steps, float64": {"cp": 2, "steps": 50, "max_tokens": 128, "groups": 2},
@@ -67,7 +69,7 @@ GRPO = {
     for name, case in {
         "two packings": {}, "one packing": {"log_prob_tokens": 96}, "cp 2": {"cp": 2}, "share": {"share": True},
         "share, one packing": {"share": True, "cp": 2, "log_prob_tokens": 96}, "tree": {"share": "tree", "cp": 2},
-        "cp flexible": {"groups": 1, "cp": "flexible"},
+        "cp flexible": {"cp": "flexible", "max_tokens": 24, "log_prob_tokens": 48},
     }.items()
 }
 
