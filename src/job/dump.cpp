@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.hpp"
 #include "batch/equal_values.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "io/field_kinds.hpp"
 #include "io/safetensors.hpp"
 #include "io/sample_tensors.hpp"
@@ -149,9 +149,8 @@ std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   return list;
 }
 
-/// A sample without a group is of one by itself, which its place in the source makes up.
 std::optional<std::uint64_t> known_group(const SampleShape& sample) {
-  if (sample.group == mix_64(static_cast<std::uint64_t>(sample.id.value()))) return std::nullopt;
+  if (is_own_group(sample.group)) return std::nullopt;
   return sample.group;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "io/json_text.hpp"
 
 namespace evenkeel {
@@ -146,8 +147,8 @@ class SchemaReader {
       std::uint64_t value = 0;
       if (element.is_null()) {
         values.emplace_back();
-      } else if (element.get(value)) {
-        fail("'groups' that are neither integers nor null");
+      } else if (element.get(value) || is_own_group(value)) {
+        fail("'groups' that are neither integers below 2^63 nor null");
       } else {
         values.emplace_back(value);
       }

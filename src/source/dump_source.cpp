@@ -11,6 +11,7 @@
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/sample_rows.hpp"
+#include "evenkeel/batch/uid.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/file_agreement.hpp"
@@ -204,9 +205,8 @@ RaggedBatch DumpSource::batch_for(std::span<const std::int64_t> positions) const
   std::vector<SampleShape> shapes;
   for (const std::int64_t position : positions) {
     const DumpedSample& sample = samples_[static_cast<std::size_t>(position)];
-    const std::uint64_t own = mix_64(static_cast<std::uint64_t>(position));
-    shapes.push_back({SampleId{position}, sample.has_group ? sample.group : own, sample.prompt,
-                      sample.tokens - sample.prompt});
+    shapes.push_back({SampleId{position}, sample.has_group ? sample.group : own_group(position),
+                      sample.prompt, sample.tokens - sample.prompt});
   }
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
