@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "balance/group_balance.hpp"
-#include "balance/lpt.hpp"
+#include "balance/groups/group_balance.hpp"
+#include "balance/partition/lpt.hpp"
 #include "bindings/drop_in.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "balance/context_levels.hpp"
+#include "balance/context/levels.hpp"
 
 namespace evenkeel {
 

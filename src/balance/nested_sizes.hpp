@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "balance/context_schedule.hpp"
+#include "balance/context/schedule.hpp"
 
 namespace evenkeel {
 

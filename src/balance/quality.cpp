@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "balance/checks.hpp"
-#include "balance/item_order.hpp"
+#include "balance/partition/item_order.hpp"
 
 namespace evenkeel {
 

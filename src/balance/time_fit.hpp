@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "balance/cost_fit.hpp"
-#include "balance/robust_squares.hpp"
+#include "balance/partition/robust_squares.hpp"
 
 namespace evenkeel {
 

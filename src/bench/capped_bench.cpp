@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "balance/capped_partition.hpp"
+#include "balance/bins/capped_partition.hpp"
 #include "balance/quality.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "balance/grid_partition.hpp"
+#include "balance/grid/grid_partition.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
 #include "evenkeel/balance/cost_model.hpp"

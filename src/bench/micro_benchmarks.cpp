@@ -1,8 +1,8 @@
 #include <benchmark/benchmark.h>
 
-#include "balance/balance_auto.hpp"
-#include "balance/capped_partition.hpp"
-#include "balance/lpt.hpp"
+#include "balance/bins/capped_partition.hpp"
+#include "balance/partition/automatic.hpp"
+#include "balance/partition/lpt.hpp"
 #include "bench/lengths.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "pack/derived_fields.hpp"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <random>
 
-#include "balance/balance_auto.hpp"
+#include "balance/partition/automatic.hpp"
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
 #include "evenkeel/balance/cost_model.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "balance/balance_auto.hpp"
+#include "balance/partition/automatic.hpp"
 #include "balance/quality.hpp"
 #include "bench/benchmarks.hpp"
 #include "bench/capped_bench.hpp"

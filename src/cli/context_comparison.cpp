@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "balance/context_speeds.hpp"
+#include "balance/context/speeds.hpp"
 #include "evenkeel/balance/communication_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/flexible_groups.hpp"

@@ -1,6 +1,6 @@
 #include "plan/fastest_count.hpp"
 
-#include "balance/choose_count.hpp"
+#include "balance/bins/choose_count.hpp"
 
 namespace evenkeel {
 namespace {

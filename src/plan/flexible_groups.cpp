@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "balance/context_schedule.hpp"
-#include "balance/context_tree.hpp"
-#include "balance/context_waves.hpp"
-#include "balance/grouped_items.hpp"
-#include "balance/item_order.hpp"
+#include "balance/context/schedule.hpp"
+#include "balance/context/tree/tree.hpp"
+#include "balance/context/waves/waves.hpp"
+#include "balance/groups/grouped_items.hpp"
+#include "balance/partition/item_order.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/mini_batches.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "balance/grid_partition.hpp"
+#include "balance/grid/grid_partition.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches.hpp"

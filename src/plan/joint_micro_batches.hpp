@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "balance/capped_partition.hpp"
+#include "balance/bins/capped_partition.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/pack_units.hpp"

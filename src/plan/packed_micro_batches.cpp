@@ -1,6 +1,6 @@
 #include "plan/packed_micro_batches.hpp"
 
-#include "balance/capped_partition.hpp"
+#include "balance/bins/capped_partition.hpp"
 #include "plan/micro_batches.hpp"
 #include "plan/picked_units.hpp"
 

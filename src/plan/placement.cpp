@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "balance/assignment.hpp"
+#include "balance/partition/assignment.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"

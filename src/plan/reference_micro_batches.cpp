@@ -1,6 +1,6 @@
 #include "plan/reference_micro_batches.hpp"
 
-#include "balance/lpt.hpp"
+#include "balance/partition/lpt.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/pack/cp_layout.hpp"

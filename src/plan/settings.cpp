@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "balance/choose_count.hpp"
+#include "balance/bins/choose_count.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"

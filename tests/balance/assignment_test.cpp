@@ -1,4 +1,4 @@
-#include "balance/assignment.hpp"
+#include "balance/partition/assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

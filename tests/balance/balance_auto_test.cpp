@@ -1,4 +1,4 @@
-#include "balance/balance_auto.hpp"
+#include "balance/partition/automatic.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "balance/best_largest_sum.hpp"
 #include "balance/document_lengths.hpp"
-#include "balance/lpt.hpp"
+#include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/cost_model.hpp"

@@ -1,4 +1,4 @@
-#include "balance/capped_partition.hpp"
+#include "balance/bins/capped_partition.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "balance/fewest_bins.hpp"
-#include "balance/lpt.hpp"
+#include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"

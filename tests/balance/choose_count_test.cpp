@@ -1,4 +1,4 @@
-#include "balance/choose_count.hpp"
+#include "balance/bins/choose_count.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "balance/capped_partition.hpp"
+#include "balance/bins/capped_partition.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "balance/context_schedule.hpp"
+#include "balance/context/schedule.hpp"
 
 namespace evenkeel {
 

@@ -1,17 +1,17 @@
-#include "balance/context_schedule.hpp"
+#include "balance/context/schedule.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <utility>
 
-#include "balance/context_levels.hpp"
-#include "balance/context_long_items.hpp"
+#include "balance/context/levels.hpp"
+#include "balance/context/long_items.hpp"
+#include "balance/context/waves/heights.hpp"
+#include "balance/context/waves/places.hpp"
+#include "balance/context/waves/sets.hpp"
+#include "balance/context/waves/waves.hpp"
 #include "balance/context_problems.hpp"
-#include "balance/context_wave_heights.hpp"
-#include "balance/context_wave_places.hpp"
-#include "balance/context_wave_sets.hpp"
-#include "balance/context_waves.hpp"
 #include "balance/nested_sizes.hpp"
 #include "evenkeel/base/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "balance/context_speeds.hpp"
+#include "balance/context/speeds.hpp"
 
 #include <gtest/gtest.h>
 

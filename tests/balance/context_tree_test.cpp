@@ -1,4 +1,4 @@
-#include "balance/context_tree.hpp"
+#include "balance/context/tree/tree.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "balance/context_waves.hpp"
+#include "balance/context/waves/waves.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "balance/few_items.hpp"
+#include "balance/partition/few_items.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

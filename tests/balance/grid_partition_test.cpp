@@ -1,4 +1,4 @@
-#include "balance/grid_partition.hpp"
+#include "balance/grid/grid_partition.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-#include "balance/capped_partition.hpp"
+#include "balance/bins/capped_partition.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/cost_model.hpp"

@@ -1,4 +1,4 @@
-#include "balance/grouped_items.hpp"
+#include "balance/groups/grouped_items.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "balance/lpt.hpp"
+#include "balance/partition/lpt.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

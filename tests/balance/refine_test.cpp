@@ -1,4 +1,4 @@
-#include "balance/refine.hpp"
+#include "balance/partition/refine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "balance/best_largest_sum.hpp"
-#include "balance/lpt.hpp"
+#include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"

@@ -1,4 +1,4 @@
-#include "balance/speed_partition.hpp"
+#include "balance/partition/speed_partition.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-#include "balance/balance_auto.hpp"
+#include "balance/partition/automatic.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"
 

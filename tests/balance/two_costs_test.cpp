@@ -1,4 +1,4 @@
-#include "balance/two_costs.hpp"
+#include "balance/partition/two_costs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "balance/balance_auto.hpp"
+#include "balance/partition/automatic.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"

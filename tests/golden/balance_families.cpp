@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "balance/group_balance.hpp"
-#include "balance/lpt.hpp"
+#include "balance/groups/group_balance.hpp"
+#include "balance/partition/lpt.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "balance/balance_auto.hpp"
-#include "balance/lpt.hpp"
+#include "balance/partition/automatic.hpp"
+#include "balance/partition/lpt.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"

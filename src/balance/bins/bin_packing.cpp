@@ -1,0 +1,172 @@
+#include "evenkeel/balance/bin_packing.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "balance/checks.hpp"
+#include "balance/partition/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+constexpr std::int64_t no_room = -1;
+
+/// The room left in each of a row of bins, by size as a tree of maxima: finds the earliest bin with room.
+/// Bins that take no further item have no room. Where items count alike the others take any by count, and
+/// the first bin found is the one: O(log n).
+class EarliestRoom {
+ public:
+  EarliestRoom(std::size_t bins, BinLimits limits)
+      : leaves_(std::bit_ceil(std::max<std::size_t>(bins, 1))), counts_(leaves_, limits.max_items) {
+    most_.assign(2 * leaves_, limits.max_size);
+  }
+
+  /// Precondition: some bin has room for an item of this size and count.
+  [[nodiscard]] std::size_t find(std::int64_t size, std::int64_t count) const {
+    std::size_t leaf = first_below(1, size);
+    while (counts_[leaf - leaves_] < count) leaf = next(leaf, size);
+    return leaf - leaves_;
+  }
+
+  void put(std::size_t bin, std::int64_t size, std::int64_t count) {
+    std::size_t node = leaves_ + bin;
+    counts_[bin] -= count;
+    most_[node] = counts_[bin] > 0 ? most_[node] - size : no_room;
+    for (node /= 2; node > 0; node /= 2) most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
+  }
+
+ private:
+  /// The first leaf below a node that has the room. Precondition: there is one; so below.
+  [[nodiscard]] std::size_t first_below(std::size_t node, std::int64_t size) const {
+    EVENKEEL_PRECONDITION(cheap, most_[node] >= size, node, most_[node], size);
+    while (node < leaves_) node = most_[2 * node] >= size ? 2 * node : 2 * node + 1;
+    return node;
+  }
+  /// The first one after a leaf.
+  [[nodiscard]] std::size_t next(std::size_t leaf, std::int64_t size) const {
+    std::size_t node = leaf;
+    while (node % 2 == 1 || most_[node + 1] < size) {
+      EVENKEEL_PRECONDITION(cheap, node > 1, size);
+      node /= 2;
+    }
+    return first_below(node + 1, size);
+  }
+
+  std::size_t leaves_;
+  std::vector<std::int64_t> counts_;
+  std::vector<std::int64_t> most_;
+};
+
+/// Each item into the fullest bin with room, the earliest opened on a tie.
+std::vector<std::vector<Item>> best_fit(const std::vector<CostedItem>& order, BinItems items,
+                                        BinLimits limits) {
+  std::vector<std::vector<Item>> bins;
+  std::vector<std::int64_t> counts;
+  std::set<std::pair<std::int64_t, std::size_t>> room_of_bin;
+  for (const auto& [size, item] : order) {
+    const std::int64_t count = items.count_of(item);
+    auto found = room_of_bin.lower_bound({size, 0});
+    while (found != room_of_bin.end() && count > limits.max_items - counts[found->second]) ++found;
+    std::pair<std::int64_t, std::size_t> target{limits.max_size, bins.size()};
+    if (found == room_of_bin.end()) {
+      bins.emplace_back();
+      counts.push_back(0);
+    } else {
+      target = *found;
+      room_of_bin.erase(found);
+    }
+    const auto [room, bin] = target;
+    bins[bin].push_back(item);
+    counts[bin] += count;
+    if (counts[bin] < limits.max_items) room_of_bin.emplace(room - size, bin);
+  }
+  return bins;
+}
+
+struct LoadedBin {
+  std::int64_t load = 0;
+  std::vector<Item> items;
+};
+
+/// Moves the first item that makes the two bins more even, and fits; false when there is none.
+bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> sizes,
+              std::int64_t max_size) {
+  const std::int64_t largest_useful = std::min(heavy.load - light.load - 1, max_size - light.load);
+  const auto found = std::ranges::find_if(heavy.items, [&](Item item) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(item)];
+    return size > 0 && size <= largest_useful;
+  });
+  if (found == heavy.items.end()) return false;
+  const std::int64_t size = sizes[static_cast<std::size_t>(*found)];
+  light.items.push_back(*found);
+  light.load += size;
+  heavy.items.erase(found);
+  heavy.load -= size;
+  return true;
+}
+
+/// From the heaviest bin that can give an item to the lightest. (No other taker need be tried: what the
+/// lightest bin cannot use, no heavier one can.)
+bool even_out_once(std::vector<LoadedBin>& bins, std::span<const std::int64_t> sizes, std::int64_t max_size) {
+  std::ranges::stable_sort(bins, {}, &LoadedBin::load);
+  for (std::size_t heavy = bins.size(); heavy-- > 1;) {
+    if (move_one(bins[heavy], bins.front(), sizes, max_size)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Partition first_fit_decreasing(BinItems items, BinLimits limits) {
+  balance_checks::checked_load_within(items, limits);
+  std::vector<std::vector<Item>> bins;
+  EarliestRoom rooms(items.sizes.size(), limits);
+  for (const auto& [size, item] : descending_items_smaller_first(items.sizes)) {
+    const std::int64_t count = items.count_of(item);
+    const std::size_t bin = rooms.find(size, count);
+    if (bin == bins.size()) bins.emplace_back();
+    bins[bin].push_back(item);
+    rooms.put(bin, size, count);
+  }
+  return Partition{bins};
+}
+
+Partition pack_bins(BinItems items, BinLimits limits, BinPacking algorithm) {
+  switch (algorithm) {
+    case BinPacking::best_fit_decreasing:
+      return best_fit_decreasing(items, limits);
+    case BinPacking::modified_first_fit_decreasing:
+      return modified_first_fit_decreasing(items, limits);
+    case BinPacking::first_fit_decreasing:
+      break;
+  }
+  return first_fit_decreasing(items, limits);
+}
+
+Partition best_fit_decreasing(BinItems items, BinLimits limits) {
+  balance_checks::checked_load_within(items, limits);
+  return Partition{best_fit(descending_items_smaller_first(items.sizes), items, limits)};
+}
+
+Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size) {
+  const BinLimits limits{.max_size = max_size};
+  balance_checks::checked_load_within(sizes, limits);
+  std::vector<LoadedBin> bins;
+  for (std::vector<Item>& items : best_fit(descending_items(sizes), sizes, limits)) {
+    LoadedBin& bin = bins.emplace_back(LoadedBin{0, std::move(items)});
+    for (const Item item : bin.items) bin.load += sizes[static_cast<std::size_t>(item)];
+  }
+  constexpr int passes = 3;
+  for (int pass = 0; pass < passes && even_out_once(bins, sizes, max_size); ++pass) {
+  }
+  std::vector<std::vector<Item>> groups;
+  for (LoadedBin& bin : bins) groups.push_back(std::move(bin.items));
+  return Partition{groups};
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,241 @@
+#include "balance/bins/capped_partition.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "balance/bins/bin_bounds.hpp"
+#include "balance/bins/packing_search.hpp"
+#include "balance/checks.hpp"
+#include "balance/groups/exchanges.hpp"
+#include "balance/groups/split_groups.hpp"
+#include "balance/partition/differencing_limit.hpp"
+#include "balance/partition/lpt.hpp"
+#include "balance/quality.hpp"
+#include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Groups by falling (cost, count, first item), their items ascending.
+Partition heaviest_first(const Partition& partition, std::span<const Cost> costs) {
+  const std::vector<Cost> sums = group_sums(partition, costs);
+  std::vector<std::vector<Item>> groups = partition.with_sorted_items().to_vectors();
+  std::vector<std::tuple<Cost, std::size_t, Item, std::size_t>> order;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    order.emplace_back(sums[g], groups[g].size(), groups[g].empty() ? -1 : groups[g].front(), g);
+  std::ranges::sort(order, std::ranges::greater{});
+  std::vector<std::vector<Item>> ordered;
+  for (const auto& entry : order) ordered.push_back(std::move(groups[std::get<3>(entry)]));
+  return Partition{ordered};
+}
+
+using Partitioner = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
+
+/// Those that are fast for k groups, the better one first.
+std::span<const Partitioner> partitioners_for(std::int64_t k) {
+  static constexpr std::array<Partitioner, 2> partitioners = {karmarkar_karp, longest_processing_time};
+  return k > most_differenced_groups ? std::span(partitioners).subspan(1) : std::span(partitioners);
+}
+
+/// Of partitions into k groups, the one whose largest sum is the lowest, the first of equals.
+class MostEven {
+ public:
+  MostEven(std::span<const Cost> costs, std::int64_t k)
+      : costs_(costs), goal_(max_sum_lower_bound(costs, k)) {
+    constexpr Cost one_in = 100'000;
+    goal_ += goal_ / one_in;
+  }
+
+  /// Near enough to a bound to stop.
+  [[nodiscard]] Cost goal() const { return goal_; }
+  [[nodiscard]] bool is_even() const { return best_ && largest_ <= goal_; }
+
+  void offer(Partition partition) {
+    const Cost largest = std::ranges::max(group_sums(partition, costs_));
+    if (best_ && largest >= largest_) return;
+    largest_ = largest;
+    best_ = std::move(partition);
+  }
+
+  [[nodiscard]] std::optional<Partition> take() { return std::move(best_); }
+
+ private:
+  std::span<const Cost> costs_;
+  Cost goal_;
+  Cost largest_ = 0;
+  std::optional<Partition> best_;
+};
+
+struct FewestGroups {
+  std::int64_t lower_bound = 0;
+  Partition packing;
+};
+
+/// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
+class LimitedItems {
+ public:
+  LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
+      : costs_(costs), items_(items), limits_(limits) {
+    if (costs.size() != items.sizes.size()) {
+      throw InputError("sizes", std::to_string(items.sizes.size()) + " sizes for " +
+                                    std::to_string(costs.size()) + " costs; there must be as many");
+    }
+    balance_checks::checked_sum(costs, "costs");
+    sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
+  }
+
+  /// Made when it is first asked for: most plans never ask, for their sum already asks for all their groups.
+  [[nodiscard]] std::int64_t lower_bound() const {
+    if (!lower_bound_) lower_bound_ = min_bins_lower_bound(items_, limits_);
+    return *lower_bound_;
+  }
+
+  /// The smallest of the packings by falling size, the first of equals.
+  [[nodiscard]] Partition packed() const {
+    Partition smallest = first_fit_decreasing(items_, limits_);
+    for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
+      if (is_smallest(smallest)) break;
+      Partition other = pack(items_, limits_);
+      if (other.size() < smallest.size()) smallest = std::move(other);
+    }
+    return smallest;
+  }
+
+  /// A packing into k groups that keeps the limits, if one is found: the most even one first.
+  [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
+    if (std::optional<Partition> found = partition_by(partitioners_for(k).front(), k)) return found;
+    for (const Partitioner partitioner : partitioners_for(k)) {
+      const Partition start = partitioner(items_.sizes, k, GroupSize::free);
+      const ExchangeRules by_count{.items = {{}, items_.counts}, .limits = {.max_items = limits_.max_items}};
+      GroupExchanges groups(start, items_.sizes, by_count);
+      groups.even_out(limits_.max_size);
+      Partition partition = groups.result();
+      if (keeps_limits(partition)) return partition;
+    }
+    return std::nullopt;
+  }
+
+  /// The first count below `packed_size` for which packed_into() is tried: 64 counts before it, fewer when
+  /// there are so many items that each costs much.
+  [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
+    const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
+    const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
+    return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
+  }
+
+  /// The smallest packing found, and a bound that is its size where no smaller one exists for certain.
+  [[nodiscard]] FewestGroups fewest() const {
+    FewestGroups fewest{sum_bound_, packed()};
+    if (fewest.packing.size() == fewest.lower_bound) return fewest;
+    fewest.lower_bound = lower_bound();
+    for (std::int64_t k = first_probe(fewest.packing.size()); k < fewest.packing.size(); ++k) {
+      if (std::optional<Partition> found = packed_into(k)) fewest.packing = *std::move(found);
+    }
+    search_fewer(fewest);
+    return fewest;
+  }
+
+  /// A packing into k groups at most that keeps the limits, if one is found.
+  [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
+    Partition bins = packed();
+    if (bins.size() <= k) return bins;
+    if (std::optional<Partition> found = packed_into(k)) return found;
+    Partition smallest = fewest().packing;
+    if (smallest.size() <= k) return smallest;
+    return std::nullopt;
+  }
+
+  /// The most even of what the starts lead to, or the first that ends near the bound; nothing when none keeps
+  /// the limits.
+  [[nodiscard]] std::optional<Partition> most_even(std::int64_t k) const {
+    MostEven best(costs_, k);
+    for (const Partitioner partitioner : partitioners_for(k)) {
+      if (const std::optional<Partition> start = partition_by(partitioner, k))
+        best.offer(evened_out(*start, best.goal()));
+      if (best.is_even()) return best.take();
+    }
+    if (k < lower_bound()) return std::nullopt;
+    if (const std::optional<Partition> start = packed_into_at_most(k))
+      best.offer(evened_out(split_groups(*start, costs_, k), best.goal()));
+    return best.take();
+  }
+
+ private:
+  /// Group by group, until that is impossible or the work for it is spent.
+  void search_fewer(FewestGroups& fewest) const {
+    constexpr std::size_t most_items = 512;
+    if (costs_.size() > most_items) return;
+    std::int64_t steps = (1 << 16) + 1024 * static_cast<std::int64_t>(costs_.size());
+    while (fewest.packing.size() > fewest.lower_bound && steps > 0) {
+      PackingSearchResult result = search_packing(items_, limits_, fewest.packing.size() - 1, steps);
+      if (result.packing) {
+        fewest.packing = *std::move(result.packing);
+      } else if (result.is_proven) {
+        fewest.lower_bound = fewest.packing.size();
+      }
+    }
+  }
+
+  /// By an algorithm that looks at costs only, if that keeps the limits on sizes.
+  [[nodiscard]] std::optional<Partition> partition_by(Partitioner partitioner, std::int64_t k) const {
+    Partition partition = partitioner(costs_, k, GroupSize::free);
+    if (!keeps_limits(partition)) return std::nullopt;
+    return partition;
+  }
+
+  [[nodiscard]] Partition evened_out(const Partition& start, Cost goal) const {
+    GroupExchanges groups(start, costs_, {.items = items_, .limits = limits_});
+    return groups.even_out(goal) ? heaviest_first(groups.result(), costs_) : heaviest_first(start, costs_);
+  }
+
+  [[nodiscard]] bool keeps_limits(const Partition& partition) const {
+    return balance_checks::are_within(partition, items_, limits_);
+  }
+
+  /// The bound that costs nothing to make comes first.
+  [[nodiscard]] bool is_smallest(const Partition& packing) const {
+    return packing.size() == sum_bound_ || packing.size() == lower_bound();
+  }
+
+  std::span<const Cost> costs_;
+  BinItems items_;
+  BinLimits limits_;
+  std::int64_t sum_bound_ = 0;
+  mutable std::optional<std::int64_t> lower_bound_;
+};
+
+}  // namespace
+
+GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits limits) {
+  const LimitedItems limited(costs, items, limits);
+  if (costs.empty()) return {};
+  const FewestGroups fewest = limited.fewest();
+  return {fewest.lower_bound, fewest.packing.size()};
+}
+
+std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs, BinItems items,
+                                                    BinLimits limits, std::int64_t k) {
+  const LimitedItems limited(costs, items, limits);
+  if (costs.empty() && k == 0) return Partition{};
+  balance_checks::require_groups(k);
+  return limited.most_even(k);
+}
+
+Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
+                                 std::int64_t k) {
+  if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k))
+    return *std::move(partition);
+  throw LimitError("k",
+                   "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
+                       " groups under the limits was found; at least " +
+                       std::to_string(min_bins_lower_bound(items, limits)) + " are needed",
+                   "ask count_groups() how many are");
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,286 @@
+#include "balance/bins/packing_search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "balance/bins/bin_bounds.hpp"
+#include "balance/checks.hpp"
+#include "balance/partition/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Items that share a bin, as ranks by falling size.
+using Ranks = std::vector<std::size_t>;
+
+/// What an item takes of a bin.
+struct BinLoad {
+  std::int64_t size = 0;
+  std::int64_t count = 0;
+
+  friend bool operator==(const BinLoad&, const BinLoad&) = default;
+};
+
+/// One way to fill a bin.
+struct Completion {
+  std::int64_t size = 0;
+  std::vector<std::size_t> positions;  ///< in the list of what is left
+};
+
+class PackingSearch {
+ public:
+  /// `falling` by size, neighbours of one size by falling count.
+  PackingSearch(std::vector<BinLoad> falling, BinLimits limits, std::int64_t& steps)
+      : loads_(std::move(falling)), limits_(limits), steps_(steps) {
+    limits_.max_items = std::min(limits.max_items, count_of_all());
+    counts_bind_ = limits_.max_items < most_that_fit();
+  }
+
+  /// True with bins() filled; false when there is no packing, or the steps are spent.
+  bool run(std::int64_t k) {
+    Ranks all(loads_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return pack(all, k);
+  }
+
+  [[nodiscard]] const std::vector<Ranks>& bins() const { return bins_; }
+
+ private:
+  /// What one bin may be filled with, while its sets are listed.
+  struct Filling {
+    const Ranks& left;               ///< items that are left, the bin's first one in front
+    std::vector<std::int64_t> sums;  ///< sums[i]: of the items left from i on
+    std::int64_t bins = 0;           ///< that may still be used, this one included
+    std::int64_t least = 0;          ///< that must be in the bin: else more is wasted than can be
+    std::int64_t size = 0;
+    std::int64_t count = 0;
+    std::vector<std::size_t> taken;   ///< positions in `left`
+    std::vector<std::size_t> passed;  ///< positions that were passed over, and would have fit when they were
+    std::vector<Completion> completions;
+    bool is_packed = false;
+  };
+
+  [[nodiscard]] std::int64_t count_of_all() const {
+    return std::accumulate(loads_.begin(), loads_.end(), std::int64_t{0},
+                           [](std::int64_t sum, const BinLoad& load) { return sum + load.count; });
+  }
+
+  /// No bin counts for more, whatever is in it: no more items fit than of the smallest sizes, nor do these
+  /// count for more than as many of the largest counts.
+  [[nodiscard]] std::int64_t most_that_fit() const {
+    std::vector<std::int64_t> counts;
+    for (const BinLoad& load : loads_) counts.push_back(load.count);
+    std::ranges::sort(counts, std::ranges::greater{});
+    std::int64_t room = limits_.max_size;
+    std::int64_t most = 0;
+    std::size_t fitting = 0;
+    for (auto load = loads_.rbegin(); load != loads_.rend() && load->size <= room; ++load) {
+      room -= load->size;
+      most += counts[fitting++];
+    }
+    return most;
+  }
+
+  [[nodiscard]] const BinLoad& at(const Filling& filling, std::size_t position) const {
+    return loads_[filling.left[position]];
+  }
+  [[nodiscard]] std::int64_t size_at(const Filling& filling, std::size_t position) const {
+    return at(filling, position).size;
+  }
+
+  bool pack(const Ranks& left, std::int64_t bins) {
+    if (left.empty()) return true;
+    steps_ -= static_cast<std::int64_t>(left.size());
+    if (steps_ <= 0) return false;
+    if (bins == 0 || !may_fit(left, bins)) return false;
+    const auto known = failed_.find(left);
+    if (known != failed_.end() && known->second >= bins) return false;
+    const bool is_packed = fill_bin(left, bins);
+    if (!is_packed && steps_ > 0) failed_[left] = bins;
+    return is_packed;
+  }
+
+  [[nodiscard]] bool may_fit(const Ranks& left, std::int64_t bins) const {
+    std::int64_t count = 0;
+    std::vector<std::int64_t> rising;
+    rising.reserve(left.size());
+    for (auto rank = left.rbegin(); rank != left.rend(); ++rank) {
+      rising.push_back(loads_[*rank].size);
+      count += loads_[*rank].count;
+    }
+    if (balance_checks::ceil_div(count, limits_.max_items) > bins) return false;
+    return l2_bound(rising, limits_.max_size) <= bins;
+  }
+
+  bool fill_bin(const Ranks& left, std::int64_t bins) {
+    const BinLoad& first = loads_[left.front()];
+    Filling filling{
+        left, std::vector<std::int64_t>(left.size() + 1, 0), bins, 0, first.size, first.count, {0}, {}, {},
+        false};
+    for (std::size_t i = left.size(); i-- > 0;) filling.sums[i] = filling.sums[i + 1] + loads_[left[i]].size;
+    if (bins - 1 <= filling.sums[0] / std::max<std::int64_t>(limits_.max_size, 1))
+      filling.least = filling.sums[0] - (bins - 1) * limits_.max_size;
+    list(filling, 1);
+    if (!filling.is_packed) try_completions(filling);
+    return filling.is_packed;
+  }
+
+  /// Lists the sets that hold what is taken and some of the items from `position` on, large items first.
+  void list(Filling& filling, std::size_t position) {
+    const std::size_t num_passed = filling.passed.size();
+    for (; !filling.is_packed && --steps_ > 0; position = pass_over(filling, position)) {
+      position = next_that_fits(filling, position);
+      if (position == filling.left.size()) {
+        if (filling.size >= filling.least && !is_dominated(filling)) add(filling);
+        break;
+      }
+      if (filling.size + filling.sums[position] < least_useful(filling)) break;
+      filling.taken.push_back(position);
+      filling.size += at(filling, position).size;
+      filling.count += at(filling, position).count;
+      list(filling, position + 1);
+      filling.size -= at(filling, position).size;
+      filling.count -= at(filling, position).count;
+      filling.taken.pop_back();
+    }
+    filling.passed.resize(num_passed);
+  }
+
+  [[nodiscard]] bool is_full(const Filling& filling) const { return filling.count == limits_.max_items; }
+
+  /// From `position` on; the number of items left when none fits.
+  [[nodiscard]] std::size_t next_that_fits(const Filling& filling, std::size_t position) const {
+    if (is_full(filling)) return filling.left.size();
+    const std::int64_t room = limits_.max_size - filling.size;
+    const auto by_size =
+        std::partition_point(filling.left.begin() + static_cast<std::ptrdiff_t>(position), filling.left.end(),
+                             [&](std::size_t rank) { return loads_[rank].size > room; });
+    const std::int64_t count_room = limits_.max_items - filling.count;
+    const auto fits = std::find_if(by_size, filling.left.end(),
+                                   [&](std::size_t rank) { return loads_[rank].count <= count_room; });
+    return static_cast<std::size_t>(fits - filling.left.begin());
+  }
+
+  /// Items of one size and count are alike: the first ones are taken first, and all are passed over together.
+  [[nodiscard]] std::size_t pass_over(Filling& filling, std::size_t position) const {
+    filling.passed.push_back(position);
+    std::size_t next = position + 1;
+    while (next < filling.left.size() && at(filling, next) == at(filling, position)) ++next;
+    return next;
+  }
+
+  /// Less is dominated: the last item passed over, the smallest of them, could be added.
+  [[nodiscard]] std::int64_t least_useful(const Filling& filling) const {
+    if (counts_bind_ || filling.passed.empty()) return filling.least;
+    return std::max(filling.least, limits_.max_size - size_at(filling, filling.passed.back()) + 1);
+  }
+
+  /// Whether an item that was passed over has a size and a count within these, ends included.
+  [[nodiscard]] bool was_passed(const Filling& filling, const BinLoad& least, const BinLoad& most) const {
+    const auto first = std::ranges::partition_point(
+        filling.passed, [&](std::size_t position) { return size_at(filling, position) > most.size; });
+    const auto end = std::find_if(first, filling.passed.end(), [&](std::size_t position) {
+      return size_at(filling, position) < least.size;
+    });
+    return std::any_of(first, end, [&](std::size_t position) {
+      const std::int64_t count = at(filling, position).count;
+      return count >= least.count && count <= most.count;
+    });
+  }
+
+  /// Whether an item that stays out could be added, or stand in for a smaller one or two that are in: then
+  /// packings with this set can be turned into packings with that one.
+  [[nodiscard]] bool is_dominated(const Filling& filling) {
+    const BinLoad room{limits_.max_size - filling.size, limits_.max_items - filling.count};
+    if (was_passed(filling, {}, room)) return true;
+    for (std::size_t i = 1; i < filling.taken.size(); ++i) {
+      const BinLoad& one = at(filling, filling.taken[i]);
+      if (was_passed(filling, {one.size + 1, one.count}, {one.size + room.size, one.count + room.count}))
+        return true;
+      if (counts_bind_) continue;
+      steps_ -= static_cast<std::int64_t>(filling.taken.size() - i);
+      for (std::size_t j = i + 1; j < filling.taken.size(); ++j) {
+        const std::int64_t both = one.size + size_at(filling, filling.taken[j]);
+        if (both > one.size && was_passed(filling, {both, 0}, {both + room.size, limits_.max_items}))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  void add(Filling& filling) {
+    filling.completions.push_back({filling.size, filling.taken});
+    constexpr std::size_t at_a_time = 4;
+    if (filling.completions.size() == at_a_time) try_completions(filling);
+  }
+
+  /// Goes on with each of the sets listed so far, the fullest first: few at a time, so that a good one among
+  /// very many is tried early.
+  void try_completions(Filling& filling) {
+    std::vector<Completion> completions = std::move(filling.completions);
+    filling.completions.clear();
+    std::ranges::stable_sort(completions, std::ranges::greater{}, &Completion::size);
+    for (const Completion& completion : completions) {
+      Ranks bin;
+      Ranks left;
+      std::size_t next = 0;
+      for (std::size_t position = 0; position < filling.left.size(); ++position) {
+        const bool is_taken = next < completion.positions.size() && completion.positions[next] == position;
+        (is_taken ? bin : left).push_back(filling.left[position]);
+        next += is_taken ? 1 : 0;
+      }
+      bins_.push_back(std::move(bin));
+      filling.is_packed = pack(left, filling.bins - 1);
+      if (filling.is_packed) return;
+      bins_.pop_back();
+      if (steps_ <= 0) return;
+    }
+  }
+
+  std::vector<BinLoad> loads_;
+  BinLimits limits_;
+  bool counts_bind_ = false;  ///< bins may be full by number before they are by size
+  std::int64_t& steps_;
+  std::vector<Ranks> bins_;
+  std::map<Ranks, std::int64_t> failed_;  ///< what was left, and in how many bins it does not fit
+};
+
+bool each_fits_alone(const BinItems& items, const BinLimits& limits) {
+  const auto n = static_cast<Item>(items.sizes.size());
+  for (Item item = 0; item < n; ++item) {
+    if (items.sizes[static_cast<std::size_t>(item)] > limits.max_size) return false;
+    if (items.count_of(item) > limits.max_items) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PackingSearchResult search_packing(BinItems items, BinLimits limits, std::int64_t k, std::int64_t& steps) {
+  EVENKEEL_PRECONDITION(thorough, each_fits_alone(items, limits), items.sizes.size(), limits.max_size,
+                        limits.max_items);
+  std::vector<CostedItem> order = descending_items_smaller_first(items.sizes);
+  if (!items.counts.empty()) {
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](const CostedItem& entry) {
+      return std::pair(entry.cost, items.count_of(entry.item));
+    });
+  }
+  std::vector<BinLoad> falling;
+  falling.reserve(order.size());
+  for (const CostedItem& entry : order) falling.push_back({entry.cost, items.count_of(entry.item)});
+  PackingSearch search(std::move(falling), limits, steps);
+  if (!search.run(k)) return {std::nullopt, steps > 0};
+  std::vector<std::vector<Item>> bins;
+  for (const Ranks& ranks : search.bins()) {
+    std::vector<Item>& bin = bins.emplace_back();
+    for (const std::size_t rank : ranks) bin.push_back(order[rank].item);
+  }
+  return {Partition{bins}, false};
+}
+
+}  // namespace evenkeel

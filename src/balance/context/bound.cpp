@@ -1,0 +1,100 @@
+#include <algorithm>
+
+#include "balance/checks.hpp"
+#include "balance/context/giants.hpp"
+#include "balance/context/levels.hpp"
+#include "balance/context/long_items.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+using balance_checks::ceil_div;
+
+/// What all items need together whatever their groups.
+struct Needs {
+  Cost work = 0;
+  Cost longest = 0;         ///< of any item on its best group
+  std::int64_t groups = 1;  ///< sizes of the groups of all micro-batches, summed
+};
+
+Needs needs_of(const ContextLevels& levels) {
+  const ContextProblem& problem = levels.problem();
+  const LeastTokens least_tokens(levels);
+  Needs needs;
+  std::int64_t tokens = 0;
+  std::int64_t count = 0;
+  for (Item item = 0; item < levels.num_items(); ++item) {
+    needs.work += levels.work(item).work;
+    count += problem.count_of(item);
+    tokens += least_tokens(item);
+    if (levels.time(item, levels.lowest(item)) > needs.longest)
+      needs.longest = std::max(needs.longest, least_time(item, levels));
+  }
+  if (tokens > 0) needs.groups = std::max(needs.groups, ceil_div(tokens, problem.limits.max_size));
+  if (count > 0) needs.groups = std::max(needs.groups, ceil_div(count, problem.limits.max_items));
+  return needs;
+}
+
+/// Whether ranks * limit holds all there is to do.
+class Feasibility {
+ public:
+  Feasibility(const ContextLevels& levels, const Needs& needs, Cost at_least)
+      : levels_(&levels), needs_(needs), items_(levels, at_least), giants_(items_.giants()) {}
+
+  [[nodiscard]] bool allows(Cost limit, int first_pooled) const {
+    const CommunicationCost& cost = levels_->problem().communication;
+    const Cost area = needs_.work + items_.area(limit, first_pooled);
+    Cost groups = needs_.groups;
+    if (limit > cost.overhead) groups = std::max(groups, ceil_div(area, limit - cost.overhead));
+    const Cost all = area + groups * cost.overhead;
+    if (levels_->speeds().even_time(all) > limit) return false;
+    if (first_pooled < levels_->count()) return true;
+    // What the giants may take is what they have in this sum, and what is left.
+    return giants_.fit(limit, limit - cost.overhead,
+                       giants_.least_area(0, limit) + levels_->speeds().work_of_all(limit) - all);
+  }
+
+  /// The least limit from `least` on that is allowed, or up to 1 / exactness less.
+  [[nodiscard]] Cost least_allowed(Cost least, int first_pooled) const {
+    if (allows(least, first_pooled)) return least;
+    constexpr Cost exactness = 1 << 16;
+    Cost below = least;
+    Cost step = 1 + least / exactness;
+    while (!allows(below + step, first_pooled)) {
+      below += step;
+      step *= 2;
+    }
+    Cost above = below + step;
+    while (above - below > 1 + below / exactness) {
+      const Cost middle = below + (above - below) / 2;
+      (allows(middle, first_pooled) ? above : below) = middle;
+    }
+    return below + 1;
+  }
+
+ private:
+  const ContextLevels* levels_;
+  Needs needs_;
+  LongItems items_;
+  ContextGiants giants_;
+};
+
+}  // namespace
+
+Cost lower_bound_on(const ContextLevels& levels) {
+  const ContextProblem& problem = levels.problem();
+  const Needs needs = needs_of(levels);
+  const Cost work = needs.work + needs.groups * problem.communication.overhead;
+  Cost bound = std::max(needs.longest, levels.speeds().even_time(work));
+  const Feasibility feasibility(levels, needs, bound);
+  for (int first_pooled = levels.count(); first_pooled >= 1; --first_pooled)
+    bound = feasibility.least_allowed(bound, first_pooled);
+  return bound;
+}
+
+Cost context_lower_bound(const ContextProblem& problem) {
+  return problem.items.empty() ? 0 : lower_bound_on(ContextLevels(problem));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,85 @@
+#include "balance/context/levels.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "balance/partition/item_order.hpp"
+
+namespace evenkeel {
+
+std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 1; size <= max_size; size *= 2) sizes.push_back(size);
+  return sizes;
+}
+
+std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
+  if (problem.sizes == ContextSizes::powers_of_two) return powers_of_two_up_to(problem.max_size);
+  std::vector<std::int64_t> sizes;
+  std::int64_t step = 1;
+  for (std::int64_t size = 1; size < problem.max_size; size += step) {
+    if (size == 16 * step) step *= 2;
+    sizes.push_back(size);
+  }
+  sizes.push_back(problem.max_size);
+  return sizes;
+}
+
+bool fits_all(const ContextProblem& problem, std::span<const std::int64_t> sizes) {
+  for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
+    const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
+      return problem.aligned_size(item, size) <= context_cap(problem.limits, size);
+    });
+    if (!fits) return false;
+  }
+  return true;
+}
+
+std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return limits.max_size > most / size ? most : limits.max_size * size;
+}
+
+ContextLevels::ContextLevels(const ContextProblem& problem)
+    : ContextLevels(problem, context_sizes(problem)) {}
+
+ContextLevels::ContextLevels(const ContextProblem& problem, std::vector<std::int64_t> sizes)
+    : problem_(&problem),
+      sizes_(std::move(sizes)),
+      lowest_(problem.items.size()),
+      speeds_(problem.speeds, problem.ranks, sizes_, problem.sizes == ContextSizes::any) {
+  for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
+  tokens_.reserve(problem.items.size());
+  for (Item item = 0; item < num_items(); ++item) {
+    tokens_.push_back(problem.aligned_size(item, 1));
+    int level = 0;
+    while (!fits(item, level)) ++level;
+    lowest_[static_cast<std::size_t>(item)] = static_cast<std::uint8_t>(level);
+  }
+}
+
+int ContextLevels::cheapest_within(Item item, Cost limit) const {
+  // On one rank there is no communication and least overhead.
+  if (lowest(item) == 0 && time(item, 0) <= limit) return 0;
+  int cheapest = -1;
+  int fastest = lowest(item);
+  for (int level = lowest(item); level < count(); ++level) {
+    if (!fits(item, level)) continue;
+    if (time(item, level) < time(item, fastest)) fastest = level;
+    if (time(item, level) > limit) continue;
+    if (cheapest < 0 || area(item, level) < area(item, cheapest)) cheapest = level;
+  }
+  return cheapest < 0 ? fastest : cheapest;
+}
+
+std::vector<Item> by_falling_work(const ContextLevels& levels) {
+  std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
+  for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
+  std::vector<Item> order;
+  order.reserve(works.size());
+  for (const CostedItem& entry : descending_items_smaller_first(works)) order.push_back(entry.item);
+  return order;
+}
+
+}  // namespace evenkeel

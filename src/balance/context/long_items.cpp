@@ -1,0 +1,196 @@
+#include "balance/context/long_items.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "balance/checks.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+using balance_checks::ceil_div;
+
+/// Companions of an item are looked for where the problem has so many items times levels at most.
+constexpr std::int64_t most_companions = 1 << 18;
+
+/// What an item adds at most to what hides communication, rounded up.
+Cost hidden_by(const ContextWork& work, const CommunicationCost& cost) {
+  return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
+}
+
+/// How much communication a token of others can hide, at most, that share a micro-batch with an item of a
+/// level.
+class Companions {
+ public:
+  explicit Companions(const ContextLevels& levels) {
+    for (Item item = 0; item < levels.num_items(); ++item)
+      by_tokens_.emplace_back(tokens(levels, item), item);
+    std::ranges::sort(by_tokens_);
+  }
+
+  void look_at(const ContextLevels& levels, int level) {
+    const CommunicationCost& cost = levels.problem().communication;
+    most_.assign(by_tokens_.size() + 1, 0);
+    for (std::size_t i = 0; i < by_tokens_.size(); ++i) {
+      const auto& [tokens, item] = by_tokens_[i];
+      const ContextWork& work = levels.work(item);
+      const Cost spare = hidden_by(work, cost) - communication_of(work.rows, levels.size(level), cost);
+      Cost a_token = 0;
+      if (spare > 0) a_token = tokens == 0 ? spare : ceil_div(spare, tokens);
+      most_[i + 1] = std::max(most_[i], a_token);
+      if (spare > 0 && tokens == 0) without_tokens_ = true;
+    }
+  }
+
+  /// Of companions of that many tokens together; -1: there is no limit.
+  [[nodiscard]] Cost most_hidden(std::int64_t room) const {
+    if (without_tokens_) return -1;
+    const auto end = std::ranges::upper_bound(by_tokens_, std::pair{room + 1, Item{-1}});
+    return most_[static_cast<std::size_t>(end - by_tokens_.begin())] * room;
+  }
+
+ private:
+  static std::int64_t tokens(const ContextLevels& levels, Item item) {
+    const ContextProblem& problem = levels.problem();
+    const auto at = static_cast<std::size_t>(item);
+    if (problem.offsets.empty()) return problem.lengths[at];
+    std::int64_t sum = 0;
+    for (std::int64_t i = problem.offsets[at]; i < problem.offsets[at + 1]; ++i)
+      sum += problem.lengths[static_cast<std::size_t>(i)];
+    return sum;
+  }
+
+  std::vector<std::pair<std::int64_t, Item>> by_tokens_;
+  std::vector<Cost> most_;  ///< of the first i
+  bool without_tokens_ = false;
+};
+
+}  // namespace
+
+LeastTokens::LeastTokens(const ContextLevels& levels) : levels_(&levels) {
+  const std::span<const std::int64_t> alignments = levels.problem().alignments;
+  for (int level = 1; level < levels.count(); ++level)
+    if (alignments[static_cast<std::size_t>(levels.size(level))] % alignments[1] != 0)
+      is_least_on_one_ = false;
+}
+
+std::int64_t LeastTokens::operator()(Item item) const {
+  std::int64_t least = levels_->aligned(item, 0);
+  for (int level = 1; level < levels_->count() && !is_least_on_one_; ++level)
+    least = std::min(least, levels_->aligned(item, level));
+  return least;
+}
+
+Cost least_time(Item item, const ContextLevels& levels) {
+  Cost least = levels.time(item, levels.lowest(item));
+  for (int level = levels.lowest(item) + 1; level < levels.count(); ++level)
+    if (levels.fits(item, level)) least = std::min(least, levels.time(item, level));
+  return least;
+}
+
+LongItems::LongItems(const ContextLevels& levels, Cost at_least) : levels_(&levels) {
+  for (Item item = 0; item < levels.num_items(); ++item) {
+    const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > at_least / 2;
+    (is_long ? items_ : short_items_).push_back(item);
+  }
+  for (const Item item : items_)
+    for (int level = 0; level < levels.count(); ++level) places_.push_back(place(item, level));
+  find_alone();
+  find_pools();
+}
+
+ContextGiants LongItems::giants() const {
+  std::vector<std::size_t> order(items_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t count = std::min(order.size(), ContextGiants::most);
+  const auto has_more_work = [&](std::size_t left, std::size_t right) {
+    return std::pair(-levels_->work(items_[left]).work, left) <
+           std::pair(-levels_->work(items_[right]).work, right);
+  };
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), has_more_work);
+  ContextGiants giants(*levels_);
+  const auto levels = static_cast<std::size_t>(levels_->count());
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<ContextGiants::Place> places;
+    for (const Place& place : std::span(places_).subspan(order[i] * levels, levels))
+      places.push_back({place.time, levels_->work(items_[order[i]]).work + place.alone + place.wasted});
+    giants.add(places);
+  }
+  return giants;
+}
+
+Cost LongItems::area(Cost limit, int first_pooled) const {
+  Cost sum = pools_[static_cast<std::size_t>(first_pooled)];
+  const auto levels = static_cast<std::size_t>(levels_->count());
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    Cost least = -1;
+    bool found = false;
+    for (std::size_t level = 0; level < levels; ++level) {
+      const Place& here = places_[i * levels + level];
+      if (here.time < 0 || here.time > limit) continue;
+      const Cost exposed = static_cast<int>(level) >= first_pooled ? here.pooled : here.alone;
+      if (!found || exposed + here.wasted < least) least = exposed + here.wasted;
+      found = true;
+    }
+    if (found) sum += least;
+  }
+  return sum;
+}
+
+LongItems::Place LongItems::place(Item item, int level) const {
+  if (!levels_->fits(item, level)) return {.time = -1};
+  const CommunicationCost& cost = levels_->problem().communication;
+  const ContextWork& work = levels_->work(item);
+  Place here{.time = levels_->time(item, level), .wasted = levels_->speeds().wasted_by(work.work, level)};
+  if (level > 0)
+    here.pooled = communication_of(work.rows, levels_->size(level), cost) - hidden_by(work, cost);
+  return here;
+}
+
+/// An item of more than half of what a micro-batch may hold has no other such item as company, so what its
+/// company cannot hide is its own. So is all of any item whose company hides nothing, whatever fits beside
+/// it: then nobody in its micro-batch has attention to spare.
+void LongItems::find_alone() {
+  const auto levels = static_cast<std::size_t>(levels_->count());
+  if (items_.empty() || levels_->num_items() * levels_->count() > most_companions) return;
+  Companions companions(*levels_);
+  for (int level = 1; level < levels_->count(); ++level) {
+    companions.look_at(*levels_, level);
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      Place& here = places_[i * levels + static_cast<std::size_t>(level)];
+      if (here.time < 0 || here.pooled <= 0) continue;
+      const std::int64_t room = levels_->cap(level) - levels_->aligned(items_[i], level);
+      const Cost hidden = companions.most_hidden(room);
+      const bool is_above_half = room < levels_->cap(level) - room;
+      if (hidden == 0 || (is_above_half && hidden > 0)) here.alone = std::max<Cost>(0, here.pooled - hidden);
+    }
+  }
+}
+
+void LongItems::find_pools() {
+  const CommunicationCost& cost = levels_->problem().communication;
+  pools_.assign(static_cast<std::size_t>(levels_->count()) + 1, 0);
+  Cost most_hidden = 0;  // by any row
+  for (const Item item : short_items_) {
+    const ContextWork& work = levels_->work(item);
+    const Cost hidden = hidden_by(work, cost);
+    if (work.rows == 0 && hidden > 0) has_work_without_rows_ = true;
+    if (work.rows > 0) most_hidden = std::max(most_hidden, ceil_div(hidden, work.rows));
+  }
+  Cost per_row = -1;
+  for (int first = levels_->count() - 1; first > 0; --first) {
+    const Cost here = communication_of(1, levels_->size(first), cost);
+    per_row = per_row < 0 ? here : std::min(per_row, here);
+    if (per_row >= most_hidden && !has_work_without_rows_) continue;
+    Cost sum = 0;
+    for (const Item item : short_items_) {
+      const ContextWork& work = levels_->work(item);
+      sum += std::min<Cost>(0, per_row * work.rows - hidden_by(work, cost));
+    }
+    pools_[static_cast<std::size_t>(first)] = sum;
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,185 @@
+#include "balance/context/schedule.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "balance/checks.hpp"
+#include "balance/context/levels.hpp"
+#include "balance/context/speeds.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+using balance_checks::sum_limit;
+
+void require_at_least(std::int64_t value, std::int64_t least, const std::string& what) {
+  if (value >= least) return;
+  throw InputError(what, std::to_string(value) + ", below " + std::to_string(least));
+}
+
+void require_shape(const ContextProblem& problem) {
+  require_at_least(problem.ranks, 1, "ranks");
+  require_at_least(problem.max_size, 1, "max_size");
+  if (problem.max_size > problem.ranks) {
+    throw InputError("max_size", std::to_string(problem.max_size) + ", above the number of ranks, " +
+                                     std::to_string(problem.ranks));
+  }
+  require_at_least(problem.limits.max_size, 0, "limits.max_size");
+  require_at_least(problem.limits.max_items, 0, "limits.max_items");
+  const CommunicationCost& cost = problem.communication;
+  require_at_least(cost.inside_node, 0, "communication.inside_node");
+  require_at_least(cost.between_nodes, 0, "communication.between_nodes");
+  require_at_least(cost.ranks_per_node, 1, "communication.ranks_per_node");
+  require_at_least(cost.overhead, 0, "communication.overhead");
+  require_at_least(cost.overlap, 0, "communication.overlap");
+  if (cost.overlap > 1000)
+    throw InputError("communication.overlap", std::to_string(cost.overlap) + ", above 1000 thousandths");
+}
+
+void require_length(std::size_t has, std::size_t wanted, const std::string& what) {
+  if (has == wanted) return;
+  throw InputError(what, std::to_string(has) + " entries where there must be " + std::to_string(wanted));
+}
+
+void require_speeds(const ContextProblem& problem) {
+  constexpr std::int64_t largest = std::int64_t{1} << 31;
+  if (problem.speeds.empty()) return;
+  require_length(problem.speeds.size(), static_cast<std::size_t>(problem.ranks), "speeds");
+  for (std::size_t r = 0; r < problem.speeds.size(); ++r) {
+    if (problem.speeds[r] < 1 || problem.speeds[r] > largest) {
+      throw InputError("speeds", "rank " + std::to_string(r) + " has speed " +
+                                     std::to_string(problem.speeds[r]) + ", outside 1 ... 2^31");
+    }
+  }
+}
+
+void require_lists(const ContextProblem& problem) {
+  require_speeds(problem);
+  const std::size_t n = problem.items.size();
+  if (!problem.counts.empty()) require_length(problem.counts.size(), n, "counts");
+  if (problem.offsets.empty()) {
+    require_length(problem.lengths.size(), n, "lengths");
+  } else {
+    require_length(problem.offsets.size(), n + 1, "offsets");
+    const bool ends_agree = problem.offsets.front() >= 0 &&
+                            problem.offsets.back() <= static_cast<std::int64_t>(problem.lengths.size());
+    if (!ends_agree || !std::ranges::is_sorted(problem.offsets))
+      throw InputError("offsets", "they fall, or lie outside the lengths");
+  }
+  if (n == 0) return;
+  if (problem.alignments.size() <= static_cast<std::size_t>(problem.max_size))
+    require_length(problem.alignments.size(), static_cast<std::size_t>(problem.max_size) + 1, "alignments");
+  for (const std::int64_t alignment : problem.alignments.subspan(1))
+    require_at_least(alignment, 1, "alignments");
+}
+
+/// The sum of a list stays below the limit, and nothing in it is negative.
+class CheckedSum {
+ public:
+  explicit CheckedSum(const char* what) : what_(what) {}
+
+  void add(std::int64_t value, std::size_t item) {
+    if (value < 0) {
+      throw InputError(what_, "item " + std::to_string(item) + " has " + std::to_string(value) + ", below 0");
+    }
+    if (value >= sum_limit - sum_) {
+      throw InputError(what_, "the sum reaches 2^62 at item " + std::to_string(item), "use a coarser unit");
+    }
+    sum_ += value;
+  }
+  [[nodiscard]] std::int64_t sum() const noexcept { return sum_; }
+
+ private:
+  const char* what_;
+  std::int64_t sum_ = 0;
+};
+
+/// The product, or the limit of sums where it is above it.
+std::int64_t limited_product(std::int64_t left, std::int64_t right) {
+  if (left == 0 || right == 0) return 0;
+  return left >= sum_limit / right ? sum_limit : left * right;
+}
+
+void require_numbers(const ContextProblem& problem) {
+  CheckedSum work("items.work");
+  CheckedSum rows("items.rows");
+  CheckedSum counts("counts");
+  CheckedSum lengths("lengths");
+  for (std::size_t i = 0; i < problem.items.size(); ++i) {
+    const ContextWork& item = problem.items[i];
+    work.add(item.work, i);
+    rows.add(item.rows, i);
+    counts.add(problem.count_of(static_cast<Item>(i)), i);
+    if (item.attention < 0 || item.attention > item.work) {
+      throw InputError("items.attention", "item " + std::to_string(i) + " has " +
+                                              std::to_string(item.attention) + " of " +
+                                              std::to_string(item.work) + " work");
+    }
+  }
+  for (std::size_t i = 0; i < problem.lengths.size(); ++i) lengths.add(problem.lengths[i], i);
+  const CommunicationCost& cost = problem.communication;
+  CheckedSum all("communication");
+  all.add(work.sum(), 0);
+  const Cost per_hop = std::max(cost.inside_node, cost.between_nodes);
+  all.add(limited_product(limited_product(per_hop, problem.max_size), rows.sum()), 0);
+  const auto n = static_cast<std::int64_t>(problem.items.size());
+  all.add(limited_product(limited_product(cost.overhead, problem.max_size), n), 0);
+  if (problem.speeds.empty()) return;
+  const auto [slowest, fastest] = std::ranges::minmax(problem.speeds);
+  if (limited_product(all.sum(), balance_checks::ceil_div(fastest, slowest)) < sum_limit) return;
+  throw InputError("speeds",
+                   "the slowest rank has 1 / " + std::to_string(fastest / slowest) +
+                       " of the fastest one's, so that times reach 2^62",
+                   "use a coarser unit of cost, or leave such a rank out");
+}
+
+[[noreturn]] void throw_too_large(const ContextProblem& problem, Item item) {
+  const std::int64_t size = context_sizes(problem).back();
+  throw LimitError("items", "item " + std::to_string(item) + " fits no group: on " + std::to_string(size) +
+                                " ranks it has " + std::to_string(problem.aligned_size(item, size)) +
+                                " aligned tokens, and a micro-batch may hold " +
+                                std::to_string(context_cap(problem.limits, size)));
+}
+
+}  // namespace
+
+std::int64_t ContextProblem::aligned_size(Item item, std::int64_t size) const {
+  const std::int64_t alignment = alignments[static_cast<std::size_t>(size)];
+  const auto at = static_cast<std::size_t>(item);
+  const auto aligned = [&](std::int64_t length) { return (length + alignment - 1) / alignment * alignment; };
+  if (offsets.empty()) return aligned(lengths[at]);
+  std::int64_t sum = 0;
+  for (std::int64_t i = offsets[at]; i < offsets[at + 1]; ++i)
+    sum += aligned(lengths[static_cast<std::size_t>(i)]);
+  return sum;
+}
+
+Cost ContextProblem::time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const {
+  const Cost time = time_on(work, size, communication);
+  if (speeds.empty()) return time;
+  const auto group = speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+  return slowed_time(time, std::ranges::max(speeds), std::ranges::min(group));
+}
+
+void require_context_fits(const ContextProblem& problem) {
+  require_shape(problem);
+  require_lists(problem);
+  require_numbers(problem);
+  const std::vector<std::int64_t> sizes = context_sizes(problem);
+  for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
+    if (problem.count_of(item) > problem.limits.max_items) {
+      throw LimitError("max_items", "item " + std::to_string(item) + " fits no group: it counts for " +
+                                        std::to_string(problem.count_of(item)) +
+                                        ", and a micro-batch may hold " +
+                                        std::to_string(problem.limits.max_items) + " items");
+    }
+    const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
+      return problem.aligned_size(item, size) <= context_cap(problem.limits, size);
+    });
+    if (!fits) throw_too_large(problem, item);
+  }
+}
+
+}  // namespace evenkeel

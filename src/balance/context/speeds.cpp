@@ -1,0 +1,110 @@
+#include "balance/context/speeds.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace evenkeel {
+namespace {
+
+/// Products of a time and speeds.
+__extension__ using Wide = __int128;
+
+Wide ceil_of(Wide value, Wide divisor) {
+  return value / divisor + (value % divisor != 0 ? 1 : 0);
+}
+
+}  // namespace
+
+ContextSpeeds::ContextSpeeds(std::span<const std::int64_t> speeds, std::int64_t ranks,
+                             std::span<const std::int64_t> sizes, bool anywhere)
+    : sum_(ranks), sizes_(sizes.begin(), sizes.end()) {
+  if (std::ranges::adjacent_find(speeds, std::not_equal_to{}) == speeds.end()) return;
+  fastest_ = std::ranges::max(speeds);
+  sum_ = std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0});
+  for (const std::int64_t size : sizes_) levels_.push_back(level_of(speeds, size, anywhere));
+}
+
+ContextSpeeds::Level ContextSpeeds::level_of(std::span<const std::int64_t> speeds, std::int64_t size,
+                                             bool anywhere) {
+  const auto speed_of = [&](std::int64_t rank) { return speeds[static_cast<std::size_t>(rank)]; };
+  Level level;
+  std::deque<std::int64_t> slowest;  // of the last `size` ranks: the slowest, the slowest behind it, ...
+  std::int64_t sum = 0;
+  for (std::int64_t r = 0; r < std::ssize(speeds); ++r) {
+    while (!slowest.empty() && speed_of(slowest.back()) >= speed_of(r)) slowest.pop_back();
+    slowest.push_back(r);
+    sum += speed_of(r);
+    const std::int64_t first = r + 1 - size;
+    if (first < 0) continue;
+    if (first > 0) sum -= speed_of(first - 1);
+    if (slowest.front() < first) slowest.pop_front();
+    const std::int64_t least = speed_of(slowest.front());
+    if (first % size == 0) {
+      level.slowest.push_back(least);
+      level.sum.push_back(sum);
+    } else if (!anywhere) {
+      continue;
+    }
+    level.best = std::max(level.best, least);
+    if (level.even_sum == 0 || Wide{sum} * level.even_slowest < Wide{level.even_sum} * least) {
+      level.even_sum = sum;
+      level.even_slowest = least;
+    }
+  }
+  level.fastest_first.resize(level.slowest.size());
+  std::iota(level.fastest_first.begin(), level.fastest_first.end(), std::int64_t{0});
+  std::ranges::stable_sort(level.fastest_first, std::greater{}, [&](std::int64_t block) {
+    return level.slowest[static_cast<std::size_t>(block)];
+  });
+  return level;
+}
+
+Cost ContextSpeeds::work_at(Cost time, std::int64_t speed) const noexcept {
+  return static_cast<Cost>(Wide{time} * speed / fastest_);
+}
+
+Cost ContextSpeeds::work_of(Cost time, int level, std::size_t block) const noexcept {
+  if (!differ()) return time * sizes_[static_cast<std::size_t>(level)];
+  return work_at(time, of(level).sum[block]);
+}
+
+Cost ContextSpeeds::wasted_by(Cost work, int level) const noexcept {
+  if (!differ()) return 0;
+  const Level& here = of(level);
+  const Wide used = Wide{sizes_[static_cast<std::size_t>(level)]} * here.even_slowest;
+  return static_cast<Cost>(Wide{work} * (here.even_sum - used) / used);
+}
+
+Cost ContextSpeeds::work_of_all(Cost time) const noexcept {
+  return work_at(time, sum_);
+}
+
+Cost ContextSpeeds::mean_time(Cost work) const noexcept {
+  return static_cast<Cost>(Wide{work} * fastest_ / sum_);
+}
+
+Cost ContextSpeeds::even_time(Cost work) const noexcept {
+  return static_cast<Cost>(ceil_of(Wide{work} * fastest_, sum_));
+}
+
+Cost ContextSpeeds::even_end(std::span<const Cost> starts, Cost work) const {
+  std::vector<std::pair<Cost, std::int64_t>> ranks;  // and how fast each is
+  ranks.reserve(starts.size());
+  for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest(0, r));
+  std::ranges::sort(ranks);
+  Wide left = Wide{work} * fastest_;
+  Wide speed = 0;  // of the ranks that have started
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    speed += ranks[i - 1].second;
+    const Wide step = Wide{ranks[i].first - ranks[i - 1].first} * speed;
+    if (step >= left)
+      return std::max(ranks.back().first, ranks[i - 1].first + static_cast<Cost>(ceil_of(left, speed)));
+    left -= step;
+  }
+  return ranks.back().first + static_cast<Cost>(ceil_of(left, sum_));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,177 @@
+#include "balance/context/tree/top.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "balance/context/block_heights.hpp"
+#include "balance/partition/first_to_end.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Looking for room stops after so many micro-batches of a block.
+constexpr int tasks_looked_at = 16;
+
+/// The blocks of one level, and the micro-batches that each has there.
+class LevelBlocks {
+ public:
+  LevelBlocks(const ContextLevels& levels, int level, const std::vector<Cost>& starts,
+              std::vector<OpenTask>& tasks)
+      : levels_(&levels),
+        level_(level),
+        tasks_(&tasks),
+        first_(levels, level, starts),
+        newest_(starts.size(), none) {}
+
+  void place(Item item, std::vector<Cost>& heights) {
+    const std::int64_t block = first_.find(levels_->fastest_time(levels_->work(item), level_));
+    place_on(item, block, heights);
+    first_.set_found(heights[static_cast<std::size_t>(block)]);
+  }
+  void place_on(Item item, std::int64_t number, std::vector<Cost>& heights) {
+    const auto block = static_cast<std::size_t>(number);
+    const std::int64_t tokens = levels_->aligned(item, level_);
+    const std::int64_t samples = levels_->problem().count_of(item);
+    OpenTask& task = (*tasks_)[task_for(tokens, samples, block)];
+    const Cost before = task.time;
+    task.add(item, tokens, samples, *levels_);
+    heights[block] += task.time - before;
+  }
+  /// After items were placed on certain blocks.
+  void start(const std::vector<Cost>& heights) { first_ = FirstToEnd(*levels_, level_, heights); }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  /// The fullest one with room; a new one where there is none.
+  std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
+    std::size_t fullest = none;
+    std::size_t at = newest_[block];
+    for (int looked = 0; at != none && looked < tasks_looked_at; ++looked, at = previous_[at - offset_]) {
+      const OpenTask& task = (*tasks_)[at];
+      if (!task.has_room_for(tokens, samples, *levels_)) continue;
+      if (fullest == none || task.used > (*tasks_)[fullest].used) fullest = at;
+    }
+    if (fullest != none) return fullest;
+    if (previous_.empty()) offset_ = tasks_->size();
+    previous_.push_back(newest_[block]);
+    newest_[block] = tasks_->size();
+    tasks_->push_back({.first = static_cast<std::int64_t>(block) * levels_->size(level_), .level = level_});
+    return newest_[block];
+  }
+
+  const ContextLevels* levels_;
+  int level_;
+  std::vector<OpenTask>* tasks_;
+  FirstToEnd first_;
+  std::vector<std::size_t> newest_;    ///< of a block
+  std::vector<std::size_t> previous_;  ///< of a task of this level: the next older one of its block
+  std::size_t offset_ = 0;             ///< the first task of this level
+};
+
+/// Of every block of a level, whose ranks are busy alike: what its first one is.
+std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const ContextLevels& levels, int level) {
+  std::vector<Cost> blocks(static_cast<std::size_t>(levels.blocks(level)));
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    blocks[b] = ranks[b * static_cast<std::size_t>(levels.size(level))];
+  return blocks;
+}
+
+void set_heights(const std::vector<Cost>& blocks, const ContextLevels& levels, int level,
+                 std::vector<Cost>& ranks) {
+  auto next = ranks.begin();
+  for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
+}
+
+/// An item on its level.
+struct TopItem {
+  bool anywhere;
+  Cost time;
+  Item item;
+  std::int64_t block;
+};
+
+bool goes_first(const TopItem& left, const TopItem& right) {
+  return std::tuple(left.anywhere, -left.time, left.item) <
+         std::tuple(right.anywhere, -right.time, right.item);
+}
+
+std::vector<std::vector<TopItem>> by_level(const ContextLevels& levels, std::span<const LevelledItem> items) {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(levels.count()));
+  for (const LevelledItem& entry : items) ++counts[static_cast<std::size_t>(entry.level)];
+  std::vector<std::vector<TopItem>> of_levels(counts.size());
+  for (std::size_t level = 0; level < counts.size(); ++level) of_levels[level].reserve(counts[level]);
+  for (const auto& [item, level, block] : items)
+    of_levels[static_cast<std::size_t>(level)].push_back({block < 0, levels.time(item, level), item, block});
+  return of_levels;
+}
+
+}  // namespace
+
+void place_tree_top(const ContextLevels& levels, std::span<const LevelledItem> items, TreeTop& top) {
+  std::vector<std::vector<TopItem>> of_levels = by_level(levels, items);
+  top.tasks.clear();
+  top.heights.assign(static_cast<std::size_t>(levels.problem().ranks), 0);
+  for (int level = levels.count() - 1; level > 0; --level) {
+    std::vector<TopItem>& here = of_levels[static_cast<std::size_t>(level)];
+    if (here.empty()) continue;
+    // Items mostly come so.
+    if (!std::ranges::is_sorted(here, goes_first)) std::ranges::sort(here, goes_first);
+    std::vector<Cost> heights = heights_of_blocks(top.heights, levels, level);
+    LevelBlocks blocks(levels, level, heights, top.tasks);
+    const auto anywhere = std::ranges::find(here, true, &TopItem::anywhere);
+    for (auto next = here.begin(); next != anywhere; ++next)
+      blocks.place_on(next->item, next->block, heights);
+    blocks.start(heights);
+    for (auto next = anywhere; next != here.end(); ++next) blocks.place(next->item, heights);
+    set_heights(heights, levels, level, top.heights);
+  }
+}
+
+namespace {
+
+/// Where an item fits best.
+struct Fit {
+  Cost area = -1;
+  Cost end = 0;
+  int level = 0;
+  std::size_t block = 0;
+};
+
+Fit best_fit(const ContextLevels& levels, const BlockHeights& heights, Item item, Cost limit) {
+  Fit best;
+  Fit first;
+  for (int level = levels.lowest(item); level < levels.count(); ++level) {
+    if (!levels.fits(item, level)) continue;
+    const Cost fastest = levels.fastest_time(levels.work(item), level);
+    const Cost least_area = levels.area(item, level);
+    const std::span<const Cost> ends = heights.of(level);
+    for (std::size_t block = 0; block < ends.size(); ++block) {
+      const Cost time = levels.speeds().on_block(fastest, level, block);
+      // Where ranks wait for slower ones, what they would do meanwhile counts, too.
+      const Cost area = levels.speeds().differ() ? levels.speeds().work_of(time, level, block) : least_area;
+      const Fit here{area, ends[block] + time, level, block};
+      if (first.area < 0 || here.end < first.end) first = here;
+      if (here.end > limit) continue;
+      if (best.area < 0 || area < best.area || (area == best.area && here.end > best.end)) best = here;
+    }
+  }
+  return best.area < 0 ? first : best;
+}
+
+}  // namespace
+
+void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items, Cost limit) {
+  BlockHeights heights(levels);
+  for (LevelledItem& entry : items) {
+    const Fit fit = best_fit(levels, heights, entry.item, limit);
+    entry.level = fit.level;
+    entry.block = static_cast<std::int64_t>(fit.block);
+    heights.add(fit.level, fit.block, levels.time_on_block(levels.work(entry.item), fit.level, fit.block));
+  }
+}
+
+}  // namespace evenkeel

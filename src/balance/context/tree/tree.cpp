@@ -1,0 +1,275 @@
+#include "balance/context/tree/tree.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "balance/context/levels.hpp"
+#include "balance/context/task.hpp"
+#include "balance/context/tree/leaves.hpp"
+#include "balance/context/tree/moves.hpp"
+#include "balance/context/tree/top.hpp"
+#include "balance/nested_sizes.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Items that are placed in all, over all trials with leaves. Trials without leaves have as many.
+constexpr std::int64_t most_placed = 1 << 17;
+constexpr std::int64_t most_trials = 64;
+/// Places that are looked at for items, when all is improved.
+constexpr std::int64_t looks_per_item = 1 << 12;
+/// An end so near to the bound, as 1 over this, is not improved any more.
+constexpr Cost near_enough = 4096;
+
+/// All micro-batches of a schedule, and how long each rank is busy.
+struct Tree {
+  std::vector<OpenTask> tasks;
+  std::vector<Cost> heights;
+
+  [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
+
+  void find_heights(const ContextLevels& levels) {
+    std::ranges::fill(heights, 0);
+    for (const OpenTask& task : tasks) {
+      const auto first = heights.begin() + task.first;
+      std::for_each(first, first + levels.size(task.level), [&](Cost& height) { height += task.time; });
+    }
+    std::ranges::stable_sort(tasks, std::ranges::greater{}, &OpenTask::level);
+  }
+};
+
+/// Where each long item runs.
+struct Place {
+  int level = 0;
+  std::int64_t block = -1;  ///< -1: any; leaves have none
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+using Choice = std::vector<Place>;
+
+class TreeSearch {
+ public:
+  /// `part`: what is tried is so much less, as one over this.
+  TreeSearch(const ContextLevels& levels, std::int64_t part)
+      : levels_(levels), bound_(lower_bound_on(levels)), part_(part), placements_left_(most_placed / part) {
+    constexpr Cost longs_share = 16;
+    for (const Item item : by_falling_work(levels)) {
+      leaf_work_ += leaf_work(item);
+      const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
+      (is_long ? longs_ : shorts_).push_back(item);
+    }
+    const std::size_t places = longs_.size() * static_cast<std::size_t>(levels.count());
+    times_.reserve(places);
+    areas_.reserve(places);
+    for (const Item item : longs_) {
+      for (int level = 0; level < levels.count(); ++level) {
+        const bool fits = levels.fits(item, level);
+        times_.push_back(fits ? levels.time(item, level) : -1);
+        areas_.push_back(levels.area(item, level));
+      }
+    }
+  }
+
+  [[nodiscard]] Tree best() {
+    std::vector<std::pair<Cost, Choice>> choices = trial_choices();
+    for (const auto& [end, choice] : choices) {
+      if (!may_try()) break;
+      if (!best_.tasks.empty() && end >= best_.end()) break;
+      try_choice(choice);
+    }
+    improve_levels();
+    improve_places();
+    return std::move(best_);
+  }
+
+ private:
+  /// Of one token's share in the overhead of full micro-batches, too.
+  [[nodiscard]] Cost leaf_work(Item item) const {
+    const std::int64_t cap = std::max<std::int64_t>(levels_.cap(0), 1);
+    const Cost overhead = levels_.problem().communication.overhead;
+    const std::int64_t tokens = levels_.aligned(item, 0);
+    return levels_.work(item).work + overhead / cap * tokens + overhead % cap * (tokens % cap) / cap;
+  }
+
+  [[nodiscard]] bool may_try() const {
+    return best_.tasks.empty() ||
+           (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
+  }
+
+  /// Long items take the least area within a trial length: one choice a length, the most promising first.
+  [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
+    const auto longs = static_cast<std::int64_t>(longs_.size());
+    const std::int64_t trials =
+        std::clamp<std::int64_t>(most_placed / part_ / 2 / (longs + 1), 4, most_trials);
+    const bool are_many = trials >= 16;
+    std::vector<std::pair<Cost, Choice>> choices;
+    Cost trial = are_many ? 4 * bound_ : bound_;
+    for (std::int64_t t = 0; t < trials; ++t, trial -= are_many ? trial * 5 / trials : trial / 2) {
+      Choice choice(longs_.size());
+      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i].level = cheapest_within(i, trial);
+      if (std::ranges::any_of(choices, [&](const auto& other) { return other.second == choice; })) continue;
+      const Cost end = end_of_top(choice);
+      choices.emplace_back(end, std::move(choice));
+    }
+    add_fits(choices);
+    std::ranges::stable_sort(choices, {}, &std::pair<Cost, Choice>::first);
+    return choices;
+  }
+
+  /// Blocks that hold long items up to some ends, where these are not too many.
+  void add_fits(std::vector<std::pair<Cost, Choice>>& choices) {
+    const auto longs = static_cast<std::int64_t>(longs_.size());
+    const std::int64_t fits =
+        std::min<std::int64_t>(16, most_placed * 32 / (1 + longs * levels_.problem().ranks));
+    std::vector<LevelledItem> items;
+    for (const Item item : longs_) items.push_back({.item = item});
+    Cost limit = bound_;
+    for (std::int64_t fit = 0; fit < fits; ++fit) {
+      limit += bound_ / 1024 * (1 + fit * fit / 4) * 16 / fits;
+      fit_into_blocks(levels_, items, limit);
+      Choice choice;
+      for (const LevelledItem& entry : items)
+        choice.push_back({entry.level, entry.level > 0 ? entry.block : -1});
+      const Cost end = end_of_top(choice);
+      choices.emplace_back(end, std::move(choice));
+    }
+  }
+
+  /// As that of ContextLevels, of a long item.
+  [[nodiscard]] int cheapest_within(std::size_t i, Cost limit) const {
+    const auto count = static_cast<std::size_t>(levels_.count());
+    const auto times = std::span(times_).subspan(i * count, count);
+    const auto areas = std::span(areas_).subspan(i * count, count);
+    std::size_t cheapest = count;
+    std::size_t fastest = count;
+    for (std::size_t level = 0; level < count; ++level) {
+      if (times[level] < 0) continue;
+      if (fastest == count || times[level] < times[fastest]) fastest = level;
+      if (times[level] > limit) continue;
+      if (cheapest == count || areas[level] < areas[cheapest]) cheapest = level;
+    }
+    return static_cast<int>(cheapest == count ? fastest : cheapest);
+  }
+
+  [[nodiscard]] std::vector<LevelledItem> top_items(const Choice& choice) const {
+    std::vector<LevelledItem> items;
+    for (std::size_t i = 0; i < choice.size(); ++i)
+      if (choice[i].level > 0) items.push_back({longs_[i], choice[i].level, choice[i].block});
+    return items;
+  }
+
+  /// When the last rank ends, if leaves were water.
+  [[nodiscard]] Cost end_of_top(const Choice& choice) {
+    const std::vector<LevelledItem> items = top_items(choice);
+    Cost leaves = leaf_work_;
+    for (const LevelledItem& entry : items) leaves -= leaf_work(entry.item);
+    place_tree_top(levels_, items, trial_top_);
+    return levels_.speeds().even_end(trial_top_.heights, leaves);
+  }
+
+  /// Whether it is the best so far.
+  bool try_choice(const Choice& choice) {
+    TreeTop top;
+    // Room for a micro-batch an item, of which only what is used takes memory.
+    top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
+    place_tree_top(levels_, top_items(choice), top);
+    std::vector<Item> leaves;
+    leaves.reserve(longs_.size() + shorts_.size());
+    for (std::size_t i = 0; i < choice.size(); ++i)
+      if (choice[i].level == 0) leaves.push_back(longs_[i]);
+    merge_shorts(leaves);
+    Tree tree{.tasks = std::move(top.tasks), .heights = std::move(top.heights)};
+    place_tree_leaves(levels_, leaves, tree.heights, tree.tasks);
+    placements_left_ -= levels_.num_items() + static_cast<std::int64_t>(tree.heights.size());
+    if (!best_.tasks.empty() && tree.end() >= best_.end()) return false;
+    best_ = std::move(tree);
+    best_choice_ = choice;
+    return true;
+  }
+
+  /// Long items may have less work than short ones, so both are merged.
+  void merge_shorts(std::vector<Item>& leaves) const {
+    const auto middle = static_cast<std::ptrdiff_t>(leaves.size());
+    leaves.insert(leaves.end(), shorts_.begin(), shorts_.end());
+    std::ranges::inplace_merge(leaves, leaves.begin() + middle, [&](Item left, Item right) {
+      return std::pair(-levels_.work(left).work, left) < std::pair(-levels_.work(right).work, right);
+    });
+  }
+
+  /// One item a level up or down, as long as that makes the end earlier.
+  void improve_levels() {
+    bool improved = true;
+    while (improved && may_try()) {
+      improved = false;
+      for (std::size_t i = 0; i < longs_.size() && may_try(); ++i) {
+        for (const int step : {1, -1}) {
+          Choice choice = best_choice_;
+          const int level = choice[i].level + step;
+          choice[i] = {.level = level};
+          if (level < 0 || level >= levels_.count() || !levels_.fits(longs_[i], level)) continue;
+          if (levels_.time(longs_[i], level) >= best_.end()) continue;
+          improved |= try_choice(choice);
+        }
+      }
+    }
+  }
+
+  void improve_places() {
+    const std::int64_t n = levels_.num_items();
+    const std::int64_t most_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
+    std::int64_t looks_left = most_looks / (1 + n / 4096) / part_;
+    if (levels_.problem().ranks + std::ssize(best_.tasks) > looks_left / 1024) return;
+    improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, looks_left);
+    best_.find_heights(levels_);
+  }
+
+  const ContextLevels& levels_;
+  Cost bound_;
+  std::vector<Item> longs_;   ///< by falling work; these may run above the leaves
+  std::vector<Item> shorts_;  ///< by falling work
+  Cost leaf_work_ = 0;        ///< of all items, as leaves
+  std::vector<Cost> times_;   ///< of each long item on all levels; -1 where it does not fit
+  std::vector<Cost> areas_;
+  std::int64_t part_;
+  std::int64_t placements_left_;
+  TreeTop trial_top_;
+  Tree best_;
+  Choice best_choice_;
+};
+
+ContextSchedule scheduled_on(const ContextLevels& levels, std::int64_t part) {
+  Tree tree = TreeSearch(levels, part).best();
+  const Cost end = tree.end();
+  ContextSchedule schedule = finished_schedule(std::move(tree.tasks), levels);
+  schedule.end = end;
+  return schedule;
+}
+
+}  // namespace
+
+ContextSchedule schedule_context_tree(const ContextProblem& problem) {
+  constexpr std::int64_t part_of_others = 8;
+  require_context_fits(problem);
+  if (problem.items.empty()) return {};
+  ContextProblem powers = problem;  // never later than these
+  powers.sizes = ContextSizes::powers_of_two;
+  const std::vector<std::vector<std::int64_t>> lists = nested_sizes(problem);
+  std::optional<ContextSchedule> best;
+  for (const std::vector<std::int64_t>& sizes : lists) {
+    if (!fits_all(problem, sizes)) continue;
+    const ContextLevels levels(sizes == lists.front() ? powers : problem, sizes);
+    ContextSchedule schedule = scheduled_on(levels, best ? part_of_others : 1);
+    if (!best || schedule.end < best->end) best = std::move(schedule);
+  }
+  if (best) return *std::move(best);
+  throw LimitError("items",
+                   "each fits a group, but there are no sizes of groups inside each other that all fit");
+}
+
+}  // namespace evenkeel

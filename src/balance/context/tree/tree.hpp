@@ -1,0 +1,21 @@
+#pragma once
+
+#include "balance/context/schedule.hpp"
+
+namespace evenkeel {
+
+/// A schedule for ranks that wait for each other at its end only. Every rank runs its micro-batches by
+/// falling size of their groups, so that the members of a group have run the same larger groups'
+/// micro-batches before: groups form a tree, nobody waits inside one, and no order can deadlock.
+///
+/// Sizes of groups by dual approximation for tasks that may be split (Turek, Wolf and Yu, 1992): for some
+/// trial lengths, each item takes the group on which it takes least of all ranks within that length, and the
+/// longest goes first onto the group that ends first. Or items are fitted below some ends, largest first,
+/// each on the least of groups. The best is improved by sizes that double or halve, and by ruin and recreate.
+/// Micro-batches are filled best-fit.
+///
+/// Throws as require_context_fits does. Deterministic, local, integers only; how much is tried is bounded by
+/// counts, which fall with the number of items, never by a clock. O(n log n) for many items.
+[[nodiscard]] ContextSchedule schedule_context_tree(const ContextProblem& problem);
+
+}  // namespace evenkeel

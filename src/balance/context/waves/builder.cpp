@@ -1,0 +1,169 @@
+#include "balance/context/waves/builder.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "balance/context/free_ranks.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+Cost longest_of(std::span<const OpenTask> tasks) {
+  Cost time = 0;
+  for (const OpenTask& task : tasks) time = std::max(time, task.time);
+  return time;
+}
+
+}  // namespace
+
+WaveBuilder::WaveBuilder(const ContextLevels& levels, std::vector<Item> items)
+    : levels_(&levels), order_(std::move(items)) {
+  works_.reserve(order_.size());
+  tokens_.reserve(order_.size());
+  places_.resize(static_cast<std::size_t>(levels.num_items()));
+  for (std::size_t at = 0; at < order_.size(); ++at) {
+    works_.push_back(levels.work(order_[at]).work);
+    tokens_.push_back(levels.aligned(order_[at], 0));
+    places_[static_cast<std::size_t>(order_[at])] = at;
+  }
+  tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
+}
+
+void WaveBuilder::start_with(const Waves& waves) {
+  next_.resize(order_.size() + 1);
+  std::iota(next_.begin(), next_.end(), std::size_t{0});
+  for (const OpenTask& task : waves.tasks)
+    for (const Item item : task.items) take(places_[static_cast<std::size_t>(item)]);
+}
+
+std::size_t WaveBuilder::next_left(std::size_t at) {
+  while (next_[at] != at) {
+    next_[at] = next_[next_[at]];
+    at = next_[at];
+  }
+  return at;
+}
+
+std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::int64_t tokens) const {
+  const auto begin = static_cast<std::ptrdiff_t>(from);
+  const auto by_work =
+      std::ranges::lower_bound(works_.begin() + begin, works_.end(), work, std::ranges::greater{});
+  const auto at = by_work - works_.begin();
+  if (!tokens_fall_) return static_cast<std::size_t>(at);
+  const auto by_tokens =
+      std::ranges::lower_bound(tokens_.begin() + at, tokens_.end(), tokens, std::ranges::greater{});
+  return static_cast<std::size_t>(by_tokens - tokens_.begin());
+}
+
+std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Cost height) {
+  const CommunicationCost& cost = levels_->problem().communication;
+  const std::int64_t size = levels_->size(task.level);
+  const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
+  // What pooling saves of communication comes on top of this, and is left out.
+  const Cost spare =
+      (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
+  if (spare < 0) return order_.size();
+  constexpr int tries = 10;
+  std::size_t at = first_place_within(from, spare, levels_->cap(task.level) - task.used);
+  for (int i = 0; i < tries; ++i) {
+    at = next_left(at);
+    if (at == order_.size()) return at;
+    if (task.has_room_for(order_[at], *levels_)) {
+      ContextWork work = task.work;
+      work += levels_->work(order_[at]);
+      if (levels_->time_at(work, task.level, task.first) <= height) return at;
+    }
+    at = std::min(order_.size(), at + (std::size_t{1} << i));
+  }
+  return order_.size();
+}
+
+void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
+  for (;;) {
+    from = find_company(task, from, height);
+    if (from == order_.size()) return;
+    task.add(order_[from], *levels_);
+    take(from);
+  }
+}
+
+void WaveBuilder::raise(std::span<OpenTask> started, Cost height, Waves& waves) {
+  for (OpenTask& task : started) {
+    fill(task, 0, height);
+    waves.tasks.push_back(std::move(task));
+  }
+}
+
+void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started,
+                             Waves& waves) {
+  const std::size_t first_task = waves.tasks.size();
+  FreeRanks free(*levels_);
+  Cost height = longest_of(started);
+  for (const OpenTask& task : started) free.take(task.level, task.first);
+  if (trial.slack > 0) height += height / trial.slack;
+  raise(started, height, waves);
+  for (std::size_t at = next_left(0); at < order_.size() && free.count() > 0; at = next_left(at + 1)) {
+    const Item item = order_[at];
+    const bool is_first = waves.tasks.size() == first_task;
+    const int level = levels_->cheapest_within(item, is_first ? trial.first_limit : height);
+    const std::optional<std::int64_t> place = free.fastest(level);
+    if (!place) continue;
+    const Cost time = levels_->time_at(levels_->work(item), level, *place);
+    if (is_first) height = std::max(trial.height, time);
+    if (time > height) continue;
+    free.take(level, *place);
+    take(at);
+    waves.tasks.push_back({.first = *place, .level = level, .wave = wave});
+    waves.tasks.back().add(item, *levels_);
+    fill(waves.tasks.back(), at, height);
+  }
+  waves.end += longest_of(std::span(waves.tasks).subspan(first_task));
+}
+
+void WaveBuilder::add_wave(const WaveTrial& trial, Waves& waves) {
+  start_with(waves);
+  build_wave(trial, waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1, {}, waves);
+}
+
+Item WaveBuilder::first_left(const Waves& waves) {
+  start_with(waves);
+  return order_[next_left(0)];
+}
+
+bool WaveBuilder::holds_all(const Waves& waves) const {
+  std::size_t held = 0;
+  for (const OpenTask& task : waves.tasks) held += task.items.size();
+  return held == order_.size();
+}
+
+Waves WaveBuilder::fill_up(const WaveTrial& trial, Waves start) {
+  start_with(start);
+  Waves waves;
+  for (auto begin = start.tasks.begin(); begin != start.tasks.end();) {
+    const std::int64_t wave = begin->wave;
+    const auto end =
+        std::find_if(begin, start.tasks.end(), [&](const OpenTask& task) { return task.wave != wave; });
+    build_wave(trial, wave, {begin, end}, waves);
+    begin = end;
+  }
+  return waves;
+}
+
+std::vector<Item> WaveBuilder::left() {
+  std::vector<Item> items;
+  for (std::size_t at = next_left(0); at < order_.size(); at = next_left(at + 1)) items.push_back(order_[at]);
+  return items;
+}
+
+Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
+  Waves waves = fill_up(trial, std::move(start));
+  std::int64_t wave = waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1;
+  for (; next_left(0) < order_.size(); ++wave) build_wave(trial, wave, {}, waves);
+  return waves;
+}
+
+}  // namespace evenkeel

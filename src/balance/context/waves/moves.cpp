@@ -1,0 +1,366 @@
+#include "balance/context/waves/moves.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "balance/context/free_ranks.hpp"
+#include "balance/context/waves/places.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Two waves are taken apart together where there are no more than so many.
+constexpr std::size_t most_waves_in_pairs = 12;
+
+/// One wave: its micro-batches, and what they leave.
+struct OpenWave {
+  std::vector<OpenTask> tasks{};
+  FreeRanks free{};
+  Cost time = 0;
+  std::int64_t kept_for = 0;  ///< the last trial that keeps it as it was before
+
+  void find_time() {
+    time = 0;
+    for (const OpenTask& task : tasks) time = std::max(time, task.time);
+  }
+};
+
+/// Where an item can go.
+struct WaveSpot {
+  Cost longer = std::numeric_limits<Cost>::max();  ///< by how much the wave gets longer
+  Cost idle = 0;                                   ///< what the group then waits for others
+  std::size_t wave = 0;
+  std::size_t task = 0;    ///< as many as the wave has: a new one
+  int level = 0;           ///< of a new one
+  std::int64_t first = 0;  ///< rank of a new one
+
+  [[nodiscard]] bool is_better_than(const WaveSpot& other) const {
+    return std::tie(longer, idle) < std::tie(other.longer, other.idle);
+  }
+};
+
+class WaveMoves {
+ public:
+  WaveMoves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left)
+      : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left), all_ranks_(levels) {
+    for (OpenTask& task : waves.tasks) {
+      const auto w = static_cast<std::size_t>(task.wave);
+      if (w >= waves_.size()) waves_.resize(w + 1, {.free = all_ranks_});
+      waves_[w].free.take(task.level, task.first);
+      waves_[w].tasks.push_back(std::move(task));
+    }
+    for (OpenWave& wave : waves_) wave.find_time();
+    num_tasks_ = static_cast<std::int64_t>(waves.tasks.size());
+  }
+
+  void improve() {
+    bool improved = true;
+    while (improved && looks_left_ > 0) {
+      improved = false;
+      for (const std::size_t w : by_idle_ranks())
+        for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
+      if (!improved && waves_.size() <= most_waves_in_pairs) improved = try_pairs();
+    }
+  }
+
+  void write_back() {
+    result_->tasks.clear();
+    result_->end = end();
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      for (OpenTask& task : waves_[w].tasks) {
+        task.wave = static_cast<std::int64_t>(w);
+        result_->tasks.push_back(std::move(task));
+      }
+    }
+  }
+
+ private:
+  /// Waves in which most time is idle first.
+  [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
+    std::vector<std::pair<Cost, std::size_t>> idle;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      Cost sum = waves_[w].free.work_in(waves_[w].time);
+      for (const OpenTask& task : waves_[w].tasks)
+        sum += area_within(waves_[w].time - task.time, task.level, task.first);
+      idle.emplace_back(-sum, w);
+    }
+    std::ranges::sort(idle);
+    std::vector<std::size_t> order;
+    for (const auto& [sum, w] : idle) order.push_back(w);
+    return order;
+  }
+
+  /// What a group could do in `time`.
+  [[nodiscard]] Cost area_within(Cost time, int level, std::int64_t first) const {
+    return levels_->fastest_time_within(time, level, first) * levels_->size(level);
+  }
+
+  /// What waves take, and then what is left of the sand.
+  [[nodiscard]] Cost end() const {
+    Cost sum = 0;
+    Cost sand = sand_.work;
+    for (const OpenWave& wave : waves_) {
+      sum += wave.time;
+      if (sand > 0) sand -= sand_within(wave);
+    }
+    return sum + levels_->speeds().mean_time(std::max<Cost>(0, sand));
+  }
+
+  [[nodiscard]] Cost sand_within(const OpenWave& wave) const {
+    Cost sum = wave.free.work_in(std::min(wave.time, sand_.per_token * levels_->cap(0)));
+    for (const OpenTask& task : wave.tasks) {
+      const std::int64_t room = levels_->cap(task.level) - task.used;
+      sum += std::min(room, sand_beside(task, wave.time)) * sand_.per_token;
+    }
+    return sum;
+  }
+
+  /// Tokens of sand that a group has time for. What it communicates for them takes time, too, but for what
+  /// the attention of its items hides.
+  [[nodiscard]] std::int64_t sand_beside(const OpenTask& task, Cost wave_time) const {
+    const CommunicationCost& cost = levels_->problem().communication;
+    const std::int64_t size = levels_->size(task.level);
+    const Cost area = area_within(wave_time - task.time, task.level, task.first);
+    const Cost hidden = task.work.attention / 1000 * cost.overlap;
+    const Cost spare = std::max<Cost>(0, hidden - communication_of(task.work.rows, size, cost));
+    return std::min(area / sand_.per_token,
+                    (area + spare) / (sand_.per_token + communication_of(1, size, cost)));
+  }
+
+  /// Of which waves micro-batches are taken out: of two, or one twice. Those that end within the last 1 /
+  /// share of the wave's time; 0: all.
+  struct Ruin {
+    std::size_t first = 0;
+    std::size_t second = 0;  ///< not before the first
+    Cost share = 0;
+  };
+
+  bool try_pairs() {
+    for (std::size_t first = 0; first < waves_.size(); ++first)
+      for (std::size_t second = first + 1; second < waves_.size(); ++second)
+        for (const Cost share : {0, 4})
+          if (try_on_all_levels({first, second, share})) return true;
+    return false;
+  }
+
+  /// With new groups of all sizes, and with smaller ones only.
+  bool try_on_all_levels(const Ruin& ruin) {
+    bool improved = false;
+    for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
+      if (ruin.second >= waves_.size()) break;
+      improved |= try_without(ruin);
+      if (!has_groups(ruin.first) && !has_groups(ruin.second)) break;
+    }
+    return improved;
+  }
+
+  [[nodiscard]] bool has_groups(std::size_t w) const {
+    return w < waves_.size() &&
+           std::ranges::any_of(waves_[w].tasks, [](const OpenTask& task) { return task.level > 0; });
+  }
+
+  bool try_without(const Ruin& ruin) {
+    std::vector<Item> items;
+    const Cost before_end = end();
+    looks_left_ -= num_tasks_;
+    ++trial_;
+    changes_.clear();
+    take_out(ruin.second, ruin.share, items);
+    if (ruin.first != ruin.second) take_out(ruin.first, ruin.share, items);
+    if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
+        put_all(std::move(items), before_end))
+      return true;
+    undo_changes();
+    return false;
+  }
+
+  /// What a trial did to a wave.
+  struct Change {
+    enum class Kind { changed, erased, added };
+    Kind kind = Kind::added;
+    std::size_t wave = 0;
+    OpenWave before{};
+  };
+
+  /// Keeps a wave as it is before it is changed.
+  void keep(std::size_t w) {
+    if (waves_[w].kept_for == trial_) return;
+    changes_.push_back({.kind = Change::Kind::changed, .wave = w, .before = waves_[w]});
+    waves_[w].kept_for = trial_;
+  }
+
+  void erase(std::size_t w) {
+    changes_.push_back({.kind = Change::Kind::erased, .wave = w, .before = std::move(waves_[w])});
+    waves_.erase(waves_.begin() + static_cast<std::ptrdiff_t>(w));
+  }
+
+  void add_wave() {
+    changes_.push_back({.kind = Change::Kind::added, .wave = waves_.size()});
+    waves_.push_back({.free = all_ranks_, .kept_for = trial_});
+  }
+
+  void undo_changes() {
+    for (; !changes_.empty(); changes_.pop_back()) {
+      Change& last = changes_.back();
+      const auto at = waves_.begin() + static_cast<std::ptrdiff_t>(last.wave);
+      switch (last.kind) {
+        case Change::Kind::changed:
+          *at = std::move(last.before);
+          break;
+        case Change::Kind::erased:
+          waves_.insert(at, std::move(last.before));
+          break;
+        case Change::Kind::added:
+          waves_.pop_back();
+          break;
+      }
+    }
+  }
+
+  void take_out(std::size_t w, Cost share, std::vector<Item>& items) {
+    keep(w);
+    OpenWave& wave = waves_[w];
+    const Cost from = share == 0 ? 0 : wave.time - wave.time / share;
+    std::erase_if(wave.tasks, [&](const OpenTask& task) {
+      if (task.time < from) return false;
+      items.insert(items.end(), task.items.begin(), task.items.end());
+      wave.free.give_back(task.level, task.first);
+      return true;
+    });
+    wave.find_time();
+    if (wave.tasks.empty()) erase(w);
+  }
+
+  /// Whether all is done earlier than `before`.
+  bool put_all(std::vector<Item> items, Cost before) {
+    std::ranges::sort(items, [&](Item left, Item right) {
+      return std::pair(-levels_->work(left).work, left) < std::pair(-levels_->work(right).work, right);
+    });
+    Cost sum = 0;  // without sand
+    for (const OpenWave& wave : waves_) sum += wave.time;
+    for (const Item item : items) {
+      if (sum >= before) return false;
+      const WaveSpot spot = best_spot(item);
+      put(item, spot);
+      sum += spot.longer;
+    }
+    return end() < before;
+  }
+
+  void put(Item item, const WaveSpot& spot) {
+    if (spot.wave == waves_.size()) add_wave();
+    keep(spot.wave);
+    OpenWave& wave = waves_[spot.wave];
+    if (spot.task == wave.tasks.size()) {
+      wave.tasks.push_back({.first = spot.first, .level = spot.level});
+      wave.free.take(spot.level, spot.first);
+    }
+    wave.tasks[spot.task].add(item, *levels_);
+    wave.time = std::max(wave.time, wave.tasks[spot.task].time);
+  }
+
+  WaveSpot best_spot(Item item) {
+    WaveSpot best;
+    for (std::size_t w = 0; w < waves_.size(); ++w) {
+      look_at_tasks(item, w, best);
+      look_at_free_ranks(item, w, waves_[w].free, waves_[w].time, waves_[w].tasks.size(), best);
+    }
+    look_at_free_ranks(item, waves_.size(), all_ranks_, 0, 0, best);
+    return best;
+  }
+
+  void look_at_tasks(Item item, std::size_t w, WaveSpot& best) {
+    const OpenWave& wave = waves_[w];
+    looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
+    for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
+      const OpenTask& task = wave.tasks[t];
+      if (task.level < levels_->lowest(item) || !task.has_room_for(item, *levels_)) continue;
+      ContextWork work = task.work;
+      work += levels_->work(item);
+      consider(levels_->time_at(work, task.level, task.first), wave.time,
+               {.wave = w, .task = t, .level = task.level, .first = task.first}, best);
+    }
+  }
+
+  void look_at_free_ranks(Item item, std::size_t w, const FreeRanks& free, Cost wave_time,
+                          std::size_t new_task, WaveSpot& best) const {
+    const int last = std::max(highest_, levels_->lowest(item));
+    for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free.count(); ++level) {
+      if (!levels_->fits(item, level)) continue;
+      const std::optional<std::int64_t> first = free.fastest(level);
+      if (!first) continue;
+      consider(levels_->time_at(levels_->work(item), level, *first), wave_time,
+               {.wave = w, .task = new_task, .level = level, .first = *first}, best);
+    }
+  }
+
+  void consider(Cost time, Cost wave_time, WaveSpot spot, WaveSpot& best) const {
+    spot.longer = std::max<Cost>(0, time - wave_time);
+    spot.idle = area_within(std::max<Cost>(0, wave_time - time), spot.level, spot.first);
+    if (spot.is_better_than(best)) best = spot;
+  }
+
+  Waves* result_;
+  const ContextLevels* levels_;
+  Sand sand_;
+  std::int64_t& looks_left_;
+  FreeRanks all_ranks_;
+  std::int64_t num_tasks_ = 0;
+  int highest_ = 0;  ///< level of new groups, but for items that fit none so low
+  std::vector<OpenWave> waves_;
+  std::int64_t trial_ = 0;
+  std::vector<Change> changes_;  ///< of the last trial, in order
+};
+
+}  // namespace
+
+void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left) {
+  WaveMoves moves(waves, levels, sand, looks_left);
+  moves.improve();
+  moves.write_back();
+}
+
+namespace {
+
+/// Powers of two that come by falling size line up side by side, wherever nodes begin.
+void settle_wave(std::span<OpenTask> tasks, const ContextLevels& levels) {
+  const ContextProblem& problem = levels.problem();
+  const bool line_up = problem.sizes == ContextSizes::powers_of_two;
+  std::vector<std::int64_t> sizes;
+  for (const OpenTask& task : tasks) sizes.push_back(levels.size(task.level));
+  const std::vector<std::int64_t> firsts =
+      places_in_wave(sizes, problem.ranks, line_up ? problem.ranks : problem.communication.ranks_per_node);
+  for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].first = firsts[t];
+}
+
+}  // namespace
+
+void settle_waves(Waves& waves, const ContextLevels& levels) {
+  std::vector<std::pair<Cost, std::int64_t>> times;
+  for (const OpenTask& task : waves.tasks) {
+    const auto w = static_cast<std::size_t>(task.wave);
+    while (times.size() <= w) times.emplace_back(0, static_cast<std::int64_t>(times.size()));
+    times[w].first = std::min(times[w].first, -task.time);
+  }
+  std::ranges::sort(times);
+  std::vector<std::int64_t> numbers(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    numbers[static_cast<std::size_t>(times[i].second)] = static_cast<std::int64_t>(i);
+  for (OpenTask& task : waves.tasks) task.wave = numbers[static_cast<std::size_t>(task.wave)];
+  std::ranges::stable_sort(waves.tasks, [](const OpenTask& left, const OpenTask& right) {
+    return std::pair(left.wave, -left.level) < std::pair(right.wave, -right.level);
+  });
+  for (auto begin = waves.tasks.begin(); begin != waves.tasks.end();) {
+    const auto end = std::find_if(begin, waves.tasks.end(),
+                                  [&](const OpenTask& task) { return task.wave != begin->wave; });
+    if (!levels.speeds().differ()) settle_wave({begin, end}, levels);
+    begin = end;
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,307 @@
+#include "balance/context/waves/waves.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "balance/checks.hpp"
+#include "balance/context/waves/beam.hpp"
+#include "balance/context/waves/builder.hpp"
+#include "balance/context/waves/moves.hpp"
+#include "balance/context/waves/uniform.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Items that are placed in all, over all trials.
+constexpr std::int64_t most_wave_placements = 1 << 17;
+/// Items that are tried as grids of groups of one size.
+constexpr std::int64_t most_in_a_grid = 1 << 14;
+/// An end so near to the bound, as 1 over this, is not improved any more.
+constexpr Cost waves_near_enough = 4096;
+/// Places that are looked at for items, when waves are improved.
+constexpr std::int64_t wave_looks_per_item = 1 << 12;
+/// So many trials of either kind are improved.
+constexpr std::int64_t most_started = 24;
+/// So many of those get all items.
+constexpr std::size_t most_filled = 4;
+/// In so many of those, small items that are left are spread evenly.
+constexpr std::size_t most_even = 4;
+constexpr Cost unlimited = balance_checks::sum_limit >> 20;
+
+/// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
+/// their waves first, as if the others were sand; then these are put; then all are improved.
+class WaveSearch {
+ public:
+  explicit WaveSearch(const ContextLevels& levels)
+      : levels_(levels),
+        bound_(lower_bound_on(levels)),
+        order_(by_falling_work(levels)),
+        builder_(levels, order_) {
+    full_time_ = full_time();
+    find_sand();
+    Cost longest = full_time_;
+    for (const Item item : longs_) longest = std::max(longest, levels_.time(item, levels_.lowest(item)));
+    Cost limit = std::min(2 * bound_, longest);
+    do {
+      limits_.push_back(limit);
+      limit -= limit / 6 + 1;
+    } while (limit > full_time_ / 4 && limits_.size() < 48);
+    for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
+  }
+
+  [[nodiscard]] Waves best() {
+    const std::vector<Start> starts = improved_starts();
+    std::vector<Waves> filled = filled_starts(starts);
+    improve_filled(filled);
+    try_uniform();
+    settle_waves(best_, levels_);
+    return std::move(best_);
+  }
+
+ private:
+  /// Waves of long items, and how they were built.
+  struct Start {
+    Waves waves;
+    WaveTrial trial;
+  };
+
+  /// Of a micro-batch on one rank that is full of items as they come, and half of it more.
+  [[nodiscard]] Cost full_time() const {
+    Cost work = 0;
+    std::int64_t tokens = 1;
+    for (const Item item : order_) {
+      if (levels_.lowest(item) > 0) continue;
+      work += levels_.work(item).work;
+      tokens += levels_.aligned(item, 0);
+    }
+    const std::int64_t cap = std::min(levels_.cap(0), tokens);
+    return levels_.problem().communication.overhead + work / tokens * cap * 3 / 2 + 1;
+  }
+
+  [[nodiscard]] bool is_long(Item item) const {
+    return levels_.lowest(item) > 0 || levels_.time(item, 0) > full_time_;
+  }
+
+  void find_sand() {
+    std::int64_t tokens = 0;
+    for (const Item item : order_) {
+      if (is_long(item)) {
+        longs_.push_back(item);
+        continue;
+      }
+      sand_.work += levels_.work(item).work;
+      tokens += levels_.aligned(item, 0);
+    }
+    if (tokens == 0) return;
+    sand_.per_token = sand_.work / tokens + levels_.problem().communication.overhead / levels_.cap(0);
+    sand_.work = sand_.per_token * tokens;
+  }
+
+  /// The more items a rank has, the less need be tried: many waves are even by themselves.
+  [[nodiscard]] std::int64_t effort_divisor() const {
+    return 1 + levels_.num_items() / levels_.problem().ranks / 256;
+  }
+
+  /// The more items, the fewer.
+  [[nodiscard]] std::int64_t looks() const {
+    const std::int64_t n = levels_.num_items();
+    return wave_looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
+  }
+
+  [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / waves_near_enough; }
+
+  static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
+
+  /// Waves of long items alone, the most promising first.
+  [[nodiscard]] std::vector<Start> built_starts() const {
+    std::vector<Start> starts;
+    if (longs_.empty()) {  // then the first item of a wave has a rank of its own, or most of them
+      return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
+              {.waves = {}, .trial = {.height = unlimited}}};
+    }
+    WaveBuilder builder(levels_, longs_);
+    std::int64_t placements = (most_wave_placements / 2 + levels_.num_items() / 4) / effort_divisor();
+    std::int64_t no_looks = 0;
+    const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
+    for (const Cost height : heights) {
+      for (const Cost limit : limits_) {
+        if (!starts.empty() && placements <= 0) break;
+        Start start{.waves = {}, .trial = {.first_limit = limit, .height = height}};
+        start.waves = builder.build(start.trial);
+        improve_waves(start.waves, levels_, sand_, no_looks);
+        starts.push_back(std::move(start));
+        placements -= std::ssize(longs_);
+      }
+    }
+    sort_without_same(starts);
+    return starts;
+  }
+
+  static void sort_without_same(std::vector<Start>& starts) {
+    std::ranges::stable_sort(starts, ends_earlier);
+    const auto same = std::ranges::unique(
+        starts, [](const Start& left, const Start& right) { return left.waves.end == right.waves.end; });
+    starts.erase(same.begin(), same.end());
+  }
+
+  /// The same, where it is searched for how high each is.
+  [[nodiscard]] std::vector<Start> searched_starts() const {
+    std::vector<Start> starts;
+    if (longs_.empty()) return starts;
+    WaveBuilder builder(levels_, longs_);
+    const std::int64_t placements = (8 * most_wave_placements + levels_.num_items()) / effort_divisor();
+    if (std::ssize(longs_) > placements / 64) return starts;
+    for (Waves& waves : beam_waves(levels_, builder, sand_, placements))
+      starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
+    sort_without_same(starts);
+    return starts;
+  }
+
+  void improve(std::vector<Start>& starts) const {
+    if (std::ssize(starts) > most_started) starts.resize(most_started);
+    std::int64_t looks_left = looks() / 2;
+    for (Start& start : starts) improve_waves(start.waves, levels_, sand_, looks_left);
+  }
+
+  [[nodiscard]] std::vector<Start> improved_starts() const {
+    std::vector<Start> starts = built_starts();
+    std::vector<Start> searched = searched_starts();
+    improve(starts);
+    improve(searched);
+    std::ranges::move(searched, std::back_inserter(starts));
+    sort_without_same(starts);
+    return starts;
+  }
+
+  /// Which start is filled up how, and what came of it.
+  struct Filling {
+    const Start* start = nullptr;
+    Cost slack = 0;
+    Cost end = 0;
+  };
+
+  /// All items in waves: from some starts; then from the best of these with what they leave spread evenly,
+  /// and with several heights of the waves that follow.
+  [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
+    constexpr std::int64_t few_items = 1 << 15;
+    std::int64_t fills =
+        (levels_.num_items() <= few_items ? 2 * most_wave_placements : most_wave_placements) /
+        levels_.num_items();
+    std::vector<Waves> filled;
+    std::vector<Filling> fillings;
+    for (const Start& start : std::span(starts).first(std::min(starts.size(), most_filled))) {
+      for (const Cost slack : {0, 64, 16}) {
+        if (slack > 0 && longs_.empty()) break;
+        if (!filled.empty() && --fills <= 0) break;
+        filled.push_back(filled_up({.start = &start, .slack = slack}, unlimited));
+        fillings.push_back({.start = &start, .slack = slack, .end = filled.back().end});
+      }
+    }
+    std::ranges::stable_sort(fillings, {}, &Filling::end);
+    if (levels_.num_items() <= most_in_a_grid)
+      for (const Filling& filling : std::span(fillings).first(std::min(fillings.size(), most_even)))
+        filled.push_back(filled_evenly(filling));
+    for (const Cost height : heights_)
+      if (--fills > 0) filled.push_back(filled_up(fillings.front(), height));
+    return filled;
+  }
+
+  /// With further waves as high as `height`.
+  [[nodiscard]] Waves filled_up(const Filling& filling, Cost height) {
+    WaveTrial trial = filling.start->trial;
+    trial.slack = filling.slack;
+    trial.height = height;
+    return builder_.build(trial, filling.start->waves);
+  }
+
+  /// Small items that waves of long ones leave are spread over all ranks.
+  [[nodiscard]] Waves filled_evenly(const Filling& filling) {
+    WaveTrial trial = filling.start->trial;
+    trial.slack = filling.slack;
+    Waves waves = builder_.fill_up(trial, filling.start->waves);
+    const std::vector<Item> left = builder_.left();
+    if (left.empty()) return waves;
+    const std::int64_t next = waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1;
+    Waves rest = uniform_waves_of(left, levels_, 0);
+    for (OpenTask& task : rest.tasks) {
+      task.wave += next;
+      waves.tasks.push_back(std::move(task));
+    }
+    waves.end += rest.end;
+    return waves;
+  }
+
+  /// Keeps the best.
+  void improve_filled(std::vector<Waves>& filled) {
+    std::ranges::stable_sort(filled, {}, &Waves::end);
+    Waves* best = &filled.front();
+    std::int64_t looks_left = 2 * looks();
+    for (Waves& waves : filled) {
+      if (looks_left <= 0 || is_near(best->end)) break;
+      improve_waves(waves, levels_, {}, looks_left);
+      if (waves.end < best->end) best = &waves;
+    }
+    best_ = std::move(*best);
+  }
+
+  /// Where all items are short beside a cap, a grid is more even than waves that are filled one by one.
+  void try_uniform() {
+    if (levels_.num_items() > most_in_a_grid) return;
+    for (int level = 0; level < levels_.count() && !is_near(best_.end); ++level) {
+      std::optional<Waves> waves = uniform_waves(levels_, level);
+      if (waves && waves->end < best_.end) best_ = *std::move(waves);
+    }
+  }
+
+  const ContextLevels& levels_;
+  Cost bound_;
+  std::vector<Item> order_;
+  WaveBuilder builder_;
+  Cost full_time_ = 0;
+  std::vector<Item> longs_;  ///< by falling work
+  Sand sand_;                ///< what is not long
+  std::vector<Cost> limits_;
+  std::vector<Cost> heights_;
+  Waves best_;
+};
+
+ContextSchedule scheduled_on(const ContextLevels& levels) {
+  Waves waves = WaveSearch(levels).best();
+  ContextSchedule schedule = finished_schedule(std::move(waves.tasks), levels);
+  schedule.end = waves.end;
+  return schedule;
+}
+
+/// Of all sizes, and of powers of two alone, which leave less to choose from.
+ContextSchedule best_schedule(const ContextProblem& problem) {
+  ContextSchedule best = scheduled_on(ContextLevels(problem));
+  ContextProblem powers = problem;
+  powers.sizes = ContextSizes::powers_of_two;
+  if (problem.sizes == powers.sizes || !fits_all(problem, context_sizes(powers))) return best;
+  ContextSchedule schedule = scheduled_on(ContextLevels(powers));
+  if (schedule.end <= best.end) best = std::move(schedule);
+  return best;
+}
+
+}  // namespace
+
+ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64_t multiple_of,
+                                       std::int64_t min_waves) {
+  require_context_fits(problem);
+  if (multiple_of < 1) throw InputError("multiple_of", std::to_string(multiple_of) + ", below 1");
+  if (min_waves < 0) throw InputError("min_waves", std::to_string(min_waves) + ", below 0");
+  ContextSchedule schedule;
+  if (!problem.items.empty()) schedule = best_schedule(problem);
+  const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
+  schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
+  return schedule;
+}
+
+}  // namespace evenkeel

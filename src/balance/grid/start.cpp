@@ -1,0 +1,188 @@
+#include "balance/grid/start.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "balance/bins/capped_partition.hpp"
+#include "balance/checks.hpp"
+#include "balance/partition/differencing_limit.hpp"
+#include "balance/partition/lpt.hpp"
+#include "balance/partition/picked_items.hpp"
+#include "evenkeel/balance/karmarkar_karp.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Cells of one column while it is filled up to a ceiling.
+class ColumnFill {
+ public:
+  /// `smallest` is the size of the smallest item that is still to come: a cell without room for it is full.
+  ColumnFill(std::size_t rows, Cost ceiling, std::int64_t smallest, const ExchangeRules& rules)
+      : ceiling_(ceiling), smallest_(smallest), rules_(rules), cells_(rows) {
+    for (std::size_t cell = 0; cell < rows; ++cell) by_cost_.emplace(0, cell);
+  }
+
+  /// Into the cheapest cell with room, of the few cheapest.
+  bool add(const CostedItem& entry) {
+    constexpr int most_tries = 16;
+    int tries = 0;
+    for (auto place = by_cost_.begin(); place != by_cost_.end() && tries < most_tries; ++place, ++tries) {
+      const std::size_t cell = place->second;
+      if (!has_room(cells_[cell], entry)) continue;
+      by_cost_.erase(place);
+      cells_[cell].put(entry, rules_);
+      if (!is_full(cells_[cell])) by_cost_.emplace(cells_[cell].cost, cell);
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::vector<ItemGroup> take_cells() { return std::move(cells_); }
+
+ private:
+  [[nodiscard]] bool has_room(const ItemGroup& cell, const CostedItem& entry) const {
+    return entry.cost <= ceiling_ - cell.cost &&
+           rules_.size_of(entry.item) <= rules_.limits.max_size - cell.size &&
+           rules_.count_of(entry.item) <= rules_.limits.max_items - cell.count;
+  }
+
+  [[nodiscard]] bool is_full(const ItemGroup& cell) const {
+    return cell.is_full(rules_) || smallest_ > rules_.limits.max_size - cell.size;
+  }
+
+  Cost ceiling_;
+  std::int64_t smallest_;
+  const ExchangeRules& rules_;
+  std::vector<ItemGroup> cells_;
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< cells that may take another item
+};
+
+/// Of the cheapest filling's cost: as good as no ceiling.
+constexpr double most_generous = 2;
+
+}  // namespace
+
+GridStart::GridStart(std::span<const Cost> costs, GridShape shape, const ExchangeRules& rules)
+    : costs_(costs),
+      rows_(static_cast<std::size_t>(shape.rows)),
+      columns_(static_cast<std::size_t>(shape.columns)),
+      rules_(rules) {
+  std::optional<double> cheapest;
+  const std::span<const std::int64_t> sizes = rules.items.sizes;
+  for (std::size_t i = 0; i < std::min(costs.size(), sizes.size()); ++i) {
+    if (sizes[i] == 0) continue;
+    const double rate = static_cast<double>(costs[i]) / static_cast<double>(sizes[i]);
+    cheapest = std::min(cheapest.value_or(rate), rate);
+  }
+  cheapest_ = cheapest.value_or(0);
+}
+
+CellGrid GridStart::level() const {
+  std::vector<Item> all(costs_.size());
+  std::iota(all.begin(), all.end(), Item{0});
+  const auto k = static_cast<std::int64_t>(rows_ * columns_);
+  return {rows_, cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k), all)};
+}
+
+std::optional<CellGrid> GridStart::dear_columns_first() const {
+  if (std::optional<Filled> filled = fill_least()) return balanced(*std::move(filled));
+  return balanced(fill(most_generous));
+}
+
+std::optional<GridStart::Filled> GridStart::fill_least() const {
+  std::optional<Filled> least;
+  double too_low = 0;
+  double enough = most_generous;
+  const auto try_with = [&](double generosity) {
+    Filled filled = fill(generosity);
+    if (!is_easily_balanced(filled)) {
+      too_low = generosity;
+      return;
+    }
+    enough = generosity;
+    least = std::move(filled);
+  };
+  try_with(0);
+  constexpr double fine_enough = 1.0 / 32;
+  while (enough - too_low > fine_enough) try_with((too_low + enough) / 2);
+  return least;
+}
+
+GridStart::Filled GridStart::fill(double generosity) const {
+  Filled filled{{rows_, {}}, {}, rows_ * columns_};
+  std::vector<CostedItem> left = descending_items(costs_);
+  Cost sum = std::accumulate(costs_.begin(), costs_.end(), Cost{0});
+  for (; !left.empty() && filled.cells_left > rows_; filled.cells_left -= rows_) {
+    const Cost most = ceiling(left.front(), generosity);
+    if (most <= sum / static_cast<Cost>(filled.cells_left)) break;
+    for (ItemGroup& cell : fill_column(left, most)) {
+      sum -= cell.cost;
+      filled.grid.cells.push_back(std::move(cell));
+    }
+  }
+  for (const CostedItem& entry : left) filled.left.push_back(entry.item);
+  std::ranges::sort(filled.left);
+  return filled;
+}
+
+Cost GridStart::ceiling(const CostedItem& costliest, double generosity) const {
+  const auto room = static_cast<double>(rules_.limits.max_size - rules_.size_of(costliest.item));
+  const double more = generosity * cheapest_ * room;
+  const Cost most = balance_checks::sum_limit;
+  return more < static_cast<double>(most - costliest.cost) ? costliest.cost + static_cast<Cost>(more) : most;
+}
+
+std::vector<ItemGroup> GridStart::fill_column(std::vector<CostedItem>& left, Cost most) const {
+  std::int64_t smallest = rules_.limits.max_size;
+  for (const CostedItem& entry : left) smallest = std::min(smallest, rules_.size_of(entry.item));
+  ColumnFill column(rows_, most, smallest, rules_);
+  std::erase_if(left, [&](const CostedItem& entry) { return column.add(entry); });
+  return column.take_cells();
+}
+
+bool GridStart::is_easily_balanced(const Filled& filled) const {
+  const std::vector<Cost> costs = costs_of(filled.left);
+  const PickedItems items(rules_.items, filled.left);
+  const auto k = static_cast<std::int64_t>(filled.cells_left);
+  const Partition assigned =
+      k > most_differenced_groups ? longest_processing_time(costs, k) : karmarkar_karp(costs, k);
+  return balance_checks::are_within(assigned, items.items(), rules_.limits);
+}
+
+std::optional<CellGrid> GridStart::balanced(Filled filled) const {
+  if (filled.grid.cells.empty()) return std::nullopt;
+  const PickedItems items(rules_.items, filled.left);
+  const auto assigned = try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
+                                                   static_cast<std::int64_t>(filled.cells_left));
+  if (!assigned) return std::nullopt;
+  for (ItemGroup& cell : cells_of(*assigned, filled.left)) filled.grid.cells.push_back(std::move(cell));
+  return std::move(filled.grid);
+}
+
+/// Of groups of positions in `items`.
+std::vector<ItemGroup> GridStart::cells_of(const Partition& groups, std::span<const Item> items) const {
+  std::vector<ItemGroup> cells;
+  for (std::int64_t g = 0; g < groups.size(); ++g) {
+    ItemGroup& cell = cells.emplace_back();
+    for (const Item position : groups[g]) {
+      const Item item = items[static_cast<std::size_t>(position)];
+      cell.items.push_back({costs_[static_cast<std::size_t>(item)], item});
+      cell.cost += cell.items.back().cost;
+      cell.size += rules_.size_of(item);
+      cell.count += rules_.count_of(item);
+    }
+    std::ranges::sort(cell.items);
+  }
+  return cells;
+}
+
+std::vector<Cost> GridStart::costs_of(std::span<const Item> items) const {
+  std::vector<Cost> costs;
+  for (const Item item : items) costs.push_back(costs_[static_cast<std::size_t>(item)]);
+  return costs;
+}
+
+}  // namespace evenkeel

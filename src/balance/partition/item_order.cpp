@@ -1,0 +1,43 @@
+#include "balance/partition/item_order.hpp"
+
+#include <algorithm>
+
+#include "balance/radix_sort.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+std::vector<CostedItem> ascending_items(std::span<const Cost> costs) {
+  EVENKEEL_PRECONDITION(thorough, none_is_negative(costs), costs.size());
+  std::vector<CostedItem> items(costs.size());
+  for (std::size_t i = 0; i < costs.size(); ++i) items[i] = {costs[i], static_cast<Item>(i)};
+  constexpr std::size_t radix_pays_off = 128;
+  if (items.size() < radix_pays_off) {
+    std::ranges::sort(items);
+  } else {
+    std::vector<CostedItem> scratch(items.size());
+    radix_sort(std::span(items), std::span(scratch),
+               [](const CostedItem& entry) { return static_cast<std::uint64_t>(entry.cost); });
+  }
+  return items;
+}
+
+std::vector<CostedItem> descending_items(std::span<const Cost> costs) {
+  std::vector<CostedItem> items = ascending_items(costs);
+  std::ranges::reverse(items);
+  return items;
+}
+
+std::vector<CostedItem> descending_items_smaller_first(std::span<const Cost> costs) {
+  std::vector<CostedItem> items = descending_items(costs);
+  for (auto run = items.begin(); run != items.end();) {
+    const auto end =
+        std::find_if(run, items.end(), [&](const CostedItem& entry) { return entry.cost != run->cost; });
+    std::reverse(run, end);
+    run = end;
+  }
+  return items;
+}
+
+}  // namespace evenkeel

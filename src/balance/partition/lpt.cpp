@@ -1,0 +1,181 @@
+#include "balance/partition/lpt.hpp"
+
+#include <compare>
+#include <utility>
+#include <vector>
+
+#include "balance/checks.hpp"
+#include "balance/partition/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// What a group holds; the lightest by (sum, count, number) gets the next item.
+struct Load {
+  Cost sum = 0;
+  std::int64_t count = 0;
+  std::int64_t number = 0;
+
+  friend auto operator<=>(const Load&, const Load&) = default;
+};
+
+/// A binary min-heap. Its array is part of the result (open groups are returned as it holds them), so it must
+/// sift as the reference's does and cannot be left to the standard library's choice.
+class LoadHeap {
+ public:
+  /// k empty groups, numbered from 0.
+  explicit LoadHeap(std::int64_t k) : loads_(static_cast<std::size_t>(k)) {
+    for (std::size_t g = 0; g < loads_.size(); ++g) loads_[g].number = static_cast<std::int64_t>(g);
+  }
+
+  [[nodiscard]] const std::vector<Load>& loads() const noexcept { return loads_; }
+
+  void push(Load load) {
+    loads_.push_back(load);
+    sift_up(loads_.size() - 1);
+  }
+
+  /// Precondition: not empty.
+  Load pop() {
+    EVENKEEL_PRECONDITION(cheap, !loads_.empty());
+    const Load last = loads_.back();
+    loads_.pop_back();
+    if (loads_.empty()) return last;
+    const Load smallest = std::exchange(loads_.front(), last);
+    sift_up(sink_to_leaf());
+    return smallest;
+  }
+
+ private:
+  /// Swaps the root down along the smaller children, to a leaf; returns where it ended.
+  std::size_t sink_to_leaf() {
+    std::size_t at = 0;
+    for (std::size_t child = 1; child < loads_.size(); child = 2 * at + 1) {
+      if (child + 1 < loads_.size() && loads_[child + 1] < loads_[child]) ++child;
+      std::swap(loads_[at], loads_[child]);
+      at = child;
+    }
+    return at;
+  }
+
+  void sift_up(std::size_t at) {
+    while (at > 0) {
+      const std::size_t parent = (at - 1) / 2;
+      if (loads_[parent] < loads_[at]) break;
+      std::swap(loads_[at], loads_[parent]);
+      at = parent;
+    }
+  }
+
+  std::vector<Load> loads_;
+};
+
+/// Groups under construction: their items by number, the open ones in a heap, the closed ones in order.
+class GroupsInTheMaking {
+ public:
+  GroupsInTheMaking(std::int64_t k, std::size_t num_items)
+      : open_(k), items_(static_cast<std::size_t>(k)), num_items_(num_items) {
+    if (items_.empty()) return;
+    for (std::vector<Item>& items : items_) items.reserve(num_items / items_.size() + 1);
+  }
+
+  /// Takes the lightest group out of the heap. Precondition: one is open.
+  Load take_lightest() { return open_.pop(); }
+
+  Load start_group() {
+    items_.emplace_back();
+    return {0, 0, static_cast<std::int64_t>(items_.size()) - 1};
+  }
+
+  /// Adds to a group that was taken out; the caller gives it back or closes it.
+  void add(Load& load, const CostedItem& entry) {
+    items_[static_cast<std::size_t>(load.number)].push_back(entry.item);
+    load.sum += entry.cost;
+    ++load.count;
+  }
+
+  void give_back(const Load& load) { open_.push(load); }
+  void close(const Load& load) { closed_.push_back(load.number); }
+
+  /// Closed groups in closing order, then the open ones as the heap holds them.
+  [[nodiscard]] Partition result() const {
+    std::vector<Item> all;
+    all.reserve(num_items_);
+    std::vector<std::int64_t> offsets{0};
+    offsets.reserve(items_.size() + 1);
+    const auto append = [&](std::int64_t number) {
+      const std::vector<Item>& items = items_[static_cast<std::size_t>(number)];
+      all.insert(all.end(), items.begin(), items.end());
+      offsets.push_back(static_cast<std::int64_t>(all.size()));
+    };
+    for (const std::int64_t number : closed_) append(number);
+    for (const Load& load : open_.loads()) append(load.number);
+    return {std::move(all), std::move(offsets)};
+  }
+
+ private:
+  LoadHeap open_;
+  std::vector<std::vector<Item>> items_;
+  std::size_t num_items_;
+  std::vector<std::int64_t> closed_;
+};
+
+Partition deal_freely(std::span<const Cost> costs, std::int64_t k) {
+  GroupsInTheMaking groups(k, costs.size());
+  for (const CostedItem& entry : descending_items(costs)) {
+    Load lightest = groups.take_lightest();
+    groups.add(lightest, entry);
+    groups.give_back(lightest);
+  }
+  return groups.result();
+}
+
+/// n mod k groups take one item more than the others: those that come to it first.
+Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
+  const auto n = static_cast<std::int64_t>(costs.size());
+  const std::int64_t quota = n / k;
+  std::int64_t extra = n % k;
+  GroupsInTheMaking groups(k, costs.size());
+  const auto is_full = [&](const Load& load) {
+    return load.count > quota || (load.count == quota && extra == 0);
+  };
+  for (const CostedItem& entry : descending_items(costs)) {
+    Load lightest = groups.take_lightest();
+    while (is_full(lightest)) {  // it waited for an extra item that another group took
+      groups.close(lightest);
+      lightest = groups.take_lightest();
+    }
+    groups.add(lightest, entry);
+    if (lightest.count > quota) --extra;
+    is_full(lightest) ? groups.close(lightest) : groups.give_back(lightest);
+  }
+  return groups.result();
+}
+
+}  // namespace
+
+Partition longest_processing_time(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
+  balance_checks::require_groups(k);
+  balance_checks::checked_sum(costs, "costs");
+  return group_size == GroupSize::equal ? deal_equal_counts(costs, k) : deal_freely(costs, k);
+}
+
+Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k, Cost cap) {
+  if (k != 0 || !costs.empty()) balance_checks::require_groups(k);
+  balance_checks::checked_sum(costs, "costs");
+  GroupsInTheMaking groups(k, costs.size());
+  for (const CostedItem& entry : descending_items(costs)) {
+    Load lightest = groups.take_lightest();
+    if (lightest.sum + entry.cost > cap) {
+      groups.close(lightest);
+      lightest = groups.start_group();
+    }
+    groups.add(lightest, entry);
+    groups.give_back(lightest);
+  }
+  return groups.result();
+}
+
+}  // namespace evenkeel

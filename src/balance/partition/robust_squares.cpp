@@ -1,0 +1,118 @@
+#include "balance/partition/robust_squares.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+// One bit a term.
+constexpr unsigned base_terms = 0b111;
+constexpr unsigned without_constant = 0b110;
+
+/// Weighted sums of products: the normal equations of all terms.
+struct NormalEquations {
+  std::array<Terms, num_terms> products{};
+  Terms targets{};
+
+  explicit NormalEquations(std::span<const Row> rows) {
+    for (const Row& row : rows) {
+      for (std::size_t i = 0; i < num_terms; ++i) {
+        targets[i] += row.weight * row.terms[i] * (row.seconds - row.offset);
+        for (std::size_t j = 0; j < num_terms; ++j)
+          products[i][j] += row.weight * row.terms[i] * row.terms[j];
+      }
+    }
+  }
+
+  /// For the terms whose bit is set in `used`, by elimination; nothing when they depend on each other.
+  [[nodiscard]] std::optional<Terms> solve(unsigned used) const {
+    std::array<Terms, num_terms> left = products;
+    Terms right = targets;
+    const auto is_used = [&](std::size_t i) { return (used >> i & 1U) != 0; };
+    for (std::size_t pivot = 0; pivot < num_terms; ++pivot) {
+      if (!is_used(pivot)) continue;
+      constexpr double independent = 1e-4;  // share of a term that the others do not explain: 1 % of its size
+      if (left[pivot][pivot] <= independent * products[pivot][pivot]) return std::nullopt;
+      for (std::size_t row = 0; row < num_terms; ++row) {
+        if (row == pivot || !is_used(row)) continue;
+        const double factor = left[row][pivot] / left[pivot][pivot];
+        for (std::size_t j = 0; j < num_terms; ++j) left[row][j] -= factor * left[pivot][j];
+        right[row] -= factor * right[pivot];
+      }
+    }
+    Terms solution{};
+    for (std::size_t i = 0; i < num_terms; ++i) solution[i] = is_used(i) ? right[i] / left[i][i] : 0;
+    return solution;
+  }
+};
+
+/// Their weighted sum, or some number above `limit` where it is above that.
+double squares_up_to(double limit, const Terms& coefficients, std::span<const Row> rows) {
+  double sum = 0;
+  for (const Row& row : rows) {
+    const double residual = residual_of(coefficients, row);
+    sum += row.weight * residual * residual;
+    if (sum > limit) break;
+  }
+  return sum;
+}
+
+/// The most terms that the rows can tell apart, `extra` among them; 0 when these depend on each other.
+unsigned terms_told_apart(const NormalEquations& equations, unsigned extra) {
+  for (const unsigned base : {base_terms, without_constant}) {
+    if (equations.solve(base | extra)) return base | extra;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double residual_of(const Terms& coefficients, const Row& row) noexcept {
+  double value = 0;
+  for (std::size_t i = 0; i < num_terms; ++i) value += coefficients[i] * row.terms[i];
+  return row.seconds - row.offset - value;
+}
+
+double median(std::vector<double> values) {
+  EVENKEEL_PRECONDITION(cheap, !values.empty());
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extra) {
+  const NormalEquations equations(rows);
+  const unsigned usable = terms_told_apart(equations, extra);
+  std::optional<Terms> best;
+  double least = 0;
+  // From all terms down: most other choices are seen to be worse after a few rows. Of equals fewer terms win.
+  for (unsigned used = usable; used > 0; --used) {
+    if ((used & ~usable) != 0) continue;
+    const std::optional<Terms> solution = equations.solve(used);
+    if (!solution || std::ranges::any_of(*solution, [](double c) { return c < 0; })) continue;
+    constexpr double no_limit = HUGE_VAL;
+    const double squares = squares_up_to(best ? least : no_limit, *solution, rows);
+    if (best && squares > least) continue;
+    best = solution;
+    least = squares;
+  }
+  return best;
+}
+
+bool reweight(std::vector<Row>& rows, const Terms& coefficients, double rounding) {
+  std::vector<double> distances;
+  distances.reserve(rows.size());
+  for (const Row& row : rows) distances.push_back(std::abs(residual_of(coefficients, row)));
+  constexpr double deviation_of_median = 1.4826;
+  const double limit = 1.345 * deviation_of_median * median(distances);
+  if (limit <= rounding) return false;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i].weight = distances[i] <= limit ? 1 : limit / distances[i];
+  return true;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,150 @@
+#include "balance/partition/speed_partition.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "balance/checks.hpp"
+#include "balance/partition/automatic.hpp"
+#include "balance/partition/item_exchange.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// Products of a cost and a speed.
+__extension__ using Wide = __int128;
+
+constexpr std::int64_t largest_speed = std::int64_t{1} << 31;
+
+/// Work at a speed, in a group. Ordered by when it ends, then by group.
+struct Finish {
+  Cost cost = 0;
+  std::int64_t speed = 1;
+  std::size_t group = 0;
+
+  [[nodiscard]] bool ends_before(const Finish& other) const {
+    return Wide{cost} * other.speed < Wide{other.cost} * speed;
+  }
+  friend bool operator<(const Finish& left, const Finish& right) {
+    if (left.ends_before(right)) return true;
+    return !right.ends_before(left) && left.group < right.group;
+  }
+};
+
+class UnevenGroups {
+ public:
+  UnevenGroups(std::span<const Cost> costs, std::span<const std::int64_t> speeds)
+      : costs_(costs), speeds_(speeds), groups_(speeds.size()) {}
+
+  /// Of the groups of one speed the one with least work ends an item first.
+  void assign() {
+    std::map<std::int64_t, std::set<std::pair<Cost, std::size_t>>> by_speed;
+    for (std::size_t g = 0; g < groups_.size(); ++g) by_speed[speeds_[g]].emplace(0, g);
+    for (const CostedItem& entry : descending_items(costs_)) {
+      std::optional<Finish> first;
+      for (const auto& [speed, groups] : by_speed) {
+        const Finish finish{groups.begin()->first + entry.cost, speed, groups.begin()->second};
+        if (!first || finish < *first) first = finish;
+      }
+      auto& groups = by_speed[first->speed];
+      groups.erase(groups.begin());
+      groups.emplace(first->cost, first->group);
+      groups_[first->group].items.push_back(entry);
+      groups_[first->group].cost = first->cost;
+    }
+    for (ItemGroup& group : groups_) std::ranges::reverse(group.items);
+  }
+
+  void improve() {
+    for (std::size_t g = 0; g < groups_.size(); ++g) by_end_.insert(finish_of(g));
+    std::int64_t budget = 32 * static_cast<std::int64_t>(costs_.size()) + (1 << 16);
+    while (budget > 0 && improve_last(budget)) {
+    }
+  }
+
+  [[nodiscard]] Partition result() const {
+    std::vector<Item> items;
+    std::vector<std::int64_t> offsets{0};
+    for (const ItemGroup& group : groups_) {
+      for (const CostedItem& entry : group.items) items.push_back(entry.item);
+      offsets.push_back(static_cast<std::int64_t>(items.size()));
+    }
+    return {std::move(items), std::move(offsets)};
+  }
+
+ private:
+  [[nodiscard]] Finish finish_of(std::size_t g) const { return {groups_[g].cost, speeds_[g], g}; }
+
+  /// An exchange from the group that ends last to one that ends early, after which both end before that.
+  bool improve_last(std::int64_t& budget) {
+    const Finish last = *by_end_.rbegin();
+    for (const Finish& early : by_end_) {
+      const std::optional<WantedShift> wanted = wanted_shift(last, early);
+      if (!wanted || budget <= 0) return false;
+      ItemGroup& from = groups_[last.group];
+      ItemGroup& into = groups_[early.group];
+      constexpr std::int64_t overhead = 16;  // of a search, in items looked at
+      budget -= static_cast<std::int64_t>(from.items.size() + into.items.size()) + overhead;
+      const std::optional<Exchange> found = find_exchange(from, into, *wanted, {});
+      if (!found) continue;
+      const std::size_t receiver = early.group;
+      by_end_.erase(finish_of(receiver));
+      by_end_.erase(last);
+      found->apply(from, into, {});
+      by_end_.insert(finish_of(receiver));
+      by_end_.insert(finish_of(last.group));
+      return true;
+    }
+    return false;
+  }
+
+  /// They should end together; the receiver must end before the giver did. Nothing when it could take
+  /// nothing.
+  static std::optional<WantedShift> wanted_shift(const Finish& last, const Finish& early) {
+    const Wide behind = Wide{last.cost} * early.speed - Wide{early.cost} * last.speed;
+    if (behind <= last.speed) return std::nullopt;
+    const auto most = static_cast<Cost>((behind - 1) / last.speed);
+    const auto twice_ideal = static_cast<Cost>(2 * behind / (Wide{last.speed} + early.speed));
+    return WantedShift{std::max<Cost>(twice_ideal, 2), most};
+  }
+
+  std::span<const Cost> costs_;
+  std::span<const std::int64_t> speeds_;
+  std::vector<ItemGroup> groups_;
+  std::set<Finish> by_end_;
+};
+
+}  // namespace
+
+Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::int64_t> speeds) {
+  balance_checks::require_groups(static_cast<std::int64_t>(speeds.size()));
+  balance_checks::checked_sum(costs, "costs");
+  for (std::size_t g = 0; g < speeds.size(); ++g) {
+    if (speeds[g] < 1 || speeds[g] > largest_speed) {
+      throw InputError("speeds", "group " + std::to_string(g) + " has speed " + std::to_string(speeds[g]) +
+                                     ", outside 1 ... 2^31");
+    }
+  }
+  if (std::ranges::all_of(speeds, [&](std::int64_t speed) { return speed == speeds.front(); }))
+    return balance_items(costs, static_cast<std::int64_t>(speeds.size()));
+  UnevenGroups groups(costs, speeds);
+  groups.assign();
+  groups.improve();
+  return groups.result();
+}
+
+double latest_end(const Partition& partition, std::span<const Cost> costs,
+                  std::span<const std::int64_t> speeds) {
+  const std::vector<Cost> sums = group_sums(partition, costs);
+  double latest = 0;
+  for (std::size_t g = 0; g < sums.size(); ++g)
+    latest = std::max(latest, static_cast<double>(sums[g]) / static_cast<double>(speeds[g]));
+  return latest;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,207 @@
+#include "balance/partition/two_costs.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "balance/checks.hpp"
+#include "balance/partition/automatic.hpp"
+#include "balance/quality.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+/// What the first kind may give way for the second: 1 / so much.
+constexpr Cost one_in = 1000;
+
+Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
+  return std::ranges::max(group_sums(partition, costs));
+}
+
+/// Work of the kind that comes first, and of the other.
+struct Both {
+  Cost first = 0;
+  Cost second = 0;
+};
+
+struct BothItem {
+  Both costs;
+  Item item = 0;
+
+  [[nodiscard]] auto key() const { return std::pair(costs.first, item); }
+};
+
+struct BothGroup {
+  Both sums;
+  std::vector<BothItem> items;  ///< by rising (first, item)
+
+  /// As the last: items are in order only after sort().
+  void append(const BothItem& entry) {
+    items.push_back(entry);
+    sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
+  }
+  void sort() { std::ranges::sort(items, {}, &BothItem::key); }
+  void put(const BothItem& entry) {
+    items.insert(std::ranges::lower_bound(items, entry.key(), {}, &BothItem::key), entry);
+    sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
+  }
+  BothItem take(std::size_t position) {
+    const BothItem entry = items[position];
+    items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
+    sums = {sums.first - entry.costs.first, sums.second - entry.costs.second};
+    return entry;
+  }
+};
+
+/// Positions in the lists of two groups: `given` leaves the one, `taken`, if any, comes back for it.
+struct Swap {
+  std::size_t given = 0;
+  std::optional<std::size_t> taken;
+};
+
+/// Evens out the second kind, of which `from` has most, within what the first allows. Looks no further where
+/// that brings the groups near each other, nor at very many pairs: of long lists the best of some will do,
+/// and others follow.
+class SwapSearch {
+ public:
+  SwapSearch(const BothGroup& from, const BothGroup& into, Cost allowed, std::int64_t most_looked_at)
+      : from_(from),
+        into_(into),
+        most_in_(allowed - into.sums.first),
+        most_out_(allowed - from.sums.first),
+        most_looked_at_(most_looked_at),
+        behind_(from.sums.second - into.sums.second),
+        distance_(behind_) {}
+
+  [[nodiscard]] std::optional<Swap> run() {
+    for (std::size_t given = 0; given < from_.items.size() && !is_over(); ++given) {
+      ++looked_at_;
+      const Both& costs = from_.items[given].costs;
+      if (costs.first <= most_in_) offer(costs.second, {given, std::nullopt});
+      auto taken = std::ranges::lower_bound(into_.items, costs.first - most_in_, {}, first_of);
+      for (; taken != into_.items.end() && first_of(*taken) <= costs.first + most_out_ && !is_over();
+           ++taken) {
+        ++looked_at_;
+        offer(costs.second - taken->costs.second,
+              {given, static_cast<std::size_t>(taken - into_.items.begin())});
+      }
+    }
+    return best_;
+  }
+  [[nodiscard]] std::int64_t looked_at() const noexcept { return looked_at_; }
+
+ private:
+  static Cost first_of(const BothItem& entry) { return entry.costs.first; }
+  [[nodiscard]] bool is_over() const {
+    constexpr Cost near = 64;
+    constexpr std::int64_t enough = 512;
+    if (looked_at_ >= most_looked_at_ || distance_ <= behind_ / near) return true;
+    return best_ && looked_at_ >= enough;
+  }
+
+  /// `shift` of the second kind goes over: at best half of what the groups differ by.
+  void offer(Cost shift, const Swap& swap) {
+    if (shift <= 0 || shift >= behind_) return;
+    const Cost distance = shift > behind_ / 2 ? 2 * shift - behind_ : behind_ - 2 * shift;
+    if (distance >= distance_) return;
+    distance_ = distance;
+    best_ = swap;
+  }
+
+  const BothGroup& from_;
+  const BothGroup& into_;
+  Cost most_in_;   ///< of the first kind that `into` may gain
+  Cost most_out_;  ///< and `from`
+  std::int64_t most_looked_at_;
+  Cost behind_;    ///< what `from` has more of the second kind
+  Cost distance_;  ///< twice that of the best shift from the ideal
+  std::int64_t looked_at_ = 0;
+  std::optional<Swap> best_;
+};
+
+class BothGroups {
+ public:
+  BothGroups(const Partition& start, std::span<const Cost> first, std::span<const Cost> second)
+      : groups_(static_cast<std::size_t>(start.size())) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (const Item item : start[static_cast<std::int64_t>(g)]) {
+        const auto i = static_cast<std::size_t>(item);
+        groups_[g].append({{first[i], second[i]}, item});
+      }
+      groups_[g].sort();
+      allowed_ = std::max(allowed_, groups_[g].sums.first);
+      by_second_.emplace(groups_[g].sums.second, g);
+    }
+    allowed_ += allowed_ / one_in;
+  }
+
+  void even_out_second(Cost bound) {
+    std::int64_t budget = 1 << 16;
+    for (const BothGroup& group : groups_) budget += 256 * (1 + std::ssize(group.items));
+    while (by_second_.rbegin()->first > bound && budget > 0 && relieve_fullest(budget)) {
+    }
+  }
+
+  [[nodiscard]] Partition result() const {
+    std::vector<std::vector<Item>> items(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      std::ranges::transform(groups_[g].items, std::back_inserter(items[g]), &BothItem::item);
+    return Partition(items);
+  }
+
+ private:
+  bool relieve_fullest(std::int64_t& budget) {
+    const auto fullest = by_second_.rbegin()->second;
+    for (const auto& [second, emptier] : by_second_) {
+      if (emptier == fullest || budget <= 0) return false;
+      SwapSearch search(groups_[fullest], groups_[emptier], allowed_, budget);
+      const std::optional<Swap> swap = search.run();
+      budget -= search.looked_at();
+      if (!swap) continue;
+      apply(*swap, fullest, emptier);
+      return true;
+    }
+    return false;
+  }
+
+  void apply(const Swap& swap, std::size_t from, std::size_t into) {
+    by_second_.erase({groups_[from].sums.second, from});
+    by_second_.erase({groups_[into].sums.second, into});
+    const BothItem given = groups_[from].take(swap.given);
+    if (swap.taken) groups_[from].put(groups_[into].take(*swap.taken));
+    groups_[into].put(given);
+    by_second_.emplace(groups_[from].sums.second, from);
+    by_second_.emplace(groups_[into].sums.second, into);
+  }
+
+  std::vector<BothGroup> groups_;
+  Cost allowed_ = 0;  ///< of the first kind in a group
+  std::set<std::pair<Cost, std::size_t>> by_second_;
+};
+
+}  // namespace
+
+Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
+  if (costs.model.size() != costs.encoder.size()) {
+    throw InputError("costs", "of the model are " + std::to_string(costs.model.size()) +
+                                  ", those of the encoder " + std::to_string(costs.encoder.size()));
+  }
+  const Cost model = balance_checks::checked_sum(costs.model, "costs of the model");
+  const Cost encoder = balance_checks::checked_sum(costs.encoder, "costs of the encoder");
+  const bool model_first = model >= encoder;
+  const std::span<const Cost> first = model_first ? costs.model : costs.encoder;
+  const std::span<const Cost> second = model_first ? costs.encoder : costs.model;
+  Partition start = balance_items(first, k);
+  if (largest_sum(start, second) == max_sum_lower_bound(second, k)) return start;
+  BothGroups groups(start, first, second);
+  groups.even_out_second(max_sum_lower_bound(second, k));
+  return groups.result();
+}
+
+}  // namespace evenkeel
