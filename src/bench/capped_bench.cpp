@@ -13,7 +13,7 @@
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "io/lengths_file.hpp"
+#include "io/samples/lengths_file.hpp"
 
 namespace evenkeel::bench {
 namespace {

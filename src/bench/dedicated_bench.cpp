@@ -20,7 +20,7 @@
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "evenkeel/source/serve.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 
 namespace evenkeel::bench {
 namespace {

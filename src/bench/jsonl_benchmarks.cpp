@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "io/input_file.hpp"
-#include "io/jsonl.hpp"
-#include "io/jsonl_schema.hpp"
-#include "io/jsonl_writer.hpp"
-#include "io/synthetic.hpp"
+#include "io/files/input_file.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/jsonl/schema.hpp"
+#include "io/jsonl/writer.hpp"
+#include "io/samples/synthetic.hpp"
 
 // How fast one core reads rollouts, in bytes of their file: as a job does, which opens a file once (its
 // lines, then their fields) and reads each sample once. EVENKEEL_JSONL names a file; without it one of 64 MiB

@@ -18,10 +18,10 @@
 #include "bench/shared_folder.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "io/atomic_file.hpp"
-#include "io/indexed_dataset.hpp"
-#include "io/input_file.hpp"
-#include "io/system_error.hpp"
+#include "io/files/atomic_file.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/system_error.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel::bench {

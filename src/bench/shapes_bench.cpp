@@ -5,7 +5,7 @@
 
 #include "base/narrow.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "io/lengths_file.hpp"
+#include "io/samples/lengths_file.hpp"
 #include "plan/shape_choice.hpp"
 
 namespace evenkeel::bench {

@@ -9,7 +9,7 @@
 #include "cli/option_values.hpp"
 #include "cli/rank_failures.hpp"
 #include "cli/standard_output.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel::cli {

@@ -10,7 +10,7 @@
 #include "config/import.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 
 #ifndef __linux__
 extern char** environ;  // POSIX leaves it to programs to declare it

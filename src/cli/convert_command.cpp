@@ -22,7 +22,7 @@
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/sample_writer.hpp"
+#include "io/samples/sample_writer.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -20,7 +20,7 @@
 #include "evenkeel/config/file.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
 #include "plan/dp_assignment.hpp"

@@ -5,9 +5,9 @@
 #include "cli/slow_work.hpp"
 #include "cli/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/indexed_dataset.hpp"
-#include "io/jsonl.hpp"
-#include "io/lengths_file.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/megatron/indexed_dataset.hpp"
+#include "io/samples/lengths_file.hpp"
 #include "plan/sample_summary.hpp"
 
 namespace evenkeel::cli {

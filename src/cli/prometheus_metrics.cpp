@@ -17,7 +17,7 @@
 
 #include "base/printable.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "io/jsonl_schema.hpp"
+#include "io/jsonl/schema.hpp"
 
 namespace evenkeel::cli {
 

@@ -7,8 +7,8 @@
 #include "base/text_layout.hpp"
 #include "cli/commands.hpp"
 #include "cli/option_values.hpp"
-#include "io/jsonl_writer.hpp"
-#include "io/synthetic.hpp"
+#include "io/jsonl/writer.hpp"
+#include "io/samples/synthetic.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "evenkeel/batch/dtype.hpp"
-#include "io/npy.hpp"
+#include "io/numpy/npy.hpp"
 
 namespace evenkeel {
 

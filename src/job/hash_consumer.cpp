@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "io/safetensors.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "job/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "pack/derived_fields.hpp"

@@ -17,7 +17,7 @@
 #include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/file.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 #include "job/dump.hpp"
 #include "job/hash_consumer.hpp"
 #include "mesh/fail_together.hpp"

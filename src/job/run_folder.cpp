@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "io/tensor_file.hpp"
+#include "io/samples/tensor_file.hpp"
 #include "source/dump_schema.hpp"
 
 namespace evenkeel {

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "evenkeel/base/error.hpp"
-#include "io/atomic_file.hpp"
+#include "io/files/atomic_file.hpp"
 
 namespace evenkeel {
 namespace {

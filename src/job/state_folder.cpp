@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "io/atomic_file.hpp"
-#include "io/input_file.hpp"
+#include "io/files/atomic_file.hpp"
+#include "io/files/input_file.hpp"
 
 namespace evenkeel {
 namespace {

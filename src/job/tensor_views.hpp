@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "io/safetensors.hpp"
+#include "io/safetensors/safetensors.hpp"
 
 namespace evenkeel {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenkeel/base/grid.hpp"
-#include "io/appended_file.hpp"
+#include "io/files/appended_file.hpp"
 #include "page/step_picture.hpp"
 
 namespace evenkeel {

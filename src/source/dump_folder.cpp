@@ -12,8 +12,8 @@
 
 #include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/input_file.hpp"
-#include "io/json_text.hpp"
+#include "io/files/input_file.hpp"
+#include "io/jsonl/json_text.hpp"
 
 namespace evenkeel {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/uid.hpp"
-#include "io/json_text.hpp"
+#include "io/jsonl/json_text.hpp"
 
 namespace evenkeel {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "evenkeel/batch/sample_rows.hpp"
-#include "io/tensor_file.hpp"
+#include "io/samples/tensor_file.hpp"
 #include "source/dump_folder.hpp"
 
 namespace evenkeel {

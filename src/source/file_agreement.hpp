@@ -3,7 +3,7 @@
 #include <span>
 
 #include "evenkeel/mesh/communicator.hpp"
-#include "io/input_file.hpp"
+#include "io/files/input_file.hpp"
 
 namespace evenkeel {
 

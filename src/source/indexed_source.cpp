@@ -8,7 +8,7 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/read_ahead.hpp"
+#include "io/files/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/file_agreement.hpp"
 #include "source/input_files.hpp"

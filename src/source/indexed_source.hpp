@@ -7,7 +7,7 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/indexed_dataset.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 
 namespace evenkeel {
 

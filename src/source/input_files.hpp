@@ -9,7 +9,7 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/input_file.hpp"
+#include "io/files/input_file.hpp"
 
 namespace evenkeel {
 

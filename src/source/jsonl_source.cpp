@@ -6,8 +6,8 @@
 #include <span>
 
 #include "evenkeel/base/error.hpp"
-#include "io/jsonl.hpp"
-#include "io/read_ahead.hpp"
+#include "io/files/read_ahead.hpp"
+#include "io/jsonl/jsonl.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/schema_agreement.hpp"
 #include "transport/gather_lists.hpp"

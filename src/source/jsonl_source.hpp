@@ -9,7 +9,7 @@
 
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/jsonl.hpp"
+#include "io/jsonl/jsonl.hpp"
 #include "source/input_files.hpp"
 
 namespace evenkeel {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "evenkeel/mesh/communicator.hpp"
-#include "io/jsonl_schema.hpp"
+#include "io/jsonl/schema.hpp"
 
 namespace evenkeel {
 

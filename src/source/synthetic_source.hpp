@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "evenkeel/source/sample_source.hpp"
-#include "io/lengths_file.hpp"
-#include "io/synthetic.hpp"
+#include "io/samples/lengths_file.hpp"
+#include "io/samples/synthetic.hpp"
 
 namespace evenkeel {
 

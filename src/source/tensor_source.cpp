@@ -5,7 +5,7 @@
 #include <span>
 
 #include "evenkeel/base/error.hpp"
-#include "io/read_ahead.hpp"
+#include "io/files/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/agreed_fields.hpp"
 #include "source/file_agreement.hpp"

@@ -8,7 +8,7 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/sample_tensors.hpp"
+#include "io/samples/sample_tensors.hpp"
 
 namespace evenkeel {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "io/system_error.hpp"
-#include "io/unpacking.hpp"
+#include "io/files/system_error.hpp"
+#include "io/files/unpacking.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/input_files.hpp"
 #include "transport/share_values.hpp"

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 
-#include "io/jsonl.hpp"
-#include "io/safetensors.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "job/dump.hpp"
 
 namespace evenkeel::testing_support {

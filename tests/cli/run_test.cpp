@@ -6,8 +6,8 @@
 
 #include "cli/dump_reader.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/jsonl.hpp"
-#include "io/safetensors.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "job/hash_consumer.hpp"
 #include "support/run_program.hpp"
 

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "fuzz/target.hpp"
-#include "io/npy.hpp"
-#include "io/npz.hpp"
+#include "io/numpy/npy.hpp"
+#include "io/numpy/npz.hpp"
 
 namespace evenkeel::fuzz {
 namespace {

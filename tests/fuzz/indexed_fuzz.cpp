@@ -1,6 +1,6 @@
 // Megatron's indexed datasets: two bytes say how long the index is, the rest is the data.
 #include "fuzz/target.hpp"
-#include "io/indexed_dataset.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 
 namespace evenkeel::fuzz {
 

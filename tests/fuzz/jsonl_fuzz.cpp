@@ -1,9 +1,9 @@
 // Rollouts as lines of JSON.
 #include "fuzz/target.hpp"
-#include "io/input_file.hpp"
-#include "io/jsonl.hpp"
-#include "io/jsonl_schema.hpp"
-#include "io/lines.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/lines.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/jsonl/schema.hpp"
 
 namespace evenkeel::fuzz {
 

@@ -1,7 +1,7 @@
 // Tables of lengths: CSV or lines of JSON, as the first byte says.
 #include "fuzz/target.hpp"
-#include "io/input_file.hpp"
-#include "io/lengths_file.hpp"
+#include "io/files/input_file.hpp"
+#include "io/samples/lengths_file.hpp"
 
 namespace evenkeel::fuzz {
 

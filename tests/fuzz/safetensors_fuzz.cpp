@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "fuzz/target.hpp"
-#include "io/safetensors.hpp"
+#include "io/safetensors/safetensors.hpp"
 
 namespace evenkeel::fuzz {
 

@@ -1,4 +1,4 @@
-#include "io/base64.hpp"
+#include "io/jsonl/base64.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

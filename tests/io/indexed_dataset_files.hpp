@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "io/indexed_dataset.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel::testing_support {

@@ -1,4 +1,4 @@
-#include "io/indexed_dataset.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

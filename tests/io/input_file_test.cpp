@@ -1,4 +1,4 @@
-#include "io/input_file.hpp"
+#include "io/files/input_file.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "io/jsonl.hpp"
-#include "io/lengths_file.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/samples/lengths_file.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

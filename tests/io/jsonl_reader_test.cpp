@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "io/jsonl.hpp"
+#include "io/jsonl/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "io/jsonl_schema.hpp"
+#include "io/jsonl/schema.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

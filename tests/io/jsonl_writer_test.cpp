@@ -1,4 +1,4 @@
-#include "io/jsonl_writer.hpp"
+#include "io/jsonl/writer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-#include "io/jsonl.hpp"
+#include "io/jsonl/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "io/lengths_file.hpp"
+#include "io/samples/lengths_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

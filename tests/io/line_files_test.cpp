@@ -1,4 +1,4 @@
-#include "io/line_files.hpp"
+#include "io/files/line_files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "io/jsonl.hpp"
-#include "io/jsonl_schema.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/jsonl/schema.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

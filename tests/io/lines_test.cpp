@@ -1,4 +1,4 @@
-#include "io/lines.hpp"
+#include "io/files/lines.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

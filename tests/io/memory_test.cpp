@@ -5,7 +5,7 @@
 #include <new>
 #include <vector>
 
-#include "io/safetensors.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "io/temporary_file.hpp"
 #include "support/failing_new.hpp"
 

@@ -1,4 +1,4 @@
-#include "io/npy.hpp"
+#include "io/numpy/npy.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

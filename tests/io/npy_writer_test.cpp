@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "io/npy.hpp"
+#include "io/numpy/npy.hpp"
 #include "io/numpy_python.hpp"
 #include "io/temporary_file.hpp"
 

@@ -1,4 +1,4 @@
-#include "io/npz.hpp"
+#include "io/numpy/npz.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

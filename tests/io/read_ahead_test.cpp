@@ -1,4 +1,4 @@
-#include "io/read_ahead.hpp"
+#include "io/files/read_ahead.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

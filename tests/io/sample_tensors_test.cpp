@@ -1,4 +1,4 @@
-#include "io/sample_tensors.hpp"
+#include "io/samples/sample_tensors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "io/npz.hpp"
+#include "io/numpy/npz.hpp"
 #include "io/numpy_python.hpp"
-#include "io/safetensors.hpp"
-#include "io/sample_writer.hpp"
+#include "io/safetensors/safetensors.hpp"
+#include "io/samples/sample_writer.hpp"
 #include "io/temporary_file.hpp"
 #include "support/made_up_batch.hpp"
 

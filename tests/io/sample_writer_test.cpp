@@ -1,4 +1,4 @@
-#include "io/sample_writer.hpp"
+#include "io/samples/sample_writer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/jsonl.hpp"
-#include "io/lengths_file.hpp"
-#include "io/sample_tensors.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/samples/lengths_file.hpp"
+#include "io/samples/sample_tensors.hpp"
 #include "io/temporary_file.hpp"
 #include "support/made_up_batch.hpp"
 

@@ -1,4 +1,4 @@
-#include "io/synthetic.hpp"
+#include "io/samples/synthetic.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "io/jsonl.hpp"
+#include "io/jsonl/jsonl.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

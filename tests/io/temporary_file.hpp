@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "io/input_file.hpp"
-#include "io/lines.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/lines.hpp"
 #include "support/report_of.hpp"
 
 namespace evenkeel::testing_support {

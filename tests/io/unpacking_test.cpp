@@ -1,4 +1,4 @@
-#include "io/unpacking.hpp"
+#include "io/files/unpacking.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

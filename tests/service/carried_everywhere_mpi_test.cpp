@@ -12,7 +12,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "io/sample_writer.hpp"
+#include "io/samples/sample_writer.hpp"
 #include "service/equal_steps.hpp"
 #include "service/shared_folder.hpp"
 #include "support/carried_samples.hpp"

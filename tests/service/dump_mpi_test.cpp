@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "evenkeel/service/data_service.hpp"
-#include "io/safetensors.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"

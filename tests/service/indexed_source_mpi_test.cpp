@@ -12,7 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/indexed_dataset.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 

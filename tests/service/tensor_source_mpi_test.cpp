@@ -10,9 +10,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/npy.hpp"
-#include "io/safetensors.hpp"
-#include "io/sample_writer.hpp"
+#include "io/numpy/npy.hpp"
+#include "io/safetensors/safetensors.hpp"
+#include "io/samples/sample_writer.hpp"
 #include "service/shared_folder.hpp"
 #include "source/input_files.hpp"
 #include "support/error_message.hpp"

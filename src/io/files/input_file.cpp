@@ -1,0 +1,164 @@
+#include "io/files/input_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/files/system_error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t num_samples = 64;
+constexpr std::int64_t sample_bytes = std::int64_t{16} << 10;
+constexpr std::int64_t fetched_bytes = std::int64_t{128}
+                                       << 10;  ///< Linux may cut what is asked for above this
+constexpr const char* while_in_use = "Let nobody write to a file in use: write a new one and start again";
+
+FileVersion version_of(const struct stat& status) {
+  constexpr std::int64_t nanoseconds = 1'000'000'000;
+#ifdef __APPLE__
+  const timespec& written = status.st_mtimespec;
+#else
+  const timespec& written = status.st_mtim;
+#endif
+  return {status.st_size, written.tv_sec * nanoseconds + written.tv_nsec, status.st_ino};
+}
+
+struct stat examine(int descriptor, const std::string& path) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) throw system_error(path, "cannot be examined", errno);
+  return status;
+}
+
+/// What an open regular file is now, or an IoError.
+FileVersion regular_file_version(int descriptor, const std::string& path) {
+  const struct stat status = examine(descriptor, path);
+  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder; a file is needed");
+  if (!S_ISREG(status.st_mode)) throw IoError(path, "is not a regular file", "Save the data to a file first");
+  return version_of(status);
+}
+
+/// Of the bytes and the place they stand at.
+std::uint64_t digest_of(std::span<const char> bytes, std::int64_t offset) {
+  std::uint64_t digest = mix_64(static_cast<std::uint64_t>(offset) + 1) + bytes.size();
+  while (!bytes.empty()) {
+    std::uint64_t word = 0;
+    const std::size_t taken = std::min(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), taken);
+    digest = mix_64(digest ^ word) + 1;
+    bytes = bytes.subspan(taken);
+  }
+  return digest;
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
+  // A pipe without a writer must not block the open, since it is refused anyway.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) throw system_error(path_, "cannot be opened", errno);
+  examine_or_close();
+}
+
+InputFile::InputFile(std::string name, int descriptor) : path_(std::move(name)), descriptor_(descriptor) {
+  examine_or_close();
+}
+
+void InputFile::examine_or_close() {
+  try {
+    version_ = regular_file_version(descriptor_, path_);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+void InputFile::read(std::span<char> out, std::int64_t offset) const {
+  const Piece piece{out, offset};
+  read(std::span(&piece, 1));
+}
+
+void InputFile::read(std::span<const Piece> pieces) const {
+  for (const Piece& piece : pieces) fill(piece);
+  require_unchanged();  // after the bytes were read: a change before this shows in the file's time
+}
+
+void InputFile::fill(const Piece& piece) const {
+  auto [out, offset] = piece;
+  while (!out.empty()) {
+    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(path_, "cannot be read", errno);
+    if (got == 0) {
+      require_unchanged();
+      throw IoError(path_, "ends at byte " + std::to_string(offset) + ", before what it should hold",
+                    "Was it changed while it was read?");
+    }
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += got;
+  }
+}
+
+void InputFile::fetch(ByteRange range) const noexcept {
+#ifdef POSIX_FADV_WILLNEED  // a system without it reads when it is asked to
+  for (; range.begin < range.end; range.begin += fetched_bytes)
+    ::posix_fadvise(descriptor_, range.begin, std::min(fetched_bytes, range.size()), POSIX_FADV_WILLNEED);
+#else
+  static_cast<void>(range);
+#endif
+}
+
+std::uint64_t InputFile::digest(ByteRange range) const {
+  range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, size())};
+  std::vector<char> block;
+  std::uint64_t sum = 0;
+  while (range.begin < range.end) {
+    const std::int64_t next = std::min(range.end, (range.begin / digest_block + 1) * digest_block);
+    block.resize(static_cast<std::size_t>(next - range.begin));
+    read(block, range.begin);
+    sum += digest_of(block, range.begin);
+    range.begin = next;
+  }
+  return sum;
+}
+
+std::uint64_t InputFile::sampled_digest() const {
+  if (size() <= num_samples * sample_bytes) return digest({0, size()});
+  std::uint64_t sum = 0;
+  const std::int64_t last = size() - sample_bytes;
+  for (std::int64_t i = 0; i < num_samples; ++i) {
+    // last * i would leave 63 bits for files of some hundred petabytes
+    const std::int64_t begin =
+        last / (num_samples - 1) * i + last % (num_samples - 1) * i / (num_samples - 1);
+    sum += digest({begin, begin + sample_bytes});
+  }
+  return sum;
+}
+
+void InputFile::require_unchanged() const {
+  const FileVersion now = version_of(examine(descriptor_, path_));
+  if (now.bytes != version_.bytes) {
+    throw IoError(path_,
+                  "has changed while in use: it had " + std::to_string(version_.bytes) +
+                      " bytes when it was opened and has " + std::to_string(now.bytes) + " now",
+                  while_in_use);
+  }
+  if (now.modified != version_.modified) {
+    throw IoError(path_, "has changed while in use: it was written to after it was opened", while_in_use);
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "io/files/lines.hpp"
+
+namespace evenkeel {
+
+/// What the system says about an open file, and what tells one version of it from another. Nodes number
+/// devices each in its own way, so that the device is left out.
+struct FileVersion {
+  std::int64_t bytes = 0;
+  std::int64_t modified = 0;  ///< nanoseconds since 1970
+  std::uint64_t inode = 0;
+
+  friend constexpr bool operator==(const FileVersion&, const FileVersion&) = default;
+};
+
+/// A regular file, open for reading at any place for as long as this object lives. It stays the file that was
+/// opened: one that takes its name later (`mv`) is not looked at. A file that is written to while it is open
+/// is an error at the next read, so that what two reads gave belongs together.
+///
+/// Every error is an IoError that names the file. Reads are local and may come from several threads.
+class InputFile {
+ public:
+  /// Digests are made of blocks of this size; those of ranges between multiples of it add up.
+  static constexpr std::int64_t digest_block = std::int64_t{1} << 20;
+
+  /// Throws where the file is missing, cannot be read, or is a folder or a pipe.
+  explicit InputFile(const std::filesystem::path& path);
+  /// Takes over a descriptor that is open for reading. Errors call it `name`. Throws likewise.
+  InputFile(std::string name, int descriptor);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// When the file was opened.
+  [[nodiscard]] const FileVersion& version() const noexcept { return version_; }
+  [[nodiscard]] std::int64_t size() const noexcept { return version_.bytes; }
+
+  /// Bytes from `offset` on, and where they are wanted.
+  struct Piece {
+    std::span<char> out;
+    std::int64_t offset = 0;
+  };
+
+  /// Fills `out` with the bytes from `offset` on. A file that ends before that, or whose size or time is not
+  /// what it was when it was opened, is an error.
+  void read(std::span<char> out, std::int64_t offset) const;
+  /// The same for many pieces, in order. The file is looked at once, after the last of them: what fails
+  /// leaves them filled with what may not belong together.
+  void read(std::span<const Piece> pieces) const;
+
+  /// Lets the system bring these bytes into its cache, and does not wait for them. A hint, which never fails.
+  void fetch(ByteRange range) const noexcept;
+
+  /// A number that differs, but for chance, where bytes in the range differ. It finds accidents, not forgery.
+  /// The range is cut to the file. O(bytes of the range), read in blocks.
+  [[nodiscard]] std::uint64_t digest(ByteRange range) const;
+  /// The same of 64 places over the file, its two ends among them, of 16 KiB each; of all of a smaller file.
+  [[nodiscard]] std::uint64_t sampled_digest() const;
+
+ private:
+  void examine_or_close();
+  void fill(const Piece& piece) const;
+  void require_unchanged() const;
+
+  std::string path_;
+  int descriptor_ = -1;
+  FileVersion version_;
+};
+
+}  // namespace evenkeel

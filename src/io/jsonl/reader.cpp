@@ -1,0 +1,326 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/line_runs.hpp"
+#include "io/jsonl/base64.hpp"
+#include "io/jsonl/json_lines.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/jsonl/rollout_line.hpp"
+
+namespace evenkeel {
+namespace {
+
+using simdjson::dom::array;
+using simdjson::dom::element;
+
+[[noreturn]] void refuse_token(const JsonLine& line, std::string_view key, std::int64_t index,
+                               const element& token) {
+  line.fail(std::string(key) + "[" + std::to_string(index) + "] is " + text_of(token) +
+            "; a token is an integer from 0 to " + std::to_string(std::numeric_limits<std::int64_t>::max()));
+}
+
+/// Copies the tokens of a list to `out` and returns the end.
+std::int64_t* copy_tokens(const JsonLine& line, std::string_view key, const array& tokens,
+                          std::int64_t* out) {
+  const std::int64_t* const begin = out;
+  for (const element token : tokens) {
+    std::int64_t value = 0;
+    if (token.get(value) || value < 0) refuse_token(line, key, out - begin, token);
+    *out++ = value;
+  }
+  return out;
+}
+
+/// Reads one element as T; false when T cannot hold it.
+bool read_element(const element& value, bool& out) {
+  return !value.get(out);
+}
+bool read_element(const element& value, std::int64_t& out) {
+  return !value.get(out);
+}
+bool read_element(const element& value, float& out) {
+  double number = 0;
+  if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
+    return false;
+  }
+  out = static_cast<float>(number);
+  return true;
+}
+
+/// Copies values of one line into a field's rows.
+class RowReader {
+ public:
+  /// `told`: how the line writes the field, where that is said.
+  RowReader(const JsonLine& line, const FieldSpec& spec, std::optional<LineFormat> told)
+      : line_(line), spec_(spec), told_(told) {}
+
+  /// How many rows a value of a counted field has.
+  [[nodiscard]] std::int64_t count(const element& value) const {
+    if (spec_.kind == FieldKind::rows) {
+      array list;
+      if (value.get(list)) fail("is " + text_of(value) + "; a list of rows is needed");
+      return count_of(list);
+    }
+    std::string_view text;
+    if (value.get(text)) fail("is " + text_of(value) + "; a text is needed");
+    if (spec_.kind == FieldKind::text) return std::ssize(text);
+    const std::optional<std::size_t> bytes = bytes_in_base64(text);
+    if (!bytes) fail("is no base64");
+    return static_cast<std::int64_t>(*bytes);
+  }
+
+  void read(const element& value, std::int64_t rows, std::byte* out) const {
+    if (spec_.kind == FieldKind::text || spec_.kind == FieldKind::bytes) {
+      const std::string_view text = value.get_string().value_unsafe();
+      const std::span<std::byte> bytes(out, static_cast<std::size_t>(rows));
+      if (spec_.kind == FieldKind::bytes) return decode_base64(text, bytes);
+      std::ranges::copy(std::as_bytes(std::span(text)), bytes.begin());
+      return;
+    }
+    switch (spec_.dtype) {
+      case DType::boolean:
+        return read_as<bool>(value, rows, out);
+      case DType::int64:
+        return read_as<std::int64_t>(value, rows, out);
+      default:
+        return read_as<float>(value, rows, out);
+    }
+  }
+
+ private:
+  template <typename T>
+  void read_as(const element& value, std::int64_t rows, std::byte* bytes) const {
+    T* out = reinterpret_cast<T*>(bytes);
+    if (told_ == LineFormat::axes) return read_axes(value, rows, out);
+    if (told_ == LineFormat::runs) return read_runs(value, rows, out);
+    if (spec_.kind == FieldKind::sample) return read_row(value, spec_.trailing, out);
+    read_list(value, rows, "rows; the sample needs", spec_.trailing, out);
+  }
+
+  template <typename T>
+  void read_row(const element& value, std::span<const std::int64_t> trailing, T*& out) const {
+    if (!trailing.empty()) {
+      return read_list(value, trailing.front(), "elements in a row; other samples have", trailing.subspan(1),
+                       out);
+    }
+    read_number(value, *out++);
+  }
+
+  template <typename T>
+  void read_number(const element& value, T& out) const {
+    if (read_element(value, out)) return;
+    fail("has an element " + text_of(value) + "; " + expected() + " is needed");
+  }
+
+  /// [axes][rows] to [rows][axes]. Where no element was ever seen, nobody knows how many axes there are.
+  template <typename T>
+  void read_axes(const element& value, std::int64_t rows, T* out) const {
+    if (spec_.trailing.empty() && rows == 0) return;
+    const std::int64_t axes = spec_.trailing.empty() ? 0 : spec_.trailing.front();
+    array lists;
+    if (value.get(lists) || count_of(lists) != axes)
+      fail("is " + text_of(value) + "; " + std::to_string(axes) + " lists, one an axis, are needed");
+    for (const element item : lists) {
+      array list;
+      if (item.get(list) || count_of(list) != rows)
+        fail("has an axis " + text_of(item) + "; a list of " + std::to_string(rows) + " is needed");
+      T* to = out++;
+      for (const element number : list) {
+        read_number(number, *to);
+        to += axes;
+      }
+    }
+  }
+
+  template <typename T>
+  void read_runs(const element& value, std::int64_t rows, T* out) const {
+    std::int64_t left = rows;
+    const bool are_runs = for_each_run(value, [&](const element& of_run, std::int64_t count) {
+      if (count > left) fail("has runs of more than " + std::to_string(rows) + " tokens");
+      left -= count;
+      T number{};
+      read_number(of_run, number);
+      out = std::fill_n(out, count, number);
+    });
+    if (!are_runs) fail("is " + text_of(value) + "; a list of [number, count] is needed");
+    if (left > 0) fail("has runs of fewer than " + std::to_string(rows) + " tokens");
+  }
+
+  template <typename T>
+  void read_list(const element& value, std::int64_t count, const char* of_what,
+                 std::span<const std::int64_t> trailing, T*& out) const {
+    array list;
+    if (value.get(list)) fail("has " + text_of(value) + " where a list is needed");
+    if (count_of(list) != count) {
+      fail("has " + std::to_string(count_of(list)) + " " + of_what + " " + std::to_string(count));
+    }
+    for (const element item : list) read_row(item, trailing, out);
+  }
+
+  [[nodiscard]] std::string expected() const {
+    if (spec_.dtype == DType::boolean) return "true or false";
+    return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number within the range of float32";
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    line_.fail("field '" + spec_.name + "' (" + std::string(name_of(spec_.kind)) + ", " +
+               std::string(name_of(spec_.dtype)) + ") " + what);
+  }
+
+  const JsonLine& line_;
+  const FieldSpec& spec_;
+  std::optional<LineFormat> told_;
+};
+
+/// A column that grows a line at a time. After a part of the lines it asks for the room that all of them will
+/// take, since moving the rows over and over costs more than parsing them.
+class GrowingColumn {
+ public:
+  explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
+
+  [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
+
+  /// Adds rows and returns where they start. `share` of all lines, the one at hand included, is then read.
+  std::byte* extend(std::int64_t rows, double share) {
+    const std::int64_t begin = rows_;
+    rows_ += rows;
+    if (is_counted(spec_.kind)) counts_.push_back(rows);
+    if (rows_ > column_.rows()) column_.resize(share < telling_share ? rows_ : expected_rows(share));
+    return column_.row(begin);
+  }
+
+  Column finish() {
+    column_.resize(rows_);
+    if (!is_counted(spec_.kind)) return std::move(column_);
+    return Column::counted(std::move(column_), spec_.kind, SampleRows::of_counts(counts_));
+  }
+
+ private:
+  static constexpr double telling_share = 1.0 / 16;
+  static constexpr double slack = 1.02;
+
+  [[nodiscard]] std::int64_t expected_rows(double share) const {
+    return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
+  }
+
+  /// Rows of a counted field are divided among samples when all are there.
+  static FieldSpec uncounted(FieldSpec spec) {
+    if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
+    return spec;
+  }
+
+  FieldSpec spec_;
+  Column column_;
+  std::int64_t rows_ = 0;
+  std::vector<std::int64_t> counts_;  // of each line, of a counted field
+};
+
+FieldSpec readable(const FieldSpec& spec) {
+  if (spec.kind == FieldKind::text || spec.kind == FieldKind::bytes) return spec;
+  if (spec.dtype == DType::boolean || spec.dtype == DType::int64 || spec.dtype == DType::float32) return spec;
+  throw InputError("field '" + spec.name + "'", "cannot be read as " + std::string(name_of(spec.dtype)) +
+                                                    "; JSON lines give bool, int64 and float32");
+}
+
+/// Collects lines into the columns of a batch.
+class BatchBuilder {
+ public:
+  BatchBuilder(const JsonlSchema& schema, std::span<const LineRef> lines, const ToldFormats& told)
+      : told_(told) {
+    shapes_.reserve(lines.size());
+    for (const LineRef& line : lines) total_bytes_ += static_cast<double>(line.bytes);
+    columns_.reserve(schema.fields.size());
+    for (const FieldSpec& spec : schema.fields) columns_.emplace_back(readable(spec));
+  }
+
+  void add(const JsonLine& line) {
+    rollout_.assign(line);
+    bytes_ += static_cast<double>(line.ref.bytes);
+    shapes_.push_back(
+        {SampleId{line.ref.number}, rollout_.group, rollout_.prompt_tokens, rollout_.response_tokens});
+    add_tokens(line);
+    for (GrowingColumn& column : columns_) add_rows(line, column);
+  }
+
+  RaggedBatch finish() {
+    RaggedBatch batch(std::move(shapes_));
+    batch.add_field(tokens_.finish());
+    for (GrowingColumn& column : columns_) batch.add_field(column.finish());
+    return batch;
+  }
+
+ private:
+  [[nodiscard]] double share() const { return bytes_ / total_bytes_; }
+
+  void add_tokens(const JsonLine& line) {
+    auto* out = reinterpret_cast<std::int64_t*>(tokens_.extend(shapes_.back().length(), share()));
+    out = copy_tokens(line, prompt_key, rollout_.prompt, out);
+    copy_tokens(line, response_key, rollout_.response, out);
+  }
+
+  void add_rows(const JsonLine& line, GrowingColumn& column) const {
+    const FieldSpec& spec = column.spec();
+    const auto field = std::ranges::lower_bound(rollout_.fields, spec.name, {}, &KeyValue::first);
+    if (field == rollout_.fields.end() || field->first != spec.name) {
+      line.fail("has no field '" + spec.name + "', which other samples have");
+    }
+    const RowReader reader(line, spec, told_as(spec.name));
+    const std::int64_t rows =
+        is_counted(spec.kind) ? reader.count(field->second) : rows_of(spec.kind, shapes_.back());
+    reader.read(field->second, rows, column.extend(rows, share()));
+  }
+
+  [[nodiscard]] std::optional<LineFormat> told_as(std::string_view name) const {
+    const auto found = told_.find(name);
+    return found == told_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  static std::int64_t rows_of(FieldKind kind, const SampleShape& shape) {
+    if (kind == FieldKind::sample) return 1;
+    return kind == FieldKind::token ? shape.length() : shape.response;
+  }
+
+  const ToldFormats& told_;
+  double bytes_ = 0;
+  double total_bytes_ = 0;
+  std::vector<SampleShape> shapes_;
+  GrowingColumn tokens_{{std::string(input_ids_field), DType::int64, FieldKind::token, {}}};
+  std::vector<GrowingColumn> columns_;
+  RolloutLine rollout_;
+};
+
+}  // namespace
+
+RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines, const JsonlSchema& schema,
+                         const ToldFormats& told) {
+  BatchBuilder builder(schema, lines, told);
+  for_each_json_line(files, lines, [&](const JsonLine& line) { builder.add(line); });
+  return builder.finish();
+}
+
+std::vector<Uid> read_uids(const LineFiles& files, std::span<const LineRef> lines) {
+  std::vector<Uid> uids;
+  uids.reserve(lines.size());
+  for_each_json_line(files, lines, [&](const JsonLine& line) { uids.push_back(uid_of(line)); });
+  return uids;
+}
+
+bool is_rollout(const InputFile& file, const LineRef& line) {
+  bool is_one = false;
+  for_each_json_line(file, {&line, 1}, [&](const JsonLine& parsed) {
+    element list;
+    is_one = !parsed.object.at_key(prompt_key).get(list) || !parsed.object.at_key(response_key).get(list);
+  });
+  return is_one;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,86 @@
+#include "io/jsonl/rollout_line.hpp"
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+namespace evenkeel {
+namespace {
+
+simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
+  simdjson::dom::element value;
+  if (line.object.at_key(key).get(value)) {
+    line.fail("has no " + std::string(key), "A rollout needs prompt_ids and response_ids");
+  }
+  simdjson::dom::array list;
+  if (value.get(list)) line.fail(std::string(key) + " is " + text_of(value) + "; a list of tokens is needed");
+  return list;
+}
+
+void sort_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
+  std::ranges::sort(fields, {}, &KeyValue::first);
+  const auto twice = std::ranges::adjacent_find(fields, {}, &KeyValue::first);
+  if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
+}
+
+/// Fills `fields` with every key but the ones that make a rollout, sorted, and checks that none is there
+/// twice.
+void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
+  fields.clear();
+  for (const auto [key, value] : line.object) fields.emplace_back(key, value);
+  sort_unique(line, fields);
+  std::erase_if(fields, [](const KeyValue& field) {
+    return field.first == uid_key || field.first == prompt_key || field.first == response_key;
+  });
+}
+
+/// What `take` makes of the line's uid: of a text, an integer, or std::monostate where there is none.
+template <typename Take>
+auto take_uid(const JsonLine& line, Take take) {
+  simdjson::dom::element uid;
+  if (line.object.at_key(uid_key).get(uid) || uid.is_null()) return take(std::monostate{});
+  if (std::string_view text; !uid.get(text)) return take(text);
+  if (std::int64_t value = 0; !uid.get(value)) return take(value);
+  if (std::uint64_t value = 0; !uid.get(value)) return take(value);
+  line.fail("uid is " + text_of(uid) + "; a text or an integer is needed");
+}
+
+}  // namespace
+
+void RolloutLine::assign(const JsonLine& line) {
+  collect_fields(line, fields);
+  prompt = token_list(line, prompt_key);
+  response = token_list(line, response_key);
+  prompt_tokens = count_of(prompt);
+  response_tokens = count_of(response);
+  group = group_of(line);
+}
+
+void require_unique_keys(const JsonLine& line) {
+  std::vector<KeyValue> fields;
+  for (const auto [key, value] : line.object) fields.emplace_back(key, value);
+  sort_unique(line, fields);
+}
+
+std::uint64_t group_of(const JsonLine& line) {
+  return take_uid(line, [&]<typename Value>(Value value) {
+    if constexpr (std::is_same_v<Value, std::monostate>) {
+      return own_group(line.ref.number);
+    } else {
+      return group_of_uid(value);
+    }
+  });
+}
+
+Uid uid_of(const JsonLine& line) {
+  return take_uid(line, []<typename Value>(Value value) {
+    if constexpr (std::is_same_v<Value, std::string_view>) {
+      return Uid(std::string(value));
+    } else {
+      return Uid(value);
+    }
+  });
+}
+
+}  // namespace evenkeel

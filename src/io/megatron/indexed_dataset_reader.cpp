@@ -1,0 +1,335 @@
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+#include "io/megatron/indexed_dataset.hpp"
+#include "io/megatron/indexed_dataset_format.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::size_t sequences_a_block = 64;
+constexpr std::size_t runs_a_read = 16;  // what was read is still near the processor when it is widened
+constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
+constexpr std::int64_t length_bytes = sizeof(std::int32_t);
+constexpr std::int64_t offset_bytes = sizeof(std::int64_t);
+
+template <typename T>
+std::span<char> as_chars(std::span<T> values) {
+  return {reinterpret_cast<char*>(values.data()), values.size_bytes()};
+}
+
+template <typename T>
+T number_at(const InputFile& file, std::int64_t offset) {
+  std::array<T, 1> number{};
+  file.read(as_chars(std::span<T>(number)), offset);
+  return number[0];
+}
+
+/// Calls `act(i, value)` for `count` 64-bit numbers from `offset` on, in order.
+template <typename Act>
+void for_each_number(const InputFile& file, std::int64_t offset, std::int64_t count, Act&& act) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(count, numbers_a_read)));
+  for (std::int64_t first = 0; first < count; first += numbers_a_read) {
+    const std::span<std::int64_t> part =
+        std::span(numbers).first(static_cast<std::size_t>(std::min(count - first, numbers_a_read)));
+    file.read(as_chars(part), offset + first * offset_bytes);
+    for (std::size_t i = 0; i < part.size(); ++i) act(first + static_cast<std::int64_t>(i), part[i]);
+  }
+}
+
+std::string at_byte(std::int64_t offset) {
+  return " (at byte " + std::to_string(offset) + ")";
+}
+
+/// Makes the narrow numbers in the last bytes of `values` 64-bit ones, front to back: number i is written
+/// before the place where number i + 1 is still to be read.
+template <typename Narrow>
+void widen(std::span<std::int64_t> values) {
+  char* const bytes = reinterpret_cast<char*>(values.data());
+  const char* from = bytes + values.size() * (sizeof(std::int64_t) - sizeof(Narrow));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Narrow number{};
+    std::memcpy(&number, from + i * sizeof number, sizeof number);
+    const std::int64_t wide = number;
+    std::memcpy(bytes + i * sizeof wide, &wide, sizeof wide);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(IndexedDType dtype) noexcept {
+  switch (dtype) {
+    case IndexedDType::uint8:
+      return "uint8";
+    case IndexedDType::int8:
+      return "int8";
+    case IndexedDType::int16:
+      return "int16";
+    case IndexedDType::int32:
+      return "int32";
+    case IndexedDType::int64:
+      return "int64";
+    case IndexedDType::float64:
+      return "float64";
+    case IndexedDType::float32:
+      return "float32";
+    case IndexedDType::uint16:
+      return "uint16";
+  }
+  return "";
+}
+
+std::size_t size_of(IndexedDType dtype) noexcept {
+  switch (dtype) {
+    case IndexedDType::uint8:
+    case IndexedDType::int8:
+      return 1;
+    case IndexedDType::int16:
+    case IndexedDType::uint16:
+      return 2;
+    case IndexedDType::int32:
+    case IndexedDType::float32:
+      return 4;
+    case IndexedDType::int64:
+    case IndexedDType::float64:
+      return 8;
+  }
+  return 0;
+}
+
+IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
+  return vocab_size < 65500 ? IndexedDType::uint16 : IndexedDType::int32;
+}
+
+bool names_dataset_file(const std::filesystem::path& path) {
+  return path.extension() == ".bin" || path.extension() == ".idx";
+}
+
+std::filesystem::path dataset_prefix(std::filesystem::path path) {
+  if (names_dataset_file(path)) path.replace_extension();
+  return path;
+}
+
+IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
+    : index_(indexed_dataset::with_ending(prefix, ".idx")),
+      data_(indexed_dataset::with_ending(prefix, ".bin")) {
+  read_header();
+  read_counts();
+  read_lengths();
+  check_offsets();
+  read_documents();
+}
+
+void IndexedDataset::fail(const std::string& message) const {
+  throw InputError(index_.path(), message, "Is this a whole index of a Megatron-Core dataset?");
+}
+
+void IndexedDataset::read_header() {
+  const std::int64_t size = index_.size();
+  if (size < indexed_dataset::header_bytes) {
+    fail("has " + std::to_string(size) + " bytes; the header of an index alone has " +
+         std::to_string(indexed_dataset::header_bytes));
+  }
+  std::array<char, indexed_dataset::magic.size()> magic{};
+  index_.read(magic, 0);
+  if (std::string_view(magic.data(), magic.size()) != indexed_dataset::magic) {
+    fail("does not start with MMIDIDX and two zero bytes");
+  }
+  const auto version = number_at<std::uint64_t>(index_, indexed_dataset::version_at);
+  if (version != indexed_dataset::version) {
+    fail("has version " + std::to_string(version) + at_byte(indexed_dataset::version_at) + "; only version " +
+         std::to_string(indexed_dataset::version) + " is known");
+  }
+  const auto code = number_at<std::uint8_t>(index_, indexed_dataset::dtype_at);
+  dtype_ = static_cast<IndexedDType>(code);
+  if (size_of(dtype_) == 0) {
+    fail("has the dtype code " + std::to_string(code) + at_byte(indexed_dataset::dtype_at) +
+         "; codes are 1 to 8");
+  }
+}
+
+void IndexedDataset::read_counts() {
+  const auto sequences = number_at<std::uint64_t>(index_, indexed_dataset::sequences_at);
+  const auto ends = number_at<std::uint64_t>(index_, indexed_dataset::documents_at);
+  const std::int64_t size = index_.size();
+  auto left = static_cast<std::uint64_t>(size - indexed_dataset::header_bytes);
+  if (sequences > left / (length_bytes + offset_bytes)) {
+    fail("has " + std::to_string(sequences) + " sequences" + at_byte(indexed_dataset::sequences_at) +
+         ", which is more than its " + std::to_string(size) + " bytes can hold");
+  }
+  left -= sequences * (length_bytes + offset_bytes);
+  if (ends == 0) {
+    fail("has no start of a document" + at_byte(indexed_dataset::documents_at) +
+         "; even without documents there is one number");
+  }
+  if (ends > left / offset_bytes) {
+    fail("has " + std::to_string(ends) + " starts of documents" + at_byte(indexed_dataset::documents_at) +
+         ", which is more than its " + std::to_string(size) + " bytes can hold after " +
+         std::to_string(sequences) + " sequences");
+  }
+  left -= ends * offset_bytes;
+  if (left != 0 && left != sequences) {
+    fail("has " + std::to_string(left) + " bytes after " + std::to_string(sequences) + " sequences and " +
+         std::to_string(ends) + " starts of documents; none may follow, or a mode for each sequence");
+  }
+  has_modes_ = left != 0;
+  num_documents_ = static_cast<std::int64_t>(ends) - 1;
+  lengths_.resize(sequences);
+}
+
+void IndexedDataset::read_lengths() {
+  index_.read(as_chars(std::span(lengths_)), indexed_dataset::header_bytes);
+  block_starts_.reserve(lengths_.size() / sequences_a_block + 2);
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  const std::int64_t capacity = data_.size() / element;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < lengths_.size(); ++i) {
+    if (i % sequences_a_block == 0) block_starts_.push_back(tokens);
+    const std::int64_t length = lengths_[i];
+    const auto place = [&] {
+      const auto offset = indexed_dataset::header_bytes + static_cast<std::int64_t>(i) * length_bytes;
+      return "sequence " + std::to_string(i) + " has " + std::to_string(length) + " tokens" + at_byte(offset);
+    };
+    if (length < 0) fail(place() + "; a length is 0 or more");
+    if (length > capacity - tokens) {
+      fail(place() + " and starts at token " + std::to_string(tokens) + "; " + data_.path() + " has " +
+           std::to_string(capacity) + " tokens of " + std::string(name_of(dtype_)) + " in " +
+           std::to_string(data_.size()) + " bytes");
+    }
+    tokens += length;
+  }
+  block_starts_.push_back(tokens);
+  if (tokens * element != data_.size()) {
+    throw InputError(data_.path(),
+                     "has " + std::to_string(data_.size()) + " bytes; the " + std::to_string(tokens) + " " +
+                         std::string(name_of(dtype_)) + " of its index " + index_.path() + " have " +
+                         std::to_string(tokens * element),
+                     "Do both files come from the same run?");
+  }
+}
+
+void IndexedDataset::check_offsets() const {
+  const std::int64_t begin = indexed_dataset::header_bytes + num_sequences() * length_bytes;
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  std::int64_t expected = 0;
+  for_each_number(index_, begin, num_sequences(), [&](std::int64_t sequence, std::int64_t offset) {
+    if (offset != expected) {
+      fail("sequence " + std::to_string(sequence) + " starts at byte " + std::to_string(offset) + " of .bin" +
+           at_byte(begin + sequence * offset_bytes) + "; the sequences before it end at " +
+           std::to_string(expected));
+    }
+    expected += length(sequence) * element;
+  });
+}
+
+void IndexedDataset::read_documents() {
+  const std::int64_t begin = indexed_dataset::header_bytes + num_sequences() * (length_bytes + offset_bytes);
+  bool one_to_one = num_documents_ == num_sequences();
+  if (!one_to_one) document_starts_.reserve(static_cast<std::size_t>(num_documents_) + 1);
+  std::int64_t before = 0;
+  for_each_number(index_, begin, num_documents_ + 1, [&](std::int64_t document, std::int64_t start) {
+    const bool is_end = document == num_documents_;
+    const auto place = [&] {
+      return (is_end ? "the last document ends" : "document " + std::to_string(document) + " starts") +
+             " at sequence " + std::to_string(start) + at_byte(begin + document * offset_bytes);
+    };
+    if (document == 0 && start != 0) fail(place() + "; the first one starts at 0");
+    if (start < before) fail(place() + ", before the one ahead of it, at " + std::to_string(before));
+    if (start > num_sequences() || (is_end && start != num_sequences())) {
+      fail(place() + "; there are " + std::to_string(num_sequences()) + " sequences");
+    }
+    before = start;
+    if (one_to_one && start != document) {
+      one_to_one = false;
+      document_starts_.reserve(static_cast<std::size_t>(num_documents_) + 1);
+      for (std::int64_t i = 0; i < document; ++i) document_starts_.push_back(i);
+    }
+    if (!one_to_one) document_starts_.push_back(start);
+  });
+}
+
+std::int64_t IndexedDataset::num_tokens() const noexcept {
+  return block_starts_.back();
+}
+
+std::int64_t IndexedDataset::first_token_of(std::int64_t sequence) const noexcept {
+  const auto index = static_cast<std::size_t>(sequence);
+  const std::size_t block = index / sequences_a_block;
+  if (index == lengths_.size()) return block_starts_.back();
+  std::int64_t token = block_starts_[block];
+  for (std::size_t i = block * sequences_a_block; i < index; ++i) token += lengths_[i];
+  return token;
+}
+
+std::int64_t IndexedDataset::tokens_in(RowRange sequences) const noexcept {
+  assert(0 <= sequences.begin && sequences.begin <= sequences.end && sequences.end <= num_sequences());
+  return first_token_of(sequences.end) - first_token_of(sequences.begin);
+}
+
+std::int64_t IndexedDataset::document_of(std::int64_t sequence) const noexcept {
+  assert(0 <= sequence && sequence < num_sequences());
+  if (document_starts_.empty()) return sequence;
+  return std::ranges::upper_bound(document_starts_, sequence) - document_starts_.begin() - 1;
+}
+
+RowRange IndexedDataset::document(std::int64_t document) const noexcept {
+  assert(0 <= document && document < num_documents_);
+  if (document_starts_.empty()) return {document, document + 1};
+  const auto index = static_cast<std::size_t>(document);
+  return {document_starts_[index], document_starts_[index + 1]};
+}
+
+ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  return {first_token_of(sequences.begin) * element, first_token_of(sequences.end) * element};
+}
+
+void IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
+  if (indexed_dataset::is_float(dtype_)) {
+    throw InputError(index_.path(), "is of " + std::string(name_of(dtype_)) + "; tokens are integers",
+                     "Give a dataset of token ids");
+  }
+  const auto element = size_of(dtype_);
+  for (std::size_t first = 0; first < runs.size(); first += runs_a_read) {
+    const std::span<const RowRange> together =
+        runs.subspan(first, std::min(runs_a_read, runs.size() - first));
+    std::array<InputFile::Piece, runs_a_read> pieces;
+    std::array<std::span<std::int64_t>, runs_a_read> tokens;
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      const auto count = static_cast<std::size_t>(tokens_in(together[i]));
+      tokens[i] = out.first(count);
+      out = out.subspan(count);
+      pieces[i] = {as_chars(tokens[i]).last(count * element), bytes_of(together[i]).begin};
+    }
+    data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
+    indexed_dataset::with_integer_type(dtype_, [&](auto narrow) {
+      for (std::size_t i = 0; i < together.size(); ++i) widen<decltype(narrow)>(tokens[i]);
+    });
+  }
+}
+
+std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tokens_in(sequences) * element));
+  data_.read(as_chars(std::span(bytes)), first_token_of(sequences.begin) * element);
+  return bytes;
+}
+
+std::vector<std::int8_t> IndexedDataset::read_modes(RowRange sequences) const {
+  assert(has_modes_ && 0 <= sequences.begin && sequences.begin <= sequences.end &&
+         sequences.end <= num_sequences());
+  std::vector<std::int8_t> modes(static_cast<std::size_t>(sequences.size()));
+  const std::int64_t begin = index_.size() - num_sequences();
+  index_.read(as_chars(std::span(modes)), begin + sequences.begin);
+  return modes;
+}
+
+bool IndexedDataset::has_tokens() const noexcept {
+  return !indexed_dataset::is_float(dtype_);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/atomic_file.hpp"
+#include "io/safetensors/header.hpp"
+#include "io/safetensors/safetensors.hpp"
+#include "io/samples/tensor_stream.hpp"
+
+namespace evenkeel {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors hold little-endian numbers");
+
+using Json = nlohmann::ordered_json;
+
+/// Larger elements first, so that every tensor starts at a multiple of its element size; then by name.
+std::vector<const TensorStream*> in_file_order(std::span<const TensorStream> tensors) {
+  std::vector<const TensorStream*> order;
+  for (const TensorStream& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const TensorStream* a, const TensorStream* b) {
+    return std::tuple(size_of(b->dtype), std::string_view(a->name)) <
+           std::tuple(size_of(a->dtype), std::string_view(b->name));
+  });
+  return order;
+}
+
+std::string text_of(std::span<const std::int64_t> shape) {
+  return "shape " + Json(shape).dump();
+}
+
+std::string place_of(const std::string& name) {
+  return "tensor '" + name + "'";
+}
+
+std::int64_t checked_bytes(const TensorStream& tensor) {
+  if (tensor.name == safetensors::metadata_key)
+    throw InputError(place_of(tensor.name), "has the name of the metadata");
+  const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
+  if (!bytes)
+    throw InputError(place_of(tensor.name),
+                     text_of(tensor.shape) + " has a negative dimension or too many elements");
+  return *bytes;
+}
+
+void require_bytes(const TensorStream& tensor, std::int64_t bytes, std::int64_t needed) {
+  if (bytes == needed) return;
+  throw InputError(place_of(tensor.name),
+                   "has " + std::to_string(bytes) + " bytes; " + text_of(tensor.shape) + " of " +
+                       std::string(name_of(tensor.dtype)) + " needs " + std::to_string(needed));
+}
+
+Json header_of(std::span<const TensorStream* const> order,
+               const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header[std::string(safetensors::metadata_key)] = metadata;
+  std::int64_t offset = 0;
+  for (const TensorStream* tensor : order) {
+    const std::int64_t end = offset + checked_bytes(*tensor);
+    if (header.contains(tensor->name)) throw InputError(place_of(tensor->name), "is there twice");
+    header[tensor->name] = {{"dtype", safetensors::name_of(tensor->dtype)},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  return header;
+}
+
+std::string padded_text(const Json& header) {
+  try {
+    std::string text = header.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    return text;
+  } catch (const Json::exception& error) {
+    throw InputError("safetensors header", std::string("cannot be written as UTF-8: ") + error.what());
+  }
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::vector<const TensorStream*> order = in_file_order(tensors);
+  const std::string header = padded_text(header_of(order, metadata));
+  if (header.size() > safetensors::max_header_bytes) {
+    throw InputError(path.string(), "needs a header of " + std::to_string(header.size()) +
+                                        " bytes; safetensors allow " +
+                                        std::to_string(safetensors::max_header_bytes));
+  }
+  const std::array<std::uint64_t, 1> length{header.size()};
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(length)));
+  file.write(std::as_bytes(std::span(header)));
+  for (const TensorStream* tensor : order) {
+    std::int64_t written = 0;
+    tensor->write([&](std::span<const std::byte> bytes) {
+      file.write(bytes);
+      written += std::ssize(bytes);
+    });
+    require_bytes(*tensor, written, checked_bytes(*tensor));
+  }
+  file.commit();
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorStream> streams;
+  for (const TensorView& tensor : tensors) {
+    streams.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, [&tensor](const TensorSink& sink) { sink(tensor.bytes); }});
+    require_bytes(streams.back(), std::ssize(tensor.bytes), checked_bytes(streams.back()));
+  }
+  write_safetensors(path, streams, metadata);
+}
+
+}  // namespace evenkeel

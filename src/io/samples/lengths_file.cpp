@@ -1,0 +1,282 @@
+#include "io/samples/lengths_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/lines.hpp"
+#include "io/jsonl/json_lines.hpp"
+#include "io/jsonl/rollout_line.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t max_length = std::int64_t{1} << 40;
+constexpr std::string_view prompt_column = "prompt_length";
+constexpr std::string_view response_column = "response_length";
+constexpr std::string_view length_column = "length";
+constexpr std::string_view needed_columns = "prompt_length and response_length, or length";
+
+std::string in_quotes(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
+std::string length_error(std::string_view name, const std::string& value) {
+  return std::string(name) + " is " + value + "; a length is an integer from 0 to " +
+         std::to_string(max_length);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+/// Cuts one line of CSV into its values, without the white space around them. In quotes a comma counts as
+/// text and two quotation marks as one; quotes enclose a whole value.
+class CsvLine {
+ public:
+  CsvLine(std::string_view line, const std::string& where) : rest_(line), where_(where) {}
+
+  [[nodiscard]] std::vector<std::string> values() {
+    std::vector<std::string> values{next()};
+    while (!rest_.empty()) {
+      rest_.remove_prefix(1);  // the comma
+      values.push_back(next());
+    }
+    return values;
+  }
+
+ private:
+  /// Leaves the comma behind the value, if there is one.
+  std::string next() {
+    const std::size_t begin = rest_.find_first_not_of(" \t");
+    if (begin != std::string_view::npos && rest_[begin] == '"') return next_quoted(begin + 1);
+    const std::size_t comma = rest_.find(',');
+    std::string value(trimmed(rest_.substr(0, comma)));
+    rest_ = comma == std::string_view::npos ? std::string_view{} : rest_.substr(comma);
+    return value;
+  }
+
+  std::string next_quoted(std::size_t i) {
+    std::string value;
+    for (;; ++i) {
+      if (i >= rest_.size()) {
+        throw InputError(where_, "ends inside a quoted value; a value must end on the line it starts on",
+                         "Take the line break out of the value, or leave the column out");
+      }
+      if (rest_[i] == '"' && !rest_.substr(i + 1).starts_with('"')) break;
+      if (rest_[i] == '"') ++i;
+      value += rest_[i];
+    }
+    rest_.remove_prefix(i + 1);
+    const std::size_t comma = rest_.find(',');
+    if (const std::string_view behind = trimmed(rest_.substr(0, comma)); !behind.empty()) {
+      throw InputError(where_, "has " + in_quotes(behind) + " behind the quoted value " + in_quotes(value),
+                       "Quote whole values, and write a quotation mark inside as two");
+    }
+    rest_ = comma == std::string_view::npos ? std::string_view{} : rest_.substr(comma);
+    return std::string(trimmed(value));
+  }
+
+  std::string_view rest_;
+  const std::string& where_;
+};
+
+/// `length` may stand alone or say the sum of the other two.
+void require_sum(std::int64_t length, const FileLengths& row, const std::string& where) {
+  if (length == row.prompt + row.response) return;
+  throw InputError(where, "length is " + std::to_string(length) +
+                              ", but prompt_length and response_length are " + std::to_string(row.prompt) +
+                              " and " + std::to_string(row.response));
+}
+
+/// The columns that matter, as positions in a row.
+class CsvColumns {
+ public:
+  CsvColumns(const std::vector<std::string>& header, const std::string& where)
+      : count_(header.size()),
+        prompt_(find(header, prompt_column)),
+        response_(find(header, response_column)),
+        total_(find(header, length_column)),
+        uid_(find(header, uid_key)) {
+    require_unique(header, where);
+    if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
+    const std::string names = joined(header);
+    const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
+    throw InputError(where, "has the columns " + in_quotes(names),
+                     one_name ? "Separate values by commas and rows by line feeds"
+                              : "Name the columns " + std::string(needed_columns));
+  }
+
+  [[nodiscard]] FileLengths row(const std::vector<std::string>& values, const LineRef& line,
+                                const std::string& where) const {
+    if (values.size() != count_) {
+      throw InputError(where, "has " + std::to_string(values.size()) + " values; the header names " +
+                                  std::to_string(count_) + " columns");
+    }
+    FileLengths row;
+    if (prompt_) {
+      row.prompt = length(values[*prompt_], prompt_column, where);
+      row.response = length(values[*response_], response_column, where);
+      if (total_) require_sum(length(values[*total_], length_column, where), row, where);
+    } else {
+      row.response = length(values[*total_], length_column, where);
+    }
+    row.group = group_of(uid(values), line.number);
+    return row;
+  }
+
+  [[nodiscard]] Uid uid(const std::vector<std::string>& values) const {
+    if (!uid_ || values[*uid_].empty()) return std::monostate{};
+    return values[*uid_];
+  }
+
+ private:
+  static std::string joined(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  }
+
+  static void require_unique(std::vector<std::string> header, const std::string& where) {
+    std::erase(header, "");  // spreadsheets write columns without any content
+    std::ranges::sort(header);
+    const auto twice = std::ranges::adjacent_find(header);
+    if (twice != header.end()) throw InputError(where, "has the column " + in_quotes(*twice) + " twice");
+  }
+
+  static std::optional<std::size_t> find(const std::vector<std::string>& header, std::string_view name) {
+    const auto found = std::ranges::find(header, name);
+    if (found == header.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - header.begin());
+  }
+
+  static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > max_length) {
+      throw InputError(where, length_error(name, in_quotes(text)));
+    }
+    return value;
+  }
+
+  std::size_t count_;
+  std::optional<std::size_t> prompt_;
+  std::optional<std::size_t> response_;
+  std::optional<std::size_t> total_;
+  std::optional<std::size_t> uid_;
+};
+
+/// What is read of a table: lengths, and uids where these are asked for.
+struct Table {
+  std::vector<FileLengths> rows;
+  std::vector<Uid>* uids = nullptr;
+};
+
+void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& table) {
+  if (lines.empty())
+    throw InputError(file.path(), "is empty", "Name the columns " + std::string(needed_columns));
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(text, 0);
+  const auto where = [&](const LineRef& line) { return file.path() + ":" + std::to_string(line.number + 1); };
+  const auto values_of = [&](const LineRef& line, const std::string& place) {
+    return CsvLine({text.data() + line.offset, static_cast<std::size_t>(line.bytes)}, place).values();
+  };
+
+  const std::string first = where(lines.front());
+  const CsvColumns columns(values_of(lines.front(), first), first);
+  table.rows.reserve(lines.size() - 1);
+  for (const LineRef& line : lines.subspan(1)) {
+    const std::string place = where(line);
+    const std::vector<std::string> values = values_of(line, place);
+    table.rows.push_back(columns.row(values, line, place));
+    if (table.uids != nullptr) table.uids->push_back(columns.uid(values));
+  }
+}
+
+std::int64_t length_of(const JsonLine& line, std::string_view key, const simdjson::dom::element& value) {
+  std::int64_t length = 0;
+  if (value.get(length) || length < 0 || length > max_length) line.fail(length_error(key, text_of(value)));
+  return length;
+}
+
+FileLengths json_row(const JsonLine& line) {
+  using simdjson::dom::element;
+  const auto has = [&](std::string_view key, element& value) { return !line.object.at_key(key).get(value); };
+  element first;
+  element second;
+  element total;
+  if (has(prompt_key, first) || has(response_key, first)) {
+    RolloutLine rollout;
+    rollout.assign(line);
+    return {rollout.prompt_tokens, rollout.response_tokens, rollout.group};
+  }
+  require_unique_keys(line);
+  const bool has_prompt = has(prompt_column, first);
+  const bool has_response = has(response_column, second);
+  const bool has_total = has(length_column, total);
+  if (has_prompt && has_response) {
+    const FileLengths row{length_of(line, prompt_column, first), length_of(line, response_column, second),
+                          group_of(line)};
+    if (has_total) require_sum(length_of(line, length_column, total), row, line.where());
+    return row;
+  }
+  if (has_total && !has_prompt && !has_response)
+    return {0, length_of(line, length_column, total), group_of(line)};
+  line.fail(has_prompt || has_response ? "has one of prompt_length and response_length" : "tells no length",
+            "Give prompt_ids and response_ids, or " + std::string(needed_columns));
+}
+
+void read_jsonl(const InputFile& file, std::span<const LineRef> lines, Table& table) {
+  table.rows.reserve(lines.size());
+  for_each_json_line(file, lines, [&](const JsonLine& line) {
+    table.rows.push_back(json_row(line));
+    if (table.uids != nullptr) table.uids->push_back(uid_of(line));
+  });
+}
+
+void require_countable(std::span<const FileLengths> rows, const std::string& path) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;
+  std::int64_t sum = 0;
+  for (const FileLengths& row : rows) {
+    sum += row.prompt + row.response;
+    if (sum > most) throw InputError(path, "has lengths that add up to more than 2^62 tokens");
+  }
+}
+
+void read_table(const InputFile& file, Table& table) {
+  const std::string ending = std::filesystem::path(file.path()).extension().string();
+  if (ending != ".csv" && ending != ".jsonl") {
+    throw InputError(file.path(),
+                     "ends in " + in_quotes(ending) + "; a length table is a .csv or a .jsonl file");
+  }
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  ending == ".csv" ? read_csv(file, lines, table) : read_jsonl(file, lines, table);
+  require_countable(table.rows, file.path());
+}
+
+}  // namespace
+
+std::vector<FileLengths> read_length_table(const InputFile& file) {
+  Table table;
+  read_table(file, table);
+  return std::move(table.rows);
+}
+
+std::vector<Uid> read_uids_of_table(const InputFile& file) {
+  std::vector<Uid> uids;
+  Table table{{}, &uids};
+  read_table(file, table);
+  return uids;
+}
+
+}  // namespace evenkeel

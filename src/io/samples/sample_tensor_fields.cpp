@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "io/samples/field_kinds.hpp"
+#include "io/samples/sample_tensors.hpp"
+
+// Which tensors of a file are fields of its samples.
+namespace evenkeel {
+namespace {
+
+constexpr std::size_t longest_kinds = std::size_t{1} << 20;
+
+/// What the file itself says its fields are; empty where it says nothing.
+std::string told_kinds(const TensorFile& file) {
+  const std::string name(tensor_names::field_kinds);
+  if (const auto found = file.metadata().find(name); found != file.metadata().end()) return found->second;
+  const auto tensor = file.find(name);
+  if (!tensor || !file.has_integers(*tensor) || file.tensors()[*tensor].shape.size() != 1) return {};
+  const std::int64_t bytes = file.tensors()[*tensor].rows();
+  if (std::cmp_greater(bytes, longest_kinds)) return {};
+  std::string text;
+  for (const std::int64_t byte : file.read_integers(*tensor, {0, bytes})) text += static_cast<char>(byte);
+  return text;
+}
+
+}  // namespace
+
+/// The kinds that a tensor may be of, by its shape.
+std::vector<FieldKind> SampleTensors::kinds_that_fit(const StoredTensor& tensor) const {
+  std::vector<FieldKind> kinds;
+  if (tensor.shape.empty()) return kinds;
+  const std::int64_t rows = tensor.rows();
+  if (!is_padded()) {
+    if (rows == at(tokens_).rows()) kinds.push_back(FieldKind::token);
+    if (rows == response_rows_) kinds.push_back(FieldKind::response_token);
+    if (rows == num_samples_) kinds.push_back(FieldKind::sample);
+    return kinds;
+  }
+  if (rows != num_samples_) return kinds;
+  const bool has_columns = tensor.shape.size() >= 2;
+  if (has_columns && tensor.shape[1] == width_) kinds.push_back(FieldKind::token);
+  if (has_columns && response_width_ && tensor.shape[1] == *response_width_)
+    kinds.push_back(FieldKind::response_token);
+  // What is as wide as samples is taken for their columns.
+  if (kinds.empty()) kinds.push_back(FieldKind::sample);
+  return kinds;
+}
+
+void SampleTensors::add_field(std::size_t tensor) {
+  const StoredTensor& stored = at(tensor);
+  std::vector<FieldKind> kinds = kinds_that_fit(stored);
+  if (const auto told = told_.find(stored.name); told != told_.end()) {
+    // In a padded file a field of samples may happen to be as wide as they are.
+    const bool fits = std::ranges::count(kinds, told->second) > 0 ||
+                      (is_padded() && told->second == FieldKind::sample && !stored.shape.empty() &&
+                       stored.rows() == num_samples_);
+    if (!fits)
+      fail(tensor,
+           "has not the shape of a " + std::string(name_of(told->second)) + " field, as the file calls it");
+    kinds = {told->second};
+  }
+  if (kinds.empty()) {
+    left_out_.emplace_back(
+        stored.name, is_padded() ? "its rows are no samples" : "its rows are neither tokens nor samples");
+    return;
+  }
+  const bool tokens_or_responses =
+      kinds.size() == 2 && kinds[0] == FieldKind::token && kinds[1] == FieldKind::response_token;
+  if (kinds.size() > 1 && !tokens_or_responses) {
+    fail(tensor,
+         "may have one row a sample or one a " + std::string(name_of(kinds[0])) +
+             ": there are as many of both",
+         "Say what it is in the metadata " + std::string(tensor_names::field_kinds) + R"(, such as {")" +
+             stored.name + R"(": "sample"})");
+  }
+  if (tokens_or_responses) undecided_.push_back(stored.name);
+  const FieldKind kind = kinds.front();
+  const std::size_t taken = is_padded() && kind != FieldKind::sample ? 2 : 1;
+  FieldSpec spec{stored.name,
+                 *stored.dtype,
+                 kind,
+                 {stored.shape.begin() + static_cast<std::ptrdiff_t>(taken), stored.shape.end()}};
+  fields_.push_back({tensor, kind, spec.row_bytes()});
+  specs_.push_back(std::move(spec));
+}
+
+/// Whether a tensor is what samples are made of.
+bool SampleTensors::tells_something_else(std::size_t tensor) const {
+  const std::array used{std::optional(tokens_), offsets_, mask_,       prompt_lengths_,
+                        prompt_offsets_,        uid_,     uid_offsets_};
+  return std::ranges::count(used, std::optional(tensor)) > 0 || at(tensor).name == tensor_names::field_kinds;
+}
+
+/// The tensor that says whose the rows of a counted field are, where this is one: it is called so, and has
+/// one integer more than there are samples.
+std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) const {
+  const std::string& name = at(tensor).name;
+  const auto kind = told_.find(name);
+  const bool is_told = kind != told_.end() && is_counted(kind->second);
+  const auto offsets = file_->find(offsets_name(name));
+  const bool has_offsets = offsets && !tells_something_else(*offsets) && file_->has_integers(*offsets) &&
+                           at(*offsets).shape == std::vector{num_samples_ + 1};
+  if (is_told && !has_offsets) {
+    fail(tensor, "has no offsets of its rows",
+         "Add '" + offsets_name(name) + "', one integer more than there are samples");
+  }
+  if (!has_offsets || at(tensor).shape.empty()) return std::nullopt;
+  if (is_told) return offsets;
+  const bool is_told_otherwise = kind != told_.end() || told_.contains(offsets_name(name));
+  return is_told_otherwise ? std::nullopt : offsets;
+}
+
+bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
+  constexpr std::string_view suffix = "_offsets";
+  const std::string_view name = at(tensor).name;
+  if (!name.ends_with(suffix)) return false;
+  const auto field = file_->find(name.substr(0, name.size() - suffix.size()));
+  return field && !tells_something_else(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
+}
+
+/// Whose the rows of a tensor are, by its offsets.
+SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
+  SampleRows rows;
+  try {
+    rows = SampleRows::of_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
+  } catch (const InputError&) {
+    fail(offsets, "falls, or does not begin at 0");
+  }
+  if (rows.rows() != at(tensor).rows()) {
+    fail(offsets, "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
+                      std::to_string(at(tensor).rows()) + " rows");
+  }
+  return rows;
+}
+
+void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
+  const StoredTensor& stored = at(tensor);
+  const auto told = told_.find(stored.name);
+  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0,
+              rows_of_offsets(offsets, tensor)};
+  FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
+  field.row_bytes = spec.row_bytes();
+  fields_.push_back(std::move(field));
+  specs_.push_back(std::move(spec));
+}
+
+void SampleTensors::find_fields() {
+  namespace names = tensor_names;
+  told_ = parsed_kinds(told_kinds(*file_));
+  std::vector<std::size_t> order(file_->tensors().size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });
+  for (const std::size_t tensor : order) {
+    const std::string& name = at(tensor).name;
+    if (tells_something_else(tensor)) continue;
+    const bool is_repeated = is_padded() && (name == names::responses || name == names::prompts);
+    if (is_repeated) {
+      left_out_.emplace_back(name, "repeats " + at(tokens_).name);
+    } else if (name == input_ids_field || name == names::tokens) {
+      left_out_.emplace_back(name, "has the name of tokens");
+    } else if (!at(tensor).dtype) {
+      left_out_.emplace_back(name, "elements of " + at(tensor).stored);
+    } else if (const auto offsets = offsets_of_field(tensor)) {
+      add_counted_field(tensor, *offsets);
+    } else if (!is_offsets_of_field(tensor)) {
+      add_field(tensor);
+    }
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,369 @@
+#include "io/samples/sample_tensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/utf8.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t rows_at_once = std::int64_t{1} << 16;
+
+std::string shape_text_of(std::span<const std::int64_t> shape) {
+  std::string text;
+  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::vector<TensorSample> SampleTensors::lengths(RowRange samples) const {
+  return is_padded() ? padded_lengths(samples) : ragged_lengths(samples);
+}
+
+/// Prompt lengths as a tensor tells them; empty where none does.
+std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
+  if (prompt_lengths_) return file_->read_integers(*prompt_lengths_, samples);
+  if (!prompt_offsets_) return {};
+  std::vector<std::int64_t> offsets =
+      file_->read_integers(*prompt_offsets_, {samples.begin, samples.end + 1});
+  if (samples.begin == 0 && offsets.front() != 0)
+    fail(*prompt_offsets_, "begins at " + std::to_string(offsets.front()) + "; it begins at 0");
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    // Lengths that no sample has are told with the sample.
+    const bool falls = offsets[i] < 0 || offsets[i + 1] < offsets[i];
+    offsets[i] = falls ? -1 : offsets[i + 1] - offsets[i];
+  }
+  offsets.pop_back();
+  return offsets;
+}
+
+std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const {
+  std::vector<TensorSample> lengths;
+  for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
+    part.end = std::min(samples.end, part.begin + rows_at_once);
+    const std::vector<std::int64_t> offsets = file_->read_integers(*offsets_, {part.begin, part.end + 1});
+    const std::vector<std::int64_t> prompts = prompts_of(part);
+    for (std::int64_t i = 0; i < part.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const std::int64_t first = offsets[at];
+      const std::int64_t end = offsets[at + 1];
+      if (part.begin + i == 0 && first != 0)
+        fail(*offsets_, "begins at " + std::to_string(first) + "; it begins at 0");
+      if (end < first || first < 0) {
+        fail(*offsets_, "falls from " + std::to_string(first) + " to " + std::to_string(end) +
+                            " at element " + std::to_string(part.begin + i + 1));
+      }
+      const std::int64_t prompt = prompts.empty() ? 0 : prompts[at];
+      if (prompt < 0 || prompt > end - first) {
+        fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
+             "gives sample " + std::to_string(part.begin + i) + " of " + std::to_string(end - first) +
+                 " tokens a prompt of " + (prompt < 0 ? "less than none" : std::to_string(prompt)));
+      }
+      lengths.push_back({prompt, end - first - prompt});
+    }
+    const std::int64_t last = offsets.back();
+    const std::int64_t tokens = at(tokens_).rows();
+    if (last > tokens || (part.end == num_samples_ && last != tokens)) {
+      fail(*offsets_, "ends at " + std::to_string(last) + " in element " + std::to_string(part.end) + "; '" +
+                          at(tokens_).name + "' has " + std::to_string(tokens) + " rows");
+    }
+  }
+  return lengths;
+}
+
+std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const {
+  std::vector<TensorSample> lengths;
+  const std::int64_t at_once = std::max<std::int64_t>(1, rows_at_once / std::max<std::int64_t>(1, width_));
+  for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
+    part.end = std::min(samples.end, part.begin + at_once);
+    const std::vector<std::int64_t> mask = file_->read_integers(*mask_, part);
+    const std::vector<std::int64_t> prompts = prompts_of(part);
+    for (std::int64_t i = 0; i < part.size(); ++i) {
+      const auto row = mask.begin() + i * width_;
+      const auto is_token = [](std::int64_t value) { return value != 0; };
+      const std::int64_t tokens = std::count_if(row, row + width_, is_token);
+      std::int64_t response =
+          response_width_ ? std::count_if(row + width_ - *response_width_, row + width_, is_token) : tokens;
+      if (!prompts.empty()) {
+        const std::int64_t prompt = prompts[static_cast<std::size_t>(i)];
+        if (prompt < 0 || prompt > tokens || (response_width_ && prompt != tokens - response)) {
+          fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
+               "gives sample " + std::to_string(part.begin + i) + " of " + std::to_string(tokens) +
+                   " tokens a prompt of " + (prompt < 0 ? "less than none" : std::to_string(prompt)) +
+                   (response_width_ ? "; the mask says " + std::to_string(tokens - response) : ""));
+        }
+        response = tokens - prompt;
+      }
+      lengths.push_back({tokens - response, response});
+    }
+  }
+  return lengths;
+}
+
+bool SampleTensors::has_rows(std::size_t field) const noexcept {
+  const std::vector<std::int64_t>& shape = at(fields_[field].tensor).shape;
+  const FieldKind kind = fields_[field].kind;
+  const bool has_columns = is_padded() && (kind == FieldKind::token || kind == FieldKind::response_token);
+  return shape[0] > 0 && (!has_columns || shape[1] > 0);
+}
+
+Uid SampleTensors::uid_of(std::int64_t sample) const {
+  if (!uid_) return std::monostate{};
+  if (!uid_offsets_) return file_->read_integers(*uid_, {sample, sample + 1}).front();
+  const RowRange bytes = uid_bytes_[sample];
+  std::string text(static_cast<std::size_t>(bytes.size()), '\0');
+  file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
+  if (const std::size_t valid = utf8_prefix(text); valid < text.size())
+    fail(*uid_,
+         "of sample " + std::to_string(sample) + " is no UTF-8 from byte " + std::to_string(valid) + " on");
+  return text;
+}
+
+/// The rows of a sample in a tensor.
+RowRange SampleTensors::rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
+                                const TensorPlace& place) const {
+  if (is_padded() || kind == FieldKind::sample) return {sample, sample + 1};
+  if (kind == FieldKind::response_token) return {place.response, place.response + lengths.response};
+  return {place.token, place.token + lengths.prompt + lengths.response};
+}
+
+void SampleTensors::read_ragged(std::size_t tensor, FieldKind kind, std::int64_t sample,
+                                const TensorSample& lengths, const TensorPlace& place,
+                                std::span<std::byte> out) const {
+  file_->read_rows(tensor, rows_of(kind, sample, lengths, place), out);
+}
+
+void SampleTensors::expect(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+                           ReadAhead& ahead) const {
+  if (mask_) file_->expect_rows(*mask_, {sample, sample + 1}, ahead);
+  file_->expect_rows(tokens_, rows_of(FieldKind::token, sample, lengths, place), ahead);
+  for (const Field& field : fields_) {
+    const RowRange rows =
+        is_counted(field.kind) ? field.samples[sample] : rows_of(field.kind, sample, lengths, place);
+    file_->expect_rows(field.tensor, rows, ahead);
+  }
+}
+
+/// The columns in which a padded sample has tokens.
+std::vector<std::int64_t> SampleTensors::columns_of(std::int64_t sample) const {
+  const std::vector<std::int64_t> mask = file_->read_integers(*mask_, {sample, sample + 1});
+  std::vector<std::int64_t> columns;
+  for (std::int64_t c = 0; c < width_; ++c) {
+    if (mask[static_cast<std::size_t>(c)] != 0) columns.push_back(c);
+  }
+  return columns;
+}
+
+void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+                         std::span<const std::span<std::byte>> out) const {
+  std::vector<std::int64_t> columns;
+  if (is_padded()) {
+    columns = columns_of(sample);
+    if (std::ssize(columns) != lengths.prompt + lengths.response)
+      fail(*mask_, "has changed since it was opened, in row " + std::to_string(sample));
+  }
+  std::vector<std::byte> row;
+  const auto read_field = [&](std::size_t tensor, FieldKind kind, std::size_t row_bytes,
+                              std::span<std::byte> to) {
+    if (!is_padded() || kind == FieldKind::sample)
+      return read_ragged(tensor, kind, sample, lengths, place, to);
+    const bool of_response = kind == FieldKind::response_token;
+    const std::int64_t wide = of_response ? *response_width_ : width_;
+    row.resize(static_cast<std::size_t>(wide) * row_bytes);
+    file_->read_rows(tensor, {sample, sample + 1}, row);
+    std::byte* next = to.data();
+    for (const std::int64_t column : std::span(columns).last(
+             static_cast<std::size_t>(lengths.response + (of_response ? 0 : lengths.prompt)))) {
+      const auto from = static_cast<std::size_t>(column - (width_ - wide)) * row_bytes;
+      if (row_bytes > 0) std::memcpy(next, row.data() + from, row_bytes);
+      next += row_bytes;
+    }
+  };
+  if (at(tokens_).dtype == DType::int64) {
+    read_field(tokens_, FieldKind::token, sizeof(std::int64_t), out[0]);
+  } else {
+    const std::int64_t first = is_padded() ? sample : place.token;
+    const std::int64_t rows = is_padded() ? 1 : lengths.prompt + lengths.response;
+    const std::vector<std::int64_t> tokens = file_->read_integers(tokens_, {first, first + rows});
+    std::int64_t next = 0;
+    for (std::size_t i = 0; i * sizeof(std::int64_t) < out[0].size(); ++i, ++next) {
+      const std::int64_t token = tokens[static_cast<std::size_t>(is_padded() ? columns[i] : next)];
+      std::memcpy(out[0].data() + i * sizeof token, &token, sizeof token);
+    }
+  }
+  require_tokens(out[0], sample);
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const Field& field = fields_[f];
+    if (is_counted(field.kind)) {
+      file_->read_rows(field.tensor, field.samples[sample], out[f + 1]);
+    } else {
+      read_field(field.tensor, field.kind, field.row_bytes, out[f + 1]);
+    }
+  }
+}
+
+void SampleTensors::require_tokens(std::span<const std::byte> tokens, std::int64_t sample) const {
+  for (std::size_t i = 0; i < tokens.size() / sizeof(std::int64_t); ++i) {
+    std::int64_t token = 0;
+    std::memcpy(&token, tokens.data() + i * sizeof token, sizeof token);
+    if (token >= 0) continue;
+    fail(tokens_, "has " + std::to_string(token) + " as token " + std::to_string(i) + " of sample " +
+                      std::to_string(sample) + "; a token is an integer from 0 on");
+  }
+}
+
+void SampleTensors::fail(const std::string& message, const std::string& hint) const {
+  throw InputError(file_->path(), message, hint);
+}
+
+void SampleTensors::fail(std::size_t tensor, const std::string& message, const std::string& hint) const {
+  fail("tensor '" + at(tensor).name + "' " + shape_text_of(at(tensor).shape) + " " + message, hint);
+}
+
+SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std::move(file)) {
+  if (file_->find("cu_seqlens_padded"))
+    fail("is a micro-batch of a dump",
+         "Read the whole dump: source.kind dump, with the folder as source.path");
+  const std::optional<std::size_t> tokens = one_of(input_ids_field, tensor_names::tokens);
+  if (!tokens)
+    fail("has neither input_ids nor tokens", "Samples are made of integer tokens under one of these names");
+  tokens_ = *tokens;
+  if (!file_->has_integers(tokens_) || at(tokens_).dtype == DType::boolean)
+    fail(tokens_, "holds " + at(tokens_).stored + "; tokens are integers");
+  if (at(tokens_).shape.size() == 1) {
+    find_ragged();
+  } else if (at(tokens_).shape.size() == 2) {
+    find_padded();
+  } else {
+    fail(tokens_, "is neither [tokens] with offsets nor [samples, columns] with a mask");
+  }
+  find_uids();
+  find_prompts();
+  if (is_padded()) find_response_width();
+  find_fields();
+}
+
+std::optional<std::size_t> SampleTensors::one_of(std::string_view first, std::string_view second) const {
+  const auto a = file_->find(first);
+  const auto b = file_->find(second);
+  if (a && b) {
+    fail("has both '" + std::string(first) + "' and '" + std::string(second) + "', which mean the same here",
+         "Leave one of them out, or give it another name");
+  }
+  return a ? a : b;
+}
+
+void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions) const {
+  if (!file_->has_integers(tensor)) fail(tensor, "holds " + at(tensor).stored + "; integers are needed");
+  if (at(tensor).shape.size() != dimensions)
+    fail(tensor, "has not " + std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions"));
+}
+
+void SampleTensors::find_ragged() {
+  const auto offsets = one_of(tensor_names::offsets, tensor_names::cu_seqlens);
+  if (!offsets) {
+    fail(tokens_, "has one dimension, and nothing tells where samples begin",
+         "Add offsets [samples + 1], from 0 to the number of tokens; or save [samples, columns] with "
+         "attention_mask");
+  }
+  require_integers(*offsets, 1);
+  if (at(*offsets).rows() < 1) fail(*offsets, "is empty; it has one element more than there are samples");
+  offsets_ = offsets;
+  num_samples_ = at(*offsets).rows() - 1;
+}
+
+void SampleTensors::find_padded() {
+  const auto mask = file_->find(tensor_names::attention_mask);
+  if (!mask) {
+    fail(tokens_,
+         "has two dimensions, and nothing tells tokens from padding: lengths are not guessed from pad tokens",
+         "Add attention_mask of the same shape, not 0 where a token stands (attention_mask.npy beside a .npy "
+         "file, both named by a pattern)");
+  }
+  require_integers(*mask, 2);
+  if (at(*mask).shape != at(tokens_).shape)
+    fail(*mask, "has not the shape of the tokens, " + shape_text_of(at(tokens_).shape));
+  mask_ = mask;
+  num_samples_ = at(tokens_).rows();
+  width_ = at(tokens_).shape[1];
+}
+
+/// An integer a sample, or a text: its bytes, with offsets beside them.
+void SampleTensors::find_uids() {
+  uid_ = file_->find(tensor_names::uid);
+  if (!uid_) return;
+  require_integers(*uid_, 1);
+  const auto offsets = file_->find(tensor_names::uid_offsets);
+  const bool are_texts = offsets && at(*uid_).dtype == DType::uint8 && file_->has_integers(*offsets) &&
+                         at(*offsets).shape == std::vector{num_samples_ + 1};
+  if (are_texts) {
+    uid_offsets_ = offsets;
+    uid_bytes_ = rows_of_offsets(*offsets, *uid_);
+  } else if (at(*uid_).rows() != num_samples_) {
+    fail(*uid_, "has not one element a sample: there are " + std::to_string(num_samples_),
+         "Write an integer a sample, or texts as uint8 with uid_offsets, one integer more than there are "
+         "samples");
+  }
+}
+
+void SampleTensors::find_prompts() {
+  const auto found = one_of(tensor_names::prompt_lengths, tensor_names::prompt_offsets);
+  if (!found) {
+    response_rows_ = is_padded() ? 0 : at(tokens_).rows();
+    return;
+  }
+  require_integers(*found, 1);
+  const bool are_lengths = at(*found).name == tensor_names::prompt_lengths;
+  (are_lengths ? prompt_lengths_ : prompt_offsets_) = found;
+  const std::int64_t rows = num_samples_ + (are_lengths ? 0 : 1);
+  if (at(*found).rows() != rows)
+    fail(*found, "has not " + std::to_string(rows) + " elements, as " + std::to_string(num_samples_) +
+                     " samples need");
+  if (is_padded()) return;
+  std::uint64_t sum = 0;  // what no sample has is refused with the sample
+  for (RowRange part{0, 0}; part.begin < num_samples_; part.begin = part.end) {
+    part.end = std::min(num_samples_, part.begin + rows_at_once);
+    for (const std::int64_t prompt : prompts_of(part)) sum += static_cast<std::uint64_t>(prompt);
+  }
+  response_rows_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(at(tokens_).rows()) - sum);
+}
+
+/// Responses are the last columns, as many as tensors of the responses alone have.
+void SampleTensors::find_response_width() {
+  const auto width_of = [&](std::string_view name) -> std::optional<std::int64_t> {
+    const auto found = file_->find(name);
+    if (!found) return std::nullopt;
+    const std::vector<std::int64_t>& shape = at(*found).shape;
+    if (shape.size() != 2 || shape[0] != num_samples_ || shape[1] > width_)
+      fail(*found, "is not [" + std::to_string(num_samples_) + ", at most " + std::to_string(width_) + "]");
+    return shape[1];
+  };
+  response_width_ = width_of(tensor_names::responses);
+  if (const auto prompts = width_of(tensor_names::prompts)) {
+    const std::int64_t rest = width_ - *prompts;
+    if (response_width_ && *response_width_ != rest) {
+      fail("has prompts of " + std::to_string(*prompts) + " columns and responses of " +
+           std::to_string(*response_width_) + ", which are not the " + std::to_string(width_) + " of '" +
+           at(tokens_).name + "' together");
+    }
+    response_width_ = rest;
+  }
+  const auto of_mask = width_of(tensor_names::response_mask);
+  if (!of_mask || response_width_) return;
+  if (*of_mask < width_) {
+    response_width_ = of_mask;
+  } else if (!prompt_lengths_ && !prompt_offsets_) {
+    fail(*file_->find(tensor_names::response_mask),
+         "is as wide as '" + at(tokens_).name + "': nothing tells where prompts end",
+         "Add responses or prompt_lengths");
+  }
+}
+
+}  // namespace evenkeel

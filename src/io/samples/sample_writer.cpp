@@ -1,0 +1,261 @@
+#include "io/samples/sample_writer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/atomic_file.hpp"
+#include "io/jsonl/writer.hpp"
+#include "io/megatron/indexed_dataset_format.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Precondition: the dtype is of integers.
+std::int64_t largest_of(IndexedDType dtype) {
+  return indexed_dataset::with_integer_type(
+      dtype, [](auto zero) -> std::int64_t { return std::numeric_limits<decltype(zero)>::max(); });
+}
+
+constexpr const char* prompt_word = "prompt_lengths";
+constexpr const char* group_word = "uid";
+
+bool is_dropped(const Dropped& dropped, const std::string& name) {
+  return dropped.contains("all") || dropped.contains(name);
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what,
+                         const std::string& name) {
+  throw InputError(path.string(), what, "Write it in another format, or leave it out: --drop " + name);
+}
+
+/// The fields of a batch that are asked for.
+RaggedBatch with_fields(const RaggedBatch& batch, const auto& is_asked_for) {
+  RaggedBatch some({batch.samples().begin(), batch.samples().end()});
+  for (const Column& column : batch.fields()) {
+    if (is_asked_for(column.spec())) some.add_field(column);
+  }
+  return some;
+}
+
+/// Throws where JSON lines would give back something else than the field. Precondition: the writer takes it.
+void require_the_same_from_json(const Column& column, const std::filesystem::path& path) {
+  const FieldSpec& spec = column.spec();
+  const std::string field = "field '" + spec.name + "'";
+  if (spec.kind == FieldKind::sample && !spec.trailing.empty())
+    refuse(path, "cannot hold " + field + ": a list has one row a token or a response token", spec.name);
+  if (!spec.trailing.empty() && spec.row_elements() == 0)
+    refuse(path, "cannot hold " + field + ": its rows have no elements, which does not tell their shape",
+           spec.name);
+  if (spec.dtype == DType::float16 || spec.dtype == DType::bfloat16)
+    refuse(path, "cannot hold " + field + " of " + std::string(name_of(spec.dtype)), spec.name);
+  if (spec.dtype != DType::float64) return;
+  for (const double value : column.values<double>()) {
+    if (!std::isfinite(value) || static_cast<double>(static_cast<float>(value)) == value) continue;
+    refuse(path,
+           "cannot hold " + field + ": " + std::to_string(value) + " of float64 is read back as float32",
+           spec.name);
+  }
+}
+
+class RolloutWriter : public SampleWriter {
+ public:
+  RolloutWriter(const std::filesystem::path& path, Dropped dropped)
+      : path_(path), dropped_(std::move(dropped)), lines_(path) {
+    if (dropped_.contains(prompt_word)) {
+      throw InputError(path_.string(), "always tells where prompts end", "Leave out --drop prompt_lengths");
+    }
+  }
+
+  using SampleWriter::write;
+  void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
+    const bool any_room = dropped_.contains("all");
+    RaggedBatch kept = with_fields(batch, [&](const FieldSpec& spec) {
+      if (dropped_.contains(spec.name)) return false;
+      const bool has_form = !(spec.kind == FieldKind::sample && !spec.trailing.empty()) &&
+                            (spec.trailing.empty() || spec.row_elements() > 0) &&
+                            spec.dtype != DType::float16 && spec.dtype != DType::bfloat16;
+      return has_form || !any_room;
+    });
+    for (const Column& column : std::as_const(kept).fields()) require_the_same_from_json(column, path_);
+    const std::vector<Uid> none(dropped_.contains(group_word) ? uids.size() : 0);
+    lines_.write(kept, none.empty() ? uids : none);
+  }
+  void close() override { lines_.close(); }
+
+ private:
+  std::filesystem::path path_;
+  Dropped dropped_;
+  JsonlWriter lines_;
+};
+
+class DocumentWriter : public SampleWriter {
+ public:
+  DocumentWriter(const std::filesystem::path& path, Dropped dropped, IndexedDType tokens)
+      : path_(path), dropped_(std::move(dropped)), tokens_(tokens), dataset_(dataset_prefix(path), tokens) {}
+
+  using SampleWriter::write;
+  void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
+    for (const Column& column : batch.fields()) {
+      const std::string& name = column.spec().name;
+      if (name == input_ids_field || is_dropped(dropped_, name)) continue;
+      refuse(path_, "holds tokens alone, and samples have a field '" + name + "'", name);
+    }
+    const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
+      const std::string sample = "sample " + std::to_string(shape.id.value());
+      if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
+        refuse(path_, "cannot tell where prompts end, and " + sample + " has one", prompt_word);
+      // Documents are groups of their own.
+      const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
+      if (!is_own && !is_dropped(dropped_, group_word))
+        refuse(path_, "cannot tell which samples are a group, and " + sample + " has a uid", group_word);
+      const RowRange rows = batch.rows_of(FieldKind::token, i);
+      const auto mine =
+          tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
+      require_held(mine, sample);
+      dataset_.add_sequence(mine);
+      dataset_.end_document();
+    }
+  }
+  void close() override { dataset_.commit(); }
+
+ private:
+  /// Throws where the dataset's tokens are too narrow, which only who chose their type can mend.
+  void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
+    const std::int64_t most = largest_of(tokens_);
+    const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
+    if (bad == tokens.end()) return;
+    const bool is_narrow = tokens_ == IndexedDType::uint16;
+    throw InputError(path_.string(),
+                     "cannot hold token " + std::to_string(bad - tokens.begin()) + " of " + sample + ", " +
+                         std::to_string(*bad) + ": its tokens are " + std::string(name_of(tokens_)) +
+                         ", of at most " + std::to_string(most),
+                     is_narrow ? "Give the size of the vocabulary that the tokens are of (--vocab-size)"
+                               : "Write it in another format");
+  }
+
+  std::filesystem::path path_;
+  Dropped dropped_;
+  IndexedDType tokens_;
+  IndexedDatasetWriter dataset_;
+};
+
+/// A uid as a reader of tables takes a value apart: in quotes, which it doubles inside.
+std::string csv_value(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+class TableWriter : public SampleWriter {
+ public:
+  TableWriter(const std::filesystem::path& path, Dropped dropped)
+      : path_(path),
+        dropped_(std::move(dropped)),
+        has_prompts_(!dropped_.contains(prompt_word)),
+        has_uids_(!dropped_.contains(group_word)),
+        file_(path) {
+    add(std::string(has_prompts_ ? "prompt_length,response_length" : "length") +
+        (has_uids_ ? ",uid\n" : "\n"));
+  }
+
+  using SampleWriter::write;
+  void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
+    for (const Column& column : batch.fields()) {
+      const std::string& name = column.spec().name;
+      if (!is_dropped(dropped_, name))
+        refuse(path_, "holds lengths alone, and samples have '" + name + "'", name);
+    }
+    std::string text;
+    for (std::size_t i = 0; i < uids.size(); ++i) {
+      const SampleShape& shape = batch.samples()[i];
+      text += has_prompts_ ? std::to_string(shape.prompt) + "," + std::to_string(shape.response)
+                           : std::to_string(shape.length());
+      if (has_uids_) text += "," + value_of(uids[i], shape);
+      text += '\n';
+    }
+    add(text);
+  }
+  void close() override { file_.commit(); }
+
+ private:
+  void add(const std::string& text) { file_.write(std::as_bytes(std::span(text))); }
+
+  /// A table has no types: all that it holds of uids are texts, and none where the text is empty.
+  std::string value_of(const Uid& uid, const SampleShape& sample) {
+    if (std::holds_alternative<std::monostate>(uid)) return {};
+    const auto* const text = std::get_if<std::string>(&uid);
+    const bool is_text = text != nullptr;
+    const std::string of_sample = " of sample " + std::to_string(sample.id.value());
+    std::string why;
+    if (has_texts_.value_or(is_text) != is_text) {
+      why = "cannot tell the uid" + of_sample + ", " + (is_text ? "a text" : "an integer") + ", from " +
+            (is_text ? "the integers" : "the texts") + " that others have";
+    } else if (is_text && (text->empty() || text->find_first_of("\r\n") != std::string::npos ||
+                           std::string_view(" \t").find(text->front()) != std::string_view::npos ||
+                           std::string_view(" \t").find(text->back()) != std::string_view::npos)) {
+      why = "cannot hold the uid" + of_sample + ": it is empty, of several lines, or has a space at an end";
+    }
+    if (!why.empty() && !dropped_.contains("all")) refuse(path_, why, group_word);
+    if (!why.empty()) return {};
+    has_texts_ = is_text;
+    if (is_text) return csv_value(*text);
+    const auto* const number = std::get_if<std::int64_t>(&uid);
+    return number != nullptr ? std::to_string(*number) : std::to_string(std::get<std::uint64_t>(uid));
+  }
+
+  std::filesystem::path path_;
+  Dropped dropped_;
+  bool has_prompts_;
+  bool has_uids_;
+  std::optional<bool> has_texts_;  // else integers; nothing while no sample has a uid
+  AtomicFile file_;
+};
+
+}  // namespace
+
+void SampleWriter::write(const RaggedBatch& batch) {
+  write(batch, uids_of_groups(batch));
+}
+
+std::optional<SampleFormat> format_of(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".jsonl") return SampleFormat::jsonl;
+  if (ending == ".safetensors") return SampleFormat::safetensors;
+  if (ending == ".npz") return SampleFormat::npz;
+  if (ending == ".csv") return SampleFormat::lengths;
+  if (names_dataset_file(path)) return SampleFormat::megatron;
+  return std::nullopt;
+}
+
+std::unique_ptr<SampleWriter> make_sample_writer(SampleFormat format, const std::filesystem::path& path,
+                                                 const Dropped& dropped, IndexedDType tokens) {
+  switch (format) {
+    case SampleFormat::jsonl:
+      return std::make_unique<RolloutWriter>(path, dropped);
+    case SampleFormat::safetensors:
+      return make_ragged_writer(path, dropped);
+    case SampleFormat::npz:
+      return make_padded_writer(path, dropped);
+    case SampleFormat::megatron:
+      return std::make_unique<DocumentWriter>(path, dropped, tokens);
+    case SampleFormat::lengths:
+      break;
+  }
+  return std::make_unique<TableWriter>(path, dropped);
+}
+
+std::vector<std::filesystem::path> files_of(SampleFormat format, const std::filesystem::path& path) {
+  if (format != SampleFormat::megatron) return {path};
+  const std::string prefix = dataset_prefix(path).string();
+  return {prefix + ".bin", prefix + ".idx"};
+}
+
+}  // namespace evenkeel

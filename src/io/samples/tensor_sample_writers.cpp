@@ -1,0 +1,334 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "evenkeel/base/error.hpp"
+#include "io/samples/field_kinds.hpp"
+#include "io/samples/sample_spool.hpp"
+#include "io/samples/sample_tensors.hpp"
+#include "io/samples/sample_writer.hpp"
+#include "io/samples/tensor_stream.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace names = tensor_names;
+constexpr std::size_t copied_at_once = std::size_t{1} << 20;
+constexpr std::array own_names{
+    names::tokens,      names::attention_mask, names::offsets,
+    names::cu_seqlens,  names::prompt_lengths, names::prompt_offsets,
+    names::prompts,     names::responses,      names::uid,
+    names::uid_offsets, names::field_kinds,    std::string_view("cu_seqlens_padded")};
+
+/// Uids as tensors hold them: an integer of 64 bits each, a text each, or none at all.
+class KeptUids {
+ public:
+  explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
+
+  /// `any_room`: none are kept where tensors cannot hold them all; else that is an InputError.
+  void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
+    for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
+      const std::string why = why_not(uids[i]);
+      if (why.empty()) {
+        keep(uids[i]);
+        continue;
+      }
+      if (!any_room) {
+        throw InputError(
+            path_.string(),
+            "cannot hold the uid of sample " + std::to_string(samples[i].id.value()) + ": " + why,
+            "Write JSON lines, give all samples uids of one kind, or leave them out: --drop uid");
+      }
+      are_lost_ = true;
+    }
+  }
+
+  [[nodiscard]] bool are_integers() const { return !are_lost_ && kind_ == Uid(std::int64_t{}).index(); }
+  [[nodiscard]] bool are_texts() const { return !are_lost_ && kind_ == Uid(std::string()).index(); }
+  /// Of each sample, where they are integers.
+  [[nodiscard]] const std::vector<std::int64_t>& integers() const { return numbers_; }
+  /// Bytes of each sample's, where they are texts.
+  [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return numbers_; }
+  /// All of them, one after the other.
+  [[nodiscard]] SpooledBytes& texts() { return *texts_; }
+
+ private:
+  static std::string word_for(std::size_t kind) {
+    constexpr std::array words{"missing", "an integer", "an integer", "a text"};
+    return words[kind];
+  }
+
+  [[nodiscard]] std::string why_not(const Uid& uid) const {
+    if (std::holds_alternative<std::uint64_t>(uid))
+      return std::to_string(std::get<std::uint64_t>(uid)) + " is no int64";
+    if (!kind_ || *kind_ == uid.index()) return {};
+    return "it is " + word_for(uid.index()) + ", and that of the first sample is " + word_for(*kind_);
+  }
+
+  void keep(const Uid& uid) {
+    kind_ = uid.index();
+    if (const auto* number = std::get_if<std::int64_t>(&uid)) numbers_.push_back(*number);
+    const auto* const text = std::get_if<std::string>(&uid);
+    if (text == nullptr) return;
+    if (!texts_) texts_.emplace(path_);
+    texts_->write(std::as_bytes(std::span(*text)));
+    numbers_.push_back(std::ssize(*text));
+  }
+
+  std::filesystem::path path_;
+  std::optional<std::size_t> kind_;  // as Uid counts them, of all samples so far
+  bool are_lost_ = false;
+  std::vector<std::int64_t> numbers_;
+  std::optional<SpooledBytes> texts_;
+};
+
+/// Keeps all samples until they are written.
+class SpoolingWriter : public SampleWriter {
+ public:
+  SpoolingWriter(const std::filesystem::path& path, Dropped dropped, bool has_bfloat16)
+      : path_(path), dropped_(std::move(dropped)), has_bfloat16_(has_bfloat16), spool_(path), uids_(path) {}
+
+  using SampleWriter::write;
+  void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
+    RaggedBatch kept({batch.samples().begin(), batch.samples().end()});
+    for (const Column& column : batch.fields()) {
+      if (is_kept(column.spec())) kept.add_field(column);
+    }
+    spool_.add(kept);
+    if (keeps("uid")) uids_.add(batch.samples(), uids, dropped_.contains("all"));
+  }
+
+ protected:
+  template <typename T>
+  static TensorStream list(std::string_view name, std::vector<T> values) {
+    const std::vector<std::int64_t> shape{std::ssize(values)};
+    return {std::string(name), dtype_of<T>, shape,
+            [kept = std::move(values)](const TensorSink& sink) { sink(std::as_bytes(std::span(kept))); }};
+  }
+
+  /// What of each sample is a number.
+  template <typename Number>
+  [[nodiscard]] TensorStream a_sample(std::string_view name, const Number& number) const {
+    std::vector<std::int64_t> values;
+    values.reserve(spool_.samples().size());
+    for (const SampleShape& sample : spool_.samples()) values.push_back(number(sample));
+    return list(name, std::move(values));
+  }
+
+  /// What was kept, one after the other.
+  static TensorStream stream_of(SpooledBytes& bytes, std::string name, DType dtype,
+                                std::vector<std::int64_t> shape) {
+    return {std::move(name), dtype, std::move(shape), [&bytes](const TensorSink& sink) {
+              std::vector<std::byte> block;
+              for (std::int64_t at = 0; at < bytes.size(); at += std::ssize(block)) {
+                block.resize(std::min(copied_at_once, static_cast<std::size_t>(bytes.size() - at)));
+                bytes.read(block, at);
+                sink(block);
+              }
+            }};
+  }
+
+  /// All rows of a field, one after the other.
+  TensorStream rows(std::size_t field) {
+    const FieldSpec& spec = spool_.fields()[field];
+    std::vector<std::int64_t> shape{rows_in_all(field)};
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    return stream_of(spool_.rows(field), spec.name, spec.dtype, std::move(shape));
+  }
+
+  /// What samples say they are a group by; nothing where they say nothing.
+  void add_uids(std::vector<TensorStream>& tensors) {
+    if (uids_.are_integers()) tensors.push_back(list(names::uid, uids_.integers()));
+    if (!uids_.are_texts()) return;
+    SpooledBytes& texts = uids_.texts();
+    tensors.push_back(stream_of(texts, std::string(names::uid), DType::uint8, {texts.size()}));
+    const SampleRows samples = SampleRows::of_counts(uids_.lengths());
+    tensors.push_back(
+        list(names::uid_offsets, std::vector(samples.offsets().begin(), samples.offsets().end())));
+  }
+
+  /// Whose the rows of a counted field are.
+  TensorStream offsets_of(std::size_t field) const {
+    const SampleRows samples = SampleRows::of_counts(spool_.counts(field));
+    return list(offsets_name(spool_.fields()[field].name),
+                std::vector(samples.offsets().begin(), samples.offsets().end()));
+  }
+
+  [[nodiscard]] std::string kinds() const {
+    FieldKinds kinds;
+    for (const FieldSpec& spec : spool_.fields()) {
+      if (spec.name != input_ids_field) kinds.emplace(spec.name, spec.kind);
+    }
+    return kinds.empty() ? std::string() : text_of(kinds);
+  }
+
+  [[nodiscard]] bool keeps(const char* name) const { return !dropped_.contains(name); }
+
+  std::filesystem::path path_;
+  Dropped dropped_;
+  bool has_bfloat16_;
+  SampleSpool spool_;
+  KeptUids uids_;
+
+ private:
+  [[nodiscard]] bool is_kept(const FieldSpec& spec) const {
+    if (dropped_.contains(spec.name)) return false;
+    const auto is_own = [](const std::string& name) {
+      return std::ranges::count(own_names, std::string_view(name)) > 0;
+    };
+    const bool has_own_name = is_own(spec.name) || (is_counted(spec.kind) && is_own(offsets_name(spec.name)));
+    const bool has_form = spec.dtype != DType::bfloat16 || has_bfloat16_;
+    if (!has_own_name && has_form) return true;
+    if (dropped_.contains("all")) return false;
+    throw InputError(path_.string(),
+                     has_own_name
+                         ? "cannot hold field '" + spec.name + "', whose name means something else there"
+                         : "cannot hold field '" + spec.name + "' of bfloat16, which NumPy has not",
+                     "Write it in another format, or leave it out: --drop " + spec.name);
+  }
+
+  [[nodiscard]] std::int64_t rows_in_all(std::size_t field) const {
+    const FieldKind kind = spool_.fields()[field].kind;
+    std::int64_t rows = 0;
+    for (const std::int64_t count : spool_.counts(field)) rows += count;
+    if (is_counted(kind)) return rows;
+    for (const SampleShape& sample : spool_.samples())
+      rows += kind == FieldKind::sample ? 1 : kind == FieldKind::token ? sample.length() : sample.response;
+    return rows;
+  }
+};
+
+class RaggedWriter : public SpoolingWriter {
+ public:
+  RaggedWriter(const std::filesystem::path& path, Dropped dropped)
+      : SpoolingWriter(path, std::move(dropped), true) {}
+
+  void close() override {
+    std::vector<TensorStream> tensors;
+    std::vector<std::int64_t> offsets{0};
+    for (const SampleShape& sample : spool_.samples()) offsets.push_back(offsets.back() + sample.length());
+    tensors.push_back(list(names::offsets, std::move(offsets)));
+    if (keeps("prompt_lengths"))
+      tensors.push_back(a_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
+    add_uids(tensors);
+    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
+      tensors.push_back(rows(f));
+      if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_of(f));
+    }
+    std::map<std::string, std::string> metadata;
+    if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
+    write_safetensors(path_, tensors, metadata);
+  }
+};
+
+/// [samples, columns]: prompts end, and responses begin, in one column, as in verl.
+class PaddedWriter : public SpoolingWriter {
+ public:
+  PaddedWriter(const std::filesystem::path& path, Dropped dropped)
+      : SpoolingWriter(path, std::move(dropped), false) {}
+
+  void close() override {
+    if (!keeps("prompt_lengths")) {
+      throw InputError(path_.string(), "always tells where prompts end", "Leave out --drop prompt_lengths");
+    }
+    for (const SampleShape& sample : spool_.samples()) {
+      prompt_width_ = std::max(prompt_width_, sample.prompt);
+      response_width_ = std::max(response_width_, sample.response);
+    }
+    std::vector<TensorStream> tensors;
+    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
+      const FieldSpec& spec = spool_.fields()[f];
+      if (is_counted(spec.kind)) {
+        tensors.push_back(rows(f));
+        tensors.push_back(offsets_of(f));
+        continue;
+      }
+      tensors.push_back(spec.kind == FieldKind::sample ? rows(f) : padded(f));
+      if (spec.name != input_ids_field) continue;
+      tensors.push_back(mask());
+      tensors.push_back(responses(f));
+    }
+    add_uids(tensors);
+    if (const std::string text = kinds(); !text.empty())
+      tensors.push_back(list(names::field_kinds, std::vector<std::uint8_t>(text.begin(), text.end())));
+    write_npz(path_, tensors);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t width() const { return prompt_width_ + response_width_; }
+  [[nodiscard]] std::int64_t num_samples() const { return std::ssize(spool_.samples()); }
+
+  /// Hands rows of `columns` columns to `fill`, which gets a sample and zeros to be filled in.
+  template <typename Fill>
+  [[nodiscard]] auto by_row(std::int64_t columns, std::size_t row_bytes, Fill fill) const {
+    return [this, columns, row_bytes, fill](const TensorSink& sink) {
+      std::vector<std::byte> row(static_cast<std::size_t>(columns) * row_bytes);
+      for (std::size_t i = 0; i < spool_.samples().size(); ++i) {
+        std::ranges::fill(row, std::byte{0});
+        fill(spool_.samples()[i], std::span(row));
+        sink(row);
+      }
+    };
+  }
+
+  TensorStream mask() const {
+    return {std::string(names::attention_mask),
+            DType::uint8,
+            {num_samples(), width()},
+            by_row(width(), 1, [this](const SampleShape& sample, std::span<std::byte> row) {
+              const auto first = static_cast<std::size_t>(prompt_width_ - sample.prompt);
+              std::ranges::fill(row.subspan(first, static_cast<std::size_t>(sample.length())), std::byte{1});
+            })};
+  }
+
+  TensorStream padded(std::size_t field) {
+    const FieldSpec& spec = spool_.fields()[field];
+    const bool of_response = spec.kind == FieldKind::response_token;
+    return columns_of(field, spec.name, of_response ? FieldKind::response_token : FieldKind::token, false);
+  }
+
+  /// The tokens of the responses alone, which tell where prompts end.
+  TensorStream responses(std::size_t tokens) {
+    return columns_of(tokens, std::string(names::responses), FieldKind::response_token, true);
+  }
+
+  /// `skips_prompts`: the field has rows of them that are not asked for.
+  TensorStream columns_of(std::size_t field, std::string name, FieldKind kind, bool skips_prompts) {
+    const FieldSpec& spec = spool_.fields()[field];
+    const bool of_response = kind == FieldKind::response_token;
+    const std::int64_t columns = of_response ? response_width_ : width();
+    const std::size_t row_bytes = spec.row_bytes();
+    std::vector<std::int64_t> shape{num_samples(), columns};
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    return {std::move(name), spec.dtype, std::move(shape), [=, this](const TensorSink& sink) {
+              std::int64_t at = 0;
+              by_row(columns, row_bytes, [&, this](const SampleShape& sample, std::span<std::byte> row) {
+                if (skips_prompts) at += sample.prompt * static_cast<std::int64_t>(row_bytes);
+                const std::int64_t rows = of_response ? sample.response : sample.length();
+                const std::int64_t first = of_response ? 0 : prompt_width_ - sample.prompt;
+                const auto part = row.subspan(static_cast<std::size_t>(first) * row_bytes,
+                                              static_cast<std::size_t>(rows) * row_bytes);
+                spool_.rows(field).read(part, at);
+                at += std::ssize(part);
+              })(sink);
+            }};
+  }
+
+  std::int64_t prompt_width_ = 0;
+  std::int64_t response_width_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path, const Dropped& dropped) {
+  return std::make_unique<RaggedWriter>(path, dropped);
+}
+
+std::unique_ptr<SampleWriter> make_padded_writer(const std::filesystem::path& path, const Dropped& dropped) {
+  return std::make_unique<PaddedWriter>(path, dropped);
+}
+
+}  // namespace evenkeel
