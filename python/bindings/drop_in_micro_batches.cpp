@@ -13,8 +13,8 @@
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "plan/padded_batching.hpp"
-#include "plan/reference_micro_batches.hpp"
+#include "plan/micro_batches/padded_batching.hpp"
+#include "plan/reference/micro_batches.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

@@ -15,8 +15,8 @@
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/reference_metrics.hpp"
-#include "plan/restore_order.hpp"
-#include "plan/roll_batch_balance.hpp"
+#include "plan/reference/roll_batch_balance.hpp"
+#include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

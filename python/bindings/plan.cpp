@@ -12,8 +12,8 @@
 #include "bindings/samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
-#include "plan/dp_assignment.hpp"
-#include "plan/micro_batch_layout.hpp"
+#include "plan/assign/dp_assignment.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

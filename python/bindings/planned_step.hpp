@@ -11,7 +11,7 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel::python {
 

@@ -8,7 +8,7 @@
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
 #include "evenkeel/balance/cost_model.hpp"
-#include "plan/placement.hpp"
+#include "plan/placement/placement.hpp"
 
 namespace evenkeel::bench {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
-#include "plan/dp_rank_plans.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 
 namespace evenkeel::bench {
 namespace {

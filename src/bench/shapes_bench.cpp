@@ -6,7 +6,7 @@
 #include "base/narrow.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "io/samples/lengths_file.hpp"
-#include "plan/shape_choice.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
 
 namespace evenkeel::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "balance/context/speeds.hpp"
 #include "evenkeel/balance/communication_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/flexible_groups.hpp"
+#include "plan/assign/flexible_groups.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/pipeline_figures.hpp"
-#include "plan/flexible_groups.hpp"
+#include "plan/assign/flexible_groups.hpp"
 
 namespace evenkeel::cli {
 namespace {

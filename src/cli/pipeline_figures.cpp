@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/simulated_step.hpp"
+#include "plan/pipeline/simulated_step.hpp"
 
 namespace evenkeel::cli {
 

@@ -23,7 +23,7 @@
 #include "io/files/atomic_file.hpp"
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
-#include "plan/dp_assignment.hpp"
+#include "plan/assign/dp_assignment.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "io/jsonl/jsonl.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 #include "io/samples/lengths_file.hpp"
-#include "plan/sample_summary.hpp"
+#include "plan/schedule/sample_summary.hpp"
 
 namespace evenkeel::cli {
 namespace {

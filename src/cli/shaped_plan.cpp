@@ -4,7 +4,7 @@
 #include <iterator>
 #include <span>
 
-#include "plan/shape_choice.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
 
 namespace evenkeel::cli {
 

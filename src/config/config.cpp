@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "plan/layer_split.hpp"
+#include "plan/transfer/layer_split.hpp"
 
 namespace evenkeel {
 

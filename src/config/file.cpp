@@ -12,7 +12,7 @@
 #include "config/keys.hpp"
 #include "config/named_sections.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/shape_choice.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "plan/carried_fields.hpp"
+#include "plan/transfer/carried_fields.hpp"
 
 namespace evenkeel {
 

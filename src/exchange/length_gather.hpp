@@ -9,7 +9,7 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "exchange/call_key.hpp"
-#include "plan/sample_summary.hpp"
+#include "plan/schedule/sample_summary.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/dp_rank_plans.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
 
 namespace evenkeel {
 

@@ -9,9 +9,9 @@
 #include "evenkeel/mesh/mesh.hpp"
 #include "exchange/sample_exchange.hpp"
 #include "exchange/sample_layout.hpp"
-#include "plan/carried_fields.hpp"
-#include "plan/field_transfers.hpp"
-#include "plan/node_receivers.hpp"
+#include "plan/transfer/carried_fields.hpp"
+#include "plan/transfer/field_transfers.hpp"
+#include "plan/transfer/node_receivers.hpp"
 
 namespace evenkeel {
 

@@ -9,8 +9,8 @@
 #include "exchange/field_agreement.hpp"
 #include "exchange/transfer_sides.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/micro_batch_layout.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

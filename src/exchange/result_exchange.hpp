@@ -12,7 +12,7 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "exchange/call_key.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 #include "transport/message_exchange.hpp"
 
 namespace evenkeel {

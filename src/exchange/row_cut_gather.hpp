@@ -4,7 +4,7 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "exchange/sample_exchange.hpp"
-#include "plan/row_cuts.hpp"
+#include "plan/transfer/row_cuts.hpp"
 
 namespace evenkeel {
 

@@ -11,7 +11,7 @@
 #include "exchange/transfer_sides.hpp"
 #include "exchange/value_exchange.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 #include "transport/prepared_exchange.hpp"
 
 namespace evenkeel {

@@ -13,9 +13,9 @@
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "exchange/field_volume.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/carried_fields.hpp"
-#include "plan/row_cuts.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/transfer/carried_fields.hpp"
+#include "plan/transfer/row_cuts.hpp"
 #include "transport/message_exchange.hpp"
 
 namespace evenkeel {

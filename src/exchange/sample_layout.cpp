@@ -7,7 +7,7 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "pack/pack_rows.hpp"
-#include "plan/micro_batch_layout.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
 
 namespace evenkeel {
 namespace {

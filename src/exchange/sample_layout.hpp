@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "exchange/sample_exchange.hpp"
-#include "plan/field_transfers.hpp"
+#include "plan/transfer/field_transfers.hpp"
 
 namespace evenkeel {
 

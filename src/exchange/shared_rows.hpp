@@ -5,8 +5,8 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "plan/carried_fields.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/transfer/carried_fields.hpp"
 
 namespace evenkeel {
 

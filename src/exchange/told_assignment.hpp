@@ -2,7 +2,7 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {
 

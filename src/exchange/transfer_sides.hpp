@@ -10,9 +10,9 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
-#include "plan/row_cuts.hpp"
-#include "plan/step_assignment.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/transfer/row_cuts.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 #include "transport/block_list.hpp"
 
 namespace evenkeel {

@@ -6,8 +6,8 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "exchange/shared_columns.hpp"
-#include "plan/node_receivers.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/transfer/node_receivers.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 
 namespace evenkeel {
 namespace {

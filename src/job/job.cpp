@@ -21,7 +21,7 @@
 #include "job/dump.hpp"
 #include "job/hash_consumer.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/carried_fields.hpp"
+#include "plan/transfer/carried_fields.hpp"
 #include "service/step_record.hpp"
 #include "transport/share_values.hpp"
 

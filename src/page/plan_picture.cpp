@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "evenkeel/pack/cp_layout.hpp"
-#include "plan/dp_assignment.hpp"
+#include "plan/assign/dp_assignment.hpp"
 
 namespace evenkeel {
 

@@ -7,7 +7,7 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "plan/dp_assignment.hpp"
+#include "plan/assign/dp_assignment.hpp"
 
 namespace evenkeel {
 namespace {

@@ -13,7 +13,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "exchange/sample_exchange.hpp"
 #include "page/step_picture.hpp"
-#include "plan/measured_cost.hpp"
+#include "plan/settings/measured_cost.hpp"
 
 namespace evenkeel {
 

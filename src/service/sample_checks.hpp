@@ -7,7 +7,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "plan/stage_fields.hpp"
+#include "plan/transfer/stage_fields.hpp"
 
 namespace evenkeel {
 

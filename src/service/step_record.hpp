@@ -11,9 +11,9 @@
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "exchange/field_volume.hpp"
-#include "plan/carried_fields.hpp"
-#include "plan/measured_cost.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/settings/measured_cost.hpp"
+#include "plan/transfer/carried_fields.hpp"
 
 namespace evenkeel {
 

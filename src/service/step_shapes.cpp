@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "exchange/rank_peers.hpp"
-#include "plan/dp_rank_plans.hpp"
-#include "plan/shape_choice.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
 #include "service/step_maker.hpp"
 #include "transport/gather_lists.hpp"
 

@@ -11,7 +11,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
-#include "plan/measured_cost.hpp"
+#include "plan/settings/measured_cost.hpp"
 
 namespace evenkeel {
 

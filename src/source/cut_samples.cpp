@@ -7,7 +7,7 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/row_cuts.hpp"
+#include "plan/transfer/row_cuts.hpp"
 
 namespace evenkeel {
 namespace {

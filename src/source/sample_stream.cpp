@@ -12,7 +12,7 @@
 #include "io/files/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/nodes.hpp"
-#include "plan/selection.hpp"
+#include "plan/schedule/selection.hpp"
 #include "service/data_line.hpp"
 #include "source/agreed_fields.hpp"
 #include "source/cut_samples.hpp"

@@ -2,7 +2,7 @@
 
 #include "exchange/result_exchange.hpp"
 #include "made_up_step.hpp"
-#include "plan/node_receivers.hpp"
+#include "plan/transfer/node_receivers.hpp"
 #include "support/carried_samples.hpp"
 
 namespace evenkeel {

@@ -10,9 +10,9 @@
 
 #include "exchange/made_up_step.hpp"
 #include "exchange/transfer_sides.hpp"
-#include "plan/field_transfers.hpp"
-#include "plan/micro_batch_layout.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
+#include "plan/transfer/field_transfers.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

@@ -10,10 +10,10 @@
 #include "evenkeel/plan/reference_metrics.hpp"
 #include "golden/families.hpp"
 #include "pack/mindspeed_cp.hpp"
-#include "plan/padded_batching.hpp"
-#include "plan/reference_micro_batches.hpp"
-#include "plan/restore_order.hpp"
-#include "plan/roll_batch_balance.hpp"
+#include "plan/micro_batches/padded_batching.hpp"
+#include "plan/reference/micro_batches.hpp"
+#include "plan/reference/roll_batch_balance.hpp"
+#include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::golden {
 namespace {

@@ -108,7 +108,7 @@ TEST(BatchScheduleDeathTest, a_step_that_there_is_not_is_told_with_its_place) {
   EXPECT_DEATH(
       (void)schedule.size_of(7),
       "precondition violated: 0 <= step && step < num_steps\\(\\) \\(step = 7, num_steps\\(\\) = 5\\) "
-      "at src/plan/batch_schedule\\.cpp:[0-9]+ in size_of\n");
+      "at src/plan/schedule/batch_schedule\\.cpp:[0-9]+ in size_of\n");
 }
 
 TEST(BatchScheduleDeathTest, functions_in_public_headers_are_checked_too) {

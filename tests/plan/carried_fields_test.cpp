@@ -1,4 +1,4 @@
-#include "plan/carried_fields.hpp"
+#include "plan/transfer/carried_fields.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "plan/field_transfers.hpp"
+#include "plan/transfer/field_transfers.hpp"
 #include "support/report_of.hpp"
 
 namespace evenkeel {

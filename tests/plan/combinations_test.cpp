@@ -13,7 +13,7 @@
 #include "balance/fewest_bins.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "plan/delayed_window.hpp"
+#include "plan/schedule/delayed_window.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/flexible_groups.hpp"
+#include "plan/assign/flexible_groups.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/dp_assignment.hpp"
+#include "plan/assign/dp_assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "plan/dp_rank_plans.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "plan/flexible_groups.hpp"
+#include "plan/assign/flexible_groups.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/transfer_plan.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 

@@ -1,4 +1,4 @@
-#include "plan/id_groups.hpp"
+#include "plan/units/id_groups.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/layer_split.hpp"
+#include "plan/transfer/layer_split.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "plan/measured_cost.hpp"
+#include "plan/settings/measured_cost.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/micro_batches.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "plan/micro_batches.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"

@@ -1,4 +1,4 @@
-#include "plan/node_receivers.hpp"
+#include "plan/transfer/node_receivers.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "plan/stage_fields.hpp"
+#include "plan/transfer/stage_fields.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/pack_units.hpp"
+#include "plan/units/pack_units.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {

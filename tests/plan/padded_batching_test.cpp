@@ -1,4 +1,4 @@
-#include "plan/padded_batching.hpp"
+#include "plan/micro_batches/padded_batching.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/pipeline_order.hpp"
+#include "plan/pipeline/pipeline_order.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

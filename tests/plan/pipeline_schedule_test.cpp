@@ -1,4 +1,4 @@
-#include "plan/pipeline_schedule.hpp"
+#include "plan/pipeline/pipeline_schedule.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -5,9 +5,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/placement.hpp"
-#include "plan/reassignment.hpp"
-#include "plan/step_assignment.hpp"
+#include "plan/assign/reassignment.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/placement/placement.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/placement.hpp"
+#include "plan/placement/placement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/reassignment.hpp"
+#include "plan/assign/reassignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

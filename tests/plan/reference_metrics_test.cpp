@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/padded_batching.hpp"
-#include "plan/roll_batch_balance.hpp"
+#include "plan/micro_batches/padded_batching.hpp"
+#include "plan/reference/roll_batch_balance.hpp"
 
 namespace evenkeel {
 namespace {

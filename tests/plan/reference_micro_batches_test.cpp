@@ -1,4 +1,4 @@
-#include "plan/reference_micro_batches.hpp"
+#include "plan/reference/micro_batches.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/restore_order.hpp"
+#include "plan/transfer/restore_order.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/roll_batch_balance.hpp"
+#include "plan/reference/roll_batch_balance.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/row_cuts.hpp"
+#include "plan/transfer/row_cuts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/sample_summary.hpp"
+#include "plan/schedule/sample_summary.hpp"
 
 #include <gtest/gtest.h>
 

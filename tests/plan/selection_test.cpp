@@ -1,4 +1,4 @@
-#include "plan/selection.hpp"
+#include "plan/schedule/selection.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

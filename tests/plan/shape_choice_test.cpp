@@ -1,4 +1,4 @@
-#include "plan/shape_choice.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/simulated_step.hpp"
+#include "plan/pipeline/simulated_step.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/step_assignment.hpp"
+#include "plan/assign/step_assignment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/padded_batching.hpp"
-#include "plan/reference_micro_batches.hpp"
-#include "plan/roll_batch_balance.hpp"
+#include "plan/micro_batches/padded_batching.hpp"
+#include "plan/reference/micro_batches.hpp"
+#include "plan/reference/roll_batch_balance.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

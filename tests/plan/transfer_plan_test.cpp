@@ -1,4 +1,4 @@
-#include "plan/transfer_plan.hpp"
+#include "plan/transfer/transfer_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <map>
 
 #include "evenkeel/pack/packed_layout.hpp"
-#include "plan/dp_assignment.hpp"
-#include "plan/stage_fields.hpp"
+#include "plan/assign/dp_assignment.hpp"
+#include "plan/transfer/stage_fields.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 

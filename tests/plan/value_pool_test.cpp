@@ -1,4 +1,4 @@
-#include "plan/value_pool.hpp"
+#include "plan/transfer/value_pool.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

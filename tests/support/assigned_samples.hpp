@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/dp_assignment.hpp"
+#include "plan/assign/dp_assignment.hpp"
 
 namespace evenkeel::testing_support {
 

@@ -102,7 +102,7 @@ struct Violation {
 
 /// Writes one line to standard error and aborts; with MPI the whole job ends with it. For instance:
 /// precondition violated: 0 <= step && step < num_steps() (step = 7, num_steps() = 5)
-///   at src/plan/batch_schedule.cpp:41 in size_of
+///   at src/plan/schedule/batch_schedule.cpp:41 in size_of
 [[noreturn]] void end_of_process(const Violation& violation, std::initializer_list<Value> values) noexcept;
 
 }  // namespace evenkeel::assertions

@@ -1,0 +1,171 @@
+#include "plan/assign/dp_rank_plans.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "base/hash.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "plan/micro_batches/fastest_count.hpp"
+#include "plan/micro_batches/micro_batcher.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+
+namespace evenkeel {
+namespace {
+
+template <typename Member>
+std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member member) {
+  std::int64_t sum = 0;
+  for (const MicroBatchPlan& m : micro_batches) sum += m.*member;
+  return sum;
+}
+
+/// Makes every number of `most` the larger of the two; a shorter list counts as zeros.
+void take_larger(std::vector<std::int64_t>& most, std::span<const std::int64_t> numbers) {
+  most.resize(std::max(most.size(), numbers.size()), 0);
+  for (std::size_t i = 0; i < numbers.size(); ++i) most[i] = std::max(most[i], numbers[i]);
+}
+
+/// The ranks of one process, step by step.
+class RankPlanner {
+ public:
+  RankPlanner(const StepProblem& problem, const StepAssignment& assignment, std::span<const DpRank> ranks)
+      : settings_(problem.settings),
+        ranks_(ranks),
+        num_mini_batches_(std::ssize(assignment.mini_batches)),
+        batcher_(make_micro_batcher(problem, assignment)) {}
+
+  /// What each rank needs; returns the largest of these ranks, for each mini-batch.
+  [[nodiscard]] std::vector<std::int64_t> count() {
+    std::vector<std::int64_t> needed;
+    for (const DpRank rank : ranks_) {
+      std::vector<std::int64_t> of_rank;
+      DpRankPlan& planned = plan_.ranks.emplace_back();
+      for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
+        const GroupCount count = batcher_->count({m, rank});
+        planned.lower_bound += count.lower_bound;
+        planned.needed += count.needed;
+        of_rank.push_back(count.needed);
+      }
+      take_larger(needed, of_rank);
+    }
+    return needed;
+  }
+
+  /// The counts that follow from the largest of all ranks.
+  void agree(std::span<const std::int64_t> largest_needed) {
+    for (const std::int64_t largest : largest_needed)
+      plan_.counts.push_back(agreed_count(largest, settings_));
+  }
+
+  [[nodiscard]] std::vector<Cost> times() const {
+    std::vector<Cost> slowest;
+    for (const DpRank rank : ranks_)
+      take_larger(slowest, times_at_counts(*batcher_, rank, plan_.counts, settings_));
+    return slowest;
+  }
+
+  void choose_fastest(std::span<const Cost> slowest) {
+    plan_.counts = fastest_counts(slowest, plan_.counts, settings_);
+  }
+
+  [[nodiscard]] StepPlan packed() && {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
+        std::vector<MicroBatchPlan>& own = plan_.ranks[i].micro_batches;
+        std::vector<MicroBatchPlan> more = batcher_->pack({m, ranks_[i]}, plan_.counts[m.index()]);
+        EVENKEEL_INVARIANT(cheap, !more.empty(), ranks_[i], m);
+        own.insert(own.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  const PlanSettings& settings_;
+  std::span<const DpRank> ranks_;
+  std::int64_t num_mini_batches_;
+  std::unique_ptr<const MicroBatcher> batcher_;
+  StepPlan plan_;
+};
+
+/// A plan that leaves samples out is a bug that nobody would see in its balance.
+void require_all_planned(const LengthTable& table, const StepPlan& plan) {
+  std::int64_t planned = 0;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) {
+      if (m.is_led_by(DpRank{static_cast<int>(r)})) planned += std::ssize(m.entries);
+    }
+  }
+  if (planned == table.size()) return;
+  throw std::logic_error("planned " + std::to_string(planned) + " of " + std::to_string(table.size()) +
+                         " samples");
+}
+
+}  // namespace
+
+std::int64_t DpRankPlan::tokens() const noexcept {
+  return sum_over(micro_batches, &MicroBatchPlan::tokens);
+}
+std::int64_t DpRankPlan::aligned_tokens() const noexcept {
+  return sum_over(micro_batches, &MicroBatchPlan::aligned_tokens);
+}
+Cost DpRankPlan::cost() const noexcept {
+  return sum_over(micro_batches, &MicroBatchPlan::cost);
+}
+std::int64_t StepPlan::num_micro_batches() const noexcept {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+std::uint64_t plan_hash(const StepPlan& plan) noexcept {
+  Fnv1a hash;
+  for (const std::int64_t count : plan.counts) hash.add(count);
+  for (const DpRankPlan& rank : plan.ranks) {
+    hash.add(std::ssize(rank.micro_batches));
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      hash.add(std::ssize(m.entries));
+      for (const EntryId entry : m.entries) hash.add(entry.value());
+    }
+  }
+  return hash.value();
+}
+
+StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignment,
+                       std::span<const DpRank> ranks, PlanningPeers& peers) {
+  std::optional<RankPlanner> planner;
+  std::vector<std::int64_t> needed;
+  peers.locally([&] {
+    EVENKEEL_PRECONDITION(cheap, assignment.step == problem.step, assignment.step, problem.step);
+    EVENKEEL_PRECONDITION(thorough, is_permutation(assignment.shares.items().items(), problem.table.size()),
+                          assignment.shares.items().num_items(), problem.table.size());
+    needed = planner.emplace(problem, assignment, ranks).count();
+  });
+  peers.take_largest(needed);
+  peers.locally([&] { planner->agree(needed); });
+  if (problem.settings.micro_batch.count == CountRule::fastest) {
+    std::vector<Cost> times;
+    peers.locally([&] { times = planner->times(); });
+    peers.take_largest(times);
+    peers.locally([&] { planner->choose_fastest(times); });
+  }
+  StepPlan plan;
+  peers.locally([&] { plan = std::move(*planner).packed(); });
+  return plan;
+}
+
+StepPlan plan_step(const StepProblem& problem) {
+  const StepAssignment assignment = assign_step(problem);
+  std::vector<DpRank> ranks;
+  for (int r = 0; r < problem.settings.dp; ++r) ranks.emplace_back(r);
+  PlanningPeers nobody;
+  StepPlan plan = plan_dp_ranks(problem, assignment, ranks, nobody);
+  require_all_planned(problem.table, plan);
+  return plan;
+}
+
+}  // namespace evenkeel

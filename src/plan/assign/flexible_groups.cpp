@@ -1,0 +1,318 @@
+#include "plan/assign/flexible_groups.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "balance/context/schedule.hpp"
+#include "balance/context/tree/tree.hpp"
+#include "balance/context/waves/waves.hpp"
+#include "balance/groups/grouped_items.hpp"
+#include "balance/partition/item_order.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "plan/assign/mini_batches.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// The units of a mini-batch by falling cost: in the order in which a schedule looks at its items, so that
+/// these lie in memory one after the other.
+std::vector<UnitId> by_falling_cost(const PackUnits& units, IdView<UnitId> chosen) {
+  std::vector<Cost> costs;
+  costs.reserve(chosen.size());
+  for (const UnitId at : chosen) costs.push_back(units.costs()[at.index()]);
+  std::vector<UnitId> order;
+  order.reserve(chosen.size());
+  for (const CostedItem& unit : descending_items_smaller_first(costs)) order.push_back(chosen[unit.item]);
+  return order;
+}
+
+/// The units of a mini-batch as items that groups run.
+class FlexibleItems {
+ public:
+  FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen)
+      : order_(by_falling_cost(units, chosen)) {
+    work_.reserve(order_.size());
+    lengths_.reserve(order_.size());
+    for (const UnitId unit : order_) add(units, unit, settings.balance.cost.linear);
+    for (int size = 0; size <= settings.largest_group(); ++size)
+      alignments_.push_back(settings.alignment(std::max(1, size)));
+    problem_.items = work_;
+    problem_.lengths = lengths_;
+    if (units.shared()) {
+      problem_.counts = counts_;
+      problem_.offsets = offsets_;
+    }
+    problem_.alignments = alignments_;
+    problem_.ranks = settings.dp;
+    problem_.max_size = settings.largest_group();
+    problem_.sizes = settings.flexible->sizes;
+    problem_.limits = settings.micro_batch.limits();
+    problem_.communication = settings.communication_cost();
+    problem_.speeds = settings.balance.speeds;
+    if (settings.balance.measured) keep_countable(problem_.communication);
+  }
+  FlexibleItems(const FlexibleItems&) = delete;
+  FlexibleItems& operator=(const FlexibleItems&) = delete;
+
+  [[nodiscard]] const ContextProblem& problem() const noexcept { return problem_; }
+  [[nodiscard]] UnitId unit(Item item) const noexcept { return order_[static_cast<std::size_t>(item)]; }
+
+ private:
+  // What was measured may be anything. Its sums stay within 64 bits, so that it is no reason to refuse a
+  // step.
+  void keep_countable(CommunicationCost& cost) const {
+    Cost most = Cost{1} << 60;
+    if (!problem_.speeds.empty()) {
+      const auto [slowest, fastest] = std::ranges::minmax(problem_.speeds);
+      most /= fastest / slowest + (fastest % slowest != 0 ? 1 : 0);
+    }
+    std::int64_t rows = 1;
+    for (const ContextWork& work : work_) rows += work.rows;
+    const Cost most_of_a_hop = most / problem_.max_size / rows;
+    cost.inside_node = std::min(cost.inside_node, most_of_a_hop);
+    cost.between_nodes = std::min(cost.between_nodes, most_of_a_hop);
+    cost.overhead = std::min(cost.overhead, most / problem_.max_size / (std::ssize(work_) + 1));
+  }
+  void add(const PackUnits& units, UnitId at, Cost linear) {
+    const std::int64_t rows = units.rows()[at.index()];
+    const Cost cost = units.costs()[at.index()];
+    work_.push_back({rows, cost, cost - linear * rows});
+    if (!units.shared()) {  // one sequence each, which needs no counts and offsets
+      lengths_.push_back(rows);
+      return;
+    }
+    const PackUnit unit = units[at];
+    counts_.push_back(std::ssize(unit.entries));
+    if (unit.tree == nullptr) {
+      lengths_.push_back(unit.rows);
+    } else {
+      for (const TreeSegment& segment : unit.tree->segments()) lengths_.push_back(segment.rows.size());
+    }
+    offsets_.push_back(std::ssize(lengths_));
+  }
+
+  std::vector<UnitId> order_;
+  std::vector<ContextWork> work_;
+  std::vector<std::int64_t> counts_;
+  std::vector<std::int64_t> lengths_;
+  std::vector<std::int64_t> offsets_{0};
+  std::vector<std::int64_t> alignments_;
+  ContextProblem problem_;
+};
+
+ContextGroup group_of(const ContextTask& task) {
+  return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
+}
+
+/// Where each wave runs: the settings' order of one stand-in a wave that takes as long.
+std::vector<std::int64_t> wave_order(const ContextSchedule& schedule, const PlanSettings& settings) {
+  std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
+  for (std::int64_t w = 0; w < schedule.waves; ++w)
+    stand_ins[static_cast<std::size_t>(w)].entries = {EntryId{schedule.waves - 1 - w}};
+  for (const ContextTask& task : schedule.tasks) {
+    Cost& slowest = stand_ins[static_cast<std::size_t>(task.wave)].cost;
+    slowest = std::max(slowest, task.time);
+  }
+  order_micro_batches(stand_ins, settings);
+  std::vector<std::int64_t> position(stand_ins.size());
+  for (std::size_t at = 0; at < stand_ins.size(); ++at) {
+    const std::int64_t wave = schedule.waves - 1 - stand_ins[at].entries.front().value();
+    position[static_cast<std::size_t>(wave)] = static_cast<std::int64_t>(at);
+  }
+  return position;
+}
+
+/// Ranks run the tasks that they take part in, in the order of these: an empty one of their own where they
+/// take part in none, so that each has a last micro-batch, after which it reduces its gradients.
+void run_in_order(const ContextSchedule& schedule, const PlanSettings& settings, JointMicroBatches& joint) {
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const ContextTask& task = schedule.tasks[t];
+    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
+      joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
+  }
+  for (int r = 0; r < settings.dp; ++r) {
+    const DpRank rank{r};
+    if (joint.of_rank(rank).empty()) joint.run(rank, joint.add({}, {.context = settings.context_of(rank)}));
+  }
+}
+
+/// Ranks run one micro-batch a wave: an empty one of their own where they take part in none.
+void run_in_waves(const ContextSchedule& schedule, const PlanSettings& settings, JointMicroBatches& joint) {
+  std::vector<std::vector<std::int64_t>> of_ranks;
+  for (int r = 0; r < settings.dp; ++r) {
+    const std::int64_t idle = joint.add({}, {.context = settings.context_of(DpRank{r})});
+    of_ranks.emplace_back(static_cast<std::size_t>(schedule.waves), idle);
+  }
+  const std::vector<std::int64_t> position = wave_order(schedule, settings);
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const ContextTask& task = schedule.tasks[t];
+    const auto at = static_cast<std::size_t>(position[static_cast<std::size_t>(task.wave)]);
+    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
+      of_ranks[static_cast<std::size_t>(rank)][at] = static_cast<std::int64_t>(t);
+  }
+  for (int r = 0; r < settings.dp; ++r)
+    joint.run_all(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
+}
+
+/// The micro-batch of each unit of a step, numbered within its mini-batch.
+using MicroBatchOfUnit = std::vector<std::int64_t>;
+
+/// The tasks of a schedule as micro-batches of the same numbers.
+void add_tasks(const ContextSchedule& schedule, const FlexibleItems& items, JointMicroBatches& joint,
+               MicroBatchOfUnit& micro_batch_of_unit) {
+  joint.reserve(schedule.tasks.size(), static_cast<std::size_t>(schedule.items.num_items()));
+  std::vector<UnitId> of_task;
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    of_task.clear();
+    for (const Item item : schedule.items[static_cast<std::int64_t>(t)]) {
+      const UnitId unit = of_task.emplace_back(items.unit(item));
+      micro_batch_of_unit[unit.index()] = static_cast<std::int64_t>(t);
+    }
+    std::ranges::sort(of_task);
+    const ContextTask& task = schedule.tasks[t];
+    joint.add(of_task, {.tokens = task.tokens,
+                        .aligned_tokens = task.aligned_tokens,
+                        .cost = task.time,
+                        .context = group_of(task)});
+  }
+}
+
+JointMicroBatches schedule_mini_batch(const StepProblem& problem, const PackUnits& units,
+                                      IdView<UnitId> mini_batch, MicroBatchOfUnit& micro_batch_of_unit) {
+  const PlanSettings& settings = problem.settings;
+  const FlexibleItems items(settings, units, mini_batch);
+  const ContextSchedule schedule = settings.is_context_tree()
+                                       ? schedule_context_tree(items.problem())
+                                       : schedule_context_waves(items.problem(), settings.count_multiple(),
+                                                                settings.micro_batch.min_count);
+  JointMicroBatches joint(settings.dp);
+  add_tasks(schedule, items, joint, micro_batch_of_unit);
+  if (settings.is_context_tree()) {
+    run_in_order(schedule, settings, joint);
+  } else {
+    run_in_waves(schedule, settings, joint);
+  }
+  for (int r = 0; r < settings.dp; ++r)
+    joint.count.needed = std::max(joint.count.needed, std::ssize(joint.of_rank(DpRank{r})));
+  std::int64_t rows = 0;
+  for (const ContextWork& work : items.problem().items) rows += work.rows;
+  const std::int64_t whole = settings.micro_batch.max_tokens * settings.dp;
+  joint.count.lower_bound = rows / whole + (rows % whole != 0 ? 1 : 0);
+  return joint;
+}
+
+/// Groups that run something, numbered as they run: larger ones first; then from the first place on.
+class GroupNumbers {
+ public:
+  explicit GroupNumbers(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+
+  void add(const ContextGroup& group) {
+    std::vector<std::int32_t>& of_size = numbers_[group.size];
+    of_size.resize(ranks_, none);
+    of_size[group.first.index()] = named;
+  }
+  /// All that were added.
+  [[nodiscard]] std::vector<ContextGroup> number() {
+    std::vector<ContextGroup> groups;
+    for (auto& [size, of_size] : numbers_) {
+      for (std::size_t first = 0; first < of_size.size(); ++first) {
+        if (of_size[first] == none) continue;
+        of_size[first] = static_cast<std::int32_t>(groups.size());
+        groups.push_back({DataPlace{static_cast<int>(first)}, size});
+      }
+    }
+    return groups;
+  }
+  [[nodiscard]] std::int32_t operator[](const ContextGroup& group) const {
+    return numbers_.at(group.size)[group.first.index()];
+  }
+
+ private:
+  static constexpr std::int32_t none = -1;
+  static constexpr std::int32_t named = 0;
+
+  std::size_t ranks_;
+  std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;  // by size, then first place
+};
+
+/// Adds the groups of micro-batches that hold something.
+void add_groups_of(const JointMicroBatches& joint, GroupNumbers& numbers) {
+  for (std::int64_t m = 0; m < joint.size(); ++m)
+    if (!joint.units_of(m).empty()) numbers.add(joint.figures_of(m).context);
+}
+
+/// The group of each micro-batch.
+std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupNumbers& numbers) {
+  std::vector<std::int32_t> groups;
+  groups.reserve(static_cast<std::size_t>(joint.size()));
+  for (std::int64_t m = 0; m < joint.size(); ++m)
+    groups.push_back(joint.units_of(m).empty() ? -1 : numbers[joint.figures_of(m).context]);
+  return groups;
+}
+
+}  // namespace
+
+void assign_flexible(const StepProblem& problem, StepAssignment& assignment) {
+  EVENKEEL_PRECONDITION(cheap, problem.settings.flexible.has_value());
+  const PackUnits& units = assignment.units;
+  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
+  MicroBatchOfUnit micro_batch_of_unit(static_cast<std::size_t>(units.size()));
+  GroupNumbers numbers(problem.settings.dp);
+  for (std::int64_t m = 0; m < cut.size(); ++m) {
+    JointMicroBatches& joint = assignment.mini_batches.emplace_back().joint;
+    joint = schedule_mini_batch(problem, units, cut[m], micro_batch_of_unit);
+    add_groups_of(joint, numbers);
+  }
+  assignment.groups = numbers.number();
+  for (std::int64_t m = 0; m < cut.size(); ++m) {
+    MiniBatchAssignment& mini_batch = assignment.mini_batches[static_cast<std::size_t>(m)];
+    const std::vector<std::int32_t> of_micro_batches = groups_of(mini_batch.joint, numbers);
+    std::vector<std::int32_t> of_units;
+    of_units.reserve(cut[m].size());
+    for (const UnitId unit : cut[m])
+      of_units.push_back(of_micro_batches[static_cast<std::size_t>(micro_batch_of_unit[unit.index()])]);
+    mini_batch.units =
+        IdGroups<UnitId>(partition_by_group(cut.items()[m], of_units, std::ssize(assignment.groups)));
+  }
+}
+
+Cost end_of(const StepPlan& plan, bool meets) {
+  // Of each mini-batch what each rank takes, or of each wave its longest.
+  std::vector<std::vector<Cost>> longest(plan.counts.size());
+  for (const DpRankPlan& rank : plan.ranks) {
+    std::vector<std::size_t> next(longest.size());
+    std::vector<Cost> own(longest.size());
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      std::vector<Cost>& parts = longest[m.mini_batch.index()];
+      const std::size_t at = meets ? next[m.mini_batch.index()]++ : 0;
+      if (parts.size() <= at) parts.resize(at + 1);
+      own[m.mini_batch.index()] += m.cost;
+      parts[at] = std::max(parts[at], meets ? m.cost : own[m.mini_batch.index()]);
+    }
+  }
+  Cost end = 0;
+  for (const std::vector<Cost>& parts : longest) end = std::accumulate(parts.begin(), parts.end(), end);
+  return end;
+}
+
+Cost flexible_lower_bound(const StepProblem& problem) {
+  const PackUnits units = make_units(problem);
+  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
+  Cost bound = 0;
+  for (std::int64_t m = 0; m < cut.size(); ++m) {
+    const FlexibleItems items(problem.settings, units, cut[m]);
+    bound += problem.settings.is_context_tree() ? context_lower_bound(items.problem())
+                                                : context_waves_lower_bound(items.problem());
+  }
+  return bound;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,149 @@
+#include "plan/assign/step_assignment.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "plan/assign/flexible_groups.hpp"
+#include "plan/assign/mini_batches.hpp"
+#include "plan/micro_batches/grid_micro_batches.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+#include "plan/micro_batches/padded_micro_batches.hpp"
+#include "plan/placement/placement.hpp"
+#include "plan/placement/step_placement.hpp"
+#include "plan/units/unit_segments.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// What each group has over all mini-batches, one after the other.
+IdGroups<EntryId> whole_shares(const StepAssignment& assignment) {
+  if (assignment.mini_batches.size() == 1 && !assignment.shared())
+    return IdGroups<EntryId>(assignment.mini_batches.front().units.items());  // units are numbered as entries
+  std::vector<std::vector<EntryId>> shares(assignment.groups.size());
+  for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
+    for (std::size_t g = 0; g < shares.size(); ++g) {
+      std::vector<EntryId>& share = shares[g];
+      const std::ptrdiff_t first = std::ssize(share);
+      for (const UnitId unit : mini_batch.units[static_cast<std::int64_t>(g)]) {
+        const std::span<const EntryId> entries = assignment.units[unit].entries;
+        share.insert(share.end(), entries.begin(), entries.end());
+      }
+      // Samples of a unit may stand far from each other in the table.
+      if (assignment.shared()) std::sort(share.begin() + first, share.end());
+    }
+  }
+  return IdGroups<EntryId>(shares);
+}
+
+/// The places of each DP rank.
+std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
+  std::vector<ContextGroup> groups;
+  for (int r = 0; r < settings.dp; ++r) groups.push_back(settings.context_of(DpRank{r}));
+  return groups;
+}
+
+/// The units, and who gets them; with a grid, and with groups of their own sizes, the micro-batches too.
+StepAssignment units_assigned(const StepProblem& problem) {
+  StepAssignment assignment;
+  assignment.step = problem.step;
+  assignment.units = make_units(problem);
+  if (problem.settings.flexible) {
+    assign_flexible(problem, assignment);
+    return assignment;
+  }
+  assignment.groups = groups_of_dp_ranks(problem.settings);
+  if (problem.settings.balance.strategy == Strategy::grid) {
+    const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, assignment.units);
+    for (std::int64_t m = 0; m < mini_batches.size(); ++m)
+      assignment.mini_batches.push_back(assign_grid(problem, assignment.units, mini_batches[m]));
+  } else {
+    for (IdGroups<UnitId>& units : split_into_mini_batches(problem, assignment.units))
+      assignment.mini_batches.emplace_back().units = std::move(units);
+  }
+  place_shares(problem, assignment);
+  return assignment;
+}
+
+/// Adds what follows from who gets what.
+StepAssignment completed(const StepProblem& problem, StepAssignment assignment) {
+  if (problem.settings.micro_batch.mode == MicroBatchMode::padded) {
+    for (MiniBatchAssignment& mini_batch : assignment.mini_batches)
+      mini_batch.joint = plan_padded(problem, assignment.units, mini_batch.units);
+  }
+  assignment.shares = whole_shares(assignment);
+  assignment.segments = segments_of_units(problem, assignment);
+  return assignment;
+}
+
+void require_fitting(const StepProblem& problem) {
+  problem.settings.validate();
+  require_samples_fit(problem.table, problem.settings);
+}
+
+}  // namespace
+
+std::vector<EntryId> StepAssignment::entries_of(MiniBatchId mini_batch) const {
+  EVENKEEL_PRECONDITION(cheap, 0 <= mini_batch.value() && mini_batch.value() < std::ssize(mini_batches),
+                        mini_batch.value(), mini_batches.size());
+  std::vector<EntryId> entries;
+  for (const UnitId unit : mini_batches[mini_batch.index()].units.ids()) {
+    const std::span<const EntryId> of_unit = units[unit].entries;
+    entries.insert(entries.end(), of_unit.begin(), of_unit.end());
+  }
+  return entries;
+}
+
+StepAssignment assign_step(const StepProblem& problem) {
+  require_fitting(problem);
+  return completed(problem, units_assigned(problem));
+}
+
+std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
+  require_fitting(problem);
+  std::vector<IdGroups<UnitId>> units;
+  for (MiniBatchAssignment& mini_batch : units_assigned(problem).mini_batches)
+    units.push_back(std::move(mini_batch.units));
+  return units;
+}
+
+bool follows_from_units(const PlanSettings& settings) noexcept {
+  return settings.balance.strategy != Strategy::grid && !settings.flexible;
+}
+
+StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
+  EVENKEEL_PRECONDITION(cheap, follows_from_units(problem.settings));
+  StepAssignment assignment;
+  assignment.step = problem.step;
+  assignment.units = make_units(problem);
+  assignment.groups = groups_of_dp_ranks(problem.settings);
+  for (IdGroups<UnitId>& of_mini_batch : units)
+    assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
+  return completed(problem, std::move(assignment));
+}
+
+std::vector<SegmentId> segments_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
+  std::vector<SegmentId> segments;
+  if (!assignment.shared()) {
+    segments.reserve(plan.entries.size());
+    for (const EntryId entry : plan.entries) segments.emplace_back(entry.value());
+    return segments;
+  }
+  for (const UnitId unit : plan.units)
+    std::ranges::copy(assignment.units.segments_of(unit), std::back_inserter(segments));
+  return segments;
+}
+
+std::uint64_t plan_hash(const IdGroups<EntryId>& shares, std::span<const std::int64_t> counts) noexcept {
+  Fnv1a hash;
+  for (const std::int64_t count : counts) hash.add(count);
+  for (std::int64_t g = 0; g < shares.size(); ++g) {
+    hash.add(std::ssize(shares[g]));
+    for (const EntryId entry : shares[g]) hash.add(entry.value());
+  }
+  return hash.value();
+}
+
+}  // namespace evenkeel

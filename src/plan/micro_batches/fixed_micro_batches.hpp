@@ -1,0 +1,25 @@
+#pragma once
+
+#include "plan/micro_batches/micro_batcher.hpp"
+
+namespace evenkeel {
+
+/// The plain split of a DP rank's units, in their order or a drawn one: micro_batch.size samples a
+/// micro-batch. The last one holds what remains, and a micro-batch is closed early where its next unit would
+/// pass the size, the cap or max_samples, so that nothing is dropped or torn and the cap holds. Balance is
+/// not looked at. O(n).
+///
+/// Example: lengths {5, 1, 4, 4, 2}, size 2, cap 8: entries {0, 1}, {2, 3}, {4}; with cap 7 {0, 1}, {2},
+/// {3, 4}.
+class FixedMicroBatcher final : public MicroBatcher {
+ public:
+  using MicroBatcher::MicroBatcher;
+
+  [[nodiscard]] GroupCount count(MiniBatchShare share) const override;
+
+ private:
+  [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+  [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
+};
+
+}  // namespace evenkeel

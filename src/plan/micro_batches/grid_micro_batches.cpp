@@ -1,0 +1,64 @@
+#include "plan/micro_batches/grid_micro_batches.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "balance/grid/grid_partition.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+#include "plan/units/picked_units.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Where each column goes: order_micro_batches on one stand-in a column, as costly as the column's costliest
+/// cell.
+std::vector<std::int64_t> column_order(const Partition& cells, std::span<const Cost> costs, GridShape shape,
+                                       const PlanSettings& settings) {
+  const std::vector<Cost> sums = group_sums(cells, costs);
+  std::vector<MicroBatchPlan> stand_ins;
+  for (std::int64_t j = 0; j < shape.columns; ++j) {
+    MicroBatchPlan& stand_in = stand_ins.emplace_back();
+    for (std::int64_t row = 0; row < shape.rows; ++row)
+      stand_in.cost = std::max(stand_in.cost, sums[static_cast<std::size_t>(row * shape.columns + j)]);
+    stand_in.entries = {EntryId{shape.columns - 1 - j}};  // of equals the first column goes first
+  }
+  order_micro_batches(stand_ins, settings);
+  std::vector<std::int64_t> columns;
+  for (const MicroBatchPlan& stand_in : stand_ins)
+    columns.push_back(shape.columns - 1 - stand_in.entries.front().value());
+  return columns;
+}
+
+}  // namespace
+
+MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& units,
+                                IdView<UnitId> mini_batch) {
+  EVENKEEL_PRECONDITION(thorough, ascends_strictly(mini_batch), mini_batch.size());
+  const PlanSettings& settings = problem.settings;
+  const BinLimits limits = settings.micro_batch.limits();
+  const PickedUnits own(units, mini_batch);
+  const GroupCount cells = count_groups(own.costs, own.items(), limits);
+  const auto of_a_rank = [&](std::int64_t n) { return n / settings.dp + (n % settings.dp != 0 ? 1 : 0); };
+  MiniBatchAssignment assigned;
+  assigned.joint = JointMicroBatches(settings.dp);
+  assigned.joint.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
+  const GridShape shape{settings.dp, agreed_count(assigned.joint.count.needed, settings)};
+  const Partition grid = partition_into_grid(own.costs, own.items(), limits, shape);
+  const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings);
+  std::vector<std::vector<UnitId>> shares;
+  for (std::int64_t rank = 0; rank < shape.rows; ++rank) {
+    std::vector<UnitId>& share = shares.emplace_back();
+    for (const std::int64_t j : columns) {
+      const std::vector<UnitId> cell = picked(mini_batch, grid[rank * shape.columns + j]);
+      share.insert(share.end(), cell.begin(), cell.end());
+      assigned.joint.run(DpRank{static_cast<int>(rank)}, assigned.joint.add(cell, figures_of(units, cell)));
+    }
+  }
+  assigned.units = IdGroups<UnitId>(IdGroups<UnitId>(shares).items().with_sorted_items());
+  return assigned;
+}
+
+}  // namespace evenkeel

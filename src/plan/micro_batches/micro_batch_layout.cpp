@@ -1,0 +1,41 @@
+#include "plan/micro_batches/micro_batch_layout.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+/// The trees of a micro-batch's units side by side.
+PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
+  std::vector<TreeNode> nodes;
+  std::vector<std::int64_t> ends;
+  for (const UnitId unit : plan.units) {
+    const PrefixTree& tree = *assignment.units[unit].tree;
+    const std::int64_t first = std::ssize(nodes);
+    for (const TreeSegment& segment : tree.segments())
+      nodes.push_back({segment.parent == -1 ? -1 : first + segment.parent, segment.rows.size()});
+    for (const std::int64_t end : tree.sample_ends()) ends.push_back(end == -1 ? -1 : first + end);
+  }
+  return {nodes, std::move(ends)};
+}
+
+}  // namespace
+
+SequenceLayout sequences_of(const MicroBatchPlan& plan, const PlanSettings& settings) {
+  return {settings.alignment(plan.context.size),
+          plan.padded_length,
+          {plan.context.size, settings.cp.layout},
+          plan.shape};
+}
+
+PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,
+                         const MicroBatchPlan& plan, CpRank member) {
+  const SequenceLayout sequences = sequences_of(plan, problem.settings);
+  std::vector<SampleShape> samples;
+  for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
+  if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);
+  return lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, member);
+}
+
+}  // namespace evenkeel

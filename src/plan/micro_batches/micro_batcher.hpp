@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/assign/step_assignment.hpp"
+
+namespace evenkeel {
+
+/// What one DP rank has of one mini-batch.
+struct MiniBatchShare {
+  MiniBatchId mini_batch{0};
+  DpRank rank{0};
+};
+
+/// How a DP rank's share of a mini-batch becomes micro-batches: one class a mode, in which counting and
+/// packing stand side by side. Local, deterministic. Refers to what it was made from, which must outlive it.
+class MicroBatcher {
+ public:
+  MicroBatcher(const StepProblem& problem, const StepAssignment& assignment)
+      : problem_(problem), assignment_(assignment) {}
+  MicroBatcher(const MicroBatcher&) = delete;
+  MicroBatcher& operator=(const MicroBatcher&) = delete;
+  virtual ~MicroBatcher() = default;
+
+  /// How many micro-batches it needs, before the DP ranks agree.
+  [[nodiscard]] virtual GroupCount count(MiniBatchShare share) const = 0;
+  /// Exactly `count` of them in the order to run them in, empty ones where units run out; in a context tree
+  /// as many as the rank has. Precondition: count >= count(share).needed.
+  [[nodiscard]] std::vector<MicroBatchPlan> pack(MiniBatchShare share, std::int64_t count) const;
+
+ protected:
+  /// At most `count`.
+  [[nodiscard]] virtual std::vector<MicroBatchPlan> packed(MiniBatchShare share,
+                                                           std::int64_t count) const = 0;
+
+  [[nodiscard]] const StepProblem& problem() const noexcept { return problem_; }
+  [[nodiscard]] const PlanSettings& settings() const noexcept { return problem_.settings; }
+  [[nodiscard]] const PackUnits& units() const noexcept { return assignment_.units; }
+  [[nodiscard]] const MiniBatchAssignment& mini_batch(MiniBatchShare share) const noexcept {
+    return assignment_.mini_batches[share.mini_batch.index()];
+  }
+  [[nodiscard]] IdView<UnitId> units_of(MiniBatchShare share) const noexcept {
+    return mini_batch(share).units[share.rank.value()];
+  }
+
+ private:
+  StepProblem problem_;
+  const StepAssignment& assignment_;
+};
+
+/// The batcher of the settings' mode. This is the only place that asks for it.
+[[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(const StepProblem& problem,
+                                                                     const StepAssignment& assignment);
+
+}  // namespace evenkeel

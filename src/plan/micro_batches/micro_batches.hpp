@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/settings.hpp"
+#include "plan/units/pack_units.hpp"
+
+namespace evenkeel {
+
+/// A micro-batch but for what it holds: MicroBatchPlan says what they mean.
+struct MicroBatchFigures {
+  std::int64_t tokens = 0;
+  std::int64_t aligned_tokens = 0;
+  Cost cost = 0;
+  std::int64_t padded_length = 0;
+  ContextGroup context = {};
+
+  friend bool operator==(const MicroBatchFigures&, const MicroBatchFigures&) = default;
+};
+
+/// What these units add up to on a DP rank of their own.
+[[nodiscard]] MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen);
+
+/// The micro-batch of these units, in this order, its figures worked out, or with these figures.
+[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen);
+[[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen,
+                                            const MicroBatchFigures& figures);
+
+/// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
+/// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On
+/// the replicated table, so that every rank throws the same.
+void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
+
+/// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
+/// multiple that the pipeline needs, at least 1.
+[[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
+
+/// Reorders micro-batches in place. For `pipeline`: by falling (cost, first entry), then every second one
+/// reversed and the others after it, as verl and ROLL do, so that the costliest stand in the middle.
+///
+/// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
+///
+/// Precondition: not `schedule`, which needs the settings.
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);
+
+/// The same by the settings' order. For `schedule` it is order_by_schedule of the orders `pipeline`, `plan`
+/// and `cost` with the settings' pp and vpp: where pp is 1, that of `pipeline`. How long it may look for a
+/// better one falls with the DP ranks and mini-batches of a step: at most 2^20 steps of simulations a list.
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings);
+
+}  // namespace evenkeel

@@ -1,0 +1,57 @@
+#include "plan/micro_batches/padded_micro_batches.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "evenkeel/base/assertions.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+#include "plan/micro_batches/padded_batching.hpp"
+#include "plan/units/picked_units.hpp"
+
+namespace evenkeel {
+namespace {
+
+PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
+  PaddedBatchingSettings padded;
+  padded.dp = settings.dp;
+  padded.max_tokens = settings.micro_batch.max_tokens;
+  padded.length_round = settings.alignment();
+  padded.max_samples = settings.micro_batch.limits().max_items;
+  padded.min_count = settings.micro_batch.min_count;
+  padded.count_multiple = settings.count_multiple();
+  return padded;
+}
+
+/// Every sample takes its micro-batch's length, and works as much.
+MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId> samples,
+                                 std::int64_t padded_length, const CostModel& cost) {
+  MicroBatchFigures figures = figures_of(units, samples);
+  figures.padded_length = padded_length;
+  figures.aligned_tokens = std::ssize(samples) * padded_length;
+  figures.cost = std::ssize(samples) * cost(padded_length);
+  return figures;
+}
+
+}  // namespace
+
+JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units,
+                              const IdGroups<UnitId>& shares) {
+  EVENKEEL_PRECONDITION(cheap, !units.shared());
+  const PlanSettings& settings = problem.settings;
+  const PaddedBatches batches = plan_padded_batches(shares.items(), units.rows(), padded_settings(settings));
+  JointMicroBatches joint(settings.dp);
+  joint.count.needed = std::ssize(batches.micro_batches);
+  for (int r = 0; r < settings.dp; ++r) {
+    const PickedUnits own(units, shares[r]);
+    joint.count.lower_bound =
+        std::max(joint.count.lower_bound, min_bins_lower_bound(own.items(), settings.micro_batch.limits()));
+    for (std::int64_t m = 0; m < joint.count.needed; ++m) {
+      const std::vector<UnitId> samples = list_of<UnitId>({batches.samples(DpRank{r}, m), {}});
+      const std::int64_t length = batches.micro_batches[static_cast<std::size_t>(m)].padded_length;
+      joint.run(DpRank{r}, joint.add(samples, padded_figures(units, samples, length, settings.balance.cost)));
+    }
+  }
+  return joint;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,48 @@
+#include "plan/micro_batches/preset_micro_batches.hpp"
+
+#include "balance/bins/capped_partition.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+#include "plan/reference/micro_batches.hpp"
+#include "plan/units/picked_units.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Calls `use` with the preset's batching.
+template <typename Use>
+auto with_batching(const PlanSettings& settings, Use use) {
+  const MicroBatchSettings& m = settings.micro_batch;
+  switch (settings.balance.preset) {
+    case Preset::mindspeed_rl:
+      return use(MindSpeedBatching{m.max_tokens, m.max_samples});
+    case Preset::roll:
+      return use(RollPacking{m.max_tokens, m.min_count, settings.count_multiple(), settings.alignment()});
+    case Preset::verl:
+    case Preset::none:
+      break;
+  }
+  return use(VerlBatching{m.max_tokens, m.min_count, settings.count_multiple(),
+                          m.order == MicroBatchOrder::pipeline});
+}
+
+}  // namespace
+
+GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
+  const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
+  const std::int64_t needed =
+      with_batching(settings(), [&](const auto& batching) { return reference_count(lengths, batching); });
+  const PickedUnits own(units(), units_of(share));
+  return {count_groups(own.costs, own.items(), settings().micro_batch.limits()).lower_bound, needed};
+}
+
+std::vector<MicroBatchPlan> PresetMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {
+  const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
+  const Partition groups = with_batching(
+      settings(), [&](const auto& batching) { return reference_micro_batches(lengths, count, batching); });
+  std::vector<MicroBatchPlan> micro_batches;
+  for (std::int64_t g = 0; g < groups.size(); ++g)
+    micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
+  return micro_batches;
+}
+
+}  // namespace evenkeel

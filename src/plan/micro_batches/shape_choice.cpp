@@ -1,0 +1,268 @@
+#include "plan/micro_batches/shape_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Shapes of a pass have rows in so many steps up to its cap.
+constexpr std::int64_t steps_of_rows = 128;
+/// Sequences and max_seqlen of a shape, of those that were seen.
+constexpr std::int64_t margin = 2;
+/// The part of the free shapes that one step may take.
+constexpr std::int64_t part_at_once = 3;
+
+constexpr std::int64_t no_rows = std::numeric_limits<std::int64_t>::max() / 2;
+
+std::int64_t divided_up(std::int64_t number, std::int64_t by) {
+  return (number + by - 1) / by;
+}
+
+std::int64_t aligned_cap(const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  return settings.micro_batch.max_tokens / alignment * alignment;
+}
+
+/// What all passes' micro-batches are aligned to over their CP group; nothing where that is above a cap.
+std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes) {
+  std::int64_t common = 1;
+  for (const PassNeeds& pass : passes) {
+    const std::int64_t alignment = pass.settings->alignment();
+    const std::int64_t factor = alignment / std::gcd(common, alignment);
+    if (factor > pass.settings->micro_batch.max_tokens / common) return std::nullopt;
+    common *= factor;
+  }
+  return common;
+}
+
+/// Micro-batches that are alike as far as rows go: so many need up to `level`, and have `rows` without a new
+/// shape.
+struct Alike {
+  std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows: none does
+  std::int64_t rows = 0;
+  std::int64_t most = 0;  ///< of the cap, on each CP rank
+  std::int64_t count = 0;
+};
+
+/// What a choice of new shapes goes by.
+class Candidates {
+ public:
+  Candidates(std::span<const PassNeeds> passes, std::span<const PackedShape> shapes, std::int64_t alignment)
+      : alignment_(alignment) {
+    using Key = std::array<std::int64_t, 3>;
+    std::map<Key, std::int64_t> counts;
+    for (const PassNeeds& pass : passes) {
+      const std::int64_t cp = pass.settings->cp.size;
+      const std::int64_t most = aligned_cap(*pass.settings) / cp;
+      const std::int64_t unit = alignment / cp;
+      const std::int64_t grid = std::max(unit, most / steps_of_rows / unit * unit);
+      for (const PackedShape& needed : pass.needed) {
+        const std::int64_t level = align_up(needed.rows, grid);
+        const std::int64_t rows = smallest_shape(needed, shapes, *pass.settings).rows;
+        ++counts[{level <= most ? level : no_rows, rows, most}];
+        needed_ += needed.rows;
+        sequences_ = std::max(sequences_, needed.sequences);
+        most_samples_ = std::max(most_samples_, pass.settings->micro_batch.limits().max_items);
+        max_seqlen_ = std::max(max_seqlen_, needed.max_seqlen);
+        cp_ = cp;
+      }
+    }
+    for (const auto& [key, count] : counts) {
+      alike_.push_back({key[0], key[1], key[2], count});
+      if (key[0] != no_rows && (levels_.empty() || levels_.back() != key[0])) levels_.push_back(key[0]);
+    }
+  }
+
+  /// Rising.
+  [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
+  /// Rows that are needed.
+  [[nodiscard]] std::int64_t needed() const noexcept { return needed_; }
+
+  /// The rows of micro-batches whose level is of the first n, for each n, with a new shape of `rows`.
+  [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
+    std::vector<std::int64_t> sums{0};
+    auto next = alike_.begin();
+    for (const std::int64_t level : levels_) {
+      std::int64_t sum = sums.back();
+      for (; next != alike_.end() && next->level == level; ++next)
+        sum += next->count * (level <= rows && rows <= next->most ? std::min(rows, next->rows) : next->rows);
+      sums.push_back(sum);
+    }
+    return sums;
+  }
+  /// The rows of all without a new shape.
+  [[nodiscard]] std::int64_t rows_as_they_are() const {
+    std::int64_t sum = 0;
+    for (const Alike& a : alike_) sum += a.count * a.rows;
+    return sum;
+  }
+
+  /// The shape of so many rows, which holds every micro-batch that has no more.
+  [[nodiscard]] PackedShape shape_of(std::int64_t rows) const {
+    const std::int64_t longest = std::min(rows * cp_, align_up(margin * max_seqlen_, alignment_));
+    // Filler may stand beside as many samples as there can be.
+    const std::int64_t sequences = std::min(margin * sequences_ - 1, most_samples_) + 1;
+    return {rows, sequences + divided_up(rows * cp_, longest) + 1, longest};
+  }
+
+ private:
+  std::int64_t alignment_;
+  std::int64_t cp_ = 1;
+  std::int64_t needed_ = 0;
+  std::int64_t sequences_ = 1;
+  std::int64_t most_samples_ = 1;
+  std::int64_t max_seqlen_ = 1;
+  std::vector<Alike> alike_;  // by level, those without last
+  std::vector<std::int64_t> levels_;
+};
+
+/// Which levels leave fewest rows, for 1, 2, ... shapes.
+class LevelChoice {
+ public:
+  LevelChoice(const Candidates& candidates, std::int64_t most)
+      : levels_(candidates.levels()), as_they_are_(candidates.rows_as_they_are()) {
+    const std::size_t n = levels_.size();
+    const std::vector<std::int64_t> unchanged = candidates.rows_with(0);
+    std::vector<std::vector<std::int64_t>> with;
+    for (const std::int64_t level : levels_) with.push_back(candidates.rows_with(level));
+    // best[b]: rows of all below level b, where b is the highest that is chosen.
+    std::vector<std::int64_t> best(n + 1, no_rows);
+    best[0] = 0;
+    while (std::ssize(rows_) < std::min<std::int64_t>(most, std::ssize(levels_))) {
+      std::vector<std::int64_t> next(n + 1, no_rows);
+      std::vector<std::size_t>& below = below_.emplace_back(n + 1);
+      for (std::size_t b = 1; b <= n; ++b) {
+        for (std::size_t a = 0; a < b; ++a) {
+          if (best[a] == no_rows) continue;
+          const std::int64_t rows = best[a] + with[b - 1][b] - with[b - 1][a];
+          if (rows < next[b]) {
+            next[b] = rows;
+            below[b] = a;
+          }
+        }
+      }
+      best = std::move(next);
+      const auto total = [&](std::size_t b) {
+        return best[b] == no_rows ? no_rows : best[b] + as_they_are_ - unchanged[b];
+      };
+      std::size_t top = n;
+      for (std::size_t b = 1; b <= n; ++b)
+        if (total(b) < total(top)) top = b;
+      rows_.push_back(total(top));
+      top_.push_back(top);
+    }
+  }
+
+  /// How many shapes can be chosen.
+  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_); }
+  /// All rows with so many new shapes; 0: as they are.
+  [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
+    return shapes == 0 ? as_they_are_ : rows_[static_cast<std::size_t>(shapes) - 1];
+  }
+  /// The levels, rising.
+  [[nodiscard]] std::vector<std::int64_t> chosen(std::int64_t shapes) const {
+    std::vector<std::int64_t> levels;
+    for (std::size_t at = shapes == 0 ? 0 : top_[static_cast<std::size_t>(shapes) - 1]; shapes > 0;
+         --shapes) {
+      levels.push_back(levels_[at - 1]);
+      at = below_[static_cast<std::size_t>(shapes) - 1][at];
+    }
+    std::ranges::reverse(levels);
+    return levels;
+  }
+
+ private:
+  std::span<const std::int64_t> levels_;
+  std::int64_t as_they_are_;
+  std::vector<std::vector<std::size_t>> below_;  // by number of shapes and highest level, the next one below
+  std::vector<std::int64_t> rows_;               // by number of shapes
+  std::vector<std::size_t> top_;
+};
+
+}  // namespace
+
+PackedShape needed_shape(const LengthTable& table, const MicroBatchPlan& plan, const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment(plan.context.size);
+  if (plan.aligned_tokens == 0)
+    return {alignment / plan.context.size, std::ssize(plan.entries) + 1, alignment};
+  std::int64_t longest = 0;
+  for (const EntryId entry : plan.entries) longest = std::max(longest, table[entry].shape.length());
+  return {plan.aligned_tokens / plan.context.size, std::ssize(plan.entries), align_up(longest, alignment)};
+}
+
+PackedShape largest_shape(const PlanSettings& settings) {
+  EVENKEEL_PRECONDITION(cheap, settings.micro_batch.shapes && settings.micro_batch.max_samples);
+  const std::int64_t cap = aligned_cap(settings);
+  return {cap / settings.cp.size, settings.micro_batch.limits().max_items + 2, cap};
+}
+
+std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
+  std::vector<PackedShape> shapes;
+  for (const PlanSettings& pass : passes) {
+    if (pass.micro_batch.shapes != passes.front().micro_batch.shapes) {
+      throw ConfigError("micro_batch.shapes",
+                        "is not the same in all profiles, and the passes of a step share their shapes",
+                        "Set it once, in the job's micro_batch");
+    }
+    if (pass.micro_batch.shapes) shapes.push_back(largest_shape(pass));
+  }
+  std::ranges::sort(shapes, std::ranges::greater{});
+  shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
+  if (shapes.empty() || std::ssize(shapes) <= *passes.front().micro_batch.shapes) return shapes;
+  throw ConfigError("micro_batch.shapes",
+                    std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
+                        number_of(std::ssize(shapes), "shape") +
+                        " that profiles of different caps, alignments or max_samples need: one each, into "
+                        "which everything fits",
+                    "Raise it, or give all profiles the same cap, alignment and max_samples");
+}
+
+PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
+                           const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment();
+  const std::int64_t cp = settings.cp.size;
+  std::optional<PackedShape> best;
+  for (const PackedShape& shape : shapes) {
+    if (shape.rows > settings.micro_batch.max_tokens / cp || !shape.holds(needed, alignment, cp)) continue;
+    if (!best || shape < *best) best = shape;
+  }
+  if (best) return *best;
+  throw InputError("micro_batch.shapes",
+                   "none of " + number_of(std::ssize(shapes), "shape") + " holds a micro-batch of " +
+                       number_of(needed.rows, "row") + " on a rank in " +
+                       number_of(needed.sequences, "sequence") + ": the step was made with other settings",
+                   "Make all passes of a step with the same configuration");
+}
+
+std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
+                                       std::span<const PackedShape> shapes) {
+  const std::optional<std::int64_t> alignment = common_alignment(passes);
+  if (passes.empty() || !alignment) return {};
+  const std::int64_t free = *passes.front().settings->micro_batch.shapes - std::ssize(shapes);
+  if (free <= 0) return {};
+  const Candidates candidates(passes, shapes, *alignment);
+  const LevelChoice choice(candidates, divided_up(free, part_at_once));
+  const auto saves = [&](std::int64_t one_more) {
+    return choice.rows(one_more - 1) - choice.rows(one_more) >=
+           divided_up(candidates.needed(), rows_saved_at_least);
+  };
+  std::int64_t number = 0;
+  while (number < choice.size() && saves(number + 1)) ++number;
+  std::vector<PackedShape> added;
+  for (const std::int64_t rows : choice.chosen(number)) added.push_back(candidates.shape_of(rows));
+  return added;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,196 @@
+#include "plan/placement/placement.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "balance/partition/assignment.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/base/error.hpp"
+#include "plan/placement/placement_nodes.hpp"
+#include "plan/settings/checks.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_as_many(std::string_view what, std::size_t given, std::int64_t wanted) {
+  if (static_cast<std::int64_t>(given) == wanted) return;
+  throw InputError(std::string(what),
+                   std::to_string(given) + " entries where " + std::to_string(wanted) + " are needed");
+}
+
+void require_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
+  if (value >= from && value < end) return;
+  throw InputError(std::string(what), std::to_string(value) + " is outside " + std::to_string(from) +
+                                          " ... " + std::to_string(end - 1));
+}
+
+void check(const Partition& parts, const PlacementInput& input) {
+  require_whole_pieces(input);
+  require_as_many("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
+  const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
+  if (!input.speeds.empty()) require_as_many("speeds", input.speeds.size(), parts.size());
+  if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
+  for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
+  for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, -1, parts.size());
+  // A node's number is a place in a table, so that absurd ones are refused.
+  for (const int node : input.node_of_rank) require_in_range("node_of_rank", node, 0, world);
+  require_in_range("own_weight", input.own_weight, 0, std::int64_t{1} << 20);
+  require_in_range("node_weight", input.node_weight, 0, input.own_weight + 1);
+  const std::int64_t most =
+      (std::int64_t{1} << 62) / std::max<std::int64_t>(input.own_weight * parts.size(), 1);
+  const std::int64_t total = plan_checks::total_of(input.bytes);
+  if (total >= most) {
+    throw InputError("bytes", std::to_string(total) + " bytes with a weight of " +
+                                  std::to_string(input.own_weight) + " over " + std::to_string(parts.size()) +
+                                  " parts reach 2^62");
+  }
+}
+
+/// A matrix of numbers, zeros at first.
+class Table {
+ public:
+  Table(std::int64_t rows, std::int64_t columns)
+      : columns_(static_cast<std::size_t>(columns)), numbers_(static_cast<std::size_t>(rows * columns), 0) {}
+
+  [[nodiscard]] std::int64_t& at(std::int64_t row, std::int64_t column) {
+    return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
+  }
+  [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
+    return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
+  }
+  /// The rows and columns of these numbers, row after row.
+  [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
+    std::vector<std::int64_t> values;
+    values.reserve(numbers.size() * numbers.size());
+    for (const std::int64_t row : numbers) {
+      for (const std::int64_t column : numbers) values.push_back(at(row, column));
+    }
+    return values;
+  }
+
+ private:
+  std::size_t columns_;
+  std::vector<std::int64_t> numbers_;
+};
+
+/// What part p is worth at DP rank r, in row p: its bytes on the ranks of r count with the own weight, others
+/// on the nodes of r with that of nodes.
+Table values_of(const Partition& parts, const PlacementInput& input) {
+  const std::int64_t dp = parts.size();
+  const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
+  const std::vector<std::vector<int>> nodes = nodes_of_dp_ranks(input, dp);
+  Table values(dp, dp);
+  std::vector<std::int64_t> on_node(static_cast<std::size_t>(num_nodes), 0);
+  // What stays on a rank stays on its node too, where that share of it is counted.
+  const std::int64_t own_weight = input.own_weight - (num_nodes > 0 ? input.node_weight : 0);
+  for (std::int64_t part = 0; part < dp; ++part) {
+    std::ranges::fill(on_node, 0);
+    const auto add_piece = [&](std::size_t piece) {
+      const std::int64_t bytes = input.bytes[piece];
+      const std::size_t owner = input.owners[piece].index();
+      const int own = input.dp_of_rank[owner];
+      if (num_nodes > 0) on_node[static_cast<std::size_t>(input.node_of_rank[owner])] += bytes;
+      if (own >= 0) values.at(part, own) += bytes * own_weight;
+    };
+    if (input.first_pieces.empty()) {
+      for (const Item item : parts[part]) add_piece(static_cast<std::size_t>(item));
+    } else {
+      for (const Item item : parts[part]) {
+        const RowRange pieces = input.pieces_of(item);
+        for (std::int64_t p = pieces.begin; p < pieces.end; ++p) add_piece(static_cast<std::size_t>(p));
+      }
+    }
+    for (std::int64_t rank = 0; rank < dp; ++rank) {
+      for (const int node : nodes[static_cast<std::size_t>(rank)])
+        values.at(part, rank) += on_node[static_cast<std::size_t>(node)] * input.node_weight;
+    }
+  }
+  return values;
+}
+
+/// The DP ranks of each speed, ascending.
+std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
+  std::map<std::int64_t, std::vector<std::int64_t>> ranks;
+  for (std::int64_t r = 0; r < dp; ++r)
+    ranks[speeds.empty() ? 0 : speeds[static_cast<std::size_t>(r)]].push_back(r);
+  std::vector<std::vector<std::int64_t>> groups;
+  for (auto& entry : ranks) groups.push_back(std::move(entry.second));
+  return groups;
+}
+
+/// Places the parts of `ranks` among these.
+void place_among(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
+  constexpr std::int64_t most_exact = 256;
+  const std::int64_t n = std::ssize(ranks);
+  const Assignment found = (n <= most_exact ? best_assignment : good_assignment)(values.part(ranks), n);
+  std::int64_t identity = 0;
+  for (const std::int64_t r : ranks) identity += values.at(r, r);
+  placement.identity_value += identity;
+  placement.value += std::max(found.value, identity);
+  placement.upper_bound += found.upper_bound;
+  if (found.value <= identity) return;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::int64_t rank = ranks[static_cast<std::size_t>(found.column_of_row[i])];
+    placement.part_of_rank[static_cast<std::size_t>(rank)] = ranks[i];
+  }
+}
+
+}  // namespace
+
+void require_whole_pieces(const PlacementInput& input) {
+  require_as_many("bytes", input.bytes.size(), std::ssize(input.owners));
+  if (input.first_pieces.empty()) return;
+  const std::span<const std::int64_t> first = input.first_pieces;
+  if (first.front() == 0 && first.back() == std::ssize(input.owners) && std::ranges::is_sorted(first)) return;
+  throw InputError("first_pieces", "must rise from 0 to the " + std::to_string(input.owners.size()) +
+                                       " pieces that have owners");
+}
+
+std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
+  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
+  for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
+    if (input.dp_of_rank[rank] >= 0)
+      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
+  }
+  for (std::vector<int>& of_rank : nodes) {
+    std::ranges::sort(of_rank);
+    of_rank.erase(std::ranges::unique(of_rank).begin(), of_rank.end());
+  }
+  return nodes;
+}
+
+Placement best_placement(const Partition& parts, const PlacementInput& input) {
+  check(parts, input);
+  const std::int64_t dp = parts.size();
+  const Table values = values_of(parts, input);
+  Placement placement;
+  placement.part_of_rank.resize(static_cast<std::size_t>(dp));
+  std::iota(placement.part_of_rank.begin(), placement.part_of_rank.end(), 0);
+  for (const std::vector<std::int64_t>& ranks : ranks_by_speed(input.speeds, dp))
+    place_among(ranks, values, placement);
+  return placement;
+}
+
+Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> part_of_rank) {
+  EVENKEEL_PRECONDITION(thorough, is_permutation(part_of_rank, parts.size()), part_of_rank.size(),
+                        parts.size());
+  std::vector<Item> items;
+  items.reserve(static_cast<std::size_t>(parts.num_items()));
+  std::vector<std::int64_t> offsets{0};
+  for (const std::int64_t part : part_of_rank) {
+    items.insert(items.end(), parts[part].begin(), parts[part].end());
+    offsets.push_back(static_cast<std::int64_t>(items.size()));
+  }
+  return {std::move(items), std::move(offsets)};
+}
+
+Partition place_parts(Partition parts, const PlacementInput& input) {
+  const Placement placement = best_placement(parts, input);
+  if (std::ranges::is_sorted(placement.part_of_rank)) return parts;
+  return reorder_parts(parts, placement.part_of_rank);
+}
+
+}  // namespace evenkeel

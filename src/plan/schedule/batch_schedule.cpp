@@ -1,0 +1,158 @@
+#include "evenkeel/plan/batch_schedule.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/text_layout.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/base/error.hpp"
+#include "plan/schedule/blend.hpp"
+#include "plan/schedule/delayed_window.hpp"
+#include "plan/settings/checks.hpp"
+
+namespace evenkeel {
+namespace {
+
+using plan_checks::require_at_least;
+
+// So that comparing shares takes 128 bits at the most.
+constexpr std::int64_t largest_weight = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t most_draws = std::int64_t{1} << 60;
+
+std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
+  std::int64_t draws = 0;
+  for (const ScheduledSource& source : sources) {
+    require_at_least(1, source.epochs, "source.epochs");
+    require_at_least(1, source.weight, "source.weight");
+    if (source.weight > largest_weight)
+      throw ConfigError("source.weight", std::to_string(source.weight) + " is too large",
+                        "Use smaller weights");
+    if (source.samples < 1)
+      throw InputError("source", "has no samples", "Give a source with at least one sample");
+    if (source.samples > (most_draws - draws) / source.epochs) {
+      throw ConfigError("source.epochs",
+                        std::to_string(source.epochs) + " epochs are more samples than can be counted",
+                        "Lower source.epochs");
+    }
+    draws += source.draws();
+  }
+  if (draws == 0) throw InputError("source", "has no samples", "Give a source with at least one sample");
+  return draws;
+}
+
+}  // namespace
+
+/// The blend is the plan room's own.
+class BatchSchedule::Blend : public evenkeel::Blend {
+ public:
+  using evenkeel::Blend::Blend;
+};
+
+/// The latest window, and the figures of steps that were arranged and not told yet.
+class BatchSchedule::Delayed {
+ public:
+  explicit Delayed(OutlierDelay delay) : delay_(std::move(delay)) {}
+
+  /// The most steps of a window.
+  [[nodiscard]] std::int64_t window_steps() const noexcept { return delay_.settings.steps + 1; }
+  [[nodiscard]] bool has(std::int64_t step) const noexcept {
+    return first_ <= step && step < first_ + std::ssize(steps_);
+  }
+  void arrange(std::int64_t first, const std::vector<std::vector<std::int64_t>>& drawn) {
+    steps_ = delay_outliers(first, drawn, delay_);
+    first_ = first;
+    for (std::size_t t = 0; t < steps_.size(); ++t)
+      figures_.insert_or_assign(first + static_cast<std::int64_t>(t), steps_[t].figures);
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& samples_of(std::int64_t step) const {
+    return steps_[static_cast<std::size_t>(step - first_)].samples;
+  }
+  [[nodiscard]] bool knows(std::int64_t step) const noexcept { return figures_.contains(step); }
+  /// Forgets those of the steps before, of which there may be millions.
+  [[nodiscard]] DelayFigures take_figures_of(std::int64_t step) {
+    figures_.erase(figures_.begin(), figures_.find(step));
+    return figures_.begin()->second;
+  }
+
+ private:
+  OutlierDelay delay_;
+  std::int64_t first_ = 0;
+  std::vector<DelayedStep> steps_;
+  std::map<std::int64_t, DelayFigures> figures_;
+};
+
+BatchSchedule::BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings)
+    : BatchSchedule(std::vector<ScheduledSource>{{.samples = num_samples}}, settings) {}
+
+BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings,
+                             OutlierDelay delay)
+    : settings_(settings) {
+  require_at_least(1, settings.global_batch, "batch.global_batch");
+  require_at_least(1, settings.epochs, "batch.epochs");
+  draws_ = count_draws(sources);
+  if (steps_per_epoch() == 0) {
+    throw InputError("source",
+                     "has " + number_of(draws_, "sample") + ", fewer than batch.global_batch " +
+                         std::to_string(settings.global_batch) + ", and batch.drop_last leaves nothing",
+                     "Lower batch.global_batch or set batch.drop_last: false");
+  }
+  if (settings.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch()) {
+    throw ConfigError("batch.epochs",
+                      std::to_string(settings.epochs) + " epochs of " + std::to_string(steps_per_epoch()) +
+                          " steps each are more steps than can be counted",
+                      "Lower batch.epochs");
+  }
+  blend_ = std::make_unique<Blend>(std::move(sources), settings.shuffle, settings.seed);
+  if (delay.settings.is_on()) delayed_ = std::make_unique<Delayed>(std::move(delay));
+}
+
+BatchSchedule::BatchSchedule(BatchSchedule&&) noexcept = default;
+BatchSchedule& BatchSchedule::operator=(BatchSchedule&&) noexcept = default;
+BatchSchedule::~BatchSchedule() = default;
+
+std::int64_t BatchSchedule::steps_per_epoch() const noexcept {
+  const std::int64_t whole = draws_ / settings_.global_batch;
+  const bool has_rest = draws_ % settings_.global_batch != 0;
+  return has_rest && !settings_.drop_last ? whole + 1 : whole;
+}
+
+std::int64_t BatchSchedule::size_of(std::int64_t step) const noexcept {
+  EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
+  return std::min(settings_.global_batch, draws_ - first_draw_of(step));
+}
+
+std::vector<std::int64_t> BatchSchedule::drawn(std::int64_t step, std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
+  blend_->draw(step / steps_per_epoch(), first_draw_of(step) + first, positions);
+  return positions;
+}
+
+void BatchSchedule::arrange_window_of(std::int64_t step) {
+  const std::int64_t epoch = step / steps_per_epoch();
+  const std::int64_t first = step - step % steps_per_epoch() % delayed_->window_steps();
+  const std::int64_t end = std::min(first + delayed_->window_steps(), (epoch + 1) * steps_per_epoch());
+  std::vector<std::vector<std::int64_t>> steps;
+  for (std::int64_t s = first; s < end; ++s) steps.push_back(drawn(s, 0, size_of(s)));
+  delayed_->arrange(first, steps);
+}
+
+std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, int num_ranks) {
+  const std::int64_t size = size_of(step);
+  const auto cut = [&](std::int64_t r) { return r * (size / num_ranks) + std::min(r, size % num_ranks); };
+  if (!delayed_) return drawn(step, cut(rank), cut(rank + 1) - cut(rank));
+  if (!delayed_->has(step)) arrange_window_of(step);
+  const std::vector<std::int64_t>& samples = delayed_->samples_of(step);
+  return {samples.begin() + cut(rank), samples.begin() + cut(rank + 1)};
+}
+
+DelayFigures BatchSchedule::delay_of(std::int64_t step) {
+  EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
+  if (!delayed_) return {};
+  if (!delayed_->knows(step)) arrange_window_of(step);
+  return delayed_->take_figures_of(step);
+}
+
+}  // namespace evenkeel

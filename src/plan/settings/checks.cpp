@@ -1,0 +1,51 @@
+#include "plan/settings/checks.hpp"
+
+#include <limits>
+#include <string>
+
+#include "balance/quality.hpp"
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+
+namespace evenkeel::plan_checks {
+
+void require_at_least(std::int64_t least, std::int64_t value, std::string_view key) {
+  if (value >= least) return;
+  throw ConfigError(std::string(key),
+                    "is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
+}
+
+void require_at_most(std::int64_t most, std::int64_t value, std::string_view key) {
+  if (value <= most) return;
+  throw ConfigError(std::string(key),
+                    "is " + std::to_string(value) + "; it must be at most " + std::to_string(most));
+}
+
+std::int64_t total_of(std::span<const std::int64_t> lengths) {
+  return max_sum_lower_bound(lengths, 1);  // of one group: all of it
+}
+
+void throw_above_cap(std::int64_t sample, const AboveCap& lengths) {
+  // The largest cap there is: cumulative lengths are 32-bit.
+  constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
+  const bool fits_any = lengths.aligned <= largest_cap;
+  throw LimitError("sample " + std::to_string(sample),
+                   "has " + number_of(lengths.length, "token") + ", " + std::to_string(lengths.aligned) +
+                       " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
+                       number_of(lengths.cap, "token"),
+                   fits_any ? "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
+                                  ", or shorten or drop the sample"
+                            : "Shorten or drop the sample: micro_batch.max_tokens can be " +
+                                  std::to_string(largest_cap) + " at most");
+}
+
+void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap) {
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0) continue;
+    const std::int64_t aligned = align_up(lengths[i], alignment);
+    if (aligned > cap) throw_above_cap(static_cast<std::int64_t>(i), {lengths[i], aligned, alignment, cap});
+  }
+}
+
+}  // namespace evenkeel::plan_checks

@@ -1,0 +1,38 @@
+#include "plan/settings/encoder_costs.hpp"
+
+#include "evenkeel/base/assertions.hpp"
+#include "evenkeel/base/error.hpp"
+#include "plan/assign/simple_partitions.hpp"
+
+namespace evenkeel {
+
+std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& encoder) {
+  const std::span<const std::int64_t> rows = rows_of(table.row_counts(), encoder.field);
+  if (std::ssize(rows) != table.size()) {
+    throw InputError("field '" + encoder.field + "'",
+                     "is what balance.cost: encoder counts the rows of, and samples bring no such field",
+                     "Bring it as a field of kind rows, or leave encoder out");
+  }
+  std::vector<Cost> costs;
+  costs.reserve(rows.size());
+  for (const std::int64_t count : rows) costs.push_back(encoder.cost(count));
+  return costs;
+}
+
+EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settings,
+                            const StepAssignment& assignment) {
+  EVENKEEL_PRECONDITION(cheap, settings.balance.encoder.has_value());
+  EncoderWork work;
+  work.in_source_order = group_sums(contiguous_runs(table.size(), settings.dp),
+                                    encoder_costs_of(table, *settings.balance.encoder));
+  work.assigned.assign(static_cast<std::size_t>(settings.dp), 0);
+  for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
+    for (std::size_t r = 0; r < work.assigned.size(); ++r) {
+      for (const UnitId unit : mini_batch.units[static_cast<std::int64_t>(r)])
+        work.assigned[r] += assignment.units.encoder_costs()[unit.index()];
+    }
+  }
+  return work;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,112 @@
+#include "plan/settings/measured_cost.hpp"
+
+#include <algorithm>
+
+#include "evenkeel/base/assertions.hpp"
+#include "plan/settings/default_communication.hpp"
+
+namespace evenkeel {
+namespace {
+
+Cost work_of(const LengthTable& table, const StepAssignment& assignment, const MicroBatchPlan& plan,
+             const CostModel& model) {
+  Cost work = 0;
+  if (assignment.shared()) {
+    for (const UnitId unit : plan.units) work += cost_of_tree(model, *assignment.units[unit].tree);
+    return work;
+  }
+  for (const EntryId entry : plan.entries)
+    work += model(plan.padded_length > 0 ? plan.padded_length : table[entry].shape.length());
+  return work;
+}
+
+}  // namespace
+
+CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
+                        const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
+                        double seconds) {
+  const BalanceSettings& balance = settings.balance;
+  constexpr double nominal = 1000;
+  const auto speed = static_cast<double>(settings.speed_of(rank, plan.context));
+  CostObservation observation;
+  observation.tokens = work_of(table, assignment, plan, CostModel::tokens());
+  observation.squares =
+      static_cast<double>(work_of(table, assignment, plan, CostModel{0, 1, balance.cost.window}));
+  observation.seconds = seconds * speed / nominal;
+  observation.dp_rank = rank.value();
+  if (settings.flexible) observation.ranks = plan.context.size;
+  return observation;
+}
+
+void CostInUse::use_in(BalanceSettings& balance) const {
+  balance.cost = model;
+  if (overhead) balance.overhead = overhead;
+  if (!communication) return;
+  balance.communication.inside_node = communication->inside_node.cost;
+  balance.communication.between_nodes = communication->between_nodes.cost;
+}
+
+MeasuredCostModel::MeasuredCostModel(const CostModel& initial, std::int64_t window,
+                                     std::optional<CommunicationSettings> groups)
+    : initial_(initial), groups_(groups), window_(window) {
+  EVENKEEL_PRECONDITION(cheap, !groups || groups->ranks_per_node);
+  in_use_.model = initial;
+}
+
+void MeasuredCostModel::learn(std::span<const CostObservation> observations) {
+  latest_.insert(latest_.end(), observations.begin(), observations.end());
+  while (std::ssize(latest_) > window_) latest_.pop_front();
+  const std::vector<CostObservation> all(latest_.begin(), latest_.end());
+  in_use_.observations = std::ssize(all);
+  const std::optional<TimeModel> times = fit_time_model(all, present_groups());
+  in_use_.kept = !times;
+  if (times) use(*times);
+}
+
+void MeasuredCostModel::take_over(const TimeModel& times, std::int64_t observations) {
+  in_use_.observations = observations;
+  in_use_.kept = false;
+  use(times);
+}
+
+PresentHop MeasuredCostModel::present(std::optional<Cost> configured, Cost default_part,
+                                      std::optional<double> measured) const {
+  if (measured) return {.seconds = *measured};
+  const auto share = [](Cost part, Cost whole) {
+    return static_cast<double>(part) / static_cast<double>(whole);
+  };
+  if (!configured) return {.tokens = share(default_part, default_communication::token)};
+  if (initial_.linear > 0) return {.tokens = share(*configured, initial_.linear)};
+  return {.squares = share(*configured, std::max<Cost>(1, initial_.quadratic))};
+}
+
+FitGroups MeasuredCostModel::present_groups() const {
+  if (!groups_) return {};
+  const TimeModel before = in_use_.times.value_or(TimeModel{});
+  constexpr double thousandths = 1000;
+  return {*groups_->ranks_per_node, static_cast<double>(groups_->overlap) / thousandths,
+          present(groups_->inside_node, default_communication::inside_node, before.inside_node),
+          present(groups_->between_nodes, default_communication::between_nodes, before.between_nodes)};
+}
+
+void MeasuredCostModel::use(const TimeModel& times) {
+  const FitGroups before = present_groups();
+  const TokenUnits units = groups_ ? TokenUnits::fine : TokenUnits::one;
+  const std::int64_t reach = in_use_.model.window;
+  TimeModel all = times;
+  if (in_use_.times && !all.inside_node) all.inside_node = in_use_.times->inside_node;
+  if (in_use_.times && !all.between_nodes) all.between_nodes = in_use_.times->between_nodes;
+  in_use_.times = all;
+  in_use_.model = cost_model_of(times, units);
+  in_use_.model.window = reach;
+  in_use_.overhead = overhead_cost_of(times, units);
+  if (!groups_) return;
+  const auto hop_of = [&](std::optional<double> told, const PresentHop& present) {
+    const double seconds = told.value_or(present(times.linear, times.quadratic));
+    return HopInUse{seconds, cost_of_seconds(seconds, times, units), !told};
+  };
+  in_use_.communication = {hop_of(times.inside_node, before.inside_node),
+                           hop_of(times.between_nodes, before.between_nodes)};
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,43 @@
+#include "plan/transfer/field_transfers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool tells_of_next_token(const FieldSpec& field) {
+  return field.kind == FieldKind::token && (field.name == labels_field || field.name == loss_mask_field);
+}
+
+}  // namespace
+
+std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields, PipelineStage stage,
+                                           bool shared) {
+  std::vector<FieldTransfer> moved;
+  for (const std::size_t f : fields_for_stage(fields, stage)) {
+    if (fields[f].shares_equal) continue;
+    FieldSpec spec = fields[f].spec;
+    spec.dtype = fields[f].handed_out;
+    const FieldKind kind = spec.kind;
+    if (!shared) {
+      if (kind == FieldKind::response_token) spec.kind = FieldKind::token;  // it stands beside its label
+      moved.push_back({std::move(spec), f, kind, 0});
+      continue;
+    }
+    if (tells_of_next_token(spec)) {
+      spec.kind = FieldKind::response_token;
+      moved.push_back({std::move(spec), f, FieldKind::response_token, -1});
+      continue;
+    }
+    moved.push_back({std::move(spec), f, kind, 0});
+  }
+  const bool derives_labels = std::ranges::find(fields, labels_field, &CarriedField::name) == fields.end();
+  for (FieldTransfer& field : moved) field.with_halo = derives_labels && field.spec.name == input_ids_field;
+  return moved;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,103 @@
+#include "plan/transfer/row_cuts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string text_of(RowRange tokens) {
+  return "[" + std::to_string(tokens.begin) + ", " + std::to_string(tokens.end) + ")";
+}
+
+/// The first row whose tokens are not such; all before it are, and none after it is.
+template <typename AreSuch>
+std::int64_t first_without(const TokensOfRows& tokens, AreSuch are_such) {
+  RowRange left{0, tokens.size()};
+  while (!left.empty()) {
+    const std::int64_t middle = left.begin + left.size() / 2;
+    if (are_such(tokens[middle])) {
+      left.begin = middle + 1;
+    } else {
+      left.end = middle;
+    }
+  }
+  return left.begin;
+}
+
+}  // namespace
+
+void TokensOfRows::require_valid(std::int64_t length, const std::string& where) const {
+  RowRange before;
+  for (std::int64_t row = 0; row < size(); ++row) {
+    const RowRange tokens = (*this)[row];
+    const std::string said = "gives row " + std::to_string(row) + " the tokens " + text_of(tokens);
+    if (tokens.begin < 0 || tokens.begin >= tokens.end || tokens.end > length) {
+      throw InputError(where, said + " of " + std::to_string(length),
+                       "Give each row one token of its sample at least, as [first, after the last]");
+    }
+    if (tokens.begin < before.begin || tokens.end < before.end) {
+      throw InputError(where, said + ", and the row before those of " + text_of(before),
+                       "Bring rows in the order of their tokens");
+    }
+    before = tokens;
+  }
+}
+
+std::vector<RowRange> TokensOfRows::with_tokens_of(std::span<const RowRange> runs) const {
+  std::vector<RowRange> chosen;
+  for (const RowRange& run : runs) {
+    const RowRange of_run{first_without(*this, [&](RowRange tokens) { return tokens.end <= run.begin; }),
+                          first_without(*this, [&](RowRange tokens) { return tokens.begin < run.end; })};
+    if (run.empty() || of_run.begin >= of_run.end) continue;
+    if (!chosen.empty() && of_run.begin <= chosen.back().end) {
+      chosen.back().end = std::max(chosen.back().end, of_run.end);
+    } else {
+      chosen.push_back(of_run);
+    }
+  }
+  return chosen;
+}
+
+bool has_form_of_ranges(const FieldSpec& spec) {
+  return spec.kind == FieldKind::rows && spec.dtype == DType::int64 &&
+         spec.trailing == std::vector<std::int64_t>{2};
+}
+
+TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample) {
+  const RowRange rows = ranges.samples()[sample];
+  return TokensOfRows(ranges.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * rows.begin),
+                                                            static_cast<std::size_t>(2 * rows.size())));
+}
+
+void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
+                            const std::string& field, const std::string& by) {
+  const std::string of_sample = " of sample " + std::to_string(sample.id.value());
+  tokens.require_valid(sample.length(), "field '" + by + "'" + of_sample);
+  if (rows == tokens.size()) return;
+  throw InputError("field '" + field + "'" + of_sample,
+                   "has " + std::to_string(rows) + " rows, and '" + by + "', which cuts it, " +
+                       std::to_string(tokens.size()),
+                   "Bring the tokens of every row");
+}
+
+RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::move(by)) {
+  first_.reserve(group_sizes.size() + 1);
+  std::size_t next = 0;
+  for (const int size : group_sizes) {
+    first_.push_back(next);
+    next += static_cast<std::size_t>(size);
+  }
+  first_.push_back(next);
+  rows_.resize(next);
+}
+
+const RowCuts& cuts_by(std::span<const RowCuts> cuts, std::string_view field) {
+  const auto found = std::ranges::find(cuts, field, &RowCuts::by);
+  EVENKEEL_PRECONDITION(cheap, found != cuts.end(), field);
+  return *found;
+}
+
+}  // namespace evenkeel

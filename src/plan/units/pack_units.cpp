@@ -1,0 +1,116 @@
+#include "plan/units/pack_units.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+#include "pack/prefix/tree_split.hpp"
+#include "plan/settings/encoder_costs.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr Cost most_work = Cost{1} << 62;
+
+std::vector<SharedGroup> groups_of(const StepProblem& problem) {
+  if (problem.settings.sharing == PrefixSharing::prompts) return prompt_groups(problem.table);
+  require_cover(problem.table, problem.trees);
+  return {problem.trees.begin(), problem.trees.end()};
+}
+
+}  // namespace
+
+PackUnit PackUnits::operator[](UnitId unit) const noexcept {
+  const std::size_t at = unit.index();
+  PackUnit found{{}, rows_[at], aligned_rows_[at], costs_[at], nullptr};
+  if (shared_) {
+    found.entries = trees_[at].entries;
+    found.tree = &trees_[at].tree;
+  } else {
+    found.entries = std::span(entries_).subspan(at, 1);
+  }
+  return found;
+}
+
+std::int64_t PackUnits::num_groups() const noexcept {
+  return shared_ ? std::ssize(first_of_group_) - 1 : size();
+}
+
+UnitId PackUnits::first_of_group(std::int64_t group) const noexcept {
+  return shared_ ? first_of_group_[static_cast<std::size_t>(group)] : UnitId{group};
+}
+
+SegmentId PackUnits::first_segment(UnitId unit) const noexcept {
+  return shared_ ? first_segments_[unit.index()] : SegmentId{unit.value()};
+}
+
+void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
+  rows_.push_back(unit.tree.num_rows());
+  aligned_rows_.push_back(evenkeel::aligned_rows(unit.tree, settings.alignment()));
+  costs_.push_back(cost_of_tree(settings.balance.cost, unit.tree));
+  samples_.push_back(std::ssize(unit.entries));
+  first_segments_.emplace_back(first_segments_.back().value() + unit.tree.size());
+  trees_.push_back(std::move(unit));
+}
+
+void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
+  encoder_costs_.reserve(costs_.size());
+  for (const UnitId unit : ids_below<UnitId>(size())) {
+    Cost sum = 0;
+    for (const EntryId entry : (*this)[unit].entries) {
+      const Cost own = of_entries[entry.index()];
+      if (own >= most_work - sum) {
+        throw LimitError("balance.cost", "an encoder's work for samples that share a prefix is 2^62 or more",
+                         "Lower encoder: linear and quadratic");
+      }
+      sum += own;
+    }
+    encoder_costs_.push_back(sum);
+  }
+}
+
+PackUnits PackUnits::without_encoder_costs(const StepProblem& problem) {
+  const PlanSettings& settings = problem.settings;
+  PackUnits units;
+  units.shared_ = settings.sharing != PrefixSharing::none;
+  if (units.shared_) {
+    units.first_segments_ = {SegmentId{0}};
+    for (SharedGroup& group : groups_of(problem)) {
+      units.first_of_group_.emplace_back(units.size());
+      for (SharedGroup& unit : split_to_fit(problem.table, std::move(group), settings))
+        units.add(std::move(unit), settings);
+    }
+    units.first_of_group_.emplace_back(units.size());
+    return units;
+  }
+  const std::int64_t alignment = settings.alignment();
+  units.rows_ = problem.table.sample_lengths();
+  units.aligned_rows_.reserve(units.rows_.size());
+  units.costs_.reserve(units.rows_.size());
+  for (const std::int64_t length : units.rows_) {
+    units.aligned_rows_.push_back(align_up(length, alignment));
+    units.costs_.push_back(settings.balance.cost(length));
+  }
+  units.entries_.resize(units.rows_.size());
+  std::ranges::copy(ids_below<EntryId>(units.size()), units.entries_.begin());
+  return units;
+}
+
+PackUnits make_units(const StepProblem& problem) {
+  PackUnits units = PackUnits::without_encoder_costs(problem);
+  const std::optional<EncoderCost>& encoder = problem.settings.balance.encoder;
+  if (encoder) units.add_encoder_costs(encoder_costs_of(problem.table, *encoder));
+  return units;
+}
+
+SharingSavings savings_of(const PackUnits& units) {
+  SharingSavings savings;
+  for (const UnitId unit : ids_below<UnitId>(units.size())) {
+    const PrefixTree* tree = units[unit].tree;
+    if (tree != nullptr) savings += sharing_savings(*tree);
+  }
+  return savings;
+}
+
+}  // namespace evenkeel
