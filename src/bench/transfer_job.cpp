@@ -9,10 +9,10 @@
 
 #include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
-#include "exchange/field_agreement.hpp"
-#include "exchange/length_gather.hpp"
-#include "exchange/rank_peers.hpp"
-#include "exchange/told_assignment.hpp"
+#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/length_gather.hpp"
+#include "exchange/gather/rank_peers.hpp"
+#include "exchange/gather/told_assignment.hpp"
 
 namespace evenkeel::bench {
 namespace {

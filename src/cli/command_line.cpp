@@ -9,9 +9,9 @@
 
 #include "base/printable.hpp"
 #include "cli/failures.hpp"
-#include "cli/help_text.hpp"
 #include "cli/launcher.hpp"
-#include "cli/terminal.hpp"
+#include "cli/terminal/help_text.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "config/suggest.hpp"
 
 namespace evenkeel::cli {

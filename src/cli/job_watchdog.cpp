@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cli/failures.hpp"
-#include "cli/terminal.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "evenkeel/config/file.hpp"
 #include "mesh/fail_together.hpp"
 

@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "cli/command_line.hpp"
-#include "cli/commands.hpp"
+#include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
-#include "cli/help_text.hpp"
 #include "cli/option_values.hpp"
-#include "cli/standard_output.hpp"
+#include "cli/terminal/help_text.hpp"
+#include "cli/terminal/standard_output.hpp"
 
 namespace {
 

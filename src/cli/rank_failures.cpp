@@ -14,7 +14,7 @@
 #include "base/activity.hpp"
 #include "base/printable.hpp"
 #include "cli/failures.hpp"
-#include "cli/terminal.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"

@@ -11,9 +11,9 @@
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
-#include "exchange/call_key.hpp"
+#include "exchange/gather/call_key.hpp"
 #include "plan/assign/step_assignment.hpp"
-#include "transport/message_exchange.hpp"
+#include "transport/messages/message_exchange.hpp"
 
 namespace evenkeel {
 

@@ -24,7 +24,7 @@
 #include "job/tensor_views.hpp"
 #include "service/derived_names.hpp"
 #include "service/step_record.hpp"
-#include "source/dump_schema.hpp"
+#include "source/dump/dump_schema.hpp"
 
 namespace evenkeel {
 namespace {

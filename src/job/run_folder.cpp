@@ -9,7 +9,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "io/samples/tensor_file.hpp"
-#include "source/dump_schema.hpp"
+#include "source/dump/dump_schema.hpp"
 
 namespace evenkeel {
 namespace {

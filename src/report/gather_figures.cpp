@@ -22,7 +22,7 @@
 #include "report/step_figures.hpp"
 #include "service/step_record.hpp"
 #include "transport/gather_lists.hpp"
-#include "transport/shared_heap.hpp"
+#include "transport/shared/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

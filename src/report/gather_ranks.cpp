@@ -9,7 +9,7 @@
 #include "base/activity.hpp"
 #include "mesh/mpi_call.hpp"
 #include "service/step_record.hpp"
-#include "transport/shared_heap.hpp"
+#include "transport/shared/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

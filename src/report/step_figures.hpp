@@ -11,7 +11,7 @@
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/reference_metrics.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "exchange/sample_exchange.hpp"
+#include "exchange/samples/sample_exchange.hpp"
 #include "page/step_picture.hpp"
 #include "plan/settings/measured_cost.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
-#include "exchange/field_agreement.hpp"
-#include "exchange/row_count_gather.hpp"
-#include "exchange/shared_rows.hpp"
+#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/row_count_gather.hpp"
+#include "exchange/samples/shared_rows.hpp"
 #include "service/regroup.hpp"
 #include "service/sample_checks.hpp"
 #include "service/step_maker.hpp"

@@ -10,7 +10,7 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "exchange/field_volume.hpp"
+#include "exchange/samples/field_volume.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "plan/settings/measured_cost.hpp"
 #include "plan/transfer/carried_fields.hpp"

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "exchange/rank_peers.hpp"
+#include "exchange/gather/rank_peers.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
 #include "service/step_maker.hpp"

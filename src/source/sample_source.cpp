@@ -9,11 +9,11 @@
 #include "evenkeel/config/file.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "source/dump_source.hpp"
-#include "source/indexed_source.hpp"
-#include "source/jsonl_source.hpp"
+#include "source/dump/dump_source.hpp"
+#include "source/files/indexed_source.hpp"
+#include "source/files/jsonl_source.hpp"
+#include "source/files/tensor_source.hpp"
 #include "source/synthetic_source.hpp"
-#include "source/tensor_source.hpp"
 
 namespace evenkeel {
 namespace {

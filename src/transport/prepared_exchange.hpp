@@ -5,13 +5,13 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "transport/leader_rounds.hpp"
-#include "transport/message_exchange.hpp"
-#include "transport/messages.hpp"
-#include "transport/node_memory.hpp"
-#include "transport/shared_transfer.hpp"
-#include "transport/staged_exchange.hpp"
-#include "transport/staged_views.hpp"
+#include "transport/messages/leader_rounds.hpp"
+#include "transport/messages/message_exchange.hpp"
+#include "transport/messages/messages.hpp"
+#include "transport/shared/node_memory.hpp"
+#include "transport/shared/shared_transfer.hpp"
+#include "transport/staged/staged_exchange.hpp"
+#include "transport/staged/staged_views.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "cli/slow_work.hpp"
+#include "cli/inspect/slow_work.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

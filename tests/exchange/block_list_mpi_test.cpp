@@ -11,7 +11,7 @@
 
 #include "batch/row_view.hpp"
 #include "evenkeel/batch/field.hpp"
-#include "transport/message_exchange.hpp"
+#include "transport/messages/message_exchange.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,12 +1,12 @@
-#include "exchange/length_gather.hpp"
+#include "exchange/gather/length_gather.hpp"
 
 #include <gtest/gtest.h>
 
 #include <boost/mpi/collectives.hpp>
 #include <set>
 
-#include "exchange/field_agreement.hpp"
-#include "exchange/row_count_gather.hpp"
+#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/row_count_gather.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "evenkeel/plan/step_plan.hpp"
-#include "exchange/field_agreement.hpp"
-#include "exchange/field_ranges.hpp"
-#include "exchange/length_gather.hpp"
-#include "exchange/row_count_gather.hpp"
-#include "exchange/sample_exchange.hpp"
+#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/length_gather.hpp"
+#include "exchange/gather/row_count_gather.hpp"
+#include "exchange/samples/field_ranges.hpp"
+#include "exchange/samples/sample_exchange.hpp"
 #include "support/made_up_batch.hpp"
 
 namespace evenkeel::testing_support {

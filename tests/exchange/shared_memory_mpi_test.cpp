@@ -12,8 +12,8 @@
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "support/columns_in.hpp"
-#include "transport/message_exchange.hpp"
-#include "transport/shared_heap.hpp"
+#include "transport/messages/message_exchange.hpp"
+#include "transport/shared/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

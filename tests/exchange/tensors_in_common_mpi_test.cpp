@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "made_up_step.hpp"
-#include "transport/shared_heap.hpp"
+#include "transport/shared/shared_heap.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "exchange/told_assignment.hpp"
+#include "exchange/gather/told_assignment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exchange/made_up_step.hpp"
-#include "exchange/transfer_sides.hpp"
+#include "exchange/samples/transfer_sides.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/transfer/field_transfers.hpp"
 #include "plan/transfer/transfer_plan.hpp"

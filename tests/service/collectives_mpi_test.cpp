@@ -5,9 +5,9 @@
 #include <boost/mpi/operations.hpp>
 
 #include "evenkeel/service/data_service.hpp"
-#include "exchange/field_agreement.hpp"
-#include "exchange/length_gather.hpp"
-#include "exchange/told_assignment.hpp"
+#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/length_gather.hpp"
+#include "exchange/gather/told_assignment.hpp"
 #include "support/made_up_table.hpp"
 
 namespace {

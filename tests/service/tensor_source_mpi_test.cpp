@@ -14,7 +14,7 @@
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/sample_writer.hpp"
 #include "service/shared_folder.hpp"
-#include "source/input_files.hpp"
+#include "source/files/input_files.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"

@@ -1,4 +1,4 @@
-#include "transport/node_aggregation.hpp"
+#include "transport/messages/node_aggregation.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

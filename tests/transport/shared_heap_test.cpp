@@ -1,4 +1,4 @@
-#include "transport/shared_heap.hpp"
+#include "transport/shared/shared_heap.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,256 @@
+#include <fmt/format.h>
+
+#include <boost/mpi/environment.hpp>
+#include <iostream>
+#include <limits>
+
+#include "bench/benchmarks.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/option_values.hpp"
+#include "cli/rank_failures.hpp"
+#include "cli/terminal/standard_output.hpp"
+#include "io/files/atomic_file.hpp"
+#include "mesh/fail_together.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+void publish(const bench::Report& report, const std::filesystem::path& json) {
+  std::cout << bench::to_markdown(report);
+  StandardOutput::flush();
+  if (json.empty()) return;
+  const std::string text = bench::to_json(report).dump(2) + "\n";
+  AtomicFile file(json);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+template <class Options>
+struct BenchCommand {
+  Options options;
+  std::filesystem::path json;
+};
+
+template <class Options>
+void add_json(CLI::App& command, BenchCommand<Options>& words) {
+  command.add_option("--json", words.json, "Write all figures, the machine and the sizes to this file")
+      ->type_name("FILE");
+}
+
+template <class Options>
+void add_common_options(CLI::App& command, BenchCommand<Options>& words) {
+  add_json(command, words);
+  command.add_option("--repeat", words.options.rounds, "Rounds; medians are reported")
+      ->type_name("COUNT")
+      ->check(whole_number(1, std::numeric_limits<int>::max()))
+      ->capture_default_str();
+}
+
+template <class Number>
+void add_count(CLI::App& command, const char* name, Number& number, const char* about) {
+  command.add_option(name, number, about)
+      ->type_name("COUNT")
+      ->check(
+          whole_number(1, static_cast<std::int64_t>(std::min<std::uint64_t>(
+                              std::numeric_limits<Number>::max(), std::numeric_limits<std::int64_t>::max()))))
+      ->capture_default_str();
+}
+
+void add_pack(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand("pack", "The copy kernels against memcpy and loops in PyTorch");
+  auto words = std::make_shared<BenchCommand<bench::PackOptions>>();
+  bench::PackOptions& options = words->options;
+  add_common_options(*command, *words);
+  add_count(*command, "--sequences", options.sequences, "Sequences in the batch");
+  add_count(*command, "--row-bytes", options.row_bytes, "Bytes of a token's row");
+  add_count(*command, "--cp", options.cp, "Context-parallel ranks of the zigzag cut");
+  command->add_flag("--warm", options.warm,
+                    "Use the same buffers in every call; only what is compared with PyTorch");
+  command->add_option("--seed", options.seed, "Seed of the lengths")
+      ->type_name("NUMBER")
+      ->check(seed_number())
+      ->capture_default_str();
+  command->add_option("--python", options.python, "Python that has torch, to compare with")
+      ->type_name("PROGRAM")
+      ->capture_default_str();
+  command->footer("Example:\n  evenkeel bench pack --cp 2 --json pack.json");
+  command->callback([words, &chosen] {
+    chosen = [words] {
+      publish(bench::bench_pack(words->options), words->json);
+      return 0;
+    };
+  });
+}
+
+void add_plan(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("plan", "Partitioning, refinement and capped packing: time and quality");
+  auto words = std::make_shared<BenchCommand<bench::PlanOptions>>();
+  bench::PlanOptions& options = words->options;
+  add_common_options(*command, *words);
+  command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from")
+      ->type_name("FILE");
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  add_count(*command, "--draws", options.draws, "Batches packed under the cap");
+  add_count(*command, "--max-items", options.max_items, "Leave out cases of more samples");
+  command->add_option("--python", options.python, "Python to compare with")
+      ->type_name("PROGRAM")
+      ->capture_default_str();
+  command->footer("Example:\n  evenkeel bench plan --lengths lengths.csv --draws 50");
+  command->callback([words, &chosen] {
+    chosen = [words] {
+      publish(bench::bench_plan(words->options), words->json);
+      return 0;
+    };
+  });
+}
+
+template <class Options>
+using CollectiveBenchmark = bench::Report (*)(const boost::mpi::communicator&, const Options&);
+using TransferBenchmark = CollectiveBenchmark<bench::TransferOptions>;
+
+/// Steps are only made ahead by a thread where MPI lets it call.
+template <class Options>
+boost::mpi::threading::level threads_for(const Options& options) {
+  if constexpr (requires { options.prefetch; }) {
+    if (options.prefetch > 0) return boost::mpi::threading::multiple;
+  }
+  return boost::mpi::threading::funneled;
+}
+
+template <class Options>
+int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<Options>& words) {
+  const boost::mpi::environment environment(threads_for(words.options));
+  const boost::mpi::communicator world;
+  try {
+    const bench::Report report = benchmark(world, words.options);
+    together(world, [&] {
+      if (world.rank() == 0) publish(report, words.json);
+    });
+    return 0;
+  } catch (...) {
+    return tell_failure(world);
+  }
+}
+
+/// Returns the command's options, to add to.
+bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
+                                     TransferBenchmark benchmark) {
+  auto* command = bench.add_subcommand(name, about);
+  auto words = std::make_shared<BenchCommand<bench::TransferOptions>>();
+  bench::TransferOptions& options = words->options;
+  add_common_options(*command, *words);
+  add_count(*command, "--bytes", options.bytes, "Bytes of samples each rank holds, roughly");
+  command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank when left out")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  command->footer(std::string("Example, under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
+  command->callback([words, benchmark, &chosen] {
+    chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
+  });
+  return options;
+}
+
+void add_prefix(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand("prefix", "Shared prefixes against repeated ones, moved and packed");
+  auto words = std::make_shared<BenchCommand<bench::PrefixOptions>>();
+  bench::PrefixOptions& options = words->options;
+  add_common_options(*command, *words);
+  add_count(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
+  command->add_option("--response", options.response, "Tokens of a response")
+      ->type_name("COUNT")
+      ->check(whole_number(4, 1 << 20))
+      ->capture_default_str();
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
+}
+
+void add_read(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("read", "Samples from a file that is not cached, in its order against shuffled");
+  auto words = std::make_shared<BenchCommand<bench::ReadOptions>>();
+  bench::ReadOptions& options = words->options;
+  add_common_options(*command, *words);
+  command
+      ->add_option("--folder", options.folder,
+                   "Where to make the file, on the disk to measure; $TMPDIR when left out")
+      ->type_name("DIR");
+  add_count(*command, "--bytes", options.bytes, "Bytes of the file");
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench read --folder /data");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_read, *words); }; });
+}
+
+void add_dedicated(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand(
+      "dedicated", "What trainers wait for: reading and planning themselves, against data ranks");
+  auto words = std::make_shared<BenchCommand<bench::DedicatedOptions>>();
+  bench::DedicatedOptions& options = words->options;
+  add_common_options(*command, *words);
+  command->add_option("--folder", options.folder, "Where to make the job's file; $TMPDIR when left out")
+      ->type_name("DIR");
+  add_count(*command, "--data-ranks", options.data_ranks, "Ranks that read for the others");
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  add_count(*command, "--steps", options.steps, "Steps of a run");
+  add_count(*command, "--prefetch", options.prefetch, "Steps made ahead of the trainer");
+  command->footer("Example, under mpirun:\n  mpirun -n 3 evenkeel bench dedicated --data-ranks 1");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_dedicated, *words); }; });
+}
+
+void add_soak(CLI::App& bench, Action& chosen) {
+  auto* command =
+      bench.add_subcommand("soak", "Very many steps: whether they stay as fast, in as much memory");
+  auto words = std::make_shared<BenchCommand<bench::SoakOptions>>();
+  bench::SoakOptions& options = words->options;
+  add_json(*command, *words);
+  command->add_option("--steps", options.steps, "Steps of the run")
+      ->type_name("COUNT")
+      ->check(whole_number(10, std::int64_t{1} << 40))
+      ->capture_default_str();
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, 4096 at least");
+  command
+      ->add_option("--fail-every", options.fail_every,
+                   "Let a reader throw on one rank every so many steps; none does when left out")
+      ->type_name("STEPS")
+      ->check(whole_number(1));
+  command->footer("Example, under mpirun:\n  mpirun -n 4 evenkeel bench soak --fail-every 100");
+  command->callback(
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_soak, *words); }; });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("bench", "Measure on this machine, as Markdown tables");
+  command->require_subcommand(1);
+  add_pack(*command, chosen);
+  add_plan(*command, chosen);
+  add_transfer(*command, chosen, "exchange",
+               "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
+               bench::bench_exchange);
+  add_transfer(*command, chosen, "layers", "A field of layers to the stages that have them, against memcpy",
+               bench::bench_layers);
+  bench::TransferOptions& step =
+      add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
+  command->get_subcommand("step")
+      ->add_option(
+          "--prefetch", step.prefetch,
+          "Also make so many steps ahead, and measure how long a trainer waits whose compute takes 1.2 times "
+          "as long as the data work")
+      ->type_name("STEPS")
+      ->check(whole_number(1, 16));
+  add_prefix(*command, chosen);
+  add_read(*command, chosen);
+  add_dedicated(*command, chosen);
+  add_soak(*command, chosen);
+  command->footer(
+      "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");
+}
+
+}  // namespace evenkeel::cli

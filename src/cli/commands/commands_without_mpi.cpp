@@ -1,0 +1,52 @@
+#include <string>
+
+#include "cli/commands/commands.hpp"
+#include "cli/failures.hpp"
+#include "cli/terminal/terminal.hpp"
+
+// What a program built without MPI has instead of the commands that need it: they are known, and say why they
+// do nothing.
+namespace evenkeel::cli {
+namespace {
+
+void add_missing_command(CLI::App& app, Action& chosen, const std::string& name) {
+  auto* command = app.add_subcommand(name, "Not in this program, which was built without MPI");
+  command->footer("");
+  command->prefix_command();  // whatever follows belongs to the command that is not here
+  command->callback([name, &chosen] {
+    chosen = [name] {
+      tell_error(name + " needs MPI, and this program was built without: configure with -DEVENKEEL_MPI=ON");
+      return wrong_use;
+    };
+  });
+}
+
+}  // namespace
+
+std::string examples_of_program() {
+  return "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
+         "  evenkeel plan --lengths rollouts.jsonl --set mesh.dp=8 --set micro_batch.max_tokens=65536\n"
+         "  evenkeel config show job.yaml --set micro_batch.max_tokens=65536\n";
+}
+
+void add_run_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "run");
+}
+
+void add_serve_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "serve");
+}
+
+void add_inspect_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "inspect");
+}
+
+void add_convert_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "convert");
+}
+
+void add_bench_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "bench");
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <cctype>
+#include <iostream>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/option_values.hpp"
+#include "cli/read_as_option.hpp"
+#include "cli/terminal/logging.hpp"
+#include "cli/terminal/progress.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "io/samples/sample_writer.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertOptions {
+  fs::path from;
+  fs::path to;
+  std::string from_kind;
+  std::string to_kind;
+  ToldFormats told;
+  std::vector<std::string> drop;
+  std::int64_t shard_samples = 0;  // 0: one file
+  std::int64_t vocab_size = 0;     // 0: unknown
+  bool overwrite = false;
+  ProgressStyle progress = ProgressStyle::automatic;
+};
+
+constexpr std::int64_t samples_at_once = 256;
+constexpr std::int64_t tokens_at_once = std::int64_t{1} << 20;
+
+constexpr std::array kinds{
+    std::pair{"jsonl", SourceKind::jsonl},     std::pair{"safetensors", SourceKind::safetensors},
+    std::pair{"numpy", SourceKind::numpy},     std::pair{"megatron", SourceKind::megatron},
+    std::pair{"lengths", SourceKind::lengths}, std::pair{"dump", SourceKind::dump}};
+constexpr std::array formats{
+    std::pair{"jsonl", SampleFormat::jsonl}, std::pair{"safetensors", SampleFormat::safetensors},
+    std::pair{"numpy", SampleFormat::npz}, std::pair{"megatron", SampleFormat::megatron},
+    std::pair{"lengths", SampleFormat::lengths}};
+
+template <typename Table>
+std::vector<std::string> words_of(const Table& table) {
+  std::vector<std::string> words;
+  for (const auto& entry : table) words.emplace_back(entry.first);
+  return words;
+}
+
+template <typename Table>
+auto meaning_of(const Table& table, const std::string& word) {
+  return std::ranges::find(table, word, [](const auto& entry) { return std::string(entry.first); })->second;
+}
+
+SourceKind kind_of(const ConvertOptions& options) {
+  if (!options.from_kind.empty()) return meaning_of(kinds, options.from_kind);
+  std::error_code unknown;
+  if (fs::is_directory(options.from, unknown)) return SourceKind::dump;
+  fs::path name = options.from;
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  const std::string ending = name.extension().string();
+  if (ending == ".jsonl") return SourceKind::jsonl;
+  if (ending == ".safetensors") return SourceKind::safetensors;
+  if (ending == ".npz" || ending == ".npy") return SourceKind::numpy;
+  if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
+  throw ConfigError(options.from.string(), "has a name that does not tell its format",
+                    ending == ".csv"
+                        ? "A length table has no tokens; --from lengths makes them up"
+                        : "Say it: --from " + fmt::format("{}", fmt::join(words_of(kinds), ", ")));
+}
+
+SampleFormat format_of(const ConvertOptions& options) {
+  if (!options.to_kind.empty()) return meaning_of(formats, options.to_kind);
+  if (const auto format = evenkeel::format_of(options.to)) return *format;
+  throw ConfigError(options.to.string(), "has a name that does not tell its format",
+                    "End it in .jsonl, .safetensors, .npz, .idx or .csv, or say --to " +
+                        fmt::format("{}", fmt::join(words_of(formats), ", ")));
+}
+
+/// NAME-00000.ENDING of the file's parts.
+fs::path shard_of(const fs::path& path, std::int64_t number) {
+  return path.parent_path() /
+         fmt::format("{}-{:05}{}", path.stem().string(), number, path.extension().string());
+}
+
+void require_free(SampleFormat format, const fs::path& path, bool overwrite) {
+  for (const fs::path& file : files_of(format, path)) {
+    std::error_code unknown;
+    if (overwrite || !fs::exists(fs::symlink_status(file, unknown))) continue;
+    throw IoError(file.string(), "is there already", "Give another name, or --overwrite");
+  }
+}
+
+/// Adjacent samples that are read and written at once.
+std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t first, std::int64_t end) {
+  std::vector<std::int64_t> positions;
+  std::int64_t tokens = 0;
+  for (std::int64_t p = first; p < std::min(end, first + samples_at_once); ++p) {
+    tokens += source.tokens_in(p);
+    if (!positions.empty() && tokens > tokens_at_once) break;
+    positions.push_back(p);
+  }
+  return positions;
+}
+
+void tell_losses(const SampleSource& source, const ConvertOptions& options) {
+  if (const std::string left = source.left_out(); !left.empty())
+    tell_note(printable(options.from.string()) + ": not read: " + printable(left));
+  if (const std::string open = source.undecided(); !open.empty())
+    tell_note(printable(options.from.string()) +
+              ": one row a token, as all prompts are empty: " + printable(open));
+}
+
+/// Words of --drop that are no field of the samples, nor one of those for what is not a field.
+void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
+  constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
+  for (const std::string& name : drop) {
+    if (batch.find(name) != nullptr || std::ranges::count(words, name) > 0) continue;
+    std::vector<std::string> fields;
+    for (const Column& column : batch.fields()) fields.push_back(column.spec().name);
+    throw InputError("--drop", "names '" + name + "', which samples have no field of",
+                     fmt::format("Fields: {}; besides uid, prompt_lengths, all", fmt::join(fields, ", ")));
+  }
+}
+
+void write_all(const SampleSource& source, SampleFormat format, const ConvertOptions& options,
+               std::int64_t& tokens) {
+  const std::int64_t samples = source.num_samples();
+  const std::int64_t shard = options.shard_samples > 0 ? options.shard_samples : samples;
+  const auto path_of = [&](std::int64_t number) {
+    return options.shard_samples > 0 ? shard_of(options.to, number) : options.to;
+  };
+  for (std::int64_t number = 0; number * shard < samples; ++number)
+    require_free(format, path_of(number), options.overwrite);
+  const Dropped dropped(options.drop.begin(), options.drop.end());
+  const IndexedDType dtype = options.vocab_size > 0 ? optimal_dtype(options.vocab_size) : IndexedDType::int32;
+  Progress progress(options.progress, samples, "sample");
+  for (std::int64_t number = 0; number * shard < samples; ++number) {
+    const std::int64_t end = std::min(samples, (number + 1) * shard);
+    const auto writer = make_sample_writer(format, path_of(number), dropped, dtype);
+    for (std::int64_t first = number * shard; first < end;) {
+      const std::vector<std::int64_t> positions = next_block(source, first, end);
+      const RaggedBatch batch = source.read(positions);
+      if (first == 0) require_known(options.drop, batch);
+      writer->write(batch, source.uids(positions));
+      tokens += batch.num_tokens();
+      first += batch.size();
+      progress.advance(batch.num_tokens(), batch.size());
+    }
+    writer->close();
+  }
+}
+
+NamedFields told_fields(const ConvertOptions& options, SourceKind kind) {
+  NamedFields fields;
+  for (const auto& [name, format] : options.told) fields[name].read_as = format;
+  if (fields.empty() || kind == SourceKind::jsonl) return fields;
+  throw ConfigError("--read-as",
+                    "says what JSON lines have, and " + printable(options.from.string()) + " has none",
+                    "Leave it out");
+}
+
+int convert(const ConvertOptions& options) {
+  SourceSettings settings;
+  settings.kind = kind_of(options);
+  settings.path = options.from;
+  const NamedFields fields = told_fields(options, *settings.kind);
+  const SampleFormat format = format_of(options);
+  const boost::mpi::environment environment(boost::mpi::threading::single, false);
+  const boost::mpi::communicator world;
+  set_up_logging(world.rank(), false, "info");
+  if (world.size() > 1) {
+    throw ConfigError("convert", fmt::format("runs on one process, and was started on {}", world.size()),
+                      "Start it without mpirun");
+  }
+  const auto source = open_source(world, settings, any_length, fields);
+  tell_losses(*source, options);
+  std::int64_t tokens = 0;
+  write_all(*source, format, options, tokens);
+  std::cout << fmt::format("{}: {}, {}\n", printable(options.to.string()),
+                           counted(source->num_samples(), "sample"), counted(tokens, "token"));
+  return 0;
+}
+
+}  // namespace
+
+void add_convert_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "convert",
+      "Write samples in another format: the same samples in the same order, and nothing lost unasked");
+  auto options = std::make_shared<ConvertOptions>();
+  command
+      ->add_option("A", options->from,
+                   "What to read: a file, a pattern in quotation marks, or the folder of a dump")
+      ->required();
+  command->add_option("B", options->to, "The file to write; its ending tells the format")->required();
+  command
+      ->add_option("--from", options->from_kind,
+                   "The format of A, as source.kind calls it, where its name does not tell")
+      ->type_name("KIND")
+      ->transform(one_of(words_of(kinds)));
+  add_read_as_option(*command, options->told);
+  command->add_option("--to", options->to_kind, "The format of B, where its name does not tell")
+      ->type_name("KIND")
+      ->transform(one_of(words_of(formats)));
+  command
+      ->add_option("--drop", options->drop,
+                   "What B may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that it "
+                   "has no room for")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--shard-samples", options->shard_samples,
+          "Write files of so many samples each; of rollouts.jsonl these are rollouts-00000.jsonl, ...")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+  command
+      ->add_option("--vocab-size", options->vocab_size,
+                   "Let megatron's tokens have two bytes where that is below 65500")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+  command->add_flag("--overwrite", options->overwrite, "Replace B where it is there already");
+  command
+      ->add_option_function<std::string>(
+          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  command->footer(
+      "Examples:\n"
+      "  evenkeel convert rollouts.jsonl rollouts.safetensors\n"
+      "  evenkeel convert 'shards/*.jsonl.gz' batch.npz\n"
+      "  evenkeel convert rollouts.jsonl tokens.idx --drop all");
+  command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,376 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <set>
+
+#include "base/printable.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/inspect/inspect_folder.hpp"
+#include "cli/inspect/inspect_report.hpp"
+#include "cli/inspect/inspect_state.hpp"
+#include "cli/inspect/slow_work.hpp"
+#include "cli/plan/length_statistics.hpp"
+#include "cli/read_as_option.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "io/megatron/indexed_dataset.hpp"
+#include "io/samples/lengths_file.hpp"
+#include "io/samples/sample_tensors.hpp"
+#include "source/dump/dump_schema.hpp"
+#include "source/files/input_files.hpp"
+#include "source/files/schema_agreement.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+void show(const TextTable& table) {
+  std::cout << table.to_text(style_of(Stream::out).width);
+}
+
+std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
+  const bool is_open = schema.kind_open.contains(field.name);
+  return std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : "");
+}
+
+void show_fields(const JsonlSchema& schema) {
+  const std::vector<FieldSpec>& fields = schema.fields;
+  const bool any_shape =
+      !std::ranges::all_of(fields, &std::vector<std::int64_t>::empty, &FieldSpec::trailing);
+  TextTable table({{"field"}, {"dtype"}, {"one row a"}, {any_shape ? "row shape" : ""}});
+  for (const FieldSpec& field : fields) {
+    table.add({printable(field.name), std::string(name_of(field.dtype)), rows_text(schema, field),
+               field.trailing.empty() ? "" : shape_text(field.trailing)});
+  }
+  show(table);
+}
+
+void show_left_out(const JsonlSchema& schema) {
+  TextTable table({{"left out"}, {"why"}});
+  for (const auto& [name, reasons] : schema.ignored) table.add({printable(name), words_for(reasons)});
+  show(table);
+}
+
+/// The lengths of samples, one after the other, in the three ways that are shown.
+class Lengths {
+ public:
+  void add(std::int64_t prompt, std::int64_t response, std::uint64_t group) {
+    prompts_.push_back(prompt);
+    responses_.push_back(response);
+    totals_.push_back(prompt + response);
+    groups_.insert(group);
+  }
+
+  void show() && {
+    const std::size_t width = style_of(Stream::out).width;
+    std::cout << counted(std::ssize(totals_), "sample") << " in " << counted(std::ssize(groups_), "group")
+              << '\n';
+    std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_), width);
+    std::cout << "response tokens\n" << length_statistics(std::move(responses_), width);
+    std::cout << "all tokens\n" << length_statistics(std::move(totals_), width);
+  }
+
+  [[nodiscard]] bool empty() const { return totals_.empty(); }
+
+ private:
+  std::vector<std::int64_t> prompts_;
+  std::vector<std::int64_t> responses_;
+  std::vector<std::int64_t> totals_;
+  std::set<std::uint64_t> groups_;
+};
+
+void require_samples(bool any, const InputFile& file) {
+  if (!any) throw InputError(file.path(), "has no samples");
+}
+
+/// Reads every sample, a block at a time, as a job does, so that whatever a job refuses is refused here.
+void inspect_rollouts(const LineFiles& file, std::span<const LineRef> lines, const ToldFormats& told,
+                      const std::string& name) {
+  constexpr std::size_t lines_at_once = 256;
+  const JsonlSchema schema = infer_schema(file, lines, {}, told);
+  require_told_fields(schema, told, name);
+  require_valid_fields(schema, file.names());
+  Lengths lengths;
+  while (!lines.empty()) {
+    const std::span<const LineRef> block = lines.first(std::min(lines.size(), lines_at_once));
+    const RaggedBatch batch = read_samples(file, block, schema, told);
+    for (const SampleShape& sample : batch.samples())
+      lengths.add(sample.prompt, sample.response, sample.group);
+    lines = lines.subspan(block.size());
+  }
+  std::move(lengths).show();
+  if (!schema.fields.empty()) show_fields(schema);
+  if (!schema.ignored.empty()) show_left_out(schema);
+}
+
+void inspect_length_table(const InputFile& file) {
+  Lengths lengths;
+  for (const FileLengths& row : read_length_table(file)) lengths.add(row.prompt, row.response, row.group);
+  require_samples(!lengths.empty(), file);
+  std::move(lengths).show();
+}
+
+void inspect_dataset(const std::filesystem::path& path) {
+  const IndexedDataset dataset(dataset_prefix(path));
+  std::cout << counted(dataset.num_documents(), "document") << " of "
+            << counted(dataset.num_sequences(), "sequence") << " of " << name_of(dataset.dtype())
+            << (dataset.has_modes() ? ", with modes\n" : "\n");
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t d = 0; d < dataset.num_documents(); ++d)
+    lengths.push_back(dataset.tokens_in(dataset.document(d)));
+  if (lengths.empty()) return;
+  std::cout << "tokens of a document\n" << length_statistics(std::move(lengths), style_of(Stream::out).width);
+}
+
+/// Fields that samples in tensors have, and what is left out of them.
+void show_fields(const SampleTensors& samples) {
+  TextTable fields({{"field"}, {"dtype"}, {"one row a"}, {"row shape"}});
+  for (const FieldSpec& field : samples.fields()) {
+    const bool is_open = std::ranges::count(samples.undecided(), field.name) > 0;
+    fields.add({printable(field.name), std::string(name_of(field.dtype)),
+                std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : ""),
+                field.trailing.empty() ? "" : shape_text(field.trailing)});
+  }
+  if (!samples.fields().empty()) show(fields);
+  TextTable left_out({{"left out"}, {"why"}});
+  for (const auto& [name, why] : samples.left_out()) left_out.add({printable(name), printable(why)});
+  if (!samples.left_out().empty()) show(left_out);
+}
+
+/// Reads every sample, as a job does.
+void inspect_samples(const SampleTensors& samples) {
+  std::cout << (samples.is_padded() ? "padded samples, with a mask\n"
+                                    : "ragged samples: values and offsets\n");
+  Lengths lengths;
+  TensorPlace place;
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < samples.num_samples(); ++i) {
+    const TensorSample sample = samples.lengths({i, i + 1}).front();
+    const std::int64_t tokens = sample.prompt + sample.response;
+    lengths.add(sample.prompt, sample.response, group_of(samples.uid_of(i), i));
+    std::vector<std::size_t> ends{static_cast<std::size_t>(tokens) * sizeof(std::int64_t)};
+    for (std::size_t f = 0; f < samples.fields().size(); ++f) {
+      const FieldSpec& field = samples.fields()[f];
+      const std::int64_t rows = is_counted(field.kind)                    ? samples.counted_rows(f, i)
+                                : field.kind == FieldKind::sample         ? 1
+                                : field.kind == FieldKind::response_token ? sample.response
+                                                                          : tokens;
+      ends.push_back(ends.back() + static_cast<std::size_t>(rows) * field.row_bytes());
+    }
+    bytes.resize(ends.back());
+    std::vector<std::span<std::byte>> out;
+    for (std::size_t f = 0; f < ends.size(); ++f) {
+      const std::size_t begin = f == 0 ? 0 : ends[f - 1];
+      out.push_back(std::span(bytes).subspan(begin, ends[f] - begin));
+    }
+    samples.read(i, sample, place, out);
+    place.token += tokens;
+    place.response += sample.response;
+  }
+  if (!lengths.empty()) std::move(lengths).show();
+  show_fields(samples);
+}
+
+/// The schema of a dump is for programs, and long.
+std::string metadata_text(const TensorFile& file, const std::string& key, const std::string& value) {
+  if (key != DumpSchema::metadata_name) return printable(value);
+  const DumpSchema schema = schema_of(file);
+  return fmt::format("micro-batch {} of {} of step {}", schema.micro_batch, schema.micro_batches,
+                     schema.step);
+}
+
+void show_tensors(const TensorFile& file) {
+  TextTable tensors({{"tensor"}, {"dtype"}, {"shape"}, {"bytes", TextTable::Align::right}});
+  for (const StoredTensor& tensor : file.tensors()) {
+    const std::string bytes = tensor.dtype ? std::to_string(tensor.rows() * row_elements(tensor) *
+                                                            static_cast<std::int64_t>(size_of(*tensor.dtype)))
+                                           : "";
+    // safetensors have words of their own for the dtypes of columns
+    const bool is_word = std::ranges::none_of(tensor.stored, [](char c) { return 'a' <= c && c <= 'z'; });
+    tensors.add({printable(tensor.name),
+                 is_word && tensor.dtype ? std::string(name_of(*tensor.dtype)) : tensor.stored,
+                 shape_text(tensor.shape), bytes});
+  }
+  show(tensors);
+  if (file.metadata().empty()) return;
+  TextTable metadata({{"metadata"}, {"value"}});
+  for (const auto& [key, value] : file.metadata())
+    metadata.add({printable(key), metadata_text(file, key, value)});
+  show(metadata);
+}
+
+/// Samples where they are such; any other tensors are listed alone.
+void inspect_tensors(std::unique_ptr<const TensorFile> file) {
+  show_tensors(*file);
+  const bool is_of_a_dump = file->find("cu_seqlens_padded").has_value();
+  const bool has_tokens = file->find(input_ids_field) || file->find(tensor_names::tokens);
+  if (is_of_a_dump || !has_tokens) return;
+  if (file->tensors().size() == 1) {
+    std::cout << "no samples: nothing tells where they begin and end\n";
+    return;
+  }
+  inspect_samples(SampleTensors(std::move(file)));
+}
+
+/// Files that are known by their endings; false for any other.
+bool inspect_known(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".safetensors") {
+    inspect_tensors(open_safetensors(path));
+  } else if (ending == ".npz") {
+    inspect_tensors(open_npz(path));
+  } else if (ending == ".npy") {
+    inspect_tensors(open_npy_files({path}));
+  } else if (names_dataset_file(path)) {
+    inspect_dataset(path);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+struct InspectOptions {
+  std::filesystem::path path;
+  ToldFormats told;
+};
+
+/// JSON lines of anything, packed or not.
+bool names_lines(std::filesystem::path name) {
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  return name.extension() == ".jsonl" && !names_metrics(name);
+}
+
+[[noreturn]] void refuse_read_as(const std::filesystem::path& path) {
+  throw ConfigError("--read-as",
+                    "says what rollouts in JSON lines have, and " + printable(path.string()) + " has none",
+                    "Leave it out");
+}
+
+void inspect_folder(const std::filesystem::path& path) {
+  const std::size_t width = style_of(Stream::out).width;
+  std::cout << printable(path.string()) << '\n';
+  if (has_state(path)) {
+    std::cout << explain_state_in(path, width);
+  } else {
+    std::cout << describe_run_folder(path, width) << explain_report_in(path, width);
+  }
+}
+
+void inspect_lines(const InputFile& file, const ToldFormats& told) {
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  require_samples(!lines.empty(), file);
+  if (is_rollout(file, lines.front())) {
+    inspect_rollouts(file, lines, told, file.path());
+    return;
+  }
+  if (!told.empty()) refuse_read_as(file.path());
+  inspect_length_table(file);
+}
+
+/// Rollouts of several files, which are one source to a job.
+void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, const ToldFormats& told,
+                            const std::string& pattern) {
+  std::vector<std::unique_ptr<const InputFile>> files;
+  std::vector<std::int64_t> first_lines;
+  std::vector<LineRef> lines;
+  std::int64_t before = 0;
+  for (const std::filesystem::path& path : paths) {
+    files.push_back(unpacked(std::make_unique<const InputFile>(path)));
+    first_lines.push_back(before);
+    const LineScan found = scan_lines(*files.back());
+    for (LineRef line : found.lines) {
+      line.number += before;
+      lines.push_back(line);
+    }
+    before += found.newlines;
+  }
+  if (lines.empty()) throw InputError(pattern, "has no samples");
+  inspect_rollouts(LineFiles(pointers_to(files), std::move(first_lines)), lines, told, pattern);
+}
+
+void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
+  std::error_code unknown;  // what cannot be looked at is told when it is opened
+  if (std::filesystem::is_directory(path, unknown)) {
+    inspect_folder(path);
+    return;
+  }
+  std::cout << printable(path.string()) << '\n';
+  if (path.extension() == ".json" || names_metrics(path)) {
+    const std::size_t width = style_of(Stream::out).width;
+    std::cout << (is_state_file(path) ? explain_state(path, width) : explain_report(path, width));
+    return;
+  }
+  const SlowWork slow(reading(path.string()), tell_note);
+  if (inspect_known(path)) return;
+  const auto file = unpacked(std::make_unique<const InputFile>(path));
+  if (names_lines(path)) {
+    inspect_lines(*file, told);
+  } else {
+    inspect_length_table(*file);
+  }
+}
+
+/// What a pattern names, as a job takes it: lines as one source, .npy files as one batch, others one by one.
+void inspect_files(const std::vector<std::filesystem::path>& paths, const InspectOptions& options) {
+  const std::string pattern = options.path.string();
+  const SlowWork slow("reading " + pattern, tell_note);
+  const bool are_lines = std::ranges::all_of(paths, names_lines);
+  const bool are_npy = std::ranges::all_of(
+      paths, [](const std::filesystem::path& path) { return path.extension() == ".npy"; });
+  if (are_lines || are_npy) {
+    std::cout << printable(pattern) << '\n' << counted(std::ssize(paths), "file") << '\n';
+    if (are_lines) inspect_files_of_lines(paths, options.told, pattern);
+    if (are_npy) inspect_tensors(open_npy_files(paths));
+    return;
+  }
+  for (const std::filesystem::path& path : paths) {
+    if (path != paths.front()) std::cout << '\n';
+    inspect_file(path, options.told);
+  }
+}
+
+int inspect(const InspectOptions& options) {
+  if (!options.told.empty() && !names_lines(options.path)) refuse_read_as(options.path);
+  const std::vector<std::filesystem::path> paths = files_matching(options.path);
+  if (paths.size() != 1 || paths.front() != options.path) {
+    inspect_files(paths, options);
+  } else {
+    inspect_file(options.path, options.told);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "inspect",
+      "Show what is in a file: rollouts (.jsonl, also .gz and .zst), a length table (.csv, .jsonl), an "
+      "indexed "
+      "dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and the samples they hold, a report "
+      "(report.json, metrics.jsonl) or a job's state; of an output folder of `run`, whether its run is over, "
+      "its files are all there, and what its report or state says");
+  auto options = std::make_shared<InspectOptions>();
+  command
+      ->add_option("FILE", options->path,
+                   "The file or output folder to look into, or a pattern in quotation marks")
+      ->required();
+  add_read_as_option(*command, options->told);
+  command->footer(
+      "Examples:\n"
+      "  evenkeel inspect rollouts.jsonl\n"
+      "  evenkeel inspect 'rollouts/*.jsonl.gz'\n"
+      "  evenkeel inspect rollouts.jsonl --read-as position_ids=axes,data_source=text\n"
+      "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
+      "  evenkeel inspect dump\n"
+      "  evenkeel inspect report/metrics.jsonl");
+  command->callback([options, &chosen] { chosen = [options] { return inspect(*options); }; });
+}
+
+}  // namespace evenkeel::cli

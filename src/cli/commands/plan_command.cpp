@@ -1,0 +1,329 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "balance/quality.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/option_values.hpp"
+#include "cli/plan/context_comparison.hpp"
+#include "cli/plan/flexible_plan.hpp"
+#include "cli/plan/pipeline_figures.hpp"
+#include "cli/plan/plan_comparison.hpp"
+#include "cli/plan/plan_input.hpp"
+#include "cli/plan/shaped_plan.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/file.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "io/files/atomic_file.hpp"
+#include "page/html_page.hpp"
+#include "page/plan_picture.hpp"
+#include "plan/assign/dp_assignment.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+/// As many as mesh.dp allows.
+constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
+
+struct PlanOptions {
+  std::filesystem::path lengths;
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::string profile;
+  int ranks = 0;
+  std::filesystem::path json;
+  std::filesystem::path html;
+  bool compare = false;
+};
+
+// Without MPI there is no world for `dp: auto` to take the rest of, unless the user says how large it would
+// be.
+Grid grid_of(const Config& config, int ranks) {
+  if (ranks > 0) return config.grid(ranks);
+  const MeshSettings& mesh = config.mesh;
+  if (!mesh.dp) tell_warning("mesh.dp is auto and --ranks is not given; planning for dp 1");
+  return {{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
+}
+
+nlohmann::json json_of(const LengthTable& table, const MicroBatchPlan& micro_batch) {
+  nlohmann::json samples = nlohmann::json::array();
+  for (const EntryId entry : micro_batch.entries) samples.push_back(table[entry].shape.id.value());
+  return {{"samples", std::move(samples)},
+          {"tokens", micro_batch.tokens},
+          {"aligned_tokens", micro_batch.aligned_tokens},
+          {"padded_length", micro_batch.padded_length},
+          {"mini_batch", micro_batch.mini_batch.value()},
+          {"cost", micro_batch.cost}};
+}
+
+nlohmann::json json_of(const LengthTable& table, const StepPlan& plan, std::span<const std::int64_t> speeds) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    nlohmann::json micro_batches = nlohmann::json::array();
+    for (const MicroBatchPlan& m : plan.ranks[r].micro_batches) micro_batches.push_back(json_of(table, m));
+    ranks.push_back({{"dp_rank", r},
+                     {"cost", plan.ranks[r].cost()},
+                     {"tokens", plan.ranks[r].tokens()},
+                     {"micro_batches", std::move(micro_batches)}});
+    if (!speeds.empty()) ranks.back()["speed"] = static_cast<double>(speeds[r]) / 1000;
+  }
+  return ranks;
+}
+
+std::int64_t micro_batch_lower_bound(const StepPlan& plan) {
+  std::int64_t bound = 0;
+  for (const DpRankPlan& rank : plan.ranks) bound = std::max(bound, rank.lower_bound);
+  return bound;
+}
+
+/// No plan's costliest DP rank costs less. A group that shares prefixes counts what it costs as planned.
+Cost dp_cost_lower_bound(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
+  if (settings.sharing == PrefixSharing::none)
+    return max_sum_lower_bound(costs_of(table, settings), settings.dp);
+  Cost sum = 0;
+  for (const DpRankPlan& rank : plan.ranks) sum += rank.cost();
+  return (sum + settings.dp - 1) / settings.dp;
+}
+
+nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
+                       double seconds) {
+  const StepBalance balance = step_balance(plan, settings.balance.speeds);
+  nlohmann::json json = {{"dp", settings.dp},
+                         {"num_micro_batches", plan.num_micro_batches()},
+                         {"lower_bound",
+                          {{"num_micro_batches", micro_batch_lower_bound(plan)},
+                           {"dp_max_cost", dp_cost_lower_bound(table, settings, plan)}}},
+                         {"ranks", json_of(table, plan, settings.balance.speeds)},
+                         {"balance",
+                          {{"dp_max_over_mean", balance.dp_max_over_mean},
+                           {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
+                           {"step_max_over_mean", balance.step_max_over_mean}}},
+                         {"plan_seconds", seconds}};
+  add_pipeline(json, plan, settings);
+  return json;
+}
+
+std::string heading(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
+                    double seconds) {
+  std::string text = fmt::format(
+      "{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s", counted(table.size(), "sample"),
+      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"),
+      counted(plan.num_micro_batches(), "micro-batch", "micro-batches"), micro_batch_lower_bound(plan),
+      counted(settings.micro_batch.max_tokens, "token"), seconds);
+  if (settings.sharing == PrefixSharing::none) return text;
+  std::int64_t once = 0;
+  for (const DpRankPlan& rank : plan.ranks) once += rank.tokens();
+  return text + fmt::format("; {} with shared prefixes once", counted(once, "token"));
+}
+
+/// Micro-batches that break the cap, as presets of other systems may.
+std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, const TextStyle& style) {
+  std::int64_t above = 0;
+  for (const DpRankPlan& rank : plan.ranks)
+    above += std::ranges::count_if(rank.micro_batches, [&](const MicroBatchPlan& m) {
+      return m.aligned_tokens > settings.micro_batch.max_tokens;
+    });
+  if (above == 0) return "";
+  return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", style) + "\n";
+}
+
+std::string shapes_line(const StepProblem& problem, const StepPlan& plan, const TextStyle& style) {
+  const std::optional<ShapedPlan> shaped = shaped_plan(problem, plan);
+  if (!shaped) return "";
+  return indented(
+      fmt::format("{} of {} chosen by such a first step: {} of padding, {:.2f} % of the rows",
+                  counted(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
+                  counted(shaped->padding, "row"), 100 * shaped->part()),
+      0, style.width);
+}
+
+nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
+  const std::optional<ShapedPlan> shaped = shaped_plan(problem, plan);
+  if (!shaped) return nullptr;
+  nlohmann::json shapes = nlohmann::json::array();
+  for (const PackedShape& shape : shaped->shapes)
+    shapes.push_back(
+        {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}});
+  return {{"chosen", std::move(shapes)}, {"rows", shaped->rows}, {"padding", shaped->padding}};
+}
+
+std::string summary(const StepProblem& problem, const StepPlan& plan, double seconds,
+                    const TextStyle& style) {
+  const LengthTable& table = problem.table;
+  const PlanSettings& settings = problem.settings;
+  if (settings.flexible) return flexible_summary(problem, plan, seconds, style);
+  const std::vector<std::int64_t>& speeds = settings.balance.speeds;
+  const StepBalance balance = step_balance(plan, speeds);
+  const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
+  const auto ratio = [](double value) { return fmt::format("{:.4f}", value); };
+  TextTable ratios({{std::string(speeds.empty() ? "work" : "time") + ", max over mean (1 is even)"},
+                    {"source order", TextTable::Align::right},
+                    {"planned", TextTable::Align::right}});
+  ratios.add({"DP ranks", ratio(before), ratio(balance.dp_max_over_mean)});
+  ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
+  ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
+  return indented(heading(table, settings, plan, seconds), 0, style.width) +
+         broken_caps(settings, plan, style) + ratios.to_text(style.width) +
+         shapes_line(problem, plan, style) + pipeline_line(plan, settings, style);
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+  write_text(path, json.dump() + "\n");
+}
+
+/// The page of a run's report, for a plan.
+std::string page_of(const PlanInput& input, const GridPoint& mesh, const PlanSettings& settings,
+                    const StepPlan& plan, double seconds) {
+  RunPicture run;
+  run.add(picture_of(input.table, settings, plan));
+  PageSubject subject;
+  subject.kind = PageSubject::Kind::plan;
+  subject.version = EVENKEEL_VERSION;
+  subject.mesh = {mesh, settings.flexible.has_value()};
+  subject.text = summary({input.table, settings, 0, input.trees}, plan, seconds, {});
+  return html_page(subject, std::span(&run, 1));
+}
+
+/// The ways compared are those that all systems have.
+void warn_of_what_is_not_compared(const PlanSettings& settings) {
+  if (settings.sharing != PrefixSharing::none)
+    tell_warning("prefix.share does not count here: --compare plans every sample on its own");
+  if (settings.micro_batch.mode != MicroBatchMode::packed)
+    tell_warning("micro_batch.mode does not count here: --compare plans packed micro-batches");
+}
+
+/// Other systems' ways to plan for a cp that is fixed, then what cp could be.
+void compare(const LengthTable& table, const PlanSettings& settings, const std::filesystem::path& json,
+             const TextStyle& style) {
+  nlohmann::json ways = nlohmann::json::array();
+  std::string text;
+  if (!settings.flexible) {
+    const std::vector<ComparedPlan> plans = compare_plans(table, settings);
+    text = comparison_table(plans, style) + "\n";
+    ways = comparison_json(plans);
+  }
+  if (const auto contexts = compare_contexts(table, settings)) {
+    text += context_table(*contexts, style);
+    for (nlohmann::json& way : context_json(*contexts)) ways.push_back(std::move(way));
+  }
+  std::cout << text;
+  if (!json.empty()) write_json(json, ways);
+}
+
+/// Lengths do not tell of rows.
+void require_cost_of_lengths(const PlanSettings& settings) {
+  if (!settings.balance.encoder) return;
+  throw ConfigError("balance.cost",
+                    "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
+                        "', and a plan knows nothing but lengths",
+                    "Plan without encoder: --set balance.cost with the model's cost alone");
+}
+
+/// What a run does that depends on which rank reads what.
+void warn_of_what_owners_decide(const PlanSettings& settings) {
+  const BalanceSettings& balance = settings.balance;
+  if (balance.placement_tolerance > 0) {
+    tell_warning(
+        "balance.placement_tolerance does not count here: it moves samples to the DP ranks that hold them, "
+        "and "
+        "a plan does not know which do");
+  }
+  const bool is_placed = balance.placement == PlacementRule::locality && balance.preset == Preset::none;
+  if (settings.dp > 1 && is_placed && settings.micro_batch.mode == MicroBatchMode::fixed &&
+      settings.micro_batch.shuffle) {
+    tell_warning(
+        "micro_batch.shuffle draws by DP rank, and balance.placement: locality lets a run number them by who "
+        "holds which samples: it may draw other orders than this plan");
+  }
+}
+
+int plan_lengths(const PlanOptions& options) {
+  const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
+                                               : load_config(options.config, options.overrides);
+  const GridPoint mesh = grid_of(config, options.ranks).sizes();
+  const PlanSettings settings = config.plan_settings(mesh, options.profile);
+  require_cost_of_lengths(settings);
+  const PlanInput input =
+      read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
+  const TextStyle style = style_of(Stream::out);
+  if (options.compare && !options.html.empty()) {
+    throw ConfigError("--html", "shows one plan, and --compare makes several",
+                      "Leave one of them out; --json writes the comparison");
+  }
+  if (options.compare) {
+    warn_of_what_is_not_compared(settings);
+    compare(input.table, settings, options.json, style);
+    return 0;
+  }
+  warn_of_what_owners_decide(settings);
+  const auto start = std::chrono::steady_clock::now();
+  const StepProblem problem{input.table, settings, 0, input.trees};
+  const StepPlan plan = plan_step(problem);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::cout << summary(problem, plan, seconds, style);
+  if (!options.json.empty()) {
+    nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
+                                            : json_of(input.table, settings, plan, seconds);
+    if (settings.micro_batch.shapes) json["shapes"] = shapes_json(problem, plan);
+    write_json(options.json, json);
+  }
+  if (!options.html.empty()) write_text(options.html, page_of(input, mesh, settings, plan, seconds));
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Action& chosen) {
+  auto* command =
+      app.add_subcommand("plan", "Plan one step from a table of lengths, for any mesh, without MPI");
+  auto options = std::make_shared<PlanOptions>();
+  command
+      ->add_option(
+          "--lengths", options->lengths,
+          "The lengths: .csv with the columns prompt_length and response_length (or length), or .jsonl")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--config", options->config, "The job's configuration; the defaults when left out")
+      ->type_name("FILE");
+  command->add_option("--set", options->overrides, "Override a key of the file; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--profile", options->profile, "Plan with the settings of this profile")
+      ->type_name("NAME");
+  command->add_option("--ranks", options->ranks, "Ranks of the world to plan for, when mesh.dp is auto")
+      ->type_name("COUNT")
+      ->check(whole_number(1, most_ranks));
+  command->add_option("--json", options->json, "Write the whole plan to this file")->type_name("FILE");
+  command
+      ->add_option("--html", options->html,
+                   "Write the plan as a page with charts to this file: what each DP rank has, and "
+                   "what to change")
+      ->type_name("FILE");
+  command->add_flag("--compare", options->compare,
+                    "Plan in several ways, those of other systems among them, and show them side by side; "
+                    "--json writes the same as an array");
+  command->footer(
+      "The whole table is one step. A .jsonl file of rollouts will do for a table; with prefix.share it must "
+      "be one, unless the table has uids and prompt lengths.\n"
+      "\n"
+      "Examples:\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768\n"
+      "  evenkeel plan --lengths rollouts.jsonl --config job.yaml --ranks 64 --json plan.json\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --html plan.html\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare");
+  command->callback([options, &chosen] { chosen = [options] { return plan_lengths(*options); }; });
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,263 @@
+#include <spdlog/spdlog.h>
+
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/activity.hpp"
+#include "base/text_layout.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/failures.hpp"
+#include "cli/inspect/slow_work.hpp"
+#include "cli/job_watchdog.hpp"
+#include "cli/option_values.hpp"
+#include "cli/prometheus_metrics.hpp"
+#include "cli/rank_failures.hpp"
+#include "cli/terminal/logging.hpp"
+#include "cli/terminal/progress.hpp"
+#include "cli/terminal/standard_output.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "evenkeel/source/serve.hpp"
+#include "job/job.hpp"
+#include "mesh/fail_together.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct RunOptions : JobSettings {
+  ProgressStyle progress = ProgressStyle::automatic;
+  std::string log_level = "info";
+  bool log_all_ranks = false;
+  PrometheusSettings prometheus;
+};
+
+/// Shows a job's way on rank 0: log lines, a bar, the report.
+class ShownJob final : public JobObserver {
+ public:
+  explicit ShownJob(ProgressStyle style) : style_(style) {}
+
+  /// On rank 0, before the run begins.
+  void tell(const PrometheusSettings& settings) {
+    if (!settings.any()) return;
+    metrics_.emplace(settings, EVENKEEL_VERSION);
+    if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
+  }
+
+  void begins_to_read(const std::filesystem::path& source) override {
+    // Where there is no memory for it, the work goes on unsaid.
+    static_cast<void>(try_locally([&] {
+      reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
+    }));
+  }
+  void has_read() override { reading_.reset(); }
+  void begins(std::int64_t samples, std::int64_t from, std::int64_t steps) override {
+    spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
+    if (from > 0) spdlog::info("goes on with step {}, {} left", from, counted(steps - from, "step"));
+    progress_.emplace(style_, steps - from);
+    if (metrics_) metrics_->begins(steps);
+  }
+  void passed(const StepFigures& figures) override {
+    if (metrics_) metrics_->passed(figures);
+  }
+  void warns(const std::string& text) override { spdlog::warn("{}", text); }
+  void finished_step(std::int64_t tokens) override { progress_->advance(tokens); }
+  void finished_steps() override { progress_->finish(); }
+  void ends_with(const RunReport& report) override {
+    std::cout << to_text(report, style_of(Stream::out));
+    StandardOutput::flush();
+  }
+
+ private:
+  /// With the port that was taken where any would do.
+  [[nodiscard]] std::string shown_address(const std::string& given) const {
+    return given.substr(0, given.rfind(':') + 1) + std::to_string(metrics_->port());
+  }
+
+  ProgressStyle style_;
+  std::optional<SlowWork> reading_;
+  std::optional<Progress> progress_;
+  std::optional<PrometheusMetrics> metrics_;
+};
+
+// Errors that the trainers have too, these tell.
+int read_for_others(const boost::mpi::communicator& world, const Config& config) {
+  try {
+    serve(world, config);
+    return 0;
+  } catch (const Error& error) {
+    return is_alone(error.report()) ? tell_failure(world) : status_of(error);
+  }
+}
+
+int run_job(const RunOptions& options, JobWatchdog& watchdog) {
+  const boost::mpi::communicator world;
+  ShownJob shown(options.progress);
+  std::optional<JobRanks> ranks;
+  // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
+  std::optional<Job> job;
+  try {
+    watchdog.begin(world, options.overrides);
+    ranks.emplace(world);
+    ranks->all_watch() ? watchdog.meet(world) : watchdog.end();
+    const Config config = read_config(ranks->own(), options);
+    const Phase phase("make the job ready");
+    watchdog.settle(config);
+    if (ranks->settle(config)) return read_for_others(world, config);
+    set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
+    together(ranks->own(), [&] {
+      if (ranks->own().rank() == 0) shown.tell(options.prometheus);
+    });
+    job.emplace(*ranks, config, options, shown);
+    job->run();
+    return 0;
+  } catch (...) {
+    if (!ranks) return tell_failure_beside_others(world);
+    const int status = tell_failure(ranks->own());
+    // Data ranks that no service has met wait for one.
+    if (ranks && ranks->must_abort()) boost::mpi::environment::abort(status);
+    return status;
+  }
+}
+
+int run(const RunOptions& options) {
+  JobWatchdog watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
+  // Before MPI is up, no rank knows what the configuration says of prefetching.
+  const boost::mpi::environment environment(boost::mpi::threading::multiple);
+  const int status = run_job(options, watchdog);
+  return finalize_mpi(status);
+}
+
+void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option("--dump", options->dump,
+                  "Write what every rank was handed to this folder, as safetensors a micro-batch")
+      ->type_name("FOLDER");
+  command
+      .add_option(
+          "--report", options->report,
+          "Write the report to this folder, as text, JSON and a page with charts (report.html); keeps some "
+          "KiB a step on rank 0")
+      ->type_name("FOLDER");
+  command
+      .add_option("--results", options->results,
+                  "Let the demonstration consumer hash every token, bring the hashes home and write them to "
+                  "this folder in source order, as safetensors a step")
+      ->type_name("FOLDER");
+  command
+      .add_option(
+          "--trace", options->trace,
+          "Write trace.json to this folder, for Perfetto: every phase on every rank, and what went from "
+          "rank to rank")
+      ->type_name("FOLDER");
+  command.add_flag("--overwrite", options->overwrite,
+                   "Where these folders hold an earlier run's files, remove those, and nothing else");
+}
+
+void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  auto* state = command
+                    .add_option("--state", options->state.folder,
+                                "Keep the job's state in this folder, so that a later run can go on with it")
+                    ->type_name("FOLDER");
+  command
+      .add_option("--state-every", options->state.every, "Write it after every so many steps, and at the end")
+      ->type_name("COUNT")
+      ->check(whole_number(1))
+      ->needs(state);
+  auto* resume = command.add_flag("--resume", options->state.resume,
+                                  "Go on from the state in that folder; begin where there is none yet");
+  resume->needs(state);
+  command
+      .add_flag_function(
+          "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
+          "Go on even where configuration or sources are not those of the state; says what differs")
+      ->needs(resume);
+}
+
+void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option(
+          "--prometheus", options->prometheus.address,
+          "Answer Prometheus' scrapes at http://ADDRESS:PORT/metrics while the run goes on, on rank 0's "
+          "machine; "
+          "127.0.0.1 unless another IPv4 address is given, any free port for 0")
+      ->type_name("[ADDRESS:]PORT")
+      ->transform(listening_address());
+  command
+      .add_option("--prometheus-file", options->prometheus.file,
+                  "Write the same to this file after every step, for node_exporter's textfile collector")
+      ->type_name("FILE.prom");
+}
+
+void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option(
+          "--profiles", options->profiles,
+          "Pass over each step's samples once a profile, in this order, such as log_prob,update; with "
+          "several, --dump and --results get a folder each")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      .add_option("--steps", options->max_steps,
+                  "Stop after this many steps in all, those before --resume among them")
+      ->type_name("COUNT")
+      ->check(whole_number(1));
+}
+
+void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  command
+      .add_option_function<std::string>(
+          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  command.add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));
+  command.add_flag("--log-all-ranks", options->log_all_ranks,
+                   "Log lines from every rank, not from rank 0 only");
+}
+
+}  // namespace
+
+std::string examples_of_program() {
+  return "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
+         "  evenkeel inspect rollouts.jsonl\n"
+         "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n";
+}
+
+void add_run_command(CLI::App& app, Action& chosen) {
+  auto* command =
+      app.add_subcommand("run", "Run the main job: samples in, balanced, packed micro-batches on every rank");
+  auto options = std::make_shared<RunOptions>();
+  options->version = EVENKEEL_VERSION;
+  command->add_option("CONFIG", options->config, "The job's configuration (see: evenkeel config schema)")
+      ->required();
+  command
+      ->add_option("--set", options->overrides, "Override a key of the file, such as mesh.tp=2; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_output_options(*command, options);
+  add_state_options(*command, options);
+  add_extent_options(*command, options);
+  add_prometheus_options(*command, options);
+  add_telling_options(*command, options);
+  command->footer(
+      "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains).\n"
+      "\n"
+      "Examples:\n"
+      "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n"
+      "  mpirun -n 8 evenkeel run configs/jsonl-rollouts.yaml --set source.path=rollouts.jsonl --report "
+      "report\n"
+      "  mpirun -n 8 evenkeel run job.yaml --state state --dump dump --resume\n"
+      "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
+  command->callback([options, &chosen] {
+    options->tells_passes = options->prometheus.any();
+    chosen = [options] { return run(*options); };
+  });
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,162 @@
+#include "cli/inspect/inspect_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
+#include "job/run_lock.hpp"
+#include "job/run_marker.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files of one output that are there.
+struct Found {
+  std::int64_t files = 0;
+  std::set<std::string> steps;
+  /// Of a dump: the files of each rank's folder, by step.
+  std::map<fs::path, std::map<fs::path, std::set<std::string>>> ranks;
+};
+
+RunOutput output_of(const std::string& file) {
+  if (file.starts_with("mb-")) return RunOutput::dump;
+  if (file == "trace.json") return RunOutput::trace;
+  return file.starts_with("step-") ? RunOutput::results : RunOutput::report;
+}
+
+bool has_steps(RunOutput output) {
+  return output == RunOutput::dump || output == RunOutput::results;
+}
+
+/// PROFILE/step-000000 of PROFILE/step-000000/dp-000/...; empty when there is no step in it.
+fs::path step_of(const fs::path& within) {
+  fs::path step;
+  for (const fs::path& part : within) {
+    step /= part.stem();
+    if (is_step_folder(part.stem().string())) return step;
+  }
+  return {};
+}
+
+std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& layout) {
+  std::map<RunOutput, Found> found;
+  visit_run_entries(folder, layout, [&](const RunEntry& entry) {
+    if (entry.kind != RunEntry::Kind::file) return true;
+    const fs::path within = entry.path.lexically_relative(folder);
+    const std::string name = within.filename().string();
+    Found& output = found[output_of(name)];
+    ++output.files;
+    const fs::path step = step_of(within);
+    if (step.empty()) return true;
+    output.steps.insert(step.filename().string());
+    if (output_of(name) == RunOutput::dump)
+      output.ranks[step][within.parent_path().lexically_relative(step)].insert(name);
+    return true;
+  });
+  return found;
+}
+
+/// The first step that is not there at all; empty when none lacks.
+std::string missing_step(const Found& found, std::int64_t first, std::int64_t steps) {
+  for (std::int64_t step = first; step < steps; ++step) {
+    std::string name = fmt::format("step-{:06}", step);
+    if (!found.steps.contains(name)) return name;
+  }
+  return {};
+}
+
+/// The first micro-batch that a rank of a dump lacks and another has: all have equally many.
+std::string missing_micro_batch(const Found& found) {
+  std::set<fs::path> ranks;
+  for (const auto& [step, of_step] : found.ranks) {
+    for (const auto& [rank, files] : of_step) ranks.insert(rank);
+  }
+  for (const auto& [step, of_step] : found.ranks) {
+    std::set<std::string> names;
+    for (const auto& [rank, files] : of_step) names.insert(files.begin(), files.end());
+    for (const fs::path& rank : ranks) {
+      for (const std::string& name : names) {
+        if (!of_step.contains(rank) || !of_step.at(rank).contains(name)) return (step / rank / name).string();
+      }
+    }
+  }
+  return {};
+}
+
+/// One thing that is told of a folder.
+using Line = std::pair<std::string_view, std::string>;
+
+std::string text_of(std::span<const Line> lines, std::size_t width) {
+  constexpr std::size_t column = 17;
+  std::string text;
+  for (const auto& [name, value] : lines)
+    text += labelled("  " + std::string(name), printable(value), column, width);
+  return text;
+}
+
+std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Found& found) {
+  const std::int64_t written = marker.files.at(output);
+  if (found.files == written) return std::nullopt;
+  if (found.files > written) {
+    return Line("too many", fmt::format("{} of the {} that the run did not write",
+                                        number_of(found.files - written, "file"), name_of(output)));
+  }
+  std::string first = !has_steps(output) ? "" : missing_step(found, marker.from.at(output), marker.steps);
+  if (first.empty()) first = missing_micro_batch(found);
+  return Line("missing",
+              fmt::format("{} of {} of the {}{}", written - found.files, number_of(written, "file"),
+                          name_of(output), first.empty() ? "" : ", the first at " + first));
+}
+
+std::string state_text(const fs::path& folder, const RunMarker& marker) {
+  if (is_locked(folder)) return "running";
+  if (marker.state == RunMarker::State::complete) return "complete, " + marker.ended;
+  return "incomplete: the run did not end";
+}
+
+std::string files_text(RunOutput output, const Found& found) {
+  std::string files = number_of(found.files, "file");
+  if (!has_steps(output)) return files;
+  return number_of(std::ssize(found.steps), "step") + ", " + files;
+}
+
+}  // namespace
+
+std::string describe_run_folder(const fs::path& folder, std::size_t width) {
+  const std::optional<RunMarker> marker = read_run_marker(folder);
+  if (!marker) {
+    throw InputError(folder.string(),
+                     fmt::format("is a folder without {}: no run wrote it", RunMarker::file_name),
+                     "Give a file, or a folder of evenkeel run --dump, --results or --report");
+  }
+  const RunIdentity& by = marker->by;
+  std::vector<Line> lines{{"state", state_text(folder, *marker)},
+                          {"started", fmt::format("{} on {}, process {}, {}", by.started, by.host, by.pid,
+                                                  number_of(marker->ranks, "rank"))},
+                          {"run", fmt::format("{} of evenkeel {}, configuration {}", by.run, marker->version,
+                                              marker->configuration)}};
+  if (!marker->profiles.empty())
+    lines.emplace_back("profiles", fmt::to_string(fmt::join(marker->profiles, ", ")));
+  std::map<RunOutput, Found> found = find_files(folder, marker->layout());
+  std::vector<Line> gaps;
+  for (const auto& [output, files] : marker->files) {
+    lines.emplace_back(name_of(output), files_text(output, found[output]));
+    if (marker->state != RunMarker::State::complete) continue;
+    if (auto gap = gap_in(*marker, output, found[output])) gaps.push_back(*std::move(gap));
+  }
+  if (marker->state == RunMarker::State::complete && gaps.empty()) gaps.emplace_back("missing", "nothing");
+  return text_of(lines, width) + text_of(gaps, width);
+}
+
+}  // namespace evenkeel::cli

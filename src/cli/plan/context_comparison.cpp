@@ -1,0 +1,253 @@
+#include "cli/plan/context_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "balance/context/speeds.hpp"
+#include "evenkeel/balance/communication_cost.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "plan/assign/flexible_groups.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+/// What all ways have in common: places, the cap of each, what samples cost.
+class ContextWays {
+ public:
+  ContextWays(const LengthTable& table, const PlanSettings& given)
+      : table_(table),
+        places_(given.dp * given.cp.size),
+        tokens_per_rank_(given.micro_batch.max_tokens / given.cp.size) {
+    plain_.tp = given.tp;
+    plain_.cp.layout = given.cp.layout;
+    plain_.align_lcm = given.align_lcm;
+    plain_.micro_batch.max_samples = given.micro_batch.max_samples;
+    plain_.balance.cost =
+        given.balance.cost == CostModel::tokens() ? CostModel::flops_7b() : given.balance.cost;
+    plain_.balance.overhead = given.balance.overhead;
+    plain_.balance.communication = given.balance.communication;
+    for (const std::int64_t speed : given.balance.speeds)
+      speeds_.insert(speeds_.end(), static_cast<std::size_t>(given.cp.size), speed);
+    // Cumulative lengths are 32-bit.
+    const std::int64_t countable =
+        std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
+    const auto most = static_cast<int>(std::min<std::int64_t>(places_, countable));
+    const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
+    if (given.flexible) {
+      flexible_ = *given.flexible;
+    } else {
+      const bool line_up = std::has_single_bit(static_cast<unsigned>(places_));
+      flexible_ = {line_up ? power : most, line_up ? ContextSizes::powers_of_two : ContextSizes::any};
+    }
+    // A limit that somebody set holds for a fixed cp, too.
+    most_fixed_ = flexible_.max_size < power ? flexible_.max_size : most;
+  }
+
+  [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
+
+  [[nodiscard]] PlanSettings fixed(int cp, bool meets) const {
+    PlanSettings settings = plain_;
+    settings.cp.size = cp;
+    settings.dp = places_ / cp;
+    settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
+    settings.balance.strategy = meets ? Strategy::grid : Strategy::hierarchical;
+    if (!meets) tell_speeds(settings);  // where ranks meet, plans with a fixed cp know none
+    return settings;
+  }
+  [[nodiscard]] PlanSettings flexible(bool meets) const {
+    PlanSettings settings = fixed(1, meets);
+    settings.flexible = flexible_;
+    if (meets) tell_speeds(settings);
+    return settings;
+  }
+
+  /// Whether every sample fits under the cap of so many ranks.
+  [[nodiscard]] bool fits(int cp) const {
+    if (places_ % cp != 0) return false;
+    const PlanSettings settings = fixed(cp, false);
+    const std::int64_t fitting = settings.cap(cp) / settings.alignment() * settings.alignment();
+    return longest() <= fitting;
+  }
+  [[nodiscard]] std::int64_t longest() const {
+    std::int64_t longest = 0;
+    for (const LengthEntry& entry : table_.entries()) longest = std::max(longest, entry.shape.length());
+    return longest;
+  }
+
+  /// The best cp, or none where none fits.
+  [[nodiscard]] std::optional<ComparedContext> best_fixed(bool meets) const {
+    std::optional<ComparedContext> best;
+    for (int cp = 1; cp <= most_fixed_; ++cp) {
+      if (!fits(cp)) continue;
+      const ComparedContext compared = plan_fixed(cp, meets);
+      if (!best || compared.end < best->end) best = compared;
+    }
+    return best;
+  }
+
+  [[nodiscard]] bool groups_fit() const {
+    const PlanSettings settings = flexible(false);
+    const std::int64_t cap = settings.cap(settings.largest_group());
+    const std::int64_t alignment = settings.alignment(settings.largest_group());
+    return longest() <= cap / alignment * alignment;
+  }
+  [[nodiscard]] ComparedContext plan_flexible(bool meets) const {
+    return plan(flexible(meets), meets, [](MicroBatchPlan&, ContextGroup) {});
+  }
+  [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
+
+ private:
+  /// Where micro-batches cost work, `to_time` makes that the time of their groups.
+  template <typename ToTime>
+  [[nodiscard]] ComparedContext plan(const PlanSettings& settings, bool meets, ToTime to_time) const {
+    const auto start = std::chrono::steady_clock::now();
+    StepPlan plan = plan_step({table_, settings});
+    ComparedContext compared;
+    compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    compared.cp = settings.flexible ? 0 : settings.cp.size;
+    compared.any_sizes = settings.flexible && settings.flexible->sizes == ContextSizes::any;
+    compared.meets = meets;
+    compared.micro_batches = plan.num_micro_batches();
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      for (MicroBatchPlan& m : plan.ranks[r].micro_batches)
+        to_time(m, settings.context_of(DpRank{static_cast<int>(r)}));
+    compared.end = end_of(plan, meets);
+    return compared;
+  }
+
+  [[nodiscard]] ComparedContext plan_fixed(int cp, bool meets) const {
+    const PlanSettings settings = fixed(cp, meets);
+    const CommunicationCost cost = settings.communication_cost();
+    return plan(settings, meets, [&](MicroBatchPlan& m, ContextGroup places) {
+      const ContextWork work{m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens};
+      m.cost = slowed(time_on(work, cp, cost), places);
+    });
+  }
+
+  void tell_speeds(PlanSettings& settings) const {
+    for (int r = 0; r < settings.dp && !speeds_.empty(); ++r)
+      settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
+  }
+  /// A group waits for its slowest member.
+  [[nodiscard]] std::int64_t speed_of(ContextGroup group) const {
+    const auto size = static_cast<std::size_t>(group.size);
+    return std::ranges::min(std::span(speeds_).subspan(group.first.index(), size));
+  }
+  /// As groups of their own sizes count: in units of the fastest rank's time.
+  [[nodiscard]] Cost slowed(Cost time, ContextGroup group) const {
+    return speeds_.empty() ? time : slowed_time(time, std::ranges::max(speeds_), speed_of(group));
+  }
+
+  const LengthTable& table_;
+  int places_;
+  std::int64_t tokens_per_rank_;
+  FlexibleContext flexible_;
+  int most_fixed_ = 1;
+  std::vector<std::int64_t> speeds_;  ///< of each place; none where they are alike
+  PlanSettings plain_;
+};
+
+double ratio(Cost longer, Cost shorter) {
+  return shorter == 0 ? 1 : static_cast<double>(longer) / static_cast<double>(shorter);
+}
+
+std::string words_for(const ComparedContext& way) {
+  return (way.cp == 0 ? std::string("cp flexible") : fmt::format("cp {}", way.cp)) +
+         (way.any_sizes ? ", any sizes" : "") + (way.meets ? ", ranks meet" : "");
+}
+
+/// How many samples need more than one rank.
+std::string long_samples(const LengthTable& table, const ContextWays& ways) {
+  const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
+    return entry.shape.length() > ways.tokens_per_rank();
+  });
+  return fmt::format("{} of {}", grouped(count), counted(table.size(), "sample"));
+}
+
+/// The best fixed cp beside groups of their own, where ranks wait once and where they meet.
+struct BestWays {
+  std::optional<ComparedContext> fixed;
+  ComparedContext flexible;
+
+  [[nodiscard]] double gain() const { return ratio(fixed->end, flexible.end); }
+};
+
+std::string advice(const LengthTable& table, const ContextWays& ways, const BestWays& once,
+                   const BestWays& meeting) {
+  const std::string lengths =
+      fmt::format("{} are longer than the {} of a rank, and the longest has {}", long_samples(table, ways),
+                  counted(ways.tokens_per_rank(), "token"), counted(ways.longest(), "token"));
+  if (!once.fixed || !meeting.fixed) {
+    return fmt::format("No cp that divides the ranks holds all samples, and mesh.cp: flexible does: {}.",
+                       lengths);
+  }
+  constexpr double worth_it = 1.01;
+  if (std::max(once.gain(), meeting.gain()) < worth_it) {
+    return fmt::format(
+        "mesh.cp: flexible gains nothing on these lengths over cp {} ({} where ranks meet at every "
+        "micro-batch): {}.",
+        once.fixed->cp, meeting.fixed->cp, lengths);
+  }
+  return fmt::format(
+      "With mesh.cp: flexible{} the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast "
+      "as "
+      "with cp {} where ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or "
+      "leaves ranks waiting.",
+      once.flexible.any_sizes ? " and context_sizes: any" : "", once.gain(), once.fixed->cp, meeting.gain(),
+      meeting.fixed->cp, lengths);
+}
+
+}  // namespace
+
+std::optional<ContextComparison> compare_contexts(const LengthTable& table, const PlanSettings& settings) {
+  const ContextWays ways(table, settings);
+  if (!settings.flexible && !ways.groups_fit()) return std::nullopt;
+  const BestWays once{ways.best_fixed(false), ways.plan_flexible(false)};
+  const BestWays meeting{ways.best_fixed(true), ways.plan_flexible(true)};
+  ContextComparison comparison;
+  for (const BestWays& best : {once, meeting}) {
+    if (best.fixed) comparison.ways.push_back(*best.fixed);
+    comparison.ways.push_back(best.flexible);
+  }
+  comparison.lower_bound = ways.lower_bound();
+  comparison.advice = advice(table, ways, once, meeting);
+  return comparison;
+}
+
+std::string context_table(const ContextComparison& comparison, const TextStyle& style) {
+  using enum TextTable::Align;
+  TextTable table(
+      {{"context parallelism"}, {"micro-\nbatches", right}, {"time / bound", right}, {"seconds", right}});
+  for (const ComparedContext& way : comparison.ways) {
+    table.add({kept_together(words_for(way)), grouped(way.micro_batches),
+               fmt::format("{:.3f}", ratio(way.end, comparison.lower_bound)),
+               fmt::format("{:.4f}", way.seconds)});
+  }
+  return table.to_text(style.width) + indented(comparison.advice, 0, style.width);
+}
+
+nlohmann::json context_json(const ContextComparison& comparison) {
+  nlohmann::json ways = nlohmann::json::array();
+  for (const ComparedContext& way : comparison.ways) {
+    nlohmann::json& json = ways.emplace_back();
+    json = {{"way", words_for(way)},
+            {"cp", way.cp == 0 ? nlohmann::json("flexible") : nlohmann::json(way.cp)},
+            {"meet", way.meets ? "micro_batch" : "step"},
+            {"num_micro_batches", way.micro_batches},
+            {"end", way.end},
+            {"lower_bound", comparison.lower_bound},
+            {"end_over_bound", ratio(way.end, comparison.lower_bound)},
+            {"plan_seconds", way.seconds}};
+    if (way.cp == 0) json["context_sizes"] = way.any_sizes ? "any" : "powers-of-two";
+  }
+  return ways;
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,139 @@
+#include "cli/plan/plan_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "cli/plan/shaped_plan.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct Way {
+  std::string name;
+  PlanSettings settings;
+};
+
+std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) {
+  PlanSettings plain = given;
+  plain.balance = {};
+  plain.micro_batch.mode = MicroBatchMode::packed;
+  plain.micro_batch.packing = std::nullopt;
+  plain.micro_batch.count = CountRule::fewest;
+  // Presets do not go with it, and no figure here says what it is for.
+  if (given.micro_batch.order == MicroBatchOrder::schedule)
+    plain.micro_batch.order = MicroBatchOrder::pipeline;
+  plain.mini_batches.keep = true;
+  plain.sharing = PrefixSharing::none;
+  std::vector<Way> ways;
+  const auto add = [&](std::string name, auto change) {
+    ways.push_back({std::move(name), plain});
+    change(ways.back().settings.balance);
+    if (ways.back().settings.balance.preset != Preset::none)
+      ways.back().settings.micro_batch.shapes = std::nullopt;
+  };
+  add("source order", [](BalanceSettings& b) { b.algorithm = BalanceAlgorithm::none; });
+  add("preset verl", [](BalanceSettings& b) { b.preset = Preset::verl; });
+  add("preset mindspeed-rl", [](BalanceSettings& b) { b.preset = Preset::mindspeed_rl; });
+  add("hierarchical, tokens", [](BalanceSettings&) {});
+  add("hierarchical, work", [&](BalanceSettings& b) { b.cost = work; });
+  if (given.micro_batch.count == CountRule::fastest) {
+    add("hierarchical, fastest", [&](BalanceSettings& b) { b.cost = work; });
+    ways.back().settings.micro_batch.count = CountRule::fastest;
+  }
+  if (!given.balance.speeds.empty()) {
+    add("hierarchical, speeds", [&](BalanceSettings& b) {
+      b.cost = work;
+      b.speeds = given.balance.speeds;
+    });
+  }
+  add("grid, work", [&](BalanceSettings& b) {
+    b.cost = work;
+    b.strategy = Strategy::grid;
+  });
+  return ways;
+}
+
+ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work,
+                      std::span<const std::int64_t> speeds) {
+  const auto start = std::chrono::steady_clock::now();
+  const StepProblem problem{table, way.settings};
+  StepPlan plan = plan_step(problem);
+  ComparedPlan compared;
+  compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (const auto shaped = shaped_plan(problem, plan)) compared.padding = shaped->part();
+  compared.name = way.name;
+  compared.num_micro_batches = plan.num_micro_batches();
+  for (DpRankPlan& rank : plan.ranks) {
+    for (MicroBatchPlan& m : rank.micro_batches) {
+      if (m.aligned_tokens > way.settings.micro_batch.max_tokens) ++compared.above_cap;
+      m.cost = 0;
+      for (const EntryId entry : m.entries) m.cost += work(table[entry].shape.length());
+    }
+  }
+  compared.balance = step_balance(plan, speeds);
+  return compared;
+}
+
+}  // namespace
+
+std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings) {
+  const CostModel& given = settings.balance.cost;
+  const CostModel work = given == CostModel::tokens() ? CostModel::flops_7b() : given;
+  std::vector<ComparedPlan> plans;
+  for (const Way& way : ways_to_plan(settings, work))
+    plans.push_back(plan_one(table, way, work, settings.balance.speeds));
+  return plans;
+}
+
+std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyle& style) {
+  using enum TextTable::Align;
+  const auto is_shaped = [](const ComparedPlan& plan) { return plan.padding.has_value(); };
+  const bool any_shapes = std::ranges::any_of(plans, is_shaped);
+  TextTable table({{"way"},
+                   {"micro-\nbatches", right},
+                   {"above cap", right},
+                   {"DP max / mean", right},
+                   {"step max / mean", right},
+                   {"waiting once", right},
+                   {"waiting at each", right},
+                   {any_shapes ? "padding to shapes" : "", right},
+                   {"seconds", right}});
+  for (const ComparedPlan& plan : plans) {
+    const StepWaiting waiting = step_waiting(plan.balance);
+    const std::string above = grouped(plan.above_cap);
+    table.add({kept_together(plan.name), grouped(plan.num_micro_batches),
+               plan.above_cap == 0 ? above : in_alarm(above, style),
+               fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
+               fmt::format("{:.4f}", plan.balance.step_max_over_mean),
+               fmt::format("{:.2f}%", 100 * waiting.once),
+               fmt::format("{:.2f}%", 100 * waiting.every_micro_batch),
+               plan.padding ? fmt::format("{:.2f}%", 100 * *plan.padding) : "",
+               fmt::format("{:.4f}", plan.seconds)});
+  }
+  return table.to_text(style.width) + indented(
+                                          "waiting: the part of their time that DP ranks wait, which meet "
+                                          "once a step or at each micro-batch",
+                                          0, style.width);
+}
+
+nlohmann::json comparison_json(std::span<const ComparedPlan> plans) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const ComparedPlan& plan : plans) {
+    const StepWaiting waiting = step_waiting(plan.balance);
+    array.push_back({{"way", plan.name},
+                     {"num_micro_batches", plan.num_micro_batches},
+                     {"above_cap", plan.above_cap},
+                     {"dp_max_over_mean", plan.balance.dp_max_over_mean},
+                     {"step_max_over_mean", plan.balance.step_max_over_mean},
+                     {"waiting_once", waiting.once},
+                     {"waiting_every_micro_batch", waiting.every_micro_batch},
+                     {"plan_seconds", plan.seconds}});
+    if (plan.padding) array.back()["padding_to_shapes"] = *plan.padding;
+  }
+  return array;
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,28 @@
+#include "cli/plan/shaped_plan.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "plan/micro_batches/shape_choice.hpp"
+
+namespace evenkeel::cli {
+
+std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan& plan) {
+  const PlanSettings& settings = problem.settings;
+  if (!settings.micro_batch.shapes) return std::nullopt;
+  PassNeeds pass{&settings, {}};
+  for (const DpRankPlan& rank : plan.ranks)
+    for (const MicroBatchPlan& m : rank.micro_batches)
+      pass.needed.push_back(needed_shape(problem.table, m, settings));
+  ShapedPlan shaped{first_shapes(std::span(&settings, 1))};
+  std::ranges::copy(shapes_to_add(std::span(&pass, 1), shaped.shapes), std::back_inserter(shaped.shapes));
+  for (const PackedShape& needed : pass.needed) {
+    const std::int64_t rows = smallest_shape(needed, shaped.shapes, settings).rows;
+    shaped.rows += needed.rows * settings.cp.size;
+    shaped.padding += (rows - needed.rows) * settings.cp.size;
+  }
+  return shaped;
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,85 @@
+#include "cli/terminal/progress.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "cli/terminal/terminal.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+constexpr std::size_t bar_width = 33;
+constexpr std::size_t least_bar = 5;
+constexpr std::size_t frame = 3;  // brackets and a space
+constexpr std::chrono::seconds between_lines{2};
+
+std::string duration_text(double seconds) {
+  const auto whole = std::int64_t{std::llround(seconds)};
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+}  // namespace
+
+ProgressStyle progress_style_of(std::string_view word) {
+  if (word == "bar") return ProgressStyle::bar;
+  if (word == "lines") return ProgressStyle::lines;
+  return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
+}
+
+Progress::Progress(ProgressStyle style, std::int64_t steps, std::string unit)
+    : style_(style), steps_(steps), unit_(std::move(unit)) {
+  if (style_ == ProgressStyle::automatic)
+    style_ = can_redraw(Stream::err) ? ProgressStyle::bar : ProgressStyle::lines;
+}
+
+void Progress::advance(std::int64_t tokens, std::int64_t steps) {
+  done_ += steps;
+  tokens_ += tokens;
+  if (style_ == ProgressStyle::bar) draw_bar();
+  if (style_ == ProgressStyle::lines) log_line();
+}
+
+void Progress::finish() noexcept {
+  if (has_open_line_) std::fputc('\n', stderr);
+  has_open_line_ = false;
+}
+
+std::string Progress::state() const {
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double rate = seconds > 0 ? static_cast<double>(tokens_) / seconds : 0;
+  const double left = seconds / static_cast<double>(done_) * static_cast<double>(steps_ - done_);
+  return fmt::format("{} {}/{}, {:.2f} M tokens/s, {} left", unit_, done_, steps_, rate / 1e6,
+                     duration_text(left));
+}
+
+void Progress::draw_bar() {
+  // A line that wraps cannot be drawn again: the bar has what room the words leave.
+  const std::size_t width = style_of(Stream::err).width - 1;
+  const std::string words = state().substr(0, width);
+  const std::size_t room = std::min(bar_width, width - words.size());
+  std::string bar;
+  if (room > least_bar + frame) {
+    const std::size_t cells = room - frame;
+    const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(cells) * done_ / steps_);
+    bar = "[" + std::string(filled, '=') + std::string(cells - filled, ' ') + "] ";
+  }
+  const std::string line = "\r" + bar + words + "\033[K";
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  has_open_line_ = true;
+}
+
+void Progress::log_line() {
+  const Clock::time_point now = Clock::now();
+  if (done_ != steps_ && now - last_line_ < between_lines) return;
+  last_line_ = now;
+  spdlog::info("{}", state());
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,110 @@
+#include "exchange/gather/field_agreement.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "exchange/gather/announcement.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/plan_serialization.hpp"
+#include "transport/share_values.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string describe(const FieldSpec& spec) {
+  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind));
+  for (const std::int64_t dim : spec.trailing) text += " x " + std::to_string(dim);
+  return text;
+}
+
+std::int64_t hash_of(std::span<const FieldSpec> fields) {
+  Fnv1a hash;
+  for (const FieldSpec& field : fields) hash.add(field.name + '\0' + describe(field) + '\0');
+  return static_cast<std::int64_t>(hash.value());
+}
+
+const FieldSpec* find(std::span<const FieldSpec> fields, const std::string& name) {
+  const auto found = std::ranges::find(fields, name, &FieldSpec::name);
+  return found == fields.end() ? nullptr : &*found;
+}
+
+std::string held_by(std::size_t rank, const FieldSpec* spec) {
+  return "rank " + std::to_string(rank) + (spec == nullptr ? " does not have it" : " has " + describe(*spec));
+}
+
+// Throws for the first field in which `fields` of rank `rank` differ from those of rank `reference_rank`.
+void throw_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
+                      std::span<const FieldSpec> fields, std::size_t rank) {
+  for (const std::span<const FieldSpec> side : {reference, fields}) {
+    for (const FieldSpec& field : side) {
+      const FieldSpec* one = find(reference, field.name);
+      const FieldSpec* other = find(fields, field.name);
+      if (one != nullptr && other != nullptr && *one == *other) continue;
+      throw InputError("field '" + field.name + "'",
+                       "differs between ranks: " + held_by(reference_rank, one) + ", " + held_by(rank, other),
+                       "Every rank that holds samples must bring the same fields");
+    }
+  }
+}
+
+// `reference` is the first rank that has data.
+[[noreturn]] void throw_first_difference(const Communicator& comm, const std::vector<FieldSpec>& mine,
+                                         std::span<const FieldDigest> digests, std::size_t reference) {
+  GuardedWork work;
+  const auto all = all_gather_values(comm, mine, work, "bytes of field names");
+  work.on_replicated_data([&] {
+    for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
+      if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
+    }
+    throw InputError("fields", "have equal descriptions but different hashes on some ranks");
+  });
+  fail_with_report_of(comm, 0, work.error());
+}
+
+}  // namespace
+
+OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine) {
+  const bool has_data = mine.has_value();
+  if (has_data) fields_ = *std::move(mine);
+  std::ranges::sort(fields_, {}, &FieldSpec::name);
+  digest_ = {has_data ? 1 : 0, hash_of(fields_)};
+}
+
+std::vector<FieldSpec> OwnFields::agree(const Communicator& comm, std::span<const FieldDigest> digests) && {
+  const auto has_data = [](const FieldDigest& digest) { return digest.has_data != 0; };
+  const auto first = std::ranges::find_if(digests, has_data);
+  if (first == digests.end()) return {};
+  const auto reference = static_cast<std::size_t>(first - digests.begin());
+  const auto differs = [&](const FieldDigest& digest) {
+    return has_data(digest) && digest.hash != first->hash;
+  };
+  if (std::ranges::any_of(digests, differs)) throw_first_difference(comm, fields_, digests, reference);
+  if (!std::ranges::all_of(digests, has_data)) {
+    GuardedWork work;
+    broadcast_value(comm, fields_, static_cast<int>(reference), work);
+    work.agree(comm);
+  }
+  return std::move(fields_);
+}
+
+std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch) {
+  if (batch.size() == 0) return std::nullopt;
+  std::vector<FieldSpec> fields;
+  for (const Column& column : batch.fields()) fields.push_back(column.spec());
+  return fields;
+}
+
+std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldsBrought mine,
+                                       const std::optional<ErrorReport>& error) {
+  GuardedWork work(error);
+  OwnFields own;
+  work([&] { own = OwnFields(std::move(mine.fields)); });
+  Announcement announced;
+  announced.fields = own.digest();
+  return std::move(own).agree(comm, announce(comm, announced, mine.call, work.error()).digests);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,133 @@
+#include "exchange/gather/prefix_trees.hpp"
+
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "mesh/fail_together.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Tokens = std::span<const std::int64_t>;
+
+/// The groups that a rank builds trees for, with their samples' tokens: its own, and those it is sent.
+class TreeBuilder {
+ public:
+  TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
+              std::span<const std::vector<EntryId>> groups)
+      : comm_(comm), table_(table), mine_(mine), groups_(groups) {}
+
+  /// Makes room for the tokens of samples that live elsewhere. Local.
+  void prepare() {
+    sends_.resize(static_cast<std::size_t>(comm_.size()));
+    receives_.resize(sends_.size());
+    for (const std::vector<EntryId>& group : groups_) {
+      const WorldRank builder = builder_of(group);
+      for (const EntryId entry : group) {
+        const WorldRank owner = table_[entry].owner;
+        if (owner == builder) continue;
+        if (owner == me()) add(own_tokens(entry), sends_[builder.index()]);
+        if (builder == me()) {
+          std::vector<std::int64_t>& tokens = received_[entry];
+          tokens.resize(static_cast<std::size_t>(table_[entry].shape.length()));
+          add(tokens, receives_[owner.index()]);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<BlockList>& sends() const noexcept { return sends_; }
+  [[nodiscard]] const std::vector<BlockList>& receives() const noexcept { return receives_; }
+
+  /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
+  [[nodiscard]] std::vector<std::int64_t> structures() const {
+    std::vector<std::int64_t> numbers;
+    for (const std::vector<EntryId>& group : groups_) {
+      if (builder_of(group) != me()) continue;
+      std::vector<Tokens> samples;
+      for (const EntryId entry : group) samples.push_back(tokens_of(entry));
+      const PrefixTree tree = PrefixTree::of_tokens(samples);
+      numbers.push_back(tree.size());
+      for (const TreeSegment& segment : tree.segments())
+        numbers.insert(numbers.end(), {segment.parent, segment.rows.size()});
+      numbers.insert(numbers.end(), tree.sample_ends().begin(), tree.sample_ends().end());
+    }
+    return numbers;
+  }
+
+  [[nodiscard]] WorldRank builder_of(std::span<const EntryId> group) const {
+    return table_[group.front()].owner;
+  }
+
+ private:
+  [[nodiscard]] WorldRank me() const { return WorldRank{comm_.rank()}; }
+  [[nodiscard]] Tokens own_tokens(EntryId entry) const {
+    const RowRange rows = mine_.rows_of(FieldKind::token, table_[entry].owner_index);
+    return mine_.at(input_ids_field)
+        .values<std::int64_t>()
+        .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
+  }
+  [[nodiscard]] Tokens tokens_of(EntryId entry) const {
+    return table_[entry].owner == me() ? own_tokens(entry) : Tokens(received_.at(entry));
+  }
+  static void add(Tokens tokens, BlockList& blocks) {
+    blocks.add(std::as_bytes(tokens).data(), tokens.size_bytes());
+  }
+
+  const Communicator& comm_;
+  const LengthTable& table_;
+  const RaggedBatch& mine_;
+  std::span<const std::vector<EntryId>> groups_;
+  std::unordered_map<EntryId, std::vector<std::int64_t>> received_;
+  std::vector<BlockList> sends_;
+  std::vector<BlockList> receives_;
+};
+
+/// Reads one tree of `samples` samples off the front.
+PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples) {
+  std::vector<TreeNode> nodes(static_cast<std::size_t>(numbers[0]));
+  numbers = numbers.subspan(1);
+  for (TreeNode& node : nodes) {
+    node = {numbers[0], numbers[1]};
+    numbers = numbers.subspan(2);
+  }
+  std::vector<std::int64_t> ends(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(samples));
+  numbers = numbers.subspan(samples);
+  return {nodes, std::move(ends)};
+}
+
+}  // namespace
+
+std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
+                                             const RaggedBatch& mine, const TransportSettings& options) {
+  GuardedWork work;
+  std::vector<std::vector<EntryId>> groups;
+  std::optional<TreeBuilder> builder;
+  work([&] {
+    groups = entries_by_uid(table);
+    builder.emplace(comm, table, mine, groups).prepare();
+  });
+  // Without a builder there is an error, and nothing is exchanged.
+  static const std::vector<BlockList> nothing;
+  exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
+                    options, work.error());
+  std::vector<std::int64_t> structures;
+  work([&] { structures = builder->structures(); });
+  const auto all = all_gather_lists<std::int64_t>(comm, structures, work.error(), "words of prefix trees");
+
+  std::vector<SharedGroup> trees;
+  work([&] {
+    std::vector<std::span<const std::int64_t>> rest;
+    for (std::size_t rank = 0; rank + 1 < all.offsets.size(); ++rank) rest.push_back(all.of(rank));
+    for (std::vector<EntryId>& group : groups) {
+      PrefixTree tree = next_tree(rest[builder->builder_of(group).index()], group.size());
+      trees.push_back({std::move(group), std::move(tree)});
+    }
+  });
+  work.agree(comm);
+  return trees;
+}
+
+}  // namespace evenkeel

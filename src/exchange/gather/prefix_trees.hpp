@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/mesh/communicator.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
+#include "transport/messages/message_exchange.hpp"
+
+namespace evenkeel {
+
+/// Collective over `comm`: the trees that the samples of each uid make, on every rank, in the order of their
+/// first entries; every entry is in one. Lengths alone cannot tell what samples have in common, so the owner
+/// of a group's first entry is sent the tokens of those of its samples that live elsewhere (usually none: one
+/// rank rolls out a prompt), and tells all ranks the tree's structure, which has no tokens.
+///
+/// `mine` holds this rank's samples of the table with their tokens. Deterministic.
+[[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
+                                                           const RaggedBatch& mine,
+                                                           const TransportSettings& options);
+
+}  // namespace evenkeel

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/exchange/exchange_volume.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "exchange/samples/field_volume.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/transfer/carried_fields.hpp"
+#include "plan/transfer/row_cuts.hpp"
+#include "transport/messages/message_exchange.hpp"
+
+namespace evenkeel {
+
+/// A step's samples, ready to be moved: all of it replicated except `mine` and `micro_batches`, which are
+/// this rank's.
+struct StepTransfer {
+  const LengthTable& table;
+  const StepAssignment& assignment;
+  std::span<const CarriedField> fields;           ///< agreed over all ranks, in one order
+  const RaggedBatch& mine;                        ///< the samples this rank owns, as it brought them
+  std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
+  const PlanSettings& settings;                   ///< by which it is planned
+  /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
+  std::vector<std::int64_t>* bytes_to = nullptr;
+  /// Where to add the bytes that each data rank sends to this rank; nullptr: nowhere.
+  std::vector<std::int64_t>* bytes_from_data_ranks = nullptr;
+  /// Where to add the bytes of each field that this rank gets: an entry for each that travels, the same
+  /// entries on all ranks. nullptr: nowhere.
+  std::vector<FieldVolume>* volumes = nullptr;
+  std::span<const RowCounts> row_counts{};  ///< of the counted ones of `fields`
+  /// Whether equal values may lie once in any of `fields`: equal on all ranks, whatever has failed on some.
+  bool shares_equal = false;
+  std::span<const RowCuts> row_cuts{};  ///< of those of `fields` that cut others
+};
+
+/// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
+/// its pipeline stage is sent, of the elements that are handed out: zero in the rows that no sample brings,
+/// labels `label_pad`; the others are left to be written. Without columns of counted fields. Local.
+[[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
+                                                   const MicroBatchPlan& plan,
+                                                   const DerivedFieldSettings& derived);
+
+/// Collective over mesh.everyone(): every owner sends each place (dp, cp) only the rows that it holds, out of
+/// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
+/// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
+/// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.
+/// Layers and smaller integers are taken out of what samples bring, and put into what is handed out, on the
+/// way, without a pass of their own where ranks read each other's memory. Missing fields are derived (see
+/// complete_fields).
+///
+/// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
+/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank. Where equal values lie
+/// once, each of an owner's distinct ones travels once per node with ranks that are handed it, and columns of
+/// such fields have rows in common (see SampleRows), read only: one memory for all micro-batches and, where
+/// ranks of the node read each other's memory, for all these ranks.
+///
+/// Ranks agree twice that all went well, each time in one all-reduce: before any byte travels, and at the
+/// end, after each has called `finish`, its own work on the micro-batches, where `mine` stays as it is. All
+/// ranks throw the same error: that of a rank whose work has failed `before`, what its `finish` throws, or
+/// LimitError when it runs out of memory. Only MpiError may come from one rank alone.
+ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
+                                const DerivedFieldSettings& derived, const TransportSettings& options,
+                                std::vector<PackedMicroBatch>& packed, const GuardedWork& before = {},
+                                const std::function<void()>& finish = {});
+
+}  // namespace evenkeel

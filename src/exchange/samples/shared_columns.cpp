@@ -1,0 +1,289 @@
+#include "exchange/samples/shared_columns.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "plan/plan_serialization.hpp"
+#include "transport/archive_bytes.hpp"
+#include "transport/shared/shared_offer.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Loan n has the word of n modulo this, after the word that is taken; it holds n + 1 once n is returned.
+constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
+
+std::uint64_t read_mark(const std::uint64_t* words, std::uint64_t loan) {
+  auto& word = const_cast<std::uint64_t&>(words[1 + loan % num_marks]);  // atomic_ref has no const form
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+
+/// The lender's side of one loan.
+struct Loan {
+  std::uint64_t number = 0;
+  std::vector<std::shared_ptr<const std::byte>> columns;
+  SharedOffer offer;
+  std::vector<std::shared_ptr<const std::uint64_t>> words;  // of the borrowers
+
+  [[nodiscard]] bool returned() const {
+    return std::ranges::all_of(words, [&](const auto& of) { return read_mark(of.get(), number) > number; });
+  }
+};
+
+/// What this process has lent. It is never destroyed, since borrowers may outlive everything else.
+class OpenLoans {
+ public:
+  static OpenLoans& of_process() {
+    static OpenLoans& loans = *new OpenLoans;
+    return loans;
+  }
+  void add(Loan loan) {
+    const std::lock_guard lock(mutex_);
+    loans_.push_back(std::move(loan));
+  }
+  void end_returned() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(loans_, [](const Loan& loan) { return loan.returned(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Loan> loans_;
+};
+
+/// The borrower's side of one loan: gives it back when the last column has gone.
+class ColumnLease {
+ public:
+  ColumnLease(std::shared_ptr<std::uint64_t> words, std::uint64_t number) noexcept
+      : words_(std::move(words)), number_(number) {}
+  ColumnLease(ColumnLease&& other) noexcept : words_(std::move(other.words_)), number_(other.number_) {}
+  ColumnLease& operator=(ColumnLease&&) = delete;
+  ~ColumnLease() {
+    if (words_)
+      std::atomic_ref(words_.get()[1 + number_ % num_marks]).store(number_ + 1, std::memory_order_release);
+  }
+
+ private:
+  std::shared_ptr<std::uint64_t> words_;
+  std::uint64_t number_;
+};
+
+constexpr std::size_t padded(std::size_t bytes) noexcept {
+  constexpr std::size_t unit = alignof(std::max_align_t);
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// What lent columns are: in each micro-batch the same fields, and what offsets the counted ones have.
+struct LentColumns {
+  std::vector<FieldSpec> fields;
+  std::vector<std::vector<std::int64_t>> offsets;  ///< of each counted column, in the order of the columns
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& fields;
+    archive& offsets;
+  }
+};
+
+LentColumns columns_of(std::span<const PackedMicroBatch> micro_batches,
+                       const std::function<bool(const FieldSpec&)>& chosen) {
+  LentColumns lent;
+  for (const Column& column : micro_batches.front().fields) {
+    if (chosen(column.spec())) lent.fields.push_back(column.spec());
+  }
+  for (const PackedMicroBatch& m : micro_batches) {
+    for (const Column& column : m.fields) {
+      if (!is_counted(column.spec().kind) || !chosen(column.spec())) continue;
+      const std::span<const std::int64_t> offsets = column.samples().offsets();
+      lent.offsets.emplace_back(offsets.begin(), offsets.end());
+    }
+  }
+  return lent;
+}
+
+// It comes before the columns: its size, then an archive, then zeros up to where a column may begin.
+std::string describe(const LentColumns& columns) {
+  const std::string archive = to_archive(columns);
+  const auto size = static_cast<std::int64_t>(archive.size());
+  std::string text(sizeof size, '\0');
+  std::memcpy(text.data(), &size, sizeof size);
+  text += archive;
+  text.resize(padded(text.size()));
+  return text;
+}
+
+OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t number,
+                 const std::function<bool(const FieldSpec&)>& chosen,
+                 std::vector<PackedMicroBatch>& micro_batches) {
+  Loan loan{number, {}, {}, {}};
+  const std::string description = describe(columns_of(micro_batches, chosen));
+  BlockList blocks;
+  blocks.add(std::as_bytes(std::span(description)).data(), description.size());
+  for (PackedMicroBatch& m : micro_batches) {
+    for (Column& column : m.fields) {
+      if (!chosen(column.spec())) continue;
+      const std::size_t bytes = std::as_const(column).bytes().size();
+      blocks.add(loan.columns.emplace_back(column.lend()).get(), bytes);
+    }
+  }
+  loan.offer = SharedOffer(std::vector<const BlockList*>{&blocks});
+  loan.offer.fill();
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (memory.is_neighbour(rank)) loan.words.push_back(memory.words_of(rank));
+  }
+  const OfferNotice told = loan.offer.announcements().front();
+  OpenLoans::of_process().add(std::move(loan));
+  return told;
+}
+
+/// What a borrower reads, column after column.
+class LentBytes {
+ public:
+  LentBytes(NodeMemory& memory, int lender, const OfferNotice& told, std::shared_ptr<ColumnLease> lease)
+      : memory_(memory),
+        lender_(lender),
+        extents_(read_extents(memory, lender, told)),
+        lease_(std::move(lease)) {}
+
+  /// What comes first.
+  [[nodiscard]] LentColumns description() {
+    std::int64_t size = 0;
+    std::memcpy(&size, take(sizeof size).get(), sizeof size);
+    const std::shared_ptr<const std::byte> bytes =
+        take(padded(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
+    LentColumns columns;
+    from_archive(std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size)),
+                 columns);
+    return columns;
+  }
+
+  /// `rows` is how many, or whose they are; so below.
+  template <typename Rows>
+  void skip(const FieldSpec& spec, const Rows& rows) {
+    const std::size_t bytes = bytes_of(spec, rows);
+    if (bytes > 0) static_cast<void>(take(bytes));
+  }
+
+  template <typename Rows>
+  [[nodiscard]] Column next(const FieldSpec& spec, Rows rows) {
+    const std::size_t bytes = bytes_of(spec, rows);
+    if (bytes == 0) return {spec, std::move(rows)};
+    const std::shared_ptr<const std::byte> first = take(bytes);
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(first.get()) % alignof(std::max_align_t) == 0;
+    if (bytes >= SharedHeap::smallest_block && is_aligned)
+      return Column::borrowing(spec, std::move(rows), first);
+    Column column = Column::unwritten(spec, std::move(rows));
+    std::memcpy(column.row(0), first.get(), bytes);
+    return column;
+  }
+
+ private:
+  static std::size_t bytes_of(const FieldSpec& spec, std::int64_t rows) {
+    return static_cast<std::size_t>(rows) * spec.row_bytes();
+  }
+  static std::size_t bytes_of(const FieldSpec& spec, const SampleRows& samples) {
+    return bytes_of(spec, samples.rows());
+  }
+
+  /// A column lies in one extent: blocks are joined, never cut.
+  std::shared_ptr<const std::byte> take(std::size_t bytes) {
+    if (left_ == 0) {
+      const Extent& extent = extents_.at(extent_++);
+      struct Held {
+        std::shared_ptr<ColumnLease> lease;
+        std::shared_ptr<const std::byte> bytes;
+      };
+      left_ = static_cast<std::size_t>(extent.bytes);
+      const auto held = std::make_shared<Held>(Held{lease_, memory_.hold(lender_, extent.place, left_)});
+      at_ = {held, held->bytes.get()};
+    }
+    std::shared_ptr<const std::byte> taken = at_;
+    at_ = {at_, at_.get() + bytes};
+    left_ -= bytes;
+    return taken;
+  }
+
+  NodeMemory& memory_;
+  int lender_;
+  std::vector<Extent> extents_;
+  std::shared_ptr<ColumnLease> lease_;
+  std::size_t extent_ = 0;
+  std::shared_ptr<const std::byte> at_;
+  std::size_t left_ = 0;
+};
+
+void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
+            std::vector<PackedMicroBatch>& micro_batches) {
+  LentColumns described = lent.description();
+  auto offsets = described.offsets.begin();
+  for (PackedMicroBatch& m : micro_batches) {
+    const auto take = [&](const FieldSpec& spec, auto rows) {
+      if (!wanted(spec)) {
+        lent.skip(spec, rows);
+        return;
+      }
+      // What follows from the layout is there already.
+      std::erase_if(m.fields, [&](const Column& column) { return column.spec().name == spec.name; });
+      m.fields.push_back(lent.next(spec, std::move(rows)));
+    };
+    for (const FieldSpec& spec : described.fields) {
+      if (is_counted(spec.kind)) {
+        take(spec, SampleRows::of_offsets(std::move(*offsets++)));
+      } else {
+        take(spec, m.rows_of(spec.kind));
+      }
+    }
+  }
+}
+
+bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
+  return number < num_marks || read_mark(words, number) > number - num_marks;
+}
+
+[[noreturn]] void throw_all_leases_held() {
+  throw LimitError("shared tensors",
+                   "this rank still holds those of " + std::to_string(num_marks) +
+                       " steps ago; more steps at a time cannot be told apart",
+                   "Let go of old steps, or set exchange.tp_copies: own, and share: none for fields");
+}
+
+void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::uint64_t number,
+                 const std::function<bool(const FieldSpec&)>& wanted,
+                 std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
+  std::shared_ptr<std::uint64_t> words = memory.my_words();
+  if (!lease_is_free(words.get(), number)) {
+    work(throw_all_leases_held);
+    return;
+  }
+  ColumnLease lease(std::move(words), number);  // given back here, where nothing comes of it
+  work([&] {
+    auto shared = std::make_shared<ColumnLease>(std::move(lease));
+    borrow({memory, lender, told, std::move(shared)}, wanted, micro_batches);
+  });
+}
+
+}  // namespace
+
+void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
+                   const std::function<bool(const FieldSpec&)>& chosen,
+                   std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
+  if (micro_batches.empty()) return;
+  const std::uint64_t number = memory.count_loan();
+  OfferNotice told;
+  if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, chosen, micro_batches); });
+  comm.broadcast(told, lender);
+  // A lender that failed says so itself when errors are compared.
+  if (comm.rank() != lender && told.num_extents >= 0)
+    borrow_from(memory, lender, told, number, chosen, micro_batches, work);
+}
+
+void end_returned_loans() {
+  OpenLoans::of_process().end_returned();
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,137 @@
+#include "exchange/samples/shared_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_hash.hpp"
+#include "base/id_range.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "mesh/fail_together.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Of a segment, which has one row a token for all its samples. What rows say of the next token moves sample
+/// by sample.
+bool stands_once(FieldKind kind, std::string_view name) noexcept {
+  return kind == FieldKind::token && name != input_ids_field && name != labels_field &&
+         name != loss_mask_field;
+}
+
+bool row_stands_once(const CarriedField& field) noexcept {
+  return stands_once(field.spec.kind, field.name());
+}
+
+/// Those that samples bring, each once however many stages have layers of it.
+std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
+  std::vector<CarriedField> shared;
+  for (const CarriedField& field : fields) {
+    const bool is_there = !shared.empty() && shared.back().source == field.source;
+    if (row_stands_once(field) && !is_there) shared.push_back(field);
+  }
+  return shared;
+}
+
+/// Which segments several samples share, and who compares what in which order: sample by sample in the order
+/// of the table, segment by segment of its path, field by field.
+class SharedRows {
+ public:
+  SharedRows(const LengthTable& table, const StepAssignment& assignment, std::span<const CarriedField> fields)
+      : table_(table),
+        assignment_(assignment),
+        fields_(fields),
+        samples_(static_cast<std::size_t>(assignment.segments.size())) {
+    for (const EntryId entry : ids_below<EntryId>(table.size()))
+      for (const SegmentId segment : assignment.segments.path_of(entry)) ++samples_[segment.index()];
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> hashes(const RaggedBatch& mine, WorldRank rank) const {
+    std::vector<std::uint64_t> hashes;
+    visit([&](EntryId entry, SegmentId segment, std::size_t f) {
+      if (table_[entry].owner != rank) return;
+      const Column& column = mine.at(fields_[f].name());
+      const RowRange& rows = assignment_.segments[segment].rows;
+      const std::int64_t first = mine.rows_of(FieldKind::token, table_[entry].owner_index).begin;
+      hashes.push_back(hash_of_bytes({column.row(first + rows.begin), column.row(first + rows.end)}));
+    });
+    return hashes;
+  }
+
+  void require_equal(const GatheredLists<std::uint64_t>& hashes) const {
+    std::vector<std::size_t> next(hashes.offsets.begin(), hashes.offsets.end());
+    struct First {
+      EntryId entry{-1};
+      std::uint64_t hash = 0;
+    };
+    std::vector<First> firsts(samples_.size() * fields_.size());
+    visit([&](EntryId entry, SegmentId segment, std::size_t f) {
+      const std::uint64_t hash = hashes.values[next[table_[entry].owner.index()]++];
+      First& first = firsts[segment.index() * fields_.size() + f];
+      if (first.entry == EntryId{-1}) first = {entry, hash};
+      if (first.hash != hash) refuse(fields_[f], segment, first.entry, entry);
+    });
+  }
+
+ private:
+  template <typename Use>
+  void visit(Use use) const {
+    for (const EntryId entry : ids_below<EntryId>(table_.size())) {
+      for (const SegmentId segment : assignment_.segments.path_of(entry)) {
+        if (samples_[segment.index()] < 2) continue;
+        for (std::size_t f = 0; f < fields_.size(); ++f) use(entry, segment, f);
+      }
+    }
+  }
+
+  [[noreturn]] void refuse(const CarriedField& field, SegmentId segment, EntryId one, EntryId other) const {
+    const RowRange& rows = assignment_.segments[segment].rows;
+    throw InputError("field '" + field.name() + "'",
+                     "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
+                         " of samples " + std::to_string(table_[one].shape.id.value()) + " and " +
+                         std::to_string(table_[other].shape.id.value()) +
+                         ", whose tokens are equal there; with shared prefixes they have one row for both",
+                     "Bring one value a response token, or set prefix.share: false");
+  }
+
+  const LengthTable& table_;
+  const StepAssignment& assignment_;
+  std::span<const CarriedField> fields_;
+  std::vector<std::int64_t> samples_;  // of each segment
+};
+
+}  // namespace
+
+bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
+  return std::ranges::any_of(fields,
+                             [](const FieldSpec& field) { return stands_once(field.kind, field.name); });
+}
+
+bool have_shared_rows(std::span<const CarriedField> fields) noexcept {
+  return std::ranges::any_of(fields, row_stands_once);
+}
+
+void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,
+                               const StepAssignment& assignment, std::span<const CarriedField> fields,
+                               const RaggedBatch& mine) {
+  GuardedWork work;
+  std::vector<CarriedField> shared;
+  std::optional<SharedRows> rows;
+  std::vector<std::uint64_t> own;
+  work([&] {
+    shared = shared_fields(fields);
+    rows.emplace(table, assignment, shared);
+    own = rows->hashes(mine, WorldRank{comm.rank()});
+  });
+  const auto all = all_gather_lists<std::uint64_t>(comm, own, work.error(), "rows that samples share");
+  work.on_replicated_data([&] { rows->require_equal(all); });
+  work.agree(comm);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,257 @@
+#include "source/dump/dump_folder.hpp"
+
+#include <simdjson.h>
+
+#include <array>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/narrow.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/files/input_file.hpp"
+#include "io/jsonl/json_text.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* marker_name = "evenkeel-run.json";
+constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
+
+std::string numbered(const char* prefix, std::int64_t number, int digits) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%s%0*lld", prefix, digits, static_cast<long long>(number));
+  return text.data();
+}
+
+fs::path step_folder(const fs::path& folder, std::int64_t step) {
+  return folder / numbered("step-", step, 6);
+}
+
+/// The folders of a place along dp and cp, in which those of tensor-parallel ranks are.
+fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
+  const fs::path step = step_folder(folder, part.step);
+  if (part.cp == 0) return step / numbered("data-", part.place, 3);
+  return step / numbered("dp-", part.place / part.cp, 3) / numbered("cp-", part.place % part.cp, 3);
+}
+
+fs::path file_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp, std::int64_t pp) {
+  return place_folder(folder, part) / numbered("tp-", tp, 3) / numbered("pp-", pp, 3) /
+         (numbered("mb-", part.number, 5) + ".safetensors");
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code unknown;
+  return fs::exists(path, unknown);
+}
+
+/// What the marker tells of a run, as far as its dump depends on it. (Not with the library that writes it,
+/// which ends the process where memory runs out.)
+struct Marker {
+  bool has_dump = false;
+  bool is_complete = false;
+  std::string profiles;
+  std::int64_t from = 0;
+  std::int64_t steps = -1;
+};
+
+Marker read_marker(const fs::path& path) {
+  const InputFile file(path);
+  if (file.size() > longest_marker)
+    throw InputError(path.string(), "has more than 1 MiB, and so tells of no run");
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(text, 0);
+  const JsonText json(text);
+  if (!json.object()) throw InputError(path.string(), "does not tell of a run: it is no JSON object");
+  const simdjson::dom::object& object = *json.object();
+  Marker marker;
+  simdjson::dom::element ignored;
+  marker.has_dump = !object["files"]["dump"].get(ignored);
+  std::string_view state;
+  marker.is_complete = !object["state"].get(state) && state == "complete";
+  if (object["steps"].get(marker.steps)) marker.steps = -1;
+  if (object["from"]["dump"].get(marker.from)) marker.from = 0;
+  simdjson::dom::array profiles;
+  if (object["profiles"].get(profiles)) return marker;
+  for (const simdjson::dom::element profile : profiles) {
+    std::string_view name;
+    if (!profile.get(name)) marker.profiles.append(marker.profiles.empty() ? "" : ", ").append(name);
+  }
+  return marker;
+}
+
+[[noreturn]] void refuse_missing(const fs::path& file) {
+  throw InputError(file.string(), "is missing, and the run wrote it",
+                   "evenkeel inspect FOLDER tells what else is");
+}
+
+DumpedPart first_part(std::int64_t step, bool flexible, std::int32_t place) {
+  DumpedPart part;
+  part.step = step;
+  part.place = place;
+  part.cp = flexible ? 0 : 1;
+  return part;
+}
+
+/// The parts of the micro-batches of one step, by the groups that run them.
+class StepLister {
+ public:
+  StepLister(const fs::path& folder, std::int64_t step)
+      : folder_(folder), step_(step), schema_(schema_of_step(folder, step)) {}
+
+  [[nodiscard]] std::vector<DumpedPart> parts() {
+    const std::int64_t places = std::int64_t{schema_.mesh.dp} * schema_.mesh.cp;
+    for (std::int64_t place = 0; place < places; ++place) add_place(place);
+    std::vector<DumpedPart> parts;
+    for (const auto& [group, members] : groups_) {
+      std::int64_t next = 0;
+      for (const auto& [rank, part] : members) {
+        if (rank != next++) refuse_missing_member(group, next - 1);
+        parts.push_back(part);
+      }
+      if (next < group.size) refuse_missing_member(group, next);
+    }
+    return parts;
+  }
+
+ private:
+  void add_place(std::int64_t place) {
+    DumpedPart part;
+    part.step = step_;
+    part.samples = schema_.samples;
+    part.place = narrow<std::int32_t>(place, "places of a dump");
+    part.cp = schema_.flexible ? 0 : schema_.mesh.cp;
+    part.stages = schema_.mesh.pp;
+    const fs::path first = file_of(folder_, part, 0, 0);
+    if (!is_there(first)) {
+      // In a tree of groups a rank may take part in no micro-batch: then its folder is empty.
+      if (!schema_.flexible || !is_there(place_folder(folder_, part))) refuse_missing(first);
+      return;
+    }
+    const std::int64_t files = schema_of(*open_safetensors(first)).micro_batches;
+    for (; part.number < files; ++part.number) add_part(part);
+  }
+
+  void add_part(DumpedPart part) {
+    for (std::int64_t tp = 0; tp < schema_.mesh.tp; ++tp) {
+      for (std::int64_t pp = 0; pp < schema_.mesh.pp; ++pp) {
+        if (const fs::path file = file_of(folder_, part, tp, pp); !is_there(file)) refuse_missing(file);
+      }
+    }
+    DumpedContext group = context_of(part);
+    part.size = narrow<std::int32_t>(group.size, "ranks of a group");
+    const std::int64_t rank = std::exchange(group.rank, 0);
+    groups_[group].emplace(rank, part);
+  }
+
+  /// With a fixed cp the place says it.
+  [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
+    if (!schema_.flexible)
+      return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
+    const auto file = open_safetensors(file_of(folder_, part, 0, 0));
+    const DumpSchema schema = schema_of(*file);
+    require_is(schema, part, 0, file->path());
+    return schema.context;
+  }
+
+  [[noreturn]] void refuse_missing_member(const DumpedContext& group, std::int64_t rank) const {
+    DumpedPart part;
+    part.step = step_;
+    part.cp = 0;
+    part.place = narrow<std::int32_t>(group.first + rank, "places of a dump");
+    throw InputError(place_folder(folder_, part).string(),
+                     "has no file of a micro-batch that it shares with others of the " +
+                         std::to_string(group.size) + " ranks from data-" + std::to_string(group.first) +
+                         " on, and the run wrote one",
+                     "evenkeel inspect FOLDER tells what else is missing");
+  }
+
+  const fs::path& folder_;
+  std::int64_t step_;
+  DumpSchema schema_;
+  std::map<DumpedContext, std::map<std::int64_t, DumpedPart>> groups_;  // of rank 0; by the member's rank
+};
+
+}  // namespace
+
+fs::path dumped_file(const fs::path& folder, const DumpedPart& part, std::int64_t stage) {
+  return file_of(folder, part, 0, stage);
+}
+
+fs::path dump_marker(const fs::path& folder) {
+  std::error_code unknown;
+  if (!fs::is_directory(folder, unknown)) {
+    if (fs::exists(folder, unknown))
+      throw InputError(folder.string(), "is a file; the folder of a dump is needed",
+                       "Give the folder of evenkeel run --dump");
+    throw IoError(folder.string(), "is not there", "Give the folder of evenkeel run --dump");
+  }
+  if (fs::exists(folder / marker_name, unknown)) return folder / marker_name;
+  fs::path above = folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path();
+  if (above.empty()) above = ".";
+  if (fs::exists(above / marker_name, unknown)) return above / marker_name;
+  throw InputError(folder.string(), std::string("is a folder without ") + marker_name + ": no run wrote it",
+                   "Give the folder of evenkeel run --dump");
+}
+
+DumpedSteps steps_of_dump(const fs::path& folder) {
+  const fs::path path = dump_marker(folder);
+  const Marker marker = read_marker(path);
+  if (!marker.has_dump) {
+    throw InputError(folder.string(), "holds no dump: its run wrote none there",
+                     "Give the folder of evenkeel run --dump");
+  }
+  if (!marker.is_complete) {
+    throw InputError(folder.string(), "is the dump of a run that has not ended, or failed",
+                     "Wait until evenkeel inspect calls it complete, or run the job again");
+  }
+  if (fs::exists(folder / marker_name) && !marker.profiles.empty()) {
+    throw InputError(folder.string(), "has a folder for each profile: " + marker.profiles,
+                     "Give one of these folders");
+  }
+  if (marker.steps < 0) throw InputError(path.string(), "does not tell how many steps there are");
+  if (marker.from < 0 || marker.from >= marker.steps)
+    throw InputError(folder.string(), "is a dump of no steps", "Give the folder of a run that made some");
+  return {marker.from, marker.steps};
+}
+
+DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
+  const bool flexible = is_there(place_folder(folder, first_part(step, true, 0)));
+  DumpedPart part = first_part(step, flexible, 0);
+  fs::path file = file_of(folder, part, 0, 0);
+  while (flexible && !is_there(file) && is_there(place_folder(folder, part))) {
+    ++part.place;
+    file = file_of(folder, part, 0, 0);
+  }
+  if (!is_there(file)) refuse_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
+  const auto tensors = open_safetensors(file);
+  DumpSchema schema = schema_of(*tensors);
+  if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
+    throw InputError(tensors->path(), "says that it is a file of another place than where it lies",
+                     "Give the folder of evenkeel run --dump, as the run wrote it");
+  return schema;
+}
+
+std::vector<DumpedPart> list_dumped_step(const fs::path& folder, std::int64_t step) {
+  return StepLister(folder, step).parts();
+}
+
+void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
+                const std::string& path) {
+  const std::int64_t place = std::int64_t{schema.place.dp} * schema.mesh.cp + schema.place.cp;
+  const DumpedContext& group = schema.context;
+  const bool is_it = schema.step == part.step && schema.samples == part.samples &&
+                     schema.micro_batch == part.number && place == part.place &&
+                     schema.mesh.pp == part.stages && schema.place.pp == stage && schema.place.tp == 0 &&
+                     (schema.flexible ? 0 : schema.mesh.cp) == part.cp && group.first + group.rank == place;
+  if (is_it) return;
+  throw InputError(path, "says that it is a file of another place than where it lies, or of another run",
+                   "Give the folder of evenkeel run --dump, as the run wrote it");
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,246 @@
+#include "source/dump/dump_schema.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/uid.hpp"
+#include "io/jsonl/json_text.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array cut_words{std::pair{CpLayout::zigzag, std::string_view("zigzag")},
+                               std::pair{CpLayout::contiguous, std::string_view("contiguous")}};
+
+Json json_of_point(const GridPoint& point) {
+  return {{"dp", point.dp}, {"cp", point.cp}, {"tp", point.tp}, {"pp", point.pp}};
+}
+
+Json json_of_field(const DumpedField& field) {
+  Json json{{"name", field.spec.name},
+            {"kind", std::string(name_of(field.spec.kind))},
+            {"dtype", std::string(name_of(field.spec.dtype))},
+            {"trailing", field.spec.trailing}};
+  if (field.layers) json["layers"] = *field.layers;
+  if (!field.cut_by.empty()) json["cut_by"] = field.cut_by;
+  return json;
+}
+
+/// Reads text_of() back. (Not with the library that writes it, which ends the process where memory runs out.)
+class SchemaReader {
+ public:
+  using Element = simdjson::dom::element;
+  using Object = simdjson::dom::object;
+
+  explicit SchemaReader(const std::string& path) : path_(path) {}
+
+  [[nodiscard]] DumpSchema read(const Object& object) const {
+    DumpSchema schema;
+    if (const std::int64_t format = integer(object, "format"); format != DumpSchema::current_format) {
+      throw InputError(path_,
+                       "is of a dump of format " + std::to_string(format) + ", and format " +
+                           std::to_string(DumpSchema::current_format) + " is read",
+                       "Dump the job again with this version");
+    }
+    schema.step = integer(object, "step");
+    schema.samples = integer(object, "samples");
+    schema.profile = text(object, "profile");
+    if (object["flexible"].get(schema.flexible)) fail("no truth value 'flexible'");
+    schema.mesh = point(object, "mesh", 1);
+    schema.place = point(object, "place", 0);
+    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
+      if (schema.place[axis] >= schema.mesh[axis]) fail("a 'place' outside its 'mesh'");
+    schema.writers = integer(object, "writers", 1);
+    schema.micro_batches = integer(object, "micro_batches", 1);
+    schema.micro_batch = integer(object, "micro_batch");
+    schema.context = context(object);
+    schema.cut = cut(text(object, "cut"));
+    schema.fields = fields(list(object, "fields"));
+    schema.prompts = integers(list(object, "prompts"), "prompts");
+    schema.groups = groups(list(object, "groups"));
+    if (schema.groups.size() != schema.prompts.size()) fail("'prompts' and 'groups' of different lengths");
+    return schema;
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InputError(path_, "has metadata " + std::string(DumpSchema::metadata_name) + " with " + what,
+                     "Is it a file of evenkeel run --dump, as the run wrote it?");
+  }
+
+ private:
+  [[nodiscard]] std::int64_t integer(const Object& object, std::string_view name,
+                                     std::int64_t least = 0) const {
+    std::int64_t value = 0;
+    if (object[name].get(value) || value < least)
+      fail("no integer '" + std::string(name) + "' of at least " + std::to_string(least));
+    return value;
+  }
+
+  [[nodiscard]] std::string text(const Object& object, std::string_view name) const {
+    std::string_view value;
+    if (object[name].get(value)) fail("no text '" + std::string(name) + "'");
+    return std::string(value);
+  }
+
+  [[nodiscard]] simdjson::dom::array list(const Object& object, std::string_view name) const {
+    simdjson::dom::array values;
+    if (object[name].get(values)) fail("no list '" + std::string(name) + "'");
+    return values;
+  }
+
+  [[nodiscard]] Object object_in(const Object& object, std::string_view name) const {
+    Object inner;
+    if (object[name].get(inner)) fail("no object '" + std::string(name) + "'");
+    return inner;
+  }
+
+  [[nodiscard]] GridPoint point(const Object& object, std::string_view name, std::int64_t least) const {
+    const Object inner = object_in(object, name);
+    GridPoint point;
+    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
+      const std::int64_t value = integer(inner, name_of(axis), least);
+      if (value > std::numeric_limits<int>::max()) fail("a '" + std::string(name) + "' too large");
+      point[axis] = static_cast<int>(value);
+    }
+    return point;
+  }
+
+  [[nodiscard]] DumpedContext context(const Object& object) const {
+    const Object inner = object_in(object, "context");
+    const DumpedContext context{integer(inner, "first"), integer(inner, "size", 1), integer(inner, "rank"),
+                                integer(inner, "number")};
+    if (context.rank >= context.size || context.size > std::numeric_limits<int>::max())
+      fail("a 'rank' outside its 'context'");
+    return context;
+  }
+
+  [[nodiscard]] CpLayout cut(const std::string& word) const {
+    for (const auto& [layout, name] : cut_words)
+      if (word == name) return layout;
+    fail("an unknown 'cut'");
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> integers(const simdjson::dom::array& list,
+                                                   const std::string& name) const {
+    std::vector<std::int64_t> values;
+    for (const Element element : list) {
+      std::int64_t value = -1;
+      if (element.get(value) || value < 0) fail("'" + name + "' that are no list of integers from 0");
+      values.push_back(value);
+    }
+    return values;
+  }
+
+  [[nodiscard]] std::vector<std::optional<std::uint64_t>> groups(const simdjson::dom::array& list) const {
+    std::vector<std::optional<std::uint64_t>> values;
+    for (const Element element : list) {
+      std::uint64_t value = 0;
+      if (element.is_null()) {
+        values.emplace_back();
+      } else if (element.get(value) || is_own_group(value)) {
+        fail("'groups' that are neither integers below 2^63 nor null");
+      } else {
+        values.emplace_back(value);
+      }
+    }
+    return values;
+  }
+
+  [[nodiscard]] std::vector<DumpedField> fields(const simdjson::dom::array& list) const {
+    std::vector<DumpedField> fields;
+    for (const Element element : list) {
+      Object object;
+      if (element.get(object)) fail("'fields' that are no objects");
+      fields.push_back(field(object));
+    }
+    const auto name = [](const DumpedField& field) -> const std::string& { return field.spec.name; };
+    if (std::ranges::adjacent_find(fields, std::ranges::greater_equal(), name) != fields.end())
+      fail("'fields' that are not in the order of their names, or there twice");
+    return fields;
+  }
+
+  [[nodiscard]] DumpedField field(const Object& object) const {
+    DumpedField field;
+    FieldSpec& spec = field.spec;
+    spec.name = text(object, "name");
+    const std::string kind = text(object, "kind");
+    const std::string dtype = text(object, "dtype");
+    constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
+                               FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
+    const auto* const of_kind = std::ranges::find(kinds, kind, [](FieldKind k) { return name_of(k); });
+    const auto* const of_dtype = std::ranges::find(all_dtypes, dtype, [](DType d) { return name_of(d); });
+    if (of_kind == kinds.end() || of_dtype == all_dtypes.end())
+      fail("a field '" + spec.name + "' of an unknown kind or dtype");
+    spec.kind = *of_kind;
+    spec.dtype = *of_dtype;
+    spec.trailing = integers(list(object, "trailing"), "trailing");
+    if (!object["cut_by"].error()) field.cut_by = text(object, "cut_by");
+    if (!object["layers"].error()) field.layers = layers(object, spec);
+    return field;
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> layers(const Object& object, const FieldSpec& spec) const {
+    std::vector<std::int64_t> layers = integers(list(object, "layers"), "layers");
+    std::set<std::int64_t> named(layers.begin(), layers.end());
+    const bool fits = !is_counted(spec.kind) && !spec.trailing.empty() && named.size() == layers.size() &&
+                      (named.empty() || *named.rbegin() < spec.trailing.front());
+    if (!fits) fail("'layers' of '" + spec.name + "' that it has not, or has twice");
+    return layers;
+  }
+
+  const std::string& path_;
+};
+
+}  // namespace
+
+std::string text_of(const DumpSchema& schema) {
+  Json json{{"format", DumpSchema::current_format},
+            {"step", schema.step},
+            {"samples", schema.samples},
+            {"profile", schema.profile},
+            {"flexible", schema.flexible},
+            {"mesh", json_of_point(schema.mesh)},
+            {"place", json_of_point(schema.place)},
+            {"writers", schema.writers},
+            {"micro_batches", schema.micro_batches},
+            {"micro_batch", schema.micro_batch},
+            {"context",
+             {{"first", schema.context.first},
+              {"size", schema.context.size},
+              {"rank", schema.context.rank},
+              {"number", schema.context.number}}},
+            {"prompts", schema.prompts}};
+  const auto layout_of = [](const auto& word) { return word.first; };
+  json["cut"] = std::string(std::ranges::find(cut_words, schema.cut, layout_of)->second);
+  json["fields"] = Json::array();
+  for (const DumpedField& field : schema.fields) json["fields"].push_back(json_of_field(field));
+  json["groups"] = Json::array();
+  for (const auto& group : schema.groups) json["groups"].push_back(group ? Json(*group) : Json());
+  return json.dump();
+}
+
+DumpSchema schema_of(const TensorFile& file) {
+  const auto text = file.metadata().find(std::string(DumpSchema::metadata_name));
+  if (text == file.metadata().end()) {
+    throw InputError(file.path(),
+                     "is no file of a dump, or one of an older version: its metadata has no " +
+                         std::string(DumpSchema::metadata_name) + ", which says what it holds",
+                     "Dump the job again with this version");
+  }
+  const SchemaReader reader(file.path());
+  const JsonText json(text->second);
+  if (!json.object()) reader.fail("no JSON object");
+  return reader.read(*json.object());
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,272 @@
+#include "source/dump/dump_source.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/sample_rows.hpp"
+#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "mesh/fail_together.hpp"
+#include "source/files/file_agreement.hpp"
+#include "source/files/schema_agreement.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// This rank's share of so many things.
+ByteRange share_of(std::int64_t things, const Communicator& comm) {
+  return split_bytes(things, comm.size())[static_cast<std::size_t>(comm.rank())];
+}
+
+/// The name of a field that one has and the other has not, or has otherwise; empty when there is none.
+std::string differing(std::span<const DumpedField> a, std::span<const DumpedField> b) {
+  const auto is_same = [](const DumpedField& one, const DumpedField& other) {
+    return one.spec == other.spec;
+  };
+  const auto [x, y] = std::ranges::mismatch(a, b, is_same);
+  if (x == a.end() && y == b.end()) return {};
+  if (x == a.end()) return y->spec.name;
+  return y == b.end() ? x->spec.name : std::min(x->spec.name, y->spec.name);
+}
+
+}  // namespace
+
+std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs::path& folder) {
+  auto source = together(comm, [&] {
+    std::unique_ptr<DumpSource> made(new DumpSource(folder));
+    return made;
+  });
+  source->find_micro_batches(comm);
+  source->find_fields(comm);
+  source->find_samples(comm);
+  return source;
+}
+
+// All must see the same run's folder.
+void DumpSource::find_micro_batches(const Communicator& comm) {
+  const auto marker = together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
+  require_same_content(comm, *marker);
+  GuardedWork work;
+  std::vector<DumpedPart> mine;
+  work.on_replicated_data([&] { steps_ = steps_of_dump(folder_); });
+  work([&] {
+    const ByteRange share = share_of(steps_.end - steps_.first, comm);
+    for (std::int64_t step = steps_.first + share.begin; step < steps_.first + share.end; ++step) {
+      const std::vector<DumpedPart> parts = list_dumped_step(folder_, step);
+      mine.insert(mine.end(), parts.begin(), parts.end());
+    }
+  });
+  auto all = all_gather_lists<DumpedPart>(comm, mine, work.error(), "files of a dump");
+  parts_ = std::move(all.values);
+  together(comm, [&] {
+    for (std::size_t part = 0; part < parts_.size(); part += static_cast<std::size_t>(parts_[part].size))
+      first_parts_.push_back(part);
+    first_parts_.push_back(parts_.size());
+  });
+}
+
+DumpedMicroBatch DumpSource::open_micro_batch(std::int64_t number) const {
+  const std::size_t begin = first_parts_[static_cast<std::size_t>(number)];
+  const std::size_t end = first_parts_[static_cast<std::size_t>(number) + 1];
+  return {folder_, std::span(parts_).subspan(begin, end - begin), number};
+}
+
+void DumpSource::find_fields(const Communicator& comm) {
+  together(comm, [&] {
+    const DumpedMicroBatch first = open_micro_batch(0);
+    fields_ = first.schema().fields;
+    fields_from_ = first.path();
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      require_valid_field(fields_[f].spec, fields_from_ + ": tensor '" + fields_[f].spec.name + "'");
+      if (is_counted(fields_[f].spec.kind)) counted_.push_back(f);
+    }
+  });
+}
+
+void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const {
+  const std::string name = differing(fields_, micro_batch.schema().fields);
+  if (name.empty()) return;
+  throw InputError(micro_batch.path(),
+                   "has a tensor '" + name + "' that is missing, or of another type or shape, in " +
+                       fields_from_ + ", or the other way round",
+                   "With hand_out: narrow types may change from step to step; dump without it");
+}
+
+void DumpSource::find_samples(const Communicator& comm) {
+  std::vector<DumpedSample> mine;
+  std::vector<std::int64_t> my_counts;  // of each counted field, sample by sample
+  GuardedWork work;
+  work([&] {
+    const ByteRange share = share_of(num_micro_batches(), comm);
+    for (std::int64_t m = share.begin; m < share.end; ++m) {
+      const DumpedMicroBatch micro_batch = open_micro_batch(m);
+      require_same_fields(micro_batch);
+      for (const DumpedSample& sample : micro_batch.samples()) {
+        mine.push_back(sample);
+        for (const std::size_t f : counted_) my_counts.push_back(micro_batch.counted_rows(f, sample));
+      }
+    }
+  });
+  const auto samples = all_gather_lists<DumpedSample>(comm, mine, work.error(), "samples of a dump");
+  const auto counts =
+      all_gather_lists<std::int64_t>(comm, my_counts, std::nullopt, "rows of samples of a dump");
+  GuardedWork sorting;
+  sorting.on_replicated_data([&] {
+    require_all_samples(samples.values);
+    sort_samples(samples.values, counts.values);
+  });
+  sorting.agree(comm);
+}
+
+// Files say how many samples their step has.
+void DumpSource::require_all_samples(std::span<const DumpedSample> samples) const {
+  std::map<std::int64_t, std::int64_t> found;
+  for (const DumpedSample& sample : samples) ++found[step_of(sample)];
+  for (std::size_t m = 0; m + 1 < first_parts_.size(); ++m) {
+    const DumpedPart& part = parts_[first_parts_[m]];
+    if (found[part.step] == part.samples) continue;
+    throw InputError(folder_.string(),
+                     "has " + std::to_string(found[part.step]) + " of the " + std::to_string(part.samples) +
+                         " samples of step " + std::to_string(part.step),
+                     "evenkeel inspect FOLDER tells what is missing");
+  }
+}
+
+void DumpSource::sort_samples(std::span<const DumpedSample> samples, std::span<const std::int64_t> counts) {
+  std::vector<std::size_t> order(samples.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    const DumpedSample& s = samples[i];
+    return std::tuple(step_of(s), s.index, s.micro_batch, s.place);
+  });
+  samples_.reserve(samples.size());
+  counts_.reserve(counts.size());
+  for (const std::size_t i : order) {
+    samples_.push_back(samples[i]);
+    const std::span<const std::int64_t> of_sample = counts.subspan(i * counted_.size(), counted_.size());
+    counts_.insert(counts_.end(), of_sample.begin(), of_sample.end());
+  }
+}
+
+Column DumpSource::column_for(std::size_t field, const RaggedBatch& batch,
+                              std::span<const std::int64_t> positions) const {
+  const FieldSpec& spec = fields_[field].spec;
+  if (!is_counted(spec.kind)) return Column::unwritten(spec, batch.rows_of(spec.kind));
+  const auto at = static_cast<std::size_t>(std::ranges::find(counted_, field) - counted_.begin());
+  std::vector<std::int64_t> counts;
+  counts.reserve(positions.size());
+  for (const std::int64_t position : positions)
+    counts.push_back(counts_[static_cast<std::size_t>(position) * counted_.size() + at]);
+  return Column::unwritten(spec, SampleRows::of_counts(counts));
+}
+
+SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
+  struct Part {
+    std::int64_t bytes = 0;
+    std::uint64_t digest = 0;
+  } mine;
+  GuardedWork work;
+  work([&] {
+    const ByteRange share = share_of(num_micro_batches(), comm);
+    for (std::int64_t m = share.begin; m < share.end; ++m) {
+      const DumpedMicroBatch micro_batch = open_micro_batch(m);
+      std::uint64_t digest = mix_64(static_cast<std::uint64_t>(m));
+      for (const TensorFile* const tensors : micro_batch.files()) {
+        for (const InputFile* const file : tensors->files()) {
+          mine.bytes += file->size();
+          digest = mix_64(digest ^ file->sampled_digest()) + 1;
+        }
+      }
+      mine.digest += digest;
+    }
+  });
+  const auto all = all_gather_lists<Part>(comm, std::span(&mine, 1), work.error(), "digests of a dump");
+  return together(comm, [&] {
+    SourceFingerprint fingerprint{folder_.string(), num_samples(), 0, 0};
+    for (const Part& part : all.values) {
+      fingerprint.bytes += part.bytes;
+      fingerprint.digest += part.digest;
+    }
+    return fingerprint;
+  });
+}
+
+RaggedBatch DumpSource::batch_for(std::span<const std::int64_t> positions) const {
+  std::vector<SampleShape> shapes;
+  for (const std::int64_t position : positions) {
+    const DumpedSample& sample = samples_[static_cast<std::size_t>(position)];
+    shapes.push_back({SampleId{position}, sample.has_group ? sample.group : own_group(position),
+                      sample.prompt, sample.tokens - sample.prompt});
+  }
+  RaggedBatch batch(std::move(shapes));
+  batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
+                                    batch.num_tokens()));
+  for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(column_for(f, batch, positions));
+  return batch;
+}
+
+RaggedBatch DumpSource::read(std::span<const std::int64_t> positions) const {
+  RaggedBatch batch = batch_for(positions);
+  const auto sample_at = [&](std::size_t i) -> const DumpedSample& {
+    return samples_[static_cast<std::size_t>(positions[i])];
+  };
+  std::vector<std::size_t> order(positions.size());  // by micro-batch, each of which is opened once
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return sample_at(i).micro_batch; });
+  std::optional<DumpedMicroBatch> micro_batch;
+  std::vector<DumpedSample> samples;
+  std::int64_t open = -1;
+  for (const std::size_t i : order) {
+    const DumpedSample& sample = sample_at(i);
+    if (open != sample.micro_batch) {
+      open = sample.micro_batch;
+      micro_batch.emplace(open_micro_batch(open));
+      samples = micro_batch->samples();
+    }
+    require_unchanged(*micro_batch, sample, samples);
+    const auto rows_of = [&](Column& column) {
+      const RowRange rows = batch.rows_of(column, static_cast<std::int64_t>(i));
+      return std::span{column.row(rows.begin), column.row(rows.end)};
+    };
+    micro_batch->read_tokens(sample, rows_of(batch.fields()[0]));
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      micro_batch->read(f, sample, rows_of(batch.fields()[f + 1]));
+  }
+  return batch;
+}
+
+void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSample& sample,
+                                   std::span<const DumpedSample> samples) const {
+  const auto of_sample = [](const DumpedSample& s) {
+    return std::tuple(s.place, s.index, s.begin, s.padded, s.tokens, s.prompt);
+  };
+  bool is_same = differing(fields_, now.schema().fields).empty() &&
+                 std::ranges::find(samples, of_sample(sample), of_sample) != samples.end();
+  const auto position = static_cast<std::size_t>(&sample - samples_.data());
+  for (std::size_t c = 0; c < counted_.size() && is_same; ++c)
+    is_same = now.counted_rows(counted_[c], sample) == counts_[position * counted_.size() + c];
+  if (!is_same) throw IoError(now.path(), "has changed while in use", "Let nobody write to a dump in use");
+}
+
+// They follow from tokens and prompts, unless samples bring them.
+std::string DumpSource::left_out() const {
+  std::string text = "'loss_weights' (derived anew)";
+  for (const std::string_view name : {labels_field, loss_mask_field, position_ids_field}) {
+    const bool is_brought =
+        std::ranges::any_of(fields_, [&](const DumpedField& field) { return field.spec.name == name; });
+    if (!is_brought) text += ", '" + std::string(name) + "' (derived anew)";
+  }
+  return text;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,358 @@
+#include "source/dump/dumped_micro_batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "service/derived_names.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr const char* of_a_dump = "Is it a file of evenkeel run --dump, as the run wrote it?";
+
+bool rises_from_0(std::span<const std::int64_t> offsets) {
+  return !offsets.empty() && offsets.front() == 0 && std::ranges::is_sorted(offsets);
+}
+
+const std::string& name_of_field(const DumpedField& field) {
+  return field.spec.name;
+}
+
+/// But for the layers, which are others on each stage.
+bool is_same_field(const DumpedField& a, const DumpedField& b) {
+  return a.spec == b.spec && a.cut_by == b.cut_by && a.layers.has_value() == b.layers.has_value();
+}
+
+/// What one stage has of a field's rows.
+FieldSpec spec_on_stage(const DumpedField& field) {
+  FieldSpec spec = field.spec;
+  if (field.layers) spec.trailing.front() = std::ssize(*field.layers);
+  return spec;
+}
+
+std::string shape_in_words(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+DumpedMicroBatch::DumpedMicroBatch(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
+                                   std::int64_t number)
+    : number_(number), ranks_(parts.size()) {
+  const auto stages = static_cast<std::size_t>(parts.front().stages);
+  for (auto& files : ranks_) files.resize(stages);
+  fields_.resize(stages);
+  open_stage(folder, parts, stages - 1);
+  learn_sequences();
+  if (needs_all_stages()) {
+    for (std::size_t stage = 0; stage + 1 < stages; ++stage) open_stage(folder, parts, stage);
+  }
+  find_fields();
+}
+
+void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
+                                  std::size_t stage) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    ranks_[rank][stage] =
+        open_safetensors(dumped_file(folder, parts[rank], static_cast<std::int64_t>(stage)));
+    const TensorFile& opened = file(rank, stage);
+    DumpSchema schema = schema_of(opened);
+    require_is(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
+    if (std::cmp_not_equal(schema.context.size, parts.size()))
+      fail(opened, "is of a group of " + std::to_string(schema.context.size) + " ranks, and is one of " +
+                       std::to_string(parts.size()));
+    if (rank == 0) fields_[stage] = schema.fields;
+    const bool is_same = schema.fields == fields_[stage];
+    if (rank == 0 && stage + 1 == fields_.size()) schema_ = std::move(schema);
+    if (!is_same || !std::ranges::equal(fields_[stage], schema_.fields, is_same_field))
+      fail(opened, "has other fields than " + path() + ", or other layers", "Were both written by one run?");
+  }
+}
+
+bool DumpedMicroBatch::needs_all_stages() const {
+  return std::ranges::any_of(schema_.fields, [&](const DumpedField& field) {
+    return field.layers.has_value() || !last(0).find(field.spec.name);
+  });
+}
+
+void DumpedMicroBatch::learn_sequences() {
+  const TensorFile& first = last(0);
+  const auto layout = first.metadata().find("layout");
+  if (layout == first.metadata().end()) fail(first, "has no layout in its metadata");
+  if (layout->second == "shared") {
+    fail(first, "is a micro-batch of shared prefixes, whose rows belong to several samples at once",
+         "Dump the job with prefix.share: false to read it back");
+  }
+  is_padded_ = layout->second == "padded";
+  padded_ = integers(first, cu_seqlens_padded_name);
+  lengths_ = integers(first, cu_seqlens_name);
+  indices_ = integers(first, sample_index_name);
+  const std::size_t sequences = indices_.size();
+  const bool fits = rises_from_0(padded_) && rises_from_0(lengths_) && lengths_.size() == sequences + 1 &&
+                    padded_.size() == sequences + 1 && schema_.prompts.size() == sequences && sequences > 0;
+  if (!fits)
+    fail(first, "has cu_seqlens, cu_seqlens_padded, sample_index and prompts that do not belong together");
+  const CpGroup cp{static_cast<int>(ranks_.size()), schema_.cut};
+  rows_ = padded_.back() / cp.size;
+  for (std::size_t i = 0; i < sequences; ++i) {
+    const std::int64_t aligned = padded_[i + 1] - padded_[i];
+    const std::int64_t tokens = lengths_[i + 1] - lengths_[i];
+    const auto all = static_cast<std::int64_t>(sequences);
+    const bool is_even = !is_padded_ || (padded_.back() % all == 0 && aligned == padded_.back() / all);
+    if (aligned % cp.chunks() == 0 && tokens <= aligned && schema_.prompts[i] <= tokens && is_even) continue;
+    fail(first, "has sequence " + std::to_string(i) + " of " + std::to_string(tokens) + " tokens, " +
+                    std::to_string(schema_.prompts[i]) + " of them prompt, in " + std::to_string(aligned) +
+                    " rows on " + std::to_string(cp.size) + " ranks");
+  }
+}
+
+void DumpedMicroBatch::find_fields() {
+  tokens_ = find_field({{std::string(input_ids_field), DType::int64, FieldKind::token, {}}});
+  for (const DumpedField& field : schema_.fields) sources_.push_back(find_field(field));
+  for (std::size_t f = 0; f < sources_.size(); ++f) find_ranges(f);
+}
+
+DumpedMicroBatch::Source DumpedMicroBatch::find_field(const DumpedField& field) const {
+  Source source;
+  for (std::size_t stage = fields_.size(); stage-- > 0;) {
+    if (!ranks_[0][stage] || !file(0, stage).find(field.spec.name)) continue;
+    DumpedField here = field;
+    if (field.layers) here.layers = std::ranges::find(fields_[stage], field.spec.name, name_of_field)->layers;
+    const FieldSpec spec = spec_on_stage(here);
+    require_tensor(spec, stage);
+    source.stages.push_back({stage, here.layers.value_or(std::vector<std::int64_t>{}), spec.row_bytes()});
+    if (!field.layers) break;
+  }
+  if (field.layers) require_all_layers(field, source);
+  if (source.stages.empty())
+    fail(last(0), "has no tensor '" + field.spec.name + "', which its metadata tell of");
+  if (is_counted(field.spec.kind)) source.rows = rows_of_ranks(field.spec, source.stages.front().stage);
+  return source;
+}
+
+void DumpedMicroBatch::require_all_layers(const DumpedField& field, const Source& source) const {
+  std::set<std::int64_t> found;
+  for (const Source::Stage& stage : source.stages) found.insert(stage.layers.begin(), stage.layers.end());
+  if (std::cmp_equal(found.size(), field.spec.trailing.front())) return;
+  fail(last(0), "has " + std::to_string(field.spec.trailing.front()) + " layers of '" + field.spec.name +
+                    "', and the files of its pipeline stages have " + std::to_string(found.size()));
+}
+
+void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) const {
+  const std::int64_t sequences = std::ssize(indices_);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const TensorFile& here = file(rank, stage);
+    const auto tensor = here.find(spec.name);
+    if (!tensor) fail(here, "has no tensor '" + spec.name + "', which its metadata tell of");
+    const StoredTensor& stored = here.tensors()[*tensor];
+    std::vector<std::int64_t> shape;
+    if (is_counted(spec.kind)) {
+      shape = {stored.rows()};
+    } else if (spec.kind == FieldKind::sample) {
+      shape = {sequences};
+    } else if (is_padded_) {
+      shape = {sequences, rows_ / sequences};
+    } else {
+      shape = {rows_};
+    }
+    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
+    if (stored.shape == shape && stored.dtype == spec.dtype) continue;
+    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_in_words(stored.shape) +
+                   ", and its metadata tell of one of " + std::string(name_of(spec.dtype)) + " " +
+                   shape_in_words(shape));
+  }
+}
+
+std::vector<SampleRows> DumpedMicroBatch::rows_of_ranks(const FieldSpec& spec, std::size_t stage) const {
+  std::vector<SampleRows> rows;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const TensorFile& here = file(rank, stage);
+    std::vector<std::int64_t> offsets = integers(here, offsets_name(spec.name));
+    const bool fits = rises_from_0(offsets) && offsets.size() == indices_.size() + 1 &&
+                      offsets.back() == here.tensors()[*here.find(spec.name)].rows();
+    if (!fits) fail(here, "has '" + offsets_name(spec.name) + "' that do not fit its samples and rows");
+    rows.push_back(SampleRows::of_offsets(std::move(offsets)));
+  }
+  return rows;
+}
+
+void DumpedMicroBatch::find_ranges(std::size_t field) {
+  const std::string& by = schema_.fields[field].cut_by;
+  if (by.empty() || ranks_.size() == 1) return;
+  const auto found = std::ranges::find(schema_.fields, by, name_of_field);
+  const FieldSpec ranges{by, DType::int64, FieldKind::rows, {2}};
+  const std::string& cut = schema_.fields[field].spec.name;
+  if (found == schema_.fields.end() || found->spec != ranges || !is_counted(schema_.fields[field].spec.kind))
+    fail(last(0),
+         "has rows of '" + cut + "' that are cut by '" + by + "', which is no field of token ranges");
+  sources_[field].ranges = found - schema_.fields.begin();
+  if (sources_[static_cast<std::size_t>(sources_[field].ranges)].rows != sources_[field].rows)
+    fail(last(0), "has other numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");
+}
+
+std::vector<DumpedSample> DumpedMicroBatch::samples() const {
+  std::vector<DumpedSample> samples;
+  for (std::size_t i = 0; i < indices_.size(); ++i) {
+    if (indices_[i] < 0) continue;  // filler, or padding
+    DumpedSample& sample = samples.emplace_back();
+    sample.micro_batch = number_;
+    sample.place = static_cast<std::int64_t>(i);
+    sample.index = indices_[i];
+    sample.begin = padded_[i];
+    sample.padded = padded_[i + 1] - padded_[i];
+    sample.tokens = lengths_[i + 1] - lengths_[i];
+    sample.prompt = schema_.prompts[i];
+    sample.group = schema_.groups[i].value_or(0);
+    sample.has_group = schema_.groups[i].has_value();
+  }
+  return samples;
+}
+
+std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSample& sample) const {
+  const Source& source = sources_[field];
+  if (source.ranges < 0) return source.rows.front()[sample.place].size();
+  return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
+}
+
+// Rows are in the order of their tokens, and of equal tokens every rank that has one has all.
+std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
+                                                                 std::int64_t place) const {
+  const std::string& name = schema_.fields[ranges].spec.name;
+  const std::size_t stage = sources_[ranges].stages.front().stage;
+  std::vector<CutRow> rows;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RowRange mine = sources_[ranges].rows[rank][place];
+    std::vector<std::int64_t> bounds(2 * static_cast<std::size_t>(mine.size()));
+    const TensorFile& here = file(rank, stage);
+    here.read_rows(*here.find(name), mine, std::as_writable_bytes(std::span(bounds)));
+    for (std::int64_t i = 0; i < mine.size(); ++i) {
+      CutRow row{bounds[static_cast<std::size_t>(2 * i)], bounds[static_cast<std::size_t>(2 * i + 1)], 0,
+                 rank, i};
+      if (i > 0 && rows.back().begin == row.begin && rows.back().end == row.end)
+        row.copy = rows.back().copy + 1;
+      rows.push_back(row);
+    }
+  }
+  std::ranges::sort(rows);
+  const auto same = std::ranges::unique(
+      rows, {}, [](const CutRow& row) { return std::tuple(row.begin, row.end, row.copy); });
+  rows.erase(same.begin(), same.end());
+  return rows;
+}
+
+void DumpedMicroBatch::read(std::size_t field, const DumpedSample& sample, std::span<std::byte> out) const {
+  const FieldSpec& spec = schema_.fields[field].spec;
+  const Source& source = sources_[field];
+  if (!schema_.fields[field].layers) return read_stage(spec, source, source.stages.front(), sample, out);
+  const std::size_t row_bytes = spec.row_bytes();
+  if (row_bytes == 0) return;
+  const std::size_t layer_bytes = row_bytes / static_cast<std::size_t>(spec.trailing.front());
+  const std::size_t rows = out.size() / row_bytes;
+  for (const Source::Stage& stage : source.stages) {
+    std::vector<std::byte> part(rows * stage.row_bytes);
+    read_stage(spec, source, stage, sample, part);
+    const std::byte* next = part.data();
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (const std::int64_t layer : stage.layers) {
+        std::memcpy(out.data() + row * row_bytes + static_cast<std::size_t>(layer) * layer_bytes, next,
+                    layer_bytes);
+        next += layer_bytes;
+      }
+    }
+  }
+}
+
+void DumpedMicroBatch::read_tokens(const DumpedSample& sample, std::span<std::byte> out) const {
+  read_token_rows(input_ids_field, tokens_.stages.front(), sample, out);
+}
+
+void DumpedMicroBatch::read_stage(const FieldSpec& spec, const Source& source, const Source::Stage& stage,
+                                  const DumpedSample& sample, std::span<std::byte> out) const {
+  if (spec.kind == FieldKind::token) return read_token_rows(spec.name, stage, sample, out);
+  if (spec.kind == FieldKind::response_token) {
+    // Response token t stands in row t - 1 of the sample, where it is predicted; the first one of a sample
+    // without a prompt stands nowhere.
+    std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * stage.row_bytes);
+    read_token_rows(spec.name, stage, sample, rows);
+    const std::size_t missing = sample.prompt > 0 || out.empty() ? 0 : stage.row_bytes;
+    const std::size_t from = static_cast<std::size_t>(std::max<std::int64_t>(sample.prompt - 1, 0));
+    std::ranges::fill(out.first(missing), std::byte{0});
+    if (missing < out.size())
+      std::memcpy(out.data() + missing, rows.data() + from * stage.row_bytes, out.size() - missing);
+    return;
+  }
+  if (source.ranges >= 0) return read_cut_rows(spec.name, source, sample, out);
+  const RowRange rows =
+      is_counted(spec.kind) ? source.rows.front()[sample.place] : RowRange{sample.place, sample.place + 1};
+  const TensorFile& first = file(0, stage.stage);
+  first.read_rows(*first.find(spec.name), rows, out);
+}
+
+void DumpedMicroBatch::read_token_rows(std::string_view field, const Source::Stage& stage,
+                                       const DumpedSample& sample, std::span<std::byte> out) const {
+  const auto size = static_cast<int>(ranks_.size());
+  const std::int64_t local = sample.padded / size;
+  const RowRange mine = is_padded_ ? RowRange{sample.place, sample.place + 1}
+                                   : RowRange{sample.begin / size, sample.begin / size + local};
+  std::vector<std::byte> rows(static_cast<std::size_t>(local) * stage.row_bytes);
+  for (int rank = 0; rank < size; ++rank) {
+    const TensorFile& here = file(static_cast<std::size_t>(rank), stage.stage);
+    here.read_rows(*here.find(field), mine, rows);
+    const std::byte* next = rows.data();
+    for (const RowRange run : cp_runs(sample.padded, {size, schema_.cut}, CpRank{rank})) {
+      const std::int64_t end = std::min(run.end, sample.tokens);
+      if (run.begin < end && stage.row_bytes > 0)
+        std::memcpy(out.data() + static_cast<std::size_t>(run.begin) * stage.row_bytes, next,
+                    static_cast<std::size_t>(end - run.begin) * stage.row_bytes);
+      next += static_cast<std::size_t>(run.size()) * stage.row_bytes;
+    }
+  }
+}
+
+void DumpedMicroBatch::read_cut_rows(std::string_view field, const Source& source, const DumpedSample& sample,
+                                     std::span<std::byte> out) const {
+  const Source::Stage& stage = source.stages.front();
+  std::vector<std::vector<std::byte>> of_ranks;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RowRange mine = source.rows[rank][sample.place];
+    const TensorFile& here = file(rank, stage.stage);
+    of_ranks.emplace_back(static_cast<std::size_t>(mine.size()) * stage.row_bytes);
+    here.read_rows(*here.find(field), mine, of_ranks.back());
+  }
+  std::byte* next = out.data();
+  for (const CutRow& row : cut_rows(static_cast<std::size_t>(source.ranges), sample.place)) {
+    if (stage.row_bytes == 0) break;
+    std::memcpy(next, of_ranks[row.rank].data() + static_cast<std::size_t>(row.row) * stage.row_bytes,
+                stage.row_bytes);
+    next += stage.row_bytes;
+  }
+}
+
+std::vector<const TensorFile*> DumpedMicroBatch::files() const {
+  std::vector<const TensorFile*> files;
+  for (const auto& stages : ranks_) {
+    for (const auto& opened : stages)
+      if (opened) files.push_back(opened.get());
+  }
+  return files;
+}
+
+std::vector<std::int64_t> DumpedMicroBatch::integers(const TensorFile& file, std::string_view name) const {
+  const auto tensor = file.find(name);
+  if (!tensor || !file.has_integers(*tensor) || file.tensors()[*tensor].shape.size() != 1)
+    fail(file, "has no list of integers '" + std::string(name) + "'");
+  return file.read_integers(*tensor, {0, file.tensors()[*tensor].rows()});
+}
+
+void DumpedMicroBatch::fail(const TensorFile& file, const std::string& message, const std::string& hint) {
+  throw InputError(file.path(), message, hint.empty() ? of_a_dump : hint);
+}
+
+}  // namespace evenkeel

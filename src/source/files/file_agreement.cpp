@@ -1,0 +1,141 @@
+#include "source/files/file_agreement.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "mesh/fail_together.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// What a rank tells the others of the file that it has open.
+struct Sight {
+  FileVersion version;
+  std::uint64_t digest = 0;  ///< of samples
+
+  [[nodiscard]] bool same_copy(const Sight& other) const {
+    return std::tuple(version.inode, version.modified) ==
+           std::tuple(other.version.inode, other.version.modified);
+  }
+};
+
+template <typename T>
+std::vector<T> value_of_each_rank(const Communicator& comm, const T& mine, const GuardedWork& work) {
+  return all_gather_lists<T>(comm, std::span(&mine, 1), work.error(), "ranks that read a file").values;
+}
+
+std::string on_rank(std::size_t rank) {
+  return " on rank " + std::to_string(rank);
+}
+
+[[noreturn]] void refuse(const InputFile& file, const std::string& what) {
+  throw IoError(file.path(), what,
+                "Let all ranks read one finished file, or the same copy of it on every node, to which nobody "
+                "writes");
+}
+
+void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights) {
+  const auto bytes = [&](std::size_t rank) {
+    return std::to_string(sights[rank].version.bytes) + " bytes" + on_rank(rank);
+  };
+  for (std::size_t rank = 1; rank < sights.size(); ++rank) {
+    if (sights[rank].version.bytes == sights[0].version.bytes) continue;
+    refuse(file, "has " + bytes(0) + " and " + bytes(rank));
+  }
+}
+
+[[noreturn]] void refuse_content(const InputFile& file, std::size_t rank) {
+  refuse(file, "has other content" + on_rank(rank) + " than" + on_rank(0) + ", in as many bytes (" +
+                   std::to_string(file.size()) + ")");
+}
+
+/// The digest of part `part` of `parts` of a file's blocks; those of all parts add up.
+std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int64_t parts) {
+  const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
+  const auto begin_of = [&](std::int64_t p) {
+    return (blocks / parts * p + std::min(p, blocks % parts)) * InputFile::digest_block;
+  };
+  return file.digest({begin_of(part), begin_of(part + 1)});
+}
+
+/// This rank's part of the digest of the whole: the ranks that have one copy open share its blocks.
+std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& sights, std::size_t rank) {
+  std::int64_t sharers = 0;
+  std::int64_t before = 0;
+  for (std::size_t other = 0; other < sights.size(); ++other) {
+    if (!sights[other].same_copy(sights[rank])) continue;
+    ++sharers;
+    if (other < rank) ++before;
+  }
+  return digest_of_part(file, before, sharers);
+}
+
+std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector<std::uint64_t>& parts,
+                             std::size_t rank) {
+  std::uint64_t sum = 0;
+  for (std::size_t other = 0; other < sights.size(); ++other) {
+    if (sights[other].same_copy(sights[rank])) sum += parts[other];
+  }
+  return sum;
+}
+
+}  // namespace
+
+// What was gathered is the same on all ranks, so that all refuse it, each by the name of its own copy.
+void require_same_content(const Communicator& comm, const InputFile& file) {
+  GuardedWork work;
+  Sight mine;
+  work([&] { mine = {file.version(), file.sampled_digest()}; });
+  const std::vector<Sight> sights = value_of_each_rank(comm, mine, work);
+  require_equal_sizes(file, sights);
+  const auto other =
+      std::ranges::find_if(sights, [&](const Sight& s) { return s.digest != sights[0].digest; });
+  if (other != sights.end()) refuse_content(file, static_cast<std::size_t>(other - sights.begin()));
+  if (std::ranges::all_of(sights, [&](const Sight& s) { return s.same_copy(sights[0]); })) return;
+
+  std::uint64_t part = 0;
+  work([&] { part = share_of_digest(file, sights, static_cast<std::size_t>(comm.rank())); });
+  const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
+  const std::uint64_t first = digest_of_copy(sights, parts, 0);
+  for (std::size_t rank = 1; rank < sights.size(); ++rank) {
+    const bool seen = sights[rank].same_copy(sights[rank - 1]);
+    if (!seen && digest_of_copy(sights, parts, rank) != first) refuse_content(file, rank);
+  }
+}
+
+void require_same_contents(const Communicator& comm, std::span<const InputFile* const> files) {
+  if (files.size() > 1) {
+    GuardedWork work;
+    std::uint64_t mine = files.size();
+    work([&] {
+      for (const InputFile* file : files) {
+        const FileVersion version = file->version();
+        for (const std::uint64_t word :
+             {static_cast<std::uint64_t>(version.bytes), version.inode,
+              static_cast<std::uint64_t>(version.modified), file->sampled_digest()})
+          mine = mix_64(mine ^ word) + 1;
+      }
+    });
+    const std::vector<std::uint64_t> sights = value_of_each_rank(comm, mine, work);
+    if (std::ranges::count(sights, sights[0]) == std::ssize(sights)) return;
+  }
+  for (const InputFile* file : files) require_same_content(comm, *file);
+}
+
+std::uint64_t content_digest(const Communicator& comm, const InputFile& file) {
+  GuardedWork work;
+  std::uint64_t part = 0;
+  work([&] { part = digest_of_part(file, comm.rank(), comm.size()); });
+  const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
+  return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0});
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,107 @@
+#include "source/files/indexed_source.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/files/read_ahead.hpp"
+#include "mesh/fail_together.hpp"
+#include "source/files/file_agreement.hpp"
+#include "source/files/input_files.hpp"
+
+namespace evenkeel {
+namespace {
+
+// More of them would be widened when they have left the processor's caches.
+constexpr std::int64_t tokens_at_once = 1 << 14;
+
+void require_tokens(const IndexedDataset& dataset) {
+  if (dataset.has_tokens()) return;
+  throw InputError(dataset.files()[0]->path(),
+                   "has elements of " + std::string(name_of(dataset.dtype())) + ", which are no tokens",
+                   "Name the dataset that holds the token ids");
+}
+
+}  // namespace
+
+std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
+                                                   const std::filesystem::path& prefix) {
+  auto source = together(comm, [&] {
+    std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
+    require_tokens(made->dataset_);
+    return made;
+  });
+  for (const InputFile* file : source->dataset_.files()) require_same_content(comm, *file);
+  return source;
+}
+
+SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
+  const auto [index, tokens] = dataset_.files();
+  const std::uint64_t of_index = content_digest(comm, *index);
+  std::optional<std::uint64_t> of_tokens;
+  if (tokens->size() <= most_bytes_compared_whole) of_tokens = content_digest(comm, *tokens);
+  return together(comm, [&] {
+    const std::filesystem::path path = std::filesystem::path(index->path()).replace_extension();
+    return SourceFingerprint{path.string(), num_samples(), tokens->size() + index->size(),
+                             of_index + mix_64(tokens->sampled_digest()), of_tokens};
+  });
+}
+
+/// The sequences of these documents. Neighbours in the file are one run.
+std::vector<RowRange> IndexedSource::runs_of(std::span<const std::int64_t> positions) const {
+  std::vector<RowRange> runs;
+  runs.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const RowRange document = dataset_.document(position);
+    if (!runs.empty() && runs.back().end == document.begin &&
+        dataset_.tokens_in(runs.back()) < tokens_at_once) {
+      runs.back().end = document.end;
+    } else {
+      runs.push_back(document);
+    }
+  }
+  return runs;
+}
+
+void IndexedSource::require_no_negative(const RaggedBatch& batch) const {
+  const std::span<const std::int64_t> tokens = batch.at(input_ids_field).values<std::int64_t>();
+  const auto bad = std::ranges::find_if(tokens, [](std::int64_t token) { return token < 0; });
+  if (bad == tokens.end()) return;
+  const std::int64_t at = bad - tokens.begin();
+  const std::span<const std::int64_t> offsets = batch.token_offsets();
+  const auto after = std::ranges::upper_bound(offsets, at);
+  const auto sample = static_cast<std::size_t>(after - offsets.begin()) - 1;
+  throw InputError(dataset_.files()[1]->path(),
+                   "has " + std::to_string(*bad) + " as token " + std::to_string(at - offsets[sample]) +
+                       " of document " + std::to_string(batch.samples()[sample].id.value()) +
+                       "; a token is an integer from 0 on",
+                   "Name the dataset that holds the token ids; ids above 32767 do not fit into int16");
+}
+
+RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
+  std::vector<SampleShape> shapes;
+  shapes.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    shapes.push_back(
+        {SampleId{position}, own_group(position), 0, dataset_.tokens_in(dataset_.document(position))});
+  }
+  RaggedBatch batch(std::move(shapes));
+  Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  dataset_.read_tokens(runs_of(positions), tokens.values<std::int64_t>());
+  require_no_negative(batch);
+  return batch;
+}
+
+void IndexedSource::expect(std::span<const std::int64_t> positions) const {
+  ReadAhead ahead;
+  const InputFile& tokens = *dataset_.files()[1];
+  for (const std::int64_t position : positions)
+    ahead.add(tokens, dataset_.bytes_of(dataset_.document(position)));
+  ahead.start();
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/plan/field_settings.hpp"
+#include "evenkeel/source/sample_source.hpp"
+#include "io/jsonl/jsonl.hpp"
+#include "source/files/input_files.hpp"
+
+namespace evenkeel {
+
+/// Rollouts as JSON lines, of one file or of all that a pattern names, packed or not. Opening makes sure that
+/// all ranks have the same bytes open, unpacks what is packed once a node, then scans and checks the files
+/// once, each rank a range of all their bytes; after that a rank reads only the lines of its own share of
+/// each step, from the files that it opened, whatever has their names by then. Keeps 32 bytes a line on every
+/// rank. Lines, and with them samples, are numbered on from file to file.
+class JsonlSource : public SampleSource {
+ public:
+  /// Collective over `comm`.
+  [[nodiscard]] static std::unique_ptr<JsonlSource> open(const Communicator& comm,
+                                                         const std::filesystem::path& pattern,
+                                                         const NamedFields& fields = {});
+
+  [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }
+  [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override {
+    return tokens_[static_cast<std::size_t>(position)];
+  }
+  [[nodiscard]] std::int64_t file_bytes() const override;
+  [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
+  [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::vector<SourceField> fields() const override;
+  [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
+  void expect(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
+  [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
+
+ private:
+  explicit JsonlSource(std::string name) : name_(std::move(name)) {}
+  void scan(const Communicator& comm, const NamedFields& fields);
+  [[nodiscard]] std::vector<LineRef> lines_at(std::span<const std::int64_t> positions) const;
+
+  std::string name_;  // as it was asked for
+  InputFiles files_;
+  std::optional<LineFiles> lines_of_;
+  ToldFormats told_;
+  JsonlSchema schema_;
+  std::vector<LineRef> lines_;
+  std::vector<std::int64_t> tokens_;  // of each line
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,145 @@
+#include "transport/messages/node_aggregation.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace evenkeel {
+namespace {
+
+/// One rank's plan in the making.
+class Planner {
+ public:
+  Planner(const NodeLeaders& leaders, int rank, const NodeSizes& sizes)
+      : leaders_(leaders),
+        sizes_(sizes),
+        rank_(rank),
+        node_(leaders.node_of(rank)),
+        members_(leaders.ranks_of(node_)) {
+    const auto ranks = static_cast<std::size_t>(leaders.num_ranks());
+    plan_.send_by.assign(ranks, LeaderPlan::direct);
+    plan_.receive_by.assign(ranks, LeaderPlan::direct);
+  }
+
+  void add(int other, NodeAggregation mode) {
+    if (go_through_leaders(mode, messages(sizes_.to, other), leaders_.most_bytes(node_, other)))
+      add_sends(other);
+    if (go_through_leaders(mode, messages(sizes_.from, other), leaders_.most_bytes(other, node_)))
+      add_receives(other);
+  }
+
+  [[nodiscard]] LeaderPlan done() && { return std::move(plan_); }
+
+ private:
+  [[nodiscard]] std::int64_t size(const std::vector<std::int64_t>& sizes, std::size_t member,
+                                  int rank) const {
+    return sizes[member * static_cast<std::size_t>(leaders_.num_ranks()) + static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> messages(const std::vector<std::int64_t>& sizes, int other) const {
+    std::vector<std::int64_t> messages;
+    for (std::size_t member = 0; member < members_.size(); ++member) {
+      for (const int rank : leaders_.ranks_of(other)) messages.push_back(size(sizes, member, rank));
+    }
+    return messages;
+  }
+
+  void add_sends(int other) {
+    const int leader = leaders_.leader(node_, other);
+    for (const int to : leaders_.ranks_of(other)) plan_.send_by[static_cast<std::size_t>(to)] = leader;
+    if (leader != rank_) return;
+    const std::int64_t begin = outgoing_;
+    for (const int to : leaders_.ranks_of(other)) {
+      for (std::size_t member = 0; member < members_.size(); ++member)
+        outgoing_ += stage(plan_.collected, members_[member], outgoing_, size(sizes_.to, member, to));
+    }
+    stage(plan_.outgoing, leaders_.leader(other, node_), begin, outgoing_ - begin);
+  }
+
+  void add_receives(int other) {
+    const int leader = leaders_.leader(node_, other);
+    for (const int from : leaders_.ranks_of(other)) plan_.receive_by[static_cast<std::size_t>(from)] = leader;
+    if (leader != rank_) return;
+    const std::int64_t begin = incoming_;
+    for (std::size_t member = 0; member < members_.size(); ++member) {
+      std::int64_t bytes = 0;
+      for (const int from : leaders_.ranks_of(other)) bytes += size(sizes_.from, member, from);
+      incoming_ += stage(plan_.handed_on, members_[member], incoming_, bytes);
+    }
+    stage(plan_.incoming, leaders_.leader(other, node_), begin, incoming_ - begin);
+  }
+
+  static std::int64_t stage(std::vector<StagedPart>& parts, int rank, std::int64_t offset,
+                            std::int64_t bytes) {
+    if (bytes > 0) parts.push_back({rank, offset, bytes});
+    return bytes;
+  }
+
+  const NodeLeaders& leaders_;
+  const NodeSizes& sizes_;
+  int rank_;
+  int node_;
+  std::span<const int> members_;
+  std::int64_t outgoing_ = 0;  // bytes staged so far
+  std::int64_t incoming_ = 0;
+  LeaderPlan plan_;
+};
+
+}  // namespace
+
+NodeLeaders::NodeLeaders(std::span<const int> nodes) {
+  std::map<int, std::vector<int>> ranks;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+    ranks[nodes[rank]].push_back(static_cast<int>(rank));
+  node_of_rank_.resize(nodes.size());
+  for (auto& [lowest, of_node] : ranks) {
+    for (const int rank : of_node) node_of_rank_[static_cast<std::size_t>(rank)] = num_nodes();
+    ranks_.push_back(std::move(of_node));
+  }
+}
+
+int NodeLeaders::leader(int node, int other) const noexcept {
+  const std::span<const int> ranks = ranks_of(node);
+  const auto turn = static_cast<std::size_t>(other < node ? other : other - 1);
+  return ranks[turn % ranks.size()];
+}
+
+std::int64_t NodeLeaders::most_led(int node) const noexcept {
+  const auto ranks = std::ssize(ranks_of(node));
+  return (num_nodes() - 1 + ranks - 1) / ranks;
+}
+
+std::int64_t NodeLeaders::most_bytes(int node, int other) const noexcept {
+  return leader_staging_bytes / std::max(most_led(node), most_led(other));
+}
+
+bool NodeLeaders::any_pair_shares_messages() const noexcept {
+  return num_nodes() > 1 && num_nodes() < num_ranks();
+}
+
+bool LeaderPlan::any() const noexcept {
+  const auto led = [](int leader) { return leader != direct; };
+  return std::ranges::any_of(send_by, led) || std::ranges::any_of(receive_by, led);
+}
+
+bool go_through_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
+                        std::int64_t most_bytes) noexcept {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+  for (const std::int64_t message : messages) {
+    if (message > 0) ++count;
+    bytes += message;
+  }
+  if (mode == NodeAggregation::never || count < 2 || bytes > most_bytes) return false;
+  return mode == NodeAggregation::always || bytes <= count * small_message_bytes;
+}
+
+LeaderPlan plan_leaders(const NodeLeaders& leaders, int rank, const NodeSizes& sizes, NodeAggregation mode) {
+  Planner planner(leaders, rank, sizes);
+  for (int other = 0; mode != NodeAggregation::never && other < leaders.num_nodes(); ++other) {
+    if (other != leaders.node_of(rank)) planner.add(other, mode);
+  }
+  return std::move(planner).done();
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,223 @@
+#include "transport/shared/shared_heap.hpp"
+
+#include <fcntl.h>
+#include <sanitizer/asan_interface.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "base/memory.hpp"
+#include "evenkeel/batch/column_memory.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t first_segment = std::size_t{4} << 20;
+constexpr std::size_t largest_growth = std::size_t{1} << 30;
+constexpr std::size_t least_backing = std::size_t{4} << 20;
+constexpr std::size_t backed_at_once = std::size_t{16} << 20;
+
+constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
+  return (bytes + page - 1) / page * page;
+}
+
+// What only Linux has stands here, and what is done without it.
+#ifdef __linux__
+/// A file in memory, or -1.
+int memory_file() {
+  return memfd_create("evenkeel", MFD_CLOEXEC);
+}
+
+void* map_whole(int file, std::size_t bytes) {
+  void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  // Refused where the system has none for shared memory.
+  if (begin != MAP_FAILED) madvise(begin, bytes, MADV_HUGEPAGE);
+  return begin;
+}
+
+/// Makes the system find the pages now, where it can still say no. One that cannot do that finds them when
+/// they are written.
+void allocate_pages(int file, std::size_t offset, std::size_t bytes) {
+  while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return;
+    if (errno != EINTR) throw std::bad_alloc();
+  }
+}
+
+void give_pages_back(int file, std::size_t offset, std::size_t bytes) noexcept {
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+}
+#else
+// No other process could open such a file: there is no /proc/PID/fd. So there is none, all blocks come from
+// the standard heap, and ranks of a node send messages.
+int memory_file() {
+  return -1;
+}
+void* map_whole(int, std::size_t) {
+  return MAP_FAILED;
+}
+void allocate_pages(int, std::size_t, std::size_t) {}
+void give_pages_back(int, std::size_t, std::size_t) noexcept {}
+#endif
+
+}  // namespace
+
+SharedHeap::~SharedHeap() {
+  for (const Segment& segment : segments_) {
+    ASAN_UNPOISON_MEMORY_REGION(segment.begin, segment.bytes);
+    munmap(segment.begin, segment.bytes);
+    close(segment.file);
+  }
+}
+
+SharedHeap& SharedHeap::of_process() {
+  static SharedHeap& heap = *new SharedHeap;
+  return heap;
+}
+
+std::optional<SharedHeap::Place> SharedHeap::find(const std::byte* address, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Segment* segment = segment_of(address);
+  if (segment == nullptr || address + bytes > segment->begin + segment->bytes) return std::nullopt;
+  return Place{segment->file, address - segment->begin};
+}
+
+SharedHeap::Usage SharedHeap::usage() const {
+  const std::lock_guard lock(mutex_);
+  return usage_;
+}
+
+void* SharedHeap::do_allocate(std::size_t bytes, std::size_t alignment) {
+  if (bytes < smallest_block || alignment > page) return standard_heap().allocate(bytes, alignment);
+  const std::size_t taken = whole_pages(bytes);
+  const std::lock_guard lock(mutex_);
+  auto hole = smallest_that_fits(taken);
+  if (hole == free_.end() && add_segment(taken)) hole = smallest_that_fits(taken);
+  if (hole == free_.end()) return standard_heap().allocate(bytes, alignment);
+  std::byte* const begin = hole->first;
+  back(*segment_of(begin), begin + taken);
+  take(hole, taken);
+  usage_.in_use += static_cast<std::int64_t>(taken);
+  usage_.peak = std::max(usage_.peak, usage_.in_use);
+  ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
+  return begin;
+}
+
+void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t alignment) {
+  auto* const begin = static_cast<std::byte*>(address);
+  const std::lock_guard lock(mutex_);
+  if (segment_of(begin) == nullptr) {
+    standard_heap().deallocate(address, bytes, alignment);
+  } else {
+    give_back(used_.extract(begin));
+    usage_.in_use -= static_cast<std::int64_t>(whole_pages(bytes));
+  }
+}
+
+// Blocks are taken from the front of a hole, so that what was never handed out is the end of a segment.
+void SharedHeap::back(Segment& segment, const std::byte* end) {
+  const auto wanted = static_cast<std::size_t>(end - segment.begin);
+  if (wanted <= segment.backed) return;
+  const std::size_t before = segment.backed;
+  const std::size_t target = std::min(std::max(wanted, before + least_backing), segment.bytes);
+  require_memory(target - before);
+  try {
+    while (segment.backed < target) {
+      // In small pieces, since other processes of the node ask for memory at the same time.
+      const std::size_t bytes = std::min(target - segment.backed, backed_at_once);
+      require_memory(bytes);
+      allocate_pages(segment.file, segment.backed, bytes);
+      segment.backed += bytes;
+    }
+  } catch (...) {
+    give_pages_back(segment.file, before, target - before);
+    segment.backed = before;
+    throw;
+  }
+}
+
+SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) noexcept {
+  const auto found =
+      std::ranges::find_if(segments_, [&](const Segment& segment) { return segment.holds(address); });
+  return found == segments_.end() ? nullptr : &*found;
+}
+
+const SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) const noexcept {
+  return const_cast<SharedHeap*>(this)->segment_of(address);
+}
+
+SharedHeap::Free::iterator SharedHeap::smallest_that_fits(std::size_t bytes) {
+  auto best = free_.end();
+  for (auto hole = free_.begin(); hole != free_.end(); ++hole) {
+    if (hole->second >= bytes && (best == free_.end() || hole->second < best->second)) best = hole;
+  }
+  return best;
+}
+
+// Each segment is as large as all before it, so that there are few; memory is taken only for what is handed
+// out.
+bool SharedHeap::add_segment(std::size_t bytes) {
+  require_memory(bytes);
+  const std::size_t growth =
+      std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
+  // What takes memory of the standard heap comes first.
+  segments_.reserve(segments_.size() + 1);
+  Free spare;
+  spare.emplace(nullptr, 0);
+  Free::node_type block = spare.extract(spare.begin());
+  Segment segment{nullptr, std::max(bytes, growth), 0, memory_file()};
+  if (segment.file < 0) return false;
+  void* begin = MAP_FAILED;
+  if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0)
+    begin = map_whole(segment.file, segment.bytes);
+  if (begin == MAP_FAILED) {
+    close(segment.file);
+    return false;
+  }
+  segment.begin = static_cast<std::byte*>(begin);
+  segments_.push_back(segment);  // reserved
+  usage_.reserved += static_cast<std::int64_t>(segment.bytes);
+  block.key() = segment.begin;
+  block.mapped() = segment.bytes;
+  give_back(std::move(block));
+  return true;
+}
+
+// Takes the first bytes of a hole. The hole's node becomes the block's, or that of what is left.
+void SharedHeap::take(Free::iterator hole, std::size_t bytes) {
+  if (hole->second == bytes) {
+    used_.insert(free_.extract(hole));
+    return;
+  }
+  used_.emplace(hole->first, bytes);
+  Free::node_type rest = free_.extract(hole);
+  rest.key() += bytes;
+  rest.mapped() -= bytes;
+  free_.insert(std::move(rest));
+}
+
+void SharedHeap::give_back(Free::node_type block) noexcept {
+  ASAN_POISON_MEMORY_REGION(block.key(), block.mapped());
+  const Segment* segment = segment_of(block.key());
+  const auto after = free_.lower_bound(block.key());
+  const auto before = after == free_.begin() ? free_.end() : std::prev(after);
+  if (after != free_.end() && after->first == block.key() + block.mapped() && segment->holds(after->first)) {
+    block.mapped() += after->second;
+    free_.erase(after);
+  }
+  if (before != free_.end() && before->first + before->second == block.key() &&
+      segment->holds(before->first)) {
+    before->second += block.mapped();
+  } else {
+    free_.insert(std::move(block));
+  }
+}
+
+}  // namespace evenkeel
