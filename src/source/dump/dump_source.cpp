@@ -201,6 +201,16 @@ SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
   });
 }
 
+std::vector<Uid> DumpSource::uids(std::span<const std::int64_t> positions) const {
+  std::vector<Uid> uids;
+  uids.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const DumpedSample& sample = samples_[static_cast<std::size_t>(position)];
+    uids.push_back(sample.has_group ? uid_of_group(sample.group) : Uid{});
+  }
+  return uids;
+}
+
 RaggedBatch DumpSource::batch_for(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   for (const std::int64_t position : positions) {

@@ -39,6 +39,8 @@ class DumpSource : public SampleSource {
   /// The size of each file that is read, and 64 places of it.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
+  /// Numbers of groups: a dump has no texts of uids.
+  [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
 
  private:
