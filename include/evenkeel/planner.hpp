@@ -1,6 +1,6 @@
 #pragma once
 
-// The planner without MPI: lengths in, the plan of every DP rank out. Link Evenkeel::config.
+// The planner without MPI: lengths in, the plan of every DP rank out. Link Evenkeel::plan.
 //
 //   Config         its plan_settings() are what a step is planned with
 //   LengthTable    the samples of a step; LengthTable::of(lengths)
