@@ -25,7 +25,7 @@ TEST(CostModel, grows_faster_than_the_length_when_attention_counts) {
   EXPECT_GT(model(8192), 2 * model(4096));
 }
 
-TEST(CostModel, a_cost_of_two_to_the_62_is_an_error_that_names_the_length) {
+TEST(CostModel, a_cost_of_two_to_the_62_is_an_error_that_names_the_length_and_says_what_to_do) {
   const std::int64_t tokens = std::int64_t{1} << 31;
   EXPECT_EQ((CostModel{0, 1})(tokens - 1), (tokens - 1) * (tokens - 1));
   try {
@@ -33,6 +33,7 @@ TEST(CostModel, a_cost_of_two_to_the_62_is_an_error_that_names_the_length) {
     FAIL() << "2^62 must throw";
   } catch (const LimitError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("2147483648 tokens"));
+    EXPECT_THAT(error.report().hint, testing::HasSubstr("Divide the coefficients of balance.cost"));
   }
 }
 
