@@ -216,9 +216,10 @@ class Plan:
                     if rank == -1 and name == "STOP":
                         continue  # a launcher that is stopped is suspended with its job
                     expected = (Expected.ENDED if rank == -1 else Expected.STUCK if name == "STOP" else Expected.GONE)
+                    first = self._usual / 4  # before a rank has begun with MPI, mpirun does not tell which one it was
                     last = self._usual / (2 if name == "STOP" else 1)  # well before the others have ended
                     self.add(f"SIG{name} at any time{', to mpirun' if rank == -1 else ''}", job, expected,
-                             signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(0, last))
+                             signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(first, last))
 
     def with_little(self, job: Job, is_apart: bool) -> None:
         for rank in (0, job.ranks // 2, job.ranks - 1):
