@@ -47,6 +47,7 @@ std::int64_t max_length(const Config& config, std::span<const PlanSettings> pass
 bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
   if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
   return std::ranges::any_of(profiles, [&](const std::string& name) {
+    if (name.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
     const auto found = config.profiles.find(name);
     return found != config.profiles.end() && found->second.micro_batch.max_tokens_per_rank.has_value();
   });

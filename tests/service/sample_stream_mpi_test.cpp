@@ -170,6 +170,8 @@ TEST_F(SampleStreams,
                 AllOf(HasSubstr("batch.max_length: is auto, and with micro_batch.max_tokens_per_rank"),
                       HasSubstr("Set it to a number of tokens")));
     EXPECT_GE(stream_of(filtered + what + ", max_length: 4}").num_samples(), 2);
+    const std::vector<std::string> unnamed{""};  // as evenkeel run calls its one pass
+    EXPECT_THROW((void)SampleStream(world_, config_of(filtered + what + "}"), unnamed), ConfigError);
   }
   EXPECT_EQ(stream_of(filtered + "error}").num_samples(), 3);
   const Config config = config_of(
