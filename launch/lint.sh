@@ -49,7 +49,7 @@ if [[ ! -f build/$preset/compile_commands.json ]]; then
   exit 1
 fi
 if ((${#files[@]} == 0)); then
-  mapfile -t files < <(git ls-files 'src/*.cpp' 'examples/*.cpp' | while read -r file; do
+  mapfile -t files < <(git ls-files 'src/*.cpp' 'bench/*.cpp' 'examples/*.cpp' | while read -r file; do
     if grep -qF "/$file\"" "build/$preset/compile_commands.json"; then echo "$file"; fi # the optional ones may be left out
   done)
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """check_links.py SOURCE_DIR: fails when a room includes a header of a room that it does not link, or a private header
 of another room that this room does not open to those above it (OPENS in its CMakeLists.txt); when a public header
-includes a private one; and when a room opens a header that no other folder includes. Folders are those of src, and the
-bindings of the Python package."""
+includes a private one; and when a room opens a header that no other folder includes. Folders are those of src,
+bench, and the bindings of the Python package."""
 import pathlib
 import re
 import sys
@@ -54,7 +54,7 @@ def room_of(include, rooms):
 
 def includes_of(source, folder):
     """Every file of a folder's headers and sources, with each of its includes."""
-    for top in ('include/evenkeel', 'src', 'python'):
+    for top in ('include/evenkeel', 'src', 'python', '.'):
         for file in sorted((source / top / folder).rglob('*.?pp')):
             for include in INCLUDE.findall(file.read_text()):
                 yield file.relative_to(source), include
@@ -91,7 +91,7 @@ def main():
     if len(rooms) < 2:
         sys.exit('no rooms found')
     used = set()
-    folders = sorted(f.name for f in (source / 'src').iterdir() if f.is_dir()) + ['bindings']
+    folders = sorted(f.name for f in (source / 'src').iterdir() if f.is_dir()) + ['bench', 'bindings']
     errors = [error for folder in folders for error in errors_of(source, rooms, folder, used)]
     errors += unused_of(rooms, used)
     print('\n'.join(errors) or f'{len(rooms)} rooms keep to what they link')

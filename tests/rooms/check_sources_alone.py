@@ -32,7 +32,8 @@ def main() -> int:
                "-DEVENKEEL_WARNINGS_AS_ERRORS=ON", "-DCMAKE_BUILD_TYPE=Debug", "-G", "Ninja"]
     subprocess.run(["cmake", "-S", source, "-B", build, *options], check=True, stdout=subprocess.DEVNULL)
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    ours = {entry["file"]: entry for entry in commands if entry["file"].startswith(f"{source}/src/")}
+    folders = (f"{source}/src/", f"{source}/bench/")
+    ours = {entry["file"]: entry for entry in commands if entry["file"].startswith(folders)}
     chosen = [ours[file] for file in sorted(ours)][turn % turns :: turns]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(compiles, chosen))

@@ -1,4 +1,4 @@
-#include "bench/ranks_bench.hpp"
+#include "bench/plan/ranks_bench.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <functional>
 #include <utility>
 
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/transfer/transfer_plan.hpp"
 

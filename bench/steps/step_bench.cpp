@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
+#include "bench/data/transfer_job.hpp"
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
-#include "bench/prefetch_bench.hpp"
-#include "bench/transfer_job.hpp"
+#include "bench/steps/prefetch_bench.hpp"
 
 namespace evenkeel::bench {
 namespace {

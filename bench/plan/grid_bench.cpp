@@ -1,4 +1,4 @@
-#include "bench/grid_bench.hpp"
+#include "bench/plan/grid_bench.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "balance/grid/grid_partition.hpp"
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/plan/plan_quality.hpp"

@@ -1,4 +1,4 @@
-#include "bench/shapes_bench.hpp"
+#include "bench/plan/shapes_bench.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "base/narrow.hpp"
+#include "bench/data/transfer_job.hpp"
 #include "bench/measurement.hpp"
 #include "bench/race.hpp"
-#include "bench/transfer_job.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel::bench {

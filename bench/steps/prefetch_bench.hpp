@@ -1,6 +1,6 @@
 #pragma once
 
-#include "bench/transfer_job.hpp"
+#include "bench/data/transfer_job.hpp"
 
 namespace evenkeel::bench {
 

@@ -1,12 +1,12 @@
-#include "bench/placement_bench.hpp"
+#include "bench/plan/placement_bench.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <random>
 
 #include "balance/partition/automatic.hpp"
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "plan/placement/placement.hpp"
 

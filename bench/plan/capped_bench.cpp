@@ -1,4 +1,4 @@
-#include "bench/capped_bench.hpp"
+#include "bench/plan/capped_bench.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 
 #include "balance/bins/capped_partition.hpp"
 #include "balance/quality.hpp"
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"

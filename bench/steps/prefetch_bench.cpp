@@ -1,4 +1,4 @@
-#include "bench/prefetch_bench.hpp"
+#include "bench/steps/prefetch_bench.hpp"
 
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/benchmarks.hpp"
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "bench/race.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "service/step_record.hpp"

@@ -9,8 +9,8 @@
 
 #include "base/hash.hpp"
 #include "bench/benchmarks.hpp"
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "evenkeel/service/data_service.hpp"
 
 namespace evenkeel::bench {

@@ -1,4 +1,4 @@
-#include "bench/transfer_job.hpp"
+#include "bench/data/transfer_job.hpp"
 
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <ranges>
 
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/rank_peers.hpp"

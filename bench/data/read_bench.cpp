@@ -15,7 +15,7 @@
 
 #include "bench/benchmarks.hpp"
 #include "bench/measurement.hpp"
-#include "bench/shared_folder.hpp"
+#include "bench/steps/shared_folder.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "io/files/atomic_file.hpp"

@@ -1,4 +1,4 @@
-#include "bench/lengths.hpp"
+#include "bench/plan/lengths.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "balance/bins/capped_partition.hpp"
 #include "balance/partition/automatic.hpp"
 #include "balance/partition/lpt.hpp"
-#include "bench/lengths.hpp"
+#include "bench/plan/lengths.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"

@@ -8,9 +8,9 @@
 
 #include "base/narrow.hpp"
 #include "bench/benchmarks.hpp"
-#include "bench/lengths.hpp"
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
 #include "evenkeel/pack/padded_input.hpp"

@@ -15,7 +15,7 @@
 #include "bench/benchmarks.hpp"
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
-#include "bench/shared_folder.hpp"
+#include "bench/steps/shared_folder.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"

@@ -1,4 +1,4 @@
-#include "bench/scale_bench.hpp"
+#include "bench/plan/scale_bench.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "bench/lengths.hpp"
 #include "bench/measurement.hpp"
+#include "bench/plan/lengths.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/transfer/transfer_plan.hpp"
 
