@@ -17,7 +17,7 @@ endmacro()
 evenkeel_component(plan ROOMS base balance batch pack plan config PACKAGES Threads yaml-cpp)
 evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
-evenkeel_component(service ROOMS mesh transport exchange service source NEEDS plan io PACKAGES MPI Boost fmt
+evenkeel_component(service ROOMS mesh watchdog transport exchange service source NEEDS plan io PACKAGES MPI Boost fmt
                    BUILT_BY EVENKEEL_MPI)
 evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)
 evenkeel_component(torch ROOMS torch NEEDS plan PACKAGES Torch BUILT_BY EVENKEEL_TORCH)

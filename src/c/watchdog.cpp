@@ -7,7 +7,7 @@
 #include "c/failures.hpp"
 #include "evenkeel/c/evenkeel.h"
 #include "evenkeel/mesh/mesh.hpp"
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 #include "mesh/fail_together.hpp"
 
 struct evenkeel_watchdog {

@@ -7,7 +7,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 
 namespace evenkeel::cli {
 

@@ -1,4 +1,4 @@
-// The watchdog (include/evenkeel/mesh/watchdog.hpp), whose functions may be the program's own.
+// The watchdog (include/evenkeel/watchdog/watchdog.hpp), whose functions may be the program's own.
 
 #include "bindings/service/watchdog.hpp"
 
@@ -9,7 +9,7 @@
 
 #include "bindings/service/gil.hpp"
 #include "evenkeel/mesh/communicator.hpp"
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

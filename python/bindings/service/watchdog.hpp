@@ -4,7 +4,7 @@
 
 namespace evenkeel::python {
 
-/// Adds Watchdog (include/evenkeel/mesh/watchdog.hpp).
+/// Adds Watchdog (include/evenkeel/watchdog/watchdog.hpp).
 void bind_watchdog(pybind11::module_& module);
 
 }  // namespace evenkeel::python

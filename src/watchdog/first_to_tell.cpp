@@ -1,4 +1,4 @@
-#include "mesh/first_to_tell.hpp"
+#include "watchdog/first_to_tell.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>

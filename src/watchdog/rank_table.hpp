@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/activity.hpp"
-#include "evenkeel/mesh/watchdog.hpp"
-#include "mesh/verdict.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
+#include "watchdog/verdict.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 
 namespace evenkeel {
 

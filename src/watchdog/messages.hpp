@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/datagrams.hpp"
-#include "mesh/rank_table.hpp"
+#include "watchdog/datagrams.hpp"
+#include "watchdog/rank_table.hpp"
 
 namespace evenkeel {
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "mesh/verdict.hpp"
+#include "watchdog/verdict.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mesh/rank_table.hpp"
+#include "watchdog/rank_table.hpp"
 
 namespace evenkeel {
 namespace {

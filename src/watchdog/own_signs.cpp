@@ -1,4 +1,4 @@
-#include "mesh/own_signs.hpp"
+#include "watchdog/own_signs.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "mesh/watchdog_messages.hpp"
+#include "watchdog/messages.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "mesh/verdict.hpp"
+#include "watchdog/verdict.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "mesh/rank_table.hpp"
+#include "watchdog/rank_table.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 
 #include <mpi.h>
 #include <pthread.h>
@@ -24,16 +24,16 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/mesh.hpp"
-#include "mesh/datagrams.hpp"
 #include "mesh/fail_together.hpp"
-#include "mesh/first_to_tell.hpp"
 #include "mesh/mpi_call.hpp"
 #include "mesh/nodes.hpp"
-#include "mesh/own_signs.hpp"
-#include "mesh/rank_table.hpp"
-#include "mesh/verdict.hpp"
-#include "mesh/watchdog_messages.hpp"
-#include "mesh/watchdog_times.hpp"
+#include "watchdog/datagrams.hpp"
+#include "watchdog/first_to_tell.hpp"
+#include "watchdog/messages.hpp"
+#include "watchdog/own_signs.hpp"
+#include "watchdog/rank_table.hpp"
+#include "watchdog/times.hpp"
+#include "watchdog/verdict.hpp"
 
 namespace evenkeel {
 namespace {

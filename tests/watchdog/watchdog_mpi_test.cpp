@@ -1,4 +1,4 @@
-#include "evenkeel/mesh/watchdog.hpp"
+#include "evenkeel/watchdog/watchdog.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

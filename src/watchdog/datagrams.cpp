@@ -1,4 +1,4 @@
-#include "mesh/datagrams.hpp"
+#include "watchdog/datagrams.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
