@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "io/safetensors/safetensors.hpp"
-#include "job/numbered_name.hpp"
+#include "job/output/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "pack/derived_fields.hpp"
 

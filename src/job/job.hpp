@@ -14,7 +14,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "job/job_ranks.hpp"
 #include "job/job_state.hpp"
-#include "job/output_folders.hpp"
+#include "job/output/output_folders.hpp"
 #include "job/watch.hpp"
 #include "report/run_report.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/service_state.hpp"
-#include "job/state_folder.hpp"
+#include "job/output/state_folder.hpp"
 
 namespace evenkeel {
 

@@ -8,7 +8,7 @@
 
 #include "io/jsonl/jsonl.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "job/dump.hpp"
+#include "job/output/dump.hpp"
 
 namespace evenkeel::testing_support {
 namespace {

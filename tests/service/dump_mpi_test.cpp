@@ -1,4 +1,4 @@
-#include "job/dump.hpp"
+#include "job/output/dump.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "job/dump.hpp"
+#include "job/output/dump.hpp"
 #include "support/carried_samples.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"

@@ -11,7 +11,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 #include "io/samples/sample_writer.hpp"
-#include "job/dump.hpp"
+#include "job/output/dump.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/shared_faults.hpp"
 #include "service/shared_folder.hpp"

@@ -13,8 +13,8 @@
 #include "base/printable.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "job/run_lock.hpp"
-#include "job/run_marker.hpp"
+#include "job/output/run_lock.hpp"
+#include "job/output/run_marker.hpp"
 
 namespace evenkeel::cli {
 namespace {

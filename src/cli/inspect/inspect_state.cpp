@@ -8,8 +8,8 @@
 #include "base/text_layout.hpp"
 #include "cli/terminal/labelled_lines.hpp"
 #include "evenkeel/config/config.hpp"
-#include "job/run_lock.hpp"
-#include "job/state_folder.hpp"
+#include "job/output/run_lock.hpp"
+#include "job/output/state_folder.hpp"
 
 namespace evenkeel::cli {
 namespace {

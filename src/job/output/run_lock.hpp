@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "job/run_marker.hpp"
+#include "job/output/run_marker.hpp"
 
 namespace evenkeel {
 

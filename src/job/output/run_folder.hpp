@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "job/run_lock.hpp"
-#include "job/run_marker.hpp"
+#include "job/output/run_lock.hpp"
+#include "job/output/run_marker.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "job/run_layout.hpp"
+#include "job/output/run_layout.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "job/dump.hpp"
+#include "job/output/dump.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/field_kinds.hpp"
 #include "io/samples/sample_tensors.hpp"
-#include "job/numbered_name.hpp"
+#include "job/output/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "service/derived_names.hpp"
 #include "service/step_record.hpp"

@@ -1,4 +1,4 @@
-#include "job/state_folder.hpp"
+#include "job/output/state_folder.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "job/run_lock.hpp"
+#include "job/output/run_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "job/run_folder.hpp"
+#include "job/output/run_folder.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

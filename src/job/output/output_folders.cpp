@@ -1,4 +1,4 @@
-#include "job/output_folders.hpp"
+#include "job/output/output_folders.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
-#include "job/run_folder.hpp"
+#include "job/output/run_folder.hpp"
 
 namespace evenkeel {
 

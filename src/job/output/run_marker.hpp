@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "job/run_layout.hpp"
+#include "job/output/run_layout.hpp"
 
 namespace evenkeel {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "evenkeel/service/service_state.hpp"
-#include "job/run_lock.hpp"
+#include "job/output/run_lock.hpp"
 
 namespace evenkeel {
 

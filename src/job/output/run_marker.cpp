@@ -1,4 +1,4 @@
-#include "job/run_marker.hpp"
+#include "job/output/run_marker.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
