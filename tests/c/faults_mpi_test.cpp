@@ -7,7 +7,7 @@
 #include <string>
 
 #include "c/held.hpp"
-#include "service/faults.hpp"
+#include "service/faults/faults.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_up_batch.hpp"
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "service/faults.hpp"
+#include "service/faults/faults.hpp"
 #include "support/failing_new.hpp"
 
 // What one rank cannot do is everybody's error. Here allocation after allocation fails on one rank, in a

@@ -14,7 +14,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "io/samples/sample_writer.hpp"
 #include "service/equal_steps.hpp"
-#include "service/shared_folder.hpp"
+#include "source/shared_folder.hpp"
 #include "support/carried_samples.hpp"
 
 // Fields of every way of their own (layers, narrow, several axes, rows, text, bytes, equal values) through

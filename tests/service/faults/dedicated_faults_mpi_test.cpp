@@ -24,7 +24,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "evenkeel/source/serve.hpp"
 #include "service/equal_steps.hpp"
-#include "service/faults.hpp"
+#include "service/faults/faults.hpp"
 #include "support/failing_new.hpp"
 #include "support/ranked_tests.hpp"
 

@@ -11,7 +11,7 @@
 #include "exchange/result_exchange.hpp"
 #include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
-#include "service/shared_faults.hpp"
+#include "service/faults/shared_faults.hpp"
 #include "service/step_record.hpp"
 #include "support/foreign_ranks.hpp"
 #include "support/made_up_batch.hpp"
