@@ -14,7 +14,7 @@ macro(evenkeel_component name)
   endforeach()
 endmacro()
 
-evenkeel_component(plan ROOMS base balance batch pack plan config PACKAGES Threads yaml-cpp)
+evenkeel_component(plan ROOMS base cost balance batch pack plan config PACKAGES Threads yaml-cpp)
 evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
 evenkeel_component(service ROOMS mesh watchdog transport exchange service source NEEDS plan io PACKAGES MPI Boost fmt

@@ -11,8 +11,8 @@
 #include "bench/measurement.hpp"
 #include "bench/plan/lengths.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "io/samples/lengths_file.hpp"
 
 namespace evenkeel::bench {

@@ -8,8 +8,8 @@
 #include "balance/grid/grid_partition.hpp"
 #include "bench/measurement.hpp"
 #include "bench/plan/lengths.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 
 namespace evenkeel::bench {

@@ -7,7 +7,7 @@
 #include "balance/partition/automatic.hpp"
 #include "bench/measurement.hpp"
 #include "bench/plan/lengths.hpp"
-#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "plan/placement/placement.hpp"
 
 namespace evenkeel::bench {

@@ -15,8 +15,8 @@
 #include "bench/plan/shapes_bench.hpp"
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel::bench {
 namespace {

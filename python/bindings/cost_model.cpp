@@ -1,6 +1,6 @@
-// What a sample costs (include/evenkeel/balance/cost_model.hpp).
+// What a sample costs (include/evenkeel/cost/cost_model.hpp).
 
-#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 #include <string>
 

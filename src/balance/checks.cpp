@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::balance_checks {

@@ -10,9 +10,6 @@
 
 namespace evenkeel::balance_checks {
 
-/// Sums stay below this, so that the difference and the sum of any two of them fit in 64 bits.
-inline constexpr std::int64_t sum_limit = std::int64_t{1} << 62;
-
 /// The sum of `values`. Throws InputError when one is negative or the sum reaches `sum_limit`; `what` names
 /// the list in the message.
 std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view what);

@@ -15,9 +15,9 @@
 #include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel::test {
 

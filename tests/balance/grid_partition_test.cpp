@@ -13,9 +13,9 @@
 #include "balance/bins/capped_partition.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 namespace {

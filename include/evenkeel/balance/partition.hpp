@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 
-/// What is balanced: the work of one item, in the units of a cost model. Never negative.
-using Cost = std::int64_t;
 /// An item's position in the list of costs handed in.
 using Item = std::int64_t;
 

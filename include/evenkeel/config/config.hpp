@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/base/exchange_words.hpp"
 #include "evenkeel/base/grid.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/filter.hpp"

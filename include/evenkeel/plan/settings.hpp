@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/balance/communication_cost.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/base/context_group.hpp"
+#include "evenkeel/cost/communication_cost.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 
 namespace evenkeel {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/base/ids.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/pack/prefix/tree.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"

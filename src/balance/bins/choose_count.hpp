@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/partition.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 

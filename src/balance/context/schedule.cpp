@@ -6,13 +6,12 @@
 #include "balance/checks.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/speeds.hpp"
+#include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 
 namespace {
-
-using balance_checks::sum_limit;
 
 void require_at_least(std::int64_t value, std::int64_t least, const std::string& what) {
   if (value >= least) return;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/balance/communication_cost.hpp"
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/context_group.hpp"
+#include "evenkeel/cost/communication_cost.hpp"
 
 namespace evenkeel {
 

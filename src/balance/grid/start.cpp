@@ -10,6 +10,7 @@
 #include "balance/partition/differencing_limit.hpp"
 #include "balance/partition/lpt.hpp"
 #include "balance/partition/picked_items.hpp"
+#include "cost/sum_limit.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 
 namespace evenkeel {
@@ -131,7 +132,7 @@ GridStart::Filled GridStart::fill(double generosity) const {
 Cost GridStart::ceiling(const CostedItem& costliest, double generosity) const {
   const auto room = static_cast<double>(rules_.limits.max_size - rules_.size_of(costliest.item));
   const double more = generosity * cheapest_ * room;
-  const Cost most = balance_checks::sum_limit;
+  const Cost most = sum_limit;
   return more < static_cast<double>(most - costliest.cost) ? costliest.cost + static_cast<Cost>(more) : most;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "balance/checks.hpp"
+#include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -24,7 +25,7 @@ class ValueMatrix {
                                      " x " + std::to_string(n) + " matrix");
     }
     for (const std::int64_t value : values) {
-      if (value < 0 || value >= balance_checks::sum_limit / n) {
+      if (value < 0 || value >= sum_limit / n) {
         throw InputError("values", std::to_string(value) + " is outside 0 ... 2^62 / n");
       }
     }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "balance/context/speeds.hpp"
-#include "evenkeel/balance/communication_cost.hpp"
+#include "evenkeel/cost/communication_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/flexible_groups.hpp"
 

@@ -1,8 +1,8 @@
 #include "plan/reference/micro_batches.hpp"
 
 #include "balance/partition/lpt.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/micro_batch_plan.hpp"
 #include "plan/micro_batches/micro_batches.hpp"

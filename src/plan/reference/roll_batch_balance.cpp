@@ -4,8 +4,8 @@
 #include <tuple>
 #include <vector>
 
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "plan/settings/checks.hpp"
 
 namespace evenkeel {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "cost/default_communication.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "plan/settings/default_communication.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "balance/cost_fit.hpp"
+#include "cost/cost_fit.hpp"
 #include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {

@@ -8,11 +8,11 @@
 
 #include "balance/bins/choose_count.hpp"
 #include "base/text_layout.hpp"
+#include "cost/default_communication.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/settings/checks.hpp"
-#include "plan/settings/default_communication.hpp"
 
 namespace evenkeel {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "balance/checks.hpp"
+#include "cost/sum_limit.hpp"
 
 namespace evenkeel {
 
@@ -11,7 +12,7 @@ namespace {
 
 /// So many beginnings with as many waves are kept.
 constexpr std::int64_t most_kept = 24;
-constexpr Cost any_height = balance_checks::sum_limit >> 20;
+constexpr Cost any_height = sum_limit >> 20;
 /// Waves are as high as their first item takes, and by 1 / one of these more; 0: no more.
 constexpr Cost extras[] = {0, 8, 3};
 

@@ -11,6 +11,7 @@
 #include "balance/context/long_items.hpp"
 #include "balance/context/waves/heights.hpp"
 #include "balance/context/waves/sets.hpp"
+#include "cost/sum_limit.hpp"
 
 namespace evenkeel {
 
@@ -57,7 +58,7 @@ class WavesBound {
     if (giants_.empty()) return bound;
     highest_ = 2 * std::max(bound, giants_.front().least);
     // Sums over the sets that the first giants may be shared out among stay within 64 bits.
-    if (highest_ > balance_checks::sum_limit / 128 / levels_->problem().ranks) return bound;
+    if (highest_ > sum_limit / 128 / levels_->problem().ranks) return bound;
     for (std::size_t count = 1; count <= giants_.size(); count += 1 + count / 4)
       for (const Price& price : prices_) bound = std::max(bound, least_end(count, price, bound));
     return std::max(bound, end_of_sets());
@@ -77,7 +78,7 @@ class WavesBound {
 
   void find_prices() {
     for (const Cost per_token : sampled_densities()) {
-      if (per_token > balance_checks::sum_limit / 4 / cap()) continue;
+      if (per_token > sum_limit / 4 / cap()) continue;
       Price price{.per_token = per_token, .full = per_token * cap()};
       for (Item item = 0; item < levels_->num_items(); ++item)
         price.value += value(item, least_tokens_(item), price);

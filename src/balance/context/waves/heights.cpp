@@ -9,6 +9,7 @@
 
 #include "balance/checks.hpp"
 #include "balance/context/waves/prices.hpp"
+#include "cost/sum_limit.hpp"
 
 namespace evenkeel {
 
@@ -158,7 +159,7 @@ Cost bound_over_wave_heights(const ContextLevels& levels, const LongItems& long_
   if (prices.size() == 0 || prices.least_time(0) == 0) return at_least;
   const Cost longest = prices.least_time(0);
   const Cost highest = 2 * std::max(at_least, longest);
-  if (highest > balance_checks::sum_limit / 128 / levels.problem().ranks) return at_least;
+  if (highest > sum_limit / 128 / levels.problem().ranks) return at_least;
   std::int64_t changes_left = most_changes;
   std::size_t giants = 0;
   // The more items are giants, the more is known of their waves, and the more of these there may be.

@@ -13,6 +13,7 @@
 #include "balance/context/waves/builder.hpp"
 #include "balance/context/waves/moves.hpp"
 #include "balance/context/waves/uniform.hpp"
+#include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -33,7 +34,7 @@ constexpr std::int64_t most_started = 24;
 constexpr std::size_t most_filled = 4;
 /// In so many of those, small items that are left are spread evenly.
 constexpr std::size_t most_even = 4;
-constexpr Cost unlimited = balance_checks::sum_limit >> 20;
+constexpr Cost unlimited = sum_limit >> 20;
 
 /// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
 /// their waves first, as if the others were sand; then these are put; then all are improved.

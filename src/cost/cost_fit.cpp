@@ -1,11 +1,11 @@
-#include "balance/cost_fit.hpp"
+#include "cost/cost_fit.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
-#include "balance/time_fit.hpp"
+#include "cost/time_fit.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {

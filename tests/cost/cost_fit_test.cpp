@@ -1,4 +1,4 @@
-#include "balance/cost_fit.hpp"
+#include "cost/cost_fit.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "balance/cost_fit.hpp"
-#include "balance/partition/robust_squares.hpp"
+#include "cost/cost_fit.hpp"
+#include "cost/robust_squares.hpp"
 
 namespace evenkeel {
 

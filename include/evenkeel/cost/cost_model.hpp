@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <span>
 
-#include "evenkeel/balance/partition.hpp"
-
 namespace evenkeel {
+
+/// The work of one item that is balanced, in the units of a cost model. Never negative.
+using Cost = std::int64_t;
 
 /// A transformer's shape, as far as its work depends on it.
 struct ModelDescription {

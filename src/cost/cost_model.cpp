@@ -1,12 +1,12 @@
-#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "balance/checks.hpp"
 #include "base/list_checks.hpp"
+#include "cost/sum_limit.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -22,7 +22,7 @@ constexpr const char* only_ratio_matters =
 std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, std::int64_t addend) {
   std::int64_t result = 0;
   if (__builtin_mul_overflow(left, right, &result) || __builtin_add_overflow(result, addend, &result) ||
-      result >= balance_checks::sum_limit) {
+      result >= sum_limit) {
     return std::nullopt;
   }
   return result;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "evenkeel/balance/partition.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "evenkeel/balance/partition.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel::default_communication {
 

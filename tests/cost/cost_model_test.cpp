@@ -1,4 +1,4 @@
-#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "balance/cost_fit.hpp"
+#include "cost/cost_fit.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "balance/time_fit.hpp"
+#include "cost/time_fit.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/balance/cost_model.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 

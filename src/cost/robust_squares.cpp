@@ -1,4 +1,4 @@
-#include "balance/partition/robust_squares.hpp"
+#include "cost/robust_squares.hpp"
 
 #include <algorithm>
 #include <cmath>
