@@ -6,6 +6,7 @@
 #include <map>
 
 #include "balance/random_costs.hpp"
+#include "bound/waves_bound.hpp"
 
 namespace evenkeel {
 

@@ -7,12 +7,10 @@
 
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
-#include "balance/context/waves/heights.hpp"
 #include "balance/context/waves/places.hpp"
-#include "balance/context/waves/sets.hpp"
-#include "balance/context/waves/waves.hpp"
 #include "balance/context_problems.hpp"
 #include "balance/nested_sizes.hpp"
+#include "bound/waves_bound.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -128,12 +126,15 @@ TEST(ContextLowerBound, no_items_end_at_once) {
 }
 
 // One item of 100 tokens on 4 ranks: 10100 of work, over 4 ranks, and 7 of overhead.
+
 TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_group) {
   EXPECT_EQ(context_lower_bound(context_problem({100}, 4, 100, 1, {.overhead = 7}).problem()), 2525 + 7);
 }
 
 // Two items of 100 tokens: 10000 of work on 1 rank each, 12000 on 2 and 16000 on 4. Within less than 6000
+
 // both would have to take all 4 ranks, 4000 each. Work alone would be 20000 on 4 ranks.
+
 TEST(ContextLowerBound, short_ends_need_large_groups_that_communicate) {
   const OwnedContextProblem made =
       context_problem({100, 100}, 4, 100, 0, {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
@@ -142,8 +143,11 @@ TEST(ContextLowerBound, short_ends_need_large_groups_that_communicate) {
 }
 
 // An item of 300 tokens needs 4 ranks of 100: 90000 of work and 180000 of communication, of which its own
+
 // attention hides 90000. The others have enough for the rest, but not beside it. Bounds are exact to 1 in
+
 // 65536.
+
 TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_item) {
   std::vector<std::int64_t> lengths(100, 90);
   lengths.push_back(300);
@@ -155,7 +159,9 @@ TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_
 }
 
 // On 4 ranks of 100 tokens, 150 tokens cost 36000 of communication, of which their own attention hides 22500.
+
 // One of 300 could hide more, but does not fit beside it; one of 245 does.
+
 TEST(LongItems, pay_all_communication_where_nobody_who_fits_beside_them_hides_any) {
   const CommunicationCost cost{.inside_node = 80, .ranks_per_node = 4};
   const OwnedContextProblem apart = context_problem({150, 300}, 4, 100, 0, cost);
@@ -169,8 +175,11 @@ TEST(LongItems, pay_all_communication_where_nobody_who_fits_beside_them_hides_an
 }
 
 // Five equal items, 10000 of work on 1 of 4 ranks, 12000 on 2, 16000 on all. A rank has no time for two
+
 // within less than 20000, so one runs on all ranks, 4000. The ranks together would have had time for 5 within
+
 // 12500.
+
 TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
   const OwnedContextProblem made = context_problem({100, 100, 100, 100, 100}, 4, 100, 0,
                                                    {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
@@ -179,6 +188,7 @@ TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
 }
 
 // Of three ranks one has half the speed: 2.5 as fast as the fastest together.
+
 TEST(ContextLowerBound, a_slow_rank_does_less) {
   OwnedContextProblem made = context_problem(std::vector<std::int64_t>(100, 10), 3, 100, 0, {});
   made.speeds = {10, 5, 10};
@@ -186,6 +196,7 @@ TEST(ContextLowerBound, a_slow_rank_does_less) {
 }
 
 // 10000 of work, by four ranks at half their speed 5000, or by the two that are fast.
+
 TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_block) {
   OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
   made.speeds = {10, 5, 10, 10};
@@ -195,8 +206,11 @@ TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_block) {
 }
 
 // 150 tokens need two ranks of 100, of which one is slow: 22500 of work take 22500 on each, in which the fast
+
 // one of both could do another 11250. The bound counts 1.5 times the work of each of four such items, which
+
 // two blocks have time for.
+
 TEST(ContextLowerBound, fast_ranks_wait_for_slow_ones_of_their_blocks) {
   OwnedContextProblem made = context_problem({150, 150, 150, 150}, 4, 100, 0, {});
   made.rest.max_size = 2;
@@ -206,6 +220,7 @@ TEST(ContextLowerBound, fast_ranks_wait_for_slow_ones_of_their_blocks) {
 }
 
 // Ranks 1 and 2 are no block of a power of two.
+
 TEST(ContextLowerBound, groups_of_any_size_stand_anywhere) {
   OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
   made.rest.max_size = 2;
@@ -242,115 +257,23 @@ TEST(ContextFits, speeds_are_one_a_rank_and_such_that_times_are_numbers) {
   EXPECT_THROW(require_context_fits(made.problem()), InputError);
 }
 
-TEST(ContextWavesLowerBound, no_items_end_at_once) {
-  EXPECT_EQ(context_waves_lower_bound(context_problem({}, 4, 100, 1, {}).problem()), 0);
-}
-
 // A sequence of 100 tokens, 10000 on 1 of 2 ranks or 15000 on both, and 60 of 10 tokens, 100 each, of which a
+
 // rank holds 10: beside the long one 1000 can be done in its wave, and 5000 are left for two ranks.
-TEST(ContextWavesLowerBound, short_items_cannot_fill_a_wave_of_a_long_one) {
-  std::vector<std::int64_t> lengths(60, 10);
-  lengths.push_back(100);
-  OwnedContextProblem made =
-      context_problem(lengths, 2, 100, 0, {.inside_node = 200, .ranks_per_node = 2, .overlap = 0});
-  EXPECT_EQ(context_lower_bound(made.problem()), 10000);
-  const Cost bound = context_waves_lower_bound(made.problem());
-  EXPECT_GE(bound, 12450);
-  EXPECT_LE(bound, 12500);
-  EXPECT_EQ(schedule_context_waves(made.problem()).end, 12500);
-}
 
 // Six sequences of 200 tokens, of which each needs 2 of 3 ranks, (40000 + 20000) / 2: no two of them fit
+
 // beside each other. The ranks together would have had time for all within 120000.
-TEST(ContextWavesLowerBound, long_items_that_do_not_fit_beside_each_other_need_waves_of_their_own) {
-  const OwnedContextProblem made = context_problem(std::vector<std::int64_t>(6, 200), 3, 100, 0,
-                                                   {.inside_node = 100, .ranks_per_node = 4, .overlap = 0});
-  EXPECT_LT(context_lower_bound(made.problem()), 180000);
-  EXPECT_EQ(context_waves_lower_bound(made.problem()), 180000);
-  EXPECT_EQ(least_waves_end(made.problem()), 180000);
-}
 
 // On 4 ranks they take 30000 on 2 of them and 25000 on all: of three, two run beside each other, and one
+
 // alone.
-TEST(ContextWavesLowerBound, lower_waves_need_wider_groups) {
-  const OwnedContextProblem made =
-      context_problem({200, 200, 200}, 4, 100, 0, {.inside_node = 100, .ranks_per_node = 4, .overlap = 0});
-  EXPECT_EQ(least_waves_end(made.problem()), 55000);
-  EXPECT_EQ(context_waves_lower_bound(made.problem()), 55000);
-}
-
-TEST(ContextWavesLowerBound, is_near_the_optimum_of_few_long_items) {
-  int near = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const OwnedContextProblem made = long_items_problem(seed);
-    const Cost least = least_waves_end(made.problem());
-    const Cost bound = context_waves_lower_bound(made.problem());
-    ASSERT_LE(bound, least) << "seed " << seed;
-    if (bound >= least - least / 100) ++near;
-  }
-  EXPECT_GE(near, 180);
-}
-
-TEST(ContextWavesLowerBound, of_any_sizes_is_no_later_than_the_optimum) {
-  for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
-    const OwnedContextProblem made = with_any_sizes(random_context_problem(seed, 6, 7));
-    ASSERT_LE(context_waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
-  }
-}
 
 // One or two waves, in which few of the long items find groups beside each other, and none shares one.
-TEST(ContextWavesLowerBound, is_near_the_end_of_many_long_items_in_few_waves) {
-  for (const auto& [num_long, overlap] : {std::pair{10, 0}, {12, 1000}, {20, 1000}}) {
-    const OwnedContextProblem made = many_long_items_problem(num_long, overlap);
-    const Cost end = schedule_context_waves(made.problem()).end;
-    const Cost bound = context_waves_lower_bound(made.problem());
-    EXPECT_LE(bound, end) << num_long << " " << overlap;
-    EXPECT_LE(end, bound + bound / 100) << num_long << " " << overlap;
-    EXPECT_GT(end, context_lower_bound(made.problem()) * 21 / 20) << num_long << " " << overlap;
-  }
-}
 
 // Whichever items are taken for long ones. No end above twice what is known to be a bound is looked at, so it
+
 // is told the optimum.
-TEST(WaveHeights, prove_no_more_than_the_optimum) {
-  int better = 0;
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    const OwnedContextProblem made = seed % 5 == 0   ? long_items_problem(seed)
-                                     : seed % 5 == 1 ? random_context_problem(seed, 8, 4)
-                                     : seed % 5 == 2 ? with_any_sizes(long_and_short_items_problem(seed))
-                                                     : long_and_short_items_problem(seed);
-    const ContextProblem problem = made.problem();
-    if (problem.items.empty()) continue;
-    const Cost least = least_waves_end(problem);
-    const ContextLevels levels(problem);
-    const Cost known = context_lower_bound(problem);
-    for (const Cost at_least : {Cost{0}, known}) {
-      const LongItems long_items(levels, at_least);
-      ASSERT_EQ(bound_over_wave_heights(levels, long_items, least), least) << "seed " << seed;
-    }
-    if (bound_over_wave_heights(levels, LongItems(levels, known), known) > known) ++better;
-  }
-  EXPECT_GE(better, 12);
-}
-
-TEST(WaveSets, are_shared_out_at_least_cost) {
-  EXPECT_EQ(cheapest_sharing_out({0}), 0);
-  EXPECT_EQ(cheapest_sharing_out({0, 5, 6, 9}), 9);
-  EXPECT_EQ(cheapest_sharing_out({0, 5, 6, 12}), 11);
-  EXPECT_EQ(cheapest_sharing_out({0, 5, 6, 12, 7, 8, 14, 30}), 14);  // 0 and 2 together, 1 alone
-}
-
-TEST(ContextWavesLowerBound, is_no_later_than_the_optimum_and_not_below_that_of_all_schedules) {
-  int better = 0;
-  for (std::uint64_t seed = 1000; seed < 1400; ++seed) {
-    const OwnedContextProblem made = random_context_problem(seed, 8, 4);
-    const Cost bound = context_waves_lower_bound(made.problem());
-    ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
-    ASSERT_GE(bound, context_lower_bound(made.problem())) << "seed " << seed;
-    if (bound > context_lower_bound(made.problem())) ++better;
-  }
-  EXPECT_GE(better, 30);
-}
 
 TEST(ContextLowerBound, is_no_later_than_the_optimum) {
   for (std::uint64_t seed = 1000; seed < 1300; ++seed) {

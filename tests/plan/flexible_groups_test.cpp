@@ -1,4 +1,5 @@
 #include "plan/assign/flexible_groups.hpp"
+#include "bound/flexible_bound.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -92,9 +92,6 @@ class ContextLevels {
 /// context_lower_bound of the problem, which has items.
 [[nodiscard]] Cost lower_bound_on(const ContextLevels& levels);
 
-/// context_waves_lower_bound of the problem, which has items.
-[[nodiscard]] Cost waves_lower_bound_on(const ContextLevels& levels);
-
 /// Sizes that groups may have, ascending.
 [[nodiscard]] std::vector<std::int64_t> context_sizes(const ContextProblem& problem);
 

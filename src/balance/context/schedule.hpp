@@ -100,65 +100,6 @@ struct ContextSchedule {
 /// Precondition: require_context_fits passes. Integers only. O(items * sizes), and less for short ones.
 [[nodiscard]] Cost context_lower_bound(const ContextProblem& problem);
 
-/// No schedule ends before where ranks meet at every micro-batch: in waves each of which lasts as long as its
-/// longest micro-batch. Not below context_lower_bound, and above it where long items need high waves that
-/// short ones cannot fill, since a rank holds no more than max_size tokens in a wave.
-///
-/// The proof. Let a token be worth some price, so that a rank holds tokens worth F at most, and an item what
-/// its work is, but no more than its tokens are worth. Call some of the items that take longest on their best
-/// groups giants. In a wave of height h, a group of g ranks has g h of time. What others than giants are
-/// worth there is at most g F less the tokens of its giants, and at most g (h - overhead) less their work and
-/// exposed communication. So of its time a group has no use for g D, where D is h - F or the overhead if that
-/// is more; and for a giant takes, beside g D, at least what the giant is worth, and at least its work,
-/// exposed communication and g times the overhead less g D. (Of giants that share a group, too: g D comes off
-/// only once.) Summed over all waves and divided by the ranks, this and what other items are worth is no
-/// later than the end.
-///
-/// Giants take the less, the higher waves are. So for each height of the highest wave, which is not below the
-/// least time of the longest giant, all giants are taken at that height; and D counts for the highest wave,
-/// and for as many further ones as the giants need by work, tokens and, for the first few, blocks of ranks.
-/// The k-th highest is as high as the least time of that giant with which those before it stop fitting into k
-/// - 1 waves. The least of that over all heights is a bound, and the largest over some prices and numbers of
-/// giants is taken. (Heights are told apart to 1 in 512, each range of them with its least D and its least
-/// that giants take.)
-///
-/// The eight longest giants are also shared out among waves in every way. A wave that holds a set of them is
-/// at least as high as makes room for groups of these: no item takes longer alone than the wave, a group's
-/// work, exposed communication and tokens fit into it, and all groups have no more ranks than there are. So
-/// the lower a wave, the wider are its groups, and the fewer fit beside each other. For given groups, what
-/// the wave has no use for and what its giants take beside that rises with h, since these have no more than
-/// all ranks together; so in a range of heights from h on it is no less than that sum with the D of h and the
-/// levels on which each giant alone ends within the range. The least of that over all heights that hold the
-/// set is what the set costs, the least sum of costs over all ways to share the giants out is what all their
-/// waves take, and what others are worth comes on top. Or each wave costs an overhead of all ranks less, and
-/// as many waves as all tokens need come on top, since those without giants take that at least, and where
-/// waves with giants are more than these, too much was taken off.
-///
-/// And heights of the highest waves are told apart. Of any schedule, the highest wave is no lower than the
-/// least time of the longest giant; and either no wave but the highest k holds giants, or the next one is no
-/// lower than the least time of any giant. So a schedule is in one of the parts that begin with one wave of
-/// any height and are split by the height of one wave, or by whether more than k hold giants; and the least
-/// of what their ends are not before is a bound. For a part, let wave i be from a_i to b_i high, and let each
-/// of its ranks have a price p_i, of which each level has shares that sum to 1: prices of limits. In that
-/// wave, a group of g ranks of M tokens has no more than g M aligned tokens; no more than one item of more
-/// than half of these; at most g (b_i - overhead) of work and communication that no company hides; no more
-/// than one item of more than half of that; and at most as much of work and communication less all that
-/// attention hides, which is below 0 for some. Let an item use of each limit what it takes over what its
-/// group may have, times g: all items of a group use at most g of each, so also in the mixture of the level's
-/// shares; and those of the wave, paying p_i for that, pay no more than p_i times all ranks. In the other
-/// waves, which are no higher than b_k, an item pays its work, the least communication that no company hides
-/// on a level where it alone takes no longer than b_k, and an overhead for each M of its tokens: together no
-/// more than all ranks have in these waves' heights. So all ranks times the end are at least the sum of what
-/// all items pay, each where that is least, and of all ranks times a_i - p_i: with any prices. Those that are
-/// found are near the best ones. (Which are the solution of a linear program's dual.) Items other than the 96
-/// longest ones are taken together by their work a token: what is paid is concave in it, so that tokens with
-/// more and with less of it in their place, all work being left, pay no more. All that is in floating point,
-/// and rounded down by far more than that can err.
-///
-/// Precondition: require_context_fits passes. Deterministic; integers only, but for prices.
-/// O(items * log(items)), and up to some 100 milliseconds more for many long items.
-[[nodiscard]] Cost context_waves_lower_bound(const ContextProblem& problem);
-
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;
 /// InputError for lists that do not belong together, negative numbers, attention above the work that it is a
 /// part of, speeds out of range, and sums that reach 2^62, also of what the slowest rank would take.

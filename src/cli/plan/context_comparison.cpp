@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "balance/context/speeds.hpp"
+#include "bound/flexible_bound.hpp"
 #include "evenkeel/cost/communication_cost.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/flexible_groups.hpp"

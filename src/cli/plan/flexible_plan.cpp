@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bound/flexible_bound.hpp"
 #include "cli/plan/pipeline_figures.hpp"
 #include "plan/assign/flexible_groups.hpp"
 

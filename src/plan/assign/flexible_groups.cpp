@@ -10,103 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "balance/context/schedule.hpp"
 #include "balance/context/tree/tree.hpp"
 #include "balance/context/waves/waves.hpp"
 #include "balance/groups/grouped_items.hpp"
-#include "balance/partition/item_order.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "plan/assign/flexible_items.hpp"
 #include "plan/assign/mini_batches.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 
 namespace evenkeel {
 namespace {
-
-/// The units of a mini-batch by falling cost: in the order in which a schedule looks at its items, so that
-/// these lie in memory one after the other.
-std::vector<UnitId> by_falling_cost(const PackUnits& units, IdView<UnitId> chosen) {
-  std::vector<Cost> costs;
-  costs.reserve(chosen.size());
-  for (const UnitId at : chosen) costs.push_back(units.costs()[at.index()]);
-  std::vector<UnitId> order;
-  order.reserve(chosen.size());
-  for (const CostedItem& unit : descending_items_smaller_first(costs)) order.push_back(chosen[unit.item]);
-  return order;
-}
-
-/// The units of a mini-batch as items that groups run.
-class FlexibleItems {
- public:
-  FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen)
-      : order_(by_falling_cost(units, chosen)) {
-    work_.reserve(order_.size());
-    lengths_.reserve(order_.size());
-    for (const UnitId unit : order_) add(units, unit, settings.balance.cost.linear);
-    for (int size = 0; size <= settings.largest_group(); ++size)
-      alignments_.push_back(settings.alignment(std::max(1, size)));
-    problem_.items = work_;
-    problem_.lengths = lengths_;
-    if (units.shared()) {
-      problem_.counts = counts_;
-      problem_.offsets = offsets_;
-    }
-    problem_.alignments = alignments_;
-    problem_.ranks = settings.dp;
-    problem_.max_size = settings.largest_group();
-    problem_.sizes = settings.flexible->sizes;
-    problem_.limits = settings.micro_batch.limits();
-    problem_.communication = settings.communication_cost();
-    problem_.speeds = settings.balance.speeds;
-    if (settings.balance.measured) keep_countable(problem_.communication);
-  }
-  FlexibleItems(const FlexibleItems&) = delete;
-  FlexibleItems& operator=(const FlexibleItems&) = delete;
-
-  [[nodiscard]] const ContextProblem& problem() const noexcept { return problem_; }
-  [[nodiscard]] UnitId unit(Item item) const noexcept { return order_[static_cast<std::size_t>(item)]; }
-
- private:
-  // What was measured may be anything. Its sums stay within 64 bits, so that it is no reason to refuse a
-  // step.
-  void keep_countable(CommunicationCost& cost) const {
-    Cost most = Cost{1} << 60;
-    if (!problem_.speeds.empty()) {
-      const auto [slowest, fastest] = std::ranges::minmax(problem_.speeds);
-      most /= fastest / slowest + (fastest % slowest != 0 ? 1 : 0);
-    }
-    std::int64_t rows = 1;
-    for (const ContextWork& work : work_) rows += work.rows;
-    const Cost most_of_a_hop = most / problem_.max_size / rows;
-    cost.inside_node = std::min(cost.inside_node, most_of_a_hop);
-    cost.between_nodes = std::min(cost.between_nodes, most_of_a_hop);
-    cost.overhead = std::min(cost.overhead, most / problem_.max_size / (std::ssize(work_) + 1));
-  }
-  void add(const PackUnits& units, UnitId at, Cost linear) {
-    const std::int64_t rows = units.rows()[at.index()];
-    const Cost cost = units.costs()[at.index()];
-    work_.push_back({rows, cost, cost - linear * rows});
-    if (!units.shared()) {  // one sequence each, which needs no counts and offsets
-      lengths_.push_back(rows);
-      return;
-    }
-    const PackUnit unit = units[at];
-    counts_.push_back(std::ssize(unit.entries));
-    if (unit.tree == nullptr) {
-      lengths_.push_back(unit.rows);
-    } else {
-      for (const TreeSegment& segment : unit.tree->segments()) lengths_.push_back(segment.rows.size());
-    }
-    offsets_.push_back(std::ssize(lengths_));
-  }
-
-  std::vector<UnitId> order_;
-  std::vector<ContextWork> work_;
-  std::vector<std::int64_t> counts_;
-  std::vector<std::int64_t> lengths_;
-  std::vector<std::int64_t> offsets_{0};
-  std::vector<std::int64_t> alignments_;
-  ContextProblem problem_;
-};
 
 ContextGroup group_of(const ContextTask& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
@@ -301,18 +214,6 @@ Cost end_of(const StepPlan& plan, bool meets) {
   Cost end = 0;
   for (const std::vector<Cost>& parts : longest) end = std::accumulate(parts.begin(), parts.end(), end);
   return end;
-}
-
-Cost flexible_lower_bound(const StepProblem& problem) {
-  const PackUnits units = make_units(problem);
-  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
-  Cost bound = 0;
-  for (std::int64_t m = 0; m < cut.size(); ++m) {
-    const FlexibleItems items(problem.settings, units, cut[m]);
-    bound += problem.settings.is_context_tree() ? context_lower_bound(items.problem())
-                                                : context_waves_lower_bound(items.problem());
-  }
-  return bound;
 }
 
 }  // namespace evenkeel

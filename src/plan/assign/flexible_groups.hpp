@@ -20,8 +20,4 @@ void assign_flexible(const StepProblem& problem, StepAssignment& assignment);
 /// wait for each other at the end of each mini-batch or, where they meet, at every micro-batch too.
 [[nodiscard]] Cost end_of(const StepPlan& plan, bool meets);
 
-/// No plan of the problem ends before, whatever its groups; where ranks meet, none in waves. In the units of
-/// the cost. Precondition: settings.flexible.
-[[nodiscard]] Cost flexible_lower_bound(const StepProblem& problem);
-
 }  // namespace evenkeel

@@ -1,3 +1,5 @@
+#include "bound/waves_bound.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -9,8 +11,8 @@
 #include "balance/context/giants.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
-#include "balance/context/waves/heights.hpp"
-#include "balance/context/waves/sets.hpp"
+#include "bound/heights.hpp"
+#include "bound/sets.hpp"
 #include "cost/sum_limit.hpp"
 
 namespace evenkeel {
@@ -43,7 +45,7 @@ struct Price {
   Cost value = 0;  ///< of all items
 };
 
-/// The proof is at context_waves_lower_bound.
+/// docs/bounds.md has the proof.
 class WavesBound {
  public:
   WavesBound(const ContextLevels& levels, const LongItems& long_items)
@@ -337,15 +339,13 @@ class WavesBound {
 
 }  // namespace
 
-Cost waves_lower_bound_on(const ContextLevels& levels) {
+Cost context_waves_lower_bound(const ContextProblem& problem) {
+  if (problem.items.empty()) return 0;
+  const ContextLevels levels(problem);
   const Cost bound = lower_bound_on(levels);
   if (levels.speeds().differ()) return bound;  // what follows takes all ranks of a wave for equally fast
   const LongItems long_items(levels, bound);
   return bound_over_wave_heights(levels, long_items, WavesBound(levels, long_items).at_least(bound));
-}
-
-Cost context_waves_lower_bound(const ContextProblem& problem) {
-  return problem.items.empty() ? 0 : waves_lower_bound_on(ContextLevels(problem));
 }
 
 }  // namespace evenkeel

@@ -1,4 +1,4 @@
-#include "balance/context/waves/heights.hpp"
+#include "bound/heights.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "balance/checks.hpp"
-#include "balance/context/waves/prices.hpp"
+#include "bound/prices.hpp"
 #include "cost/sum_limit.hpp"
 
 namespace evenkeel {

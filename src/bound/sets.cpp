@@ -1,4 +1,4 @@
-#include "balance/context/waves/sets.hpp"
+#include "bound/sets.hpp"
 
 #include <algorithm>
 

@@ -29,7 +29,7 @@ struct WavePrice {
 
 /// How late waves of known heights end at least, whichever items they hold: the dual of a linear program,
 /// whose prices are looked for by multiplicative steps (Arora, Hazan and Kale, 2012). Any prices prove an
-/// end, better ones a later one. The proof is at context_waves_lower_bound. Views the levels.
+/// end, better ones a later one. docs/bounds.md has the proof. Views the levels.
 ///
 /// In floating point, rounded down by more than that can err.
 class WavePrices {

@@ -1,4 +1,4 @@
-#include "balance/context/waves/prices.hpp"
+#include "bound/prices.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,24 @@
+#include "bound/flexible_bound.hpp"
+
+#include <cstdint>
+
+#include "balance/context/schedule.hpp"
+#include "bound/waves_bound.hpp"
+#include "plan/assign/flexible_items.hpp"
+#include "plan/assign/mini_batches.hpp"
+
+namespace evenkeel {
+
+Cost flexible_lower_bound(const StepProblem& problem) {
+  const PackUnits units = make_units(problem);
+  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
+  Cost bound = 0;
+  for (std::int64_t m = 0; m < cut.size(); ++m) {
+    const FlexibleItems items(problem.settings, units, cut[m]);
+    bound += problem.settings.is_context_tree() ? context_lower_bound(items.problem())
+                                                : context_waves_lower_bound(items.problem());
+  }
+  return bound;
+}
+
+}  // namespace evenkeel
