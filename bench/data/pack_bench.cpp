@@ -13,7 +13,7 @@
 #include "bench/plan/lengths.hpp"
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
 #include "pack/prefix/tensors.hpp"

@@ -16,7 +16,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/config/file.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/step.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
-#include "evenkeel/config/file.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

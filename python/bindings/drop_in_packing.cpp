@@ -13,7 +13,7 @@
 #include "bindings/layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 #include "pack/mindspeed_cp.hpp"
 
 namespace evenkeel::python {

@@ -14,7 +14,7 @@
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/cost/cost_model.hpp"
-#include "evenkeel/plan/reference_metrics.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
 #include "plan/reference/roll_batch_balance.hpp"
 #include "plan/transfer/restore_order.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 namespace evenkeel::python {
 

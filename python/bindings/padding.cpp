@@ -7,7 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/masks.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

@@ -11,7 +11,6 @@
 #include "bindings/layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
-#include "evenkeel/pack/prefix/tree_attention.hpp"
 #include "evenkeel/pack/prefix/tree_packed.hpp"
 
 namespace evenkeel::python {

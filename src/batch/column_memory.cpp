@@ -1,4 +1,4 @@
-#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/batch/field.hpp"
 
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "evenkeel/batch/line_format.hpp"
+#include "evenkeel/batch/dtype.hpp"
 
 namespace evenkeel {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/field.hpp"
 
 namespace evenkeel {

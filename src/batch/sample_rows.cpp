@@ -1,4 +1,4 @@
-#include "evenkeel/batch/sample_rows.hpp"
+#include "evenkeel/batch/field.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 
 #include "base/hash.hpp"
 

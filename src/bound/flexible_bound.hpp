@@ -1,6 +1,6 @@
 #pragma once
 
-#include "evenkeel/plan/step_problem.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
 

@@ -4,7 +4,7 @@
 
 #include "c/failures.hpp"
 #include "c/handles.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 
 namespace evenkeel::c {
 

@@ -7,7 +7,7 @@
 
 #include "cli/failures.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel::cli {

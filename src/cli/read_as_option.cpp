@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/printable.hpp"
-#include "evenkeel/batch/line_format.hpp"
+#include "evenkeel/batch/dtype.hpp"
 
 namespace evenkeel::cli {
 namespace {

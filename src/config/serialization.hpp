@@ -13,7 +13,6 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/config/file.hpp"
 
 namespace evenkeel::config_detail {
 

@@ -7,10 +7,10 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/exchange/micro_batch_results.hpp"
+#include "evenkeel/exchange/results.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "exchange/gather/call_key.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "transport/messages/message_exchange.hpp"

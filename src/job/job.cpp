@@ -16,7 +16,7 @@
 #include "base/printable.hpp"
 #include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "io/files/atomic_file.hpp"
 #include "job/hash_consumer.hpp"
 #include "job/output/dump.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 
 namespace evenkeel {
 

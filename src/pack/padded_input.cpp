@@ -1,4 +1,4 @@
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 #include <algorithm>
 #include <limits>

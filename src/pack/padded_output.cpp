@@ -1,8 +1,6 @@
-#include "evenkeel/pack/padded_output.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 #include <string>
-
-#include "evenkeel/pack/padded_input.hpp"
 
 namespace evenkeel {
 

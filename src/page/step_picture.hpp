@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
 

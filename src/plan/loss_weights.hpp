@@ -7,7 +7,7 @@
 
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/loss.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/pack/packed_shape.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
-#include "evenkeel/plan/reference_metrics.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "exchange/samples/sample_exchange.hpp"
 #include "page/step_picture.hpp"

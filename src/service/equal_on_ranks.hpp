@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 
 namespace evenkeel {

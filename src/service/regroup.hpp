@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
 

@@ -11,7 +11,7 @@
 #include "base/hash.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"

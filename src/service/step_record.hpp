@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/pack/packed_shape.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"

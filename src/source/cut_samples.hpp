@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/filter.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "source/dump/dump_source.hpp"

@@ -7,7 +7,7 @@
 
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/batch/field.hpp"
 #include "mesh/mpi_call.hpp"
 
 namespace evenkeel {

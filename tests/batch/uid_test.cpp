@@ -1,4 +1,4 @@
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "c/held.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "support/made_up_batch.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "config/refusal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel {

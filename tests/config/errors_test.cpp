@@ -6,7 +6,7 @@
 
 #include "config/refusal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 
 namespace evenkeel {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "config/fixtures.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

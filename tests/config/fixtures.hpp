@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/config/file.hpp"
 
 namespace evenkeel::test {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 
 namespace evenkeel {
 namespace {

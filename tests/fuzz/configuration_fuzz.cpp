@@ -1,5 +1,5 @@
 // Configurations as users write them: read as what they say, and the same after they were written out.
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "fuzz/target.hpp"
 
 namespace evenkeel::fuzz {

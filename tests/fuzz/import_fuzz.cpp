@@ -1,7 +1,7 @@
 // Configurations of other systems: the first byte says of which, or leaves it to be found out, and whether
 // the first line is an override.
 #include "config/import.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "fuzz/target.hpp"
 
 namespace evenkeel::fuzz {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 namespace evenkeel::golden {
 

@@ -6,7 +6,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 #include "golden/families.hpp"
 #include "golden/nested_lists.hpp"
 #include "pack/derived_fields.hpp"

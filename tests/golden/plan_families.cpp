@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/reference_metrics.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
 #include "golden/families.hpp"
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"

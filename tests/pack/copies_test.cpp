@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/padded_input.hpp"
-#include "evenkeel/pack/prefix/token_places.hpp"
+#include "evenkeel/pack/padded.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/pack_rows.hpp"
 #include "pack/prefix/tensors.hpp"

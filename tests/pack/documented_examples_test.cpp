@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/pack/padded.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/padded_output.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

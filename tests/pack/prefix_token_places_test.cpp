@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix/token_places.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/prefix/tree_attention.hpp"
+#include "evenkeel/pack/prefix/tree_packed.hpp"
 #include "pack/arbitrary_groups.hpp"
 #include "pack/arbitrary_tree.hpp"
 

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/sequence_views.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

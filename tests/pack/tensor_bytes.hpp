@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "evenkeel/pack/prefix/token_places.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
 
 namespace evenkeel::test {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/plan/reference_metrics.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

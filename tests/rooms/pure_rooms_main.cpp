@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
 // Plans a step as a configuration says, so that the pure rooms are really linked.

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "evenkeel/pack/padded_output.hpp"
+#include "evenkeel/pack/padded.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "exchange/result_exchange.hpp"
 #include "job/hash_consumer.hpp"

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <memory_resource>
 
-#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/batch/field.hpp"
 
 namespace evenkeel::testing_support {
 

@@ -51,11 +51,14 @@ using MiniBatchId = Id<struct MiniBatchIdTag>;  ///< of an optimizer update, 0-b
 /// The sample id of filler: an empty micro-batch's only sequence.
 inline constexpr SampleId filler_sample{-1};
 
-}  // namespace evenkeel
+/// Half-open range of rows.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
 
-template <typename Tag, typename Integer>
-struct std::hash<evenkeel::Id<Tag, Integer>> {
-  std::size_t operator()(evenkeel::Id<Tag, Integer> id) const noexcept {
-    return std::hash<Integer>{}(id.value());
-  }
+  [[nodiscard]] constexpr std::int64_t size() const noexcept { return end - begin; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return begin == end; }
+  friend constexpr bool operator==(RowRange, RowRange) = default;
 };
+
+}  // namespace evenkeel

@@ -3,17 +3,139 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
+#include <new>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/dtype.hpp"
-#include "evenkeel/batch/sample_rows.hpp"
 
 namespace evenkeel {
+
+/// The standard heap, which grants large blocks only where there is memory for them (require_memory): an
+/// impossible request throws LimitError instead of ending the process when the block is written.
+[[nodiscard]] std::pmr::memory_resource& standard_heap() noexcept;
+
+/// Where new columns of this process get their memory from: standard_heap(), unless set otherwise.
+[[nodiscard]] std::pmr::memory_resource* column_memory() noexcept;
+
+/// Lets new columns of this process get their memory from `memory`, which must outlive all of them; returns
+/// what it was before. Columns keep the memory that they have. Safe to call from any thread.
+///
+/// How an embedding program has what it is handed in memory of its own, pinned for copies to a device, say:
+/// in every packed micro-batch, whatever is received, and results brought home, but for tensors that
+/// tensor-parallel ranks of a node have in common. `memory` is asked by the threads that make steps, and
+/// should keep blocks that come back: a step asks for as many as the one before. What it throws, all ranks
+/// throw. Where nothing was set, the first service or exchange sets a heap that the other ranks of the node
+/// can read; out of other memory, samples reach them with one more copy.
+std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept;
+
+/// Allocates from what column_memory() was when the container was made or copied, aligned for values of any
+/// type, which columns of bytes hold. Moves take the memory along. Elements that are given no value are left
+/// as the memory was, as make_unique_for_overwrite does.
+template <typename T>
+class ColumnAllocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  ColumnAllocator() noexcept : memory_(column_memory()) {}
+  template <typename U>
+  ColumnAllocator(const ColumnAllocator<U>& other) noexcept : memory_(other.memory()) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    return static_cast<T*>(memory_->allocate(count * sizeof(T), alignment));
+  }
+  void deallocate(T* address, std::size_t count) noexcept {
+    memory_->deallocate(address, count * sizeof(T), alignment);
+  }
+  template <typename U, typename... Arguments>
+  void construct(U* element, Arguments&&... arguments) noexcept {
+    if constexpr (sizeof...(Arguments) == 0) {
+      ::new (static_cast<void*>(element)) U;
+    } else {
+      std::construct_at(element, std::forward<Arguments>(arguments)...);
+    }
+  }
+  [[nodiscard]] ColumnAllocator select_on_container_copy_construction() const noexcept { return {}; }
+  [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_; }
+
+  friend bool operator==(const ColumnAllocator& a, const ColumnAllocator& b) noexcept {
+    return *a.memory_ == *b.memory_;
+  }
+
+ private:
+  static constexpr std::size_t alignment = alignof(std::max_align_t);
+  std::pmr::memory_resource* memory_;
+};
+
+/// Whose the rows of a counted field are. Taking no sample takes no memory.
+///
+/// As a rule each sample has its own, back to back in the order of the samples: n+1 prefix sums of the
+/// numbers of rows that n samples have. They start at 0 and never fall. Example: samples of 2, 0 and 3 rows
+/// have offsets {0, 2, 2, 5}.
+///
+/// Else rows lie in common: each sample has a range of them anywhere, several may have the same, and nobody
+/// need have all. So it is in micro-batches with fields of which equal values lie once (FieldSharing::equal).
+class SampleRows {
+ public:
+  /// Of no samples.
+  SampleRows() = default;
+  /// Of samples with these numbers of rows. Throws InputError for a negative number, and for 2^63 rows and
+  /// more. O(n).
+  [[nodiscard]] static SampleRows of_counts(std::span<const std::int64_t> counts);
+  /// Of samples with these offsets. Throws InputError unless they start at 0 and never fall. O(n).
+  [[nodiscard]] static SampleRows of_offsets(std::vector<std::int64_t> offsets);
+  /// Of samples that have these ranges of `rows` rows in common. Throws InputError for a range that is not
+  /// within them. O(n).
+  [[nodiscard]] static SampleRows in_common(std::vector<RowRange> ranges, std::int64_t rows);
+
+  /// n
+  [[nodiscard]] std::int64_t size() const noexcept {
+    if (are_in_common()) return static_cast<std::int64_t>(ranges_.size());
+    return offsets_.empty() ? 0 : static_cast<std::int64_t>(offsets_.size()) - 1;
+  }
+  /// Rows of all samples; of those in common all that there are.
+  [[nodiscard]] std::int64_t rows() const noexcept {
+    if (are_in_common()) return *rows_in_common_;
+    return offsets_.empty() ? 0 : offsets_.back();
+  }
+  /// The rows of one sample. Precondition: 0 <= sample < size().
+  [[nodiscard]] RowRange operator[](std::int64_t sample) const noexcept {
+    EVENKEEL_PRECONDITION(cheap, 0 <= sample && sample < size(), sample, size());
+    const auto at = static_cast<std::size_t>(sample);
+    return are_in_common() ? ranges_[at] : RowRange{offsets_[at], offsets_[at + 1]};
+  }
+  [[nodiscard]] bool are_in_common() const noexcept { return rows_in_common_.has_value(); }
+  /// Precondition: not in common.
+  [[nodiscard]] std::span<const std::int64_t> offsets() const noexcept {
+    EVENKEEL_PRECONDITION(cheap, !are_in_common(), size());
+    return offsets_.empty() ? std::span<const std::int64_t>(&none, 1) : offsets_;
+  }
+  /// Each sample's rows. Precondition: in common.
+  [[nodiscard]] std::span<const RowRange> ranges() const noexcept {
+    EVENKEEL_PRECONDITION(cheap, are_in_common(), size());
+    return ranges_;
+  }
+
+  /// Rows in common are equal to none of their own.
+  friend bool operator==(const SampleRows& a, const SampleRows& b) noexcept = default;
+
+ private:
+  static constexpr std::int64_t none = 0;
+
+  std::vector<std::int64_t> offsets_;  // empty for no samples, and for rows in common
+  std::vector<RowRange> ranges_;       // of rows in common
+  std::optional<std::int64_t> rows_in_common_;
+};
 
 /// What a field has one row for.
 enum class FieldKind : std::uint8_t {

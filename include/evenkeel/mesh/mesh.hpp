@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/base/context_group.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 

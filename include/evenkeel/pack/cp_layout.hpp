@@ -7,7 +7,6 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/batch/line_format.hpp"
+#include "evenkeel/batch/dtype.hpp"
 
 namespace evenkeel {
 

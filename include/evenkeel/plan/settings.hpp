@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/base/context_group.hpp"
-#include "evenkeel/cost/communication_cost.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 

@@ -1,13 +1,55 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "evenkeel/balance/partition.hpp"
+#include "evenkeel/base/grid.hpp"
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
+#include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/loss.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
-#include "evenkeel/plan/step_problem.hpp"
+#include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 
 namespace evenkeel {
+
+/// What a step is planned from. Replicated: every rank holds an equal one, so that what is worked out from it
+/// alone is equal too. It refers to its parts, which must outlive it.
+struct StepProblem {
+  const LengthTable& table;
+  const PlanSettings& settings;
+  std::int64_t step = 0;  ///< names what is drawn for it
+  /// The groups of samples that share prefixes, every entry in one of them; asked for with
+  /// PrefixSharing::trees only, since lengths alone cannot tell.
+  std::span<const SharedGroup> trees = {};
+};
+
+/// One micro-batch: which samples, and how much of everything. Empty ones have no entries: they exist so that
+/// all DP ranks have as many, or one at least, weigh nothing, and are laid out as one filler sequence.
+struct MicroBatchPlan {
+  std::vector<EntryId> entries;     ///< table entries in the order in which they are packed
+  std::int64_t tokens = 0;          ///< true tokens, shared ones once
+  std::int64_t aligned_tokens = 0;  ///< tokens after alignment or padding: what the cap limits
+  Cost cost = 0;                    ///< its work; with `mesh.cp: flexible` how long its ranks take for it
+  std::int64_t padded_length = 0;   ///< of every sequence, over the whole CP group; 0: each is aligned alone
+  MiniBatchId mini_batch{0};        ///< the optimizer update it belongs to
+  ContextGroup context = {};        ///< who runs it
+  /// With shared prefixes: the units that it holds, in packed order; entries follow theirs. Else empty, since
+  /// units are numbered as entries are.
+  std::vector<UnitId> units = {};
+  /// With micro_batch.shapes: what it is padded to when it is handed out. A DataService chooses it; plan_step
+  /// leaves it open.
+  std::optional<PackedShape> shape = std::nullopt;
+
+  [[nodiscard]] bool empty() const noexcept { return entries.empty(); }
+  /// Whether this DP rank is the first of those that run it, and list it: by which it is counted once. A DP
+  /// rank has one place at least.
+  [[nodiscard]] bool is_led_by(DpRank rank) const noexcept { return context.first.value() >= rank.value(); }
+  friend bool operator==(const MicroBatchPlan&, const MicroBatchPlan&) = default;
+};
 
 /// The share of one DP rank in a step, over all its mini-batches.
 struct DpRankPlan {

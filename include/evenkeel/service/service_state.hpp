@@ -10,8 +10,7 @@
 
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/config/file.hpp"
-#include "evenkeel/pack/packed_shape.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
 
 namespace evenkeel {
 

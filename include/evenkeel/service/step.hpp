@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "evenkeel/base/context_group.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/exchange/exchange_volume.hpp"
+#include "evenkeel/exchange/results.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/loss.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/exchange/micro_batch_results.hpp"
+#include "evenkeel/exchange/results.hpp"
 
 namespace evenkeel {
 

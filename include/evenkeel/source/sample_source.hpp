@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/batch/uid.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"

@@ -13,7 +13,7 @@
 
 #include "bindings/errors.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/batch/field.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

@@ -6,8 +6,8 @@
 
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/partition.hpp"
-#include "evenkeel/base/context_group.hpp"
-#include "evenkeel/cost/communication_cost.hpp"
+#include "evenkeel/base/grid.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel {
 

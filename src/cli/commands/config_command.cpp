@@ -4,7 +4,7 @@
 #include "cli/terminal/terminal.hpp"
 #include "config/schema.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 
 namespace evenkeel::cli {
 namespace {

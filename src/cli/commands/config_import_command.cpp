@@ -9,7 +9,7 @@
 #include "cli/terminal/terminal.hpp"
 #include "config/import.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "io/files/atomic_file.hpp"
 
 #ifndef __linux__

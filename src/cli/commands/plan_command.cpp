@@ -17,7 +17,7 @@
 #include "cli/plan/shaped_plan.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "io/files/atomic_file.hpp"

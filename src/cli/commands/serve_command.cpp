@@ -18,7 +18,7 @@
 #include "cli/terminal/logging.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/source/serve.hpp"
 #include "service/data_line.hpp"
 

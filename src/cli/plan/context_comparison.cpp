@@ -12,7 +12,7 @@
 
 #include "balance/context/speeds.hpp"
 #include "bound/flexible_bound.hpp"
-#include "evenkeel/cost/communication_cost.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/flexible_groups.hpp"
 

@@ -4,9 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "evenkeel/pack/packed_shape.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "evenkeel/plan/step_problem.hpp"
 
 namespace evenkeel::cli {
 

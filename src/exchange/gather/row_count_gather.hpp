@@ -7,7 +7,6 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/row_counts.hpp"
 
 namespace evenkeel {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/exchange/exchange_volume.hpp"
+#include "evenkeel/exchange/results.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "exchange/samples/field_volume.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/assign/step_assignment.hpp"

@@ -9,7 +9,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "plan/transfer/row_cuts.hpp"
 #include "plan/transfer/transfer_plan.hpp"

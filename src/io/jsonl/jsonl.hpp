@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/batch/uid.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/line_files.hpp"
 #include "io/files/lines.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "io/jsonl/json_lines.hpp"
 
 namespace evenkeel {

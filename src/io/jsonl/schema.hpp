@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "evenkeel/batch/dtype.hpp"
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/batch/line_format.hpp"
 #include "io/files/line_files.hpp"
 #include "io/files/lines.hpp"
 

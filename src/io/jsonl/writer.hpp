@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/batch/uid.hpp"
 #include "io/files/atomic_file.hpp"
 
 namespace evenkeel {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "io/files/atomic_file.hpp"
 #include "io/files/input_file.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/dtype.hpp"
 #include "io/numpy/npy_bytes.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "io/files/input_file.hpp"
 
 namespace evenkeel {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/field.hpp"
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "io/samples/field_kinds.hpp"
 #include "io/samples/tensor_file.hpp"
 

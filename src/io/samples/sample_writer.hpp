@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/batch/uid.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
 namespace evenkeel {

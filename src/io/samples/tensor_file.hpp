@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/dtype.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/read_ahead.hpp"

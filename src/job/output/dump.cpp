@@ -16,7 +16,7 @@
 
 #include "batch/equal_values.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/field_kinds.hpp"
 #include "io/samples/sample_tensors.hpp"

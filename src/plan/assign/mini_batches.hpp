@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "evenkeel/plan/step_problem.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/units/id_groups.hpp"
 #include "plan/units/pack_units.hpp"
 

@@ -4,8 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/plan/micro_batch_plan.hpp"
-#include "evenkeel/plan/step_problem.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/micro_batches/joint_micro_batches.hpp"
 #include "plan/units/pack_units.hpp"
 #include "plan/units/segments.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "balance/bins/capped_partition.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/units/pack_units.hpp"
 

@@ -1,8 +1,7 @@
 #pragma once
 
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
-#include "evenkeel/plan/step_problem.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel {

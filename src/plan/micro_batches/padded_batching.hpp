@@ -7,7 +7,6 @@
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/base/row_range.hpp"
 
 namespace evenkeel {
 

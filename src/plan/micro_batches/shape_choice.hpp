@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/pack/packed_shape.hpp"
+#include "evenkeel/pack/packed_layout.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
 

@@ -4,7 +4,7 @@
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "evenkeel/plan/micro_batch_plan.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/settings/checks.hpp"
 #include "plan/units/id_groups.hpp"

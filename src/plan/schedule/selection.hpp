@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
 #include "evenkeel/plan/filter.hpp"
 
 namespace evenkeel {

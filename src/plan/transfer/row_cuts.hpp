@@ -9,7 +9,6 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/base/row_range.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/base/context_group.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/length_table.hpp"

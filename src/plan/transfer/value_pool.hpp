@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/batch/sample_rows.hpp"
-#include "evenkeel/plan/row_counts.hpp"
+#include "evenkeel/batch/field.hpp"
+#include "evenkeel/plan/length_table.hpp"
 
 namespace evenkeel {
 

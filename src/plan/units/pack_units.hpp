@@ -6,9 +6,9 @@
 
 #include "base/id_range.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/pack/prefix/tree_attention.hpp"
+#include "evenkeel/pack/prefix/tree_packed.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
-#include "evenkeel/plan/step_problem.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
 

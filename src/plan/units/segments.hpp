@@ -6,7 +6,6 @@
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/base/row_range.hpp"
 #include "plan/units/id_groups.hpp"
 
 namespace evenkeel {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "io/jsonl/json_text.hpp"
 
 namespace evenkeel {

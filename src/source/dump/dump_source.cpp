@@ -10,8 +10,8 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/batch/sample_rows.hpp"
-#include "evenkeel/batch/uid.hpp"
+#include "evenkeel/batch/field.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/files/file_agreement.hpp"

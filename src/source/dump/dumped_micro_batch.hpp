@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "evenkeel/batch/sample_rows.hpp"
+#include "evenkeel/batch/field.hpp"
 #include "io/samples/tensor_file.hpp"
 #include "source/dump/dump_folder.hpp"
 

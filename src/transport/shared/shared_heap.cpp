@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/memory.hpp"
-#include "evenkeel/batch/column_memory.hpp"
+#include "evenkeel/batch/field.hpp"
 
 namespace evenkeel {
 namespace {

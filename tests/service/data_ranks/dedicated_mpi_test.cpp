@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "evenkeel/config/file.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"

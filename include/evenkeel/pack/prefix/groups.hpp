@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/base/row_range.hpp"
-#include "evenkeel/pack/padded_input.hpp"
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/pack/padded.hpp"
 
 namespace evenkeel {
 

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
-#include "evenkeel/base/row_range.hpp"
+#include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {
 
@@ -48,5 +50,13 @@ void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> 
 /// row is -1. Throws InputError when a prompt is negative or longer than its sequence.
 [[nodiscard]] std::vector<RowRange> response_prediction_rows(std::span<const std::int64_t> lengths,
                                                              std::span<const std::int64_t> prompt_lengths);
+
+/// A ragged field as a right-padded tensor: one row a sample with trailing dimensions [seq, ...], `pad_row`
+/// (one row's bytes; empty: zeros) after each sample's rows. A response-token field gives column j to
+/// response token j: that is MindSpeed-RL's postprocess_packed_seqs with its prompt truncation. Local,
+/// O(bytes written). Throws InputError when the field is not there, is a sample field, or has a sample with
+/// more than `seq` rows.
+[[nodiscard]] Column pad_field(const RaggedBatch& batch, std::string_view name, std::int64_t seq,
+                               std::span<const std::byte> pad_row = {});
 
 }  // namespace evenkeel
