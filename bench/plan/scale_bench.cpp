@@ -15,7 +15,7 @@ namespace evenkeel::bench {
 namespace {
 
 constexpr int dp = 2048;
-constexpr int cp = 8;
+constexpr int cp_size = 8;
 constexpr std::size_t num_samples = 1U << 20U;
 
 double peak_mib() {
@@ -29,7 +29,7 @@ LengthTable made_up_table() {
   const std::vector<std::int64_t> lengths = made_up_lengths(num_samples, 7);
   std::vector<LengthEntry> entries;
   entries.reserve(lengths.size());
-  constexpr std::int64_t world = std::int64_t{dp} * cp;
+  constexpr std::int64_t world = std::int64_t{dp} * cp_size;
   for (std::int64_t id = 0; id < static_cast<std::int64_t>(lengths.size()); ++id) {
     const SampleShape shape{SampleId{id}, 0, 0, lengths[static_cast<std::size_t>(id)]};
     entries.push_back(
@@ -41,9 +41,9 @@ LengthTable made_up_table() {
 PlanSettings made_up_settings() {
   PlanSettings settings;
   settings.dp = dp;
-  settings.cp.size = cp;
+  settings.cp.size = cp_size;
   settings.micro_batch.max_tokens = 65536;
-  for (int rank = 0; rank < dp * cp; ++rank) settings.dp_of_rank.push_back(rank / cp);
+  for (int rank = 0; rank < dp * cp_size; ++rank) settings.dp_of_rank.push_back(rank / cp_size);
   return settings;
 }
 
@@ -60,7 +60,7 @@ class LargePlan {
   /// Who sends what where, and how what comes is cut for this CP rank.
   void plan_transfers_of_one() {
     const TransferPlan<SegmentId> plan = plan_transfers(table_, assignment_.segments, assignment_.groups,
-                                                        {WorldRank{0}, DataPlace{0}, dp * cp});
+                                                        {WorldRank{0}, DataPlace{0}, dp * cp_size});
     for (const std::vector<SegmentId>& segments : plan.from_owner) {
       for (const SegmentId s : segments) {
         const Segment& segment = assignment_.segments[s];
@@ -96,7 +96,7 @@ class LargePlan {
 Table plan_of_a_million(const PlanOptions& options) {
   LargePlan plan;
   Table table(
-      "scale", fmt::format("A plan of {} samples on dp {}, cp {}, cap 65536", num_samples, dp, cp),
+      "scale", fmt::format("A plan of {} samples on dp {}, cp {}, cap 65536", num_samples, dp, cp_size),
       {{"stage", "stage"}, {"made", "made"}, {"ms", "ms, median", 1}, {"peak_mib", "peak memory, MiB", 0}});
   const auto time = [&](const std::function<void()>& work) {
     std::vector<double> seconds;

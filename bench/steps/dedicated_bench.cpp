@@ -16,6 +16,7 @@
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
 #include "bench/steps/shared_folder.hpp"
+#include "bench/steps/stand_in.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
@@ -26,10 +27,6 @@ namespace evenkeel::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using Seconds = std::chrono::duration<double>;
-
-constexpr double compute_of_data_work = 1.2;
-constexpr int warm_up = 2;  // steps that do not count: the first is waited for in full
 
 /// Rollouts of 64 to 12,000 tokens, most of them short.
 void write_rollouts(const fs::path& path, std::int64_t samples) {
@@ -66,22 +63,6 @@ double cpu_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
-
-/// What stands in for a trainer's compute.
-struct StandIn {
-  const char* name;
-  void (*run)(Seconds);
-};
-
-void compute_on_this_core(Seconds seconds) {
-  const auto end = std::chrono::steady_clock::now() + seconds;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
-
-constexpr StandIn stand_ins[] = {
-    {"on a device", [](Seconds seconds) { std::this_thread::sleep_for(seconds); }},
-    {"on its core", compute_on_this_core}};
 
 /// One way of getting steps.
 struct Way {

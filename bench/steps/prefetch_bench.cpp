@@ -9,33 +9,10 @@
 
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
+#include "bench/steps/stand_in.hpp"
 
 namespace evenkeel::bench {
 namespace {
-
-using Seconds = std::chrono::duration<double>;
-
-constexpr double compute_of_data_work = 1.2;
-
-// Steps before those that count: the first is waited for in full, and its memory is new.
-constexpr int warm_up = 2;
-
-void compute_on_device(Seconds seconds) {
-  std::this_thread::sleep_for(seconds);
-}
-
-void compute_on_this_core(Seconds seconds) {
-  const auto end = std::chrono::steady_clock::now() + seconds;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
-
-/// What stands in for a trainer's compute.
-struct StandIn {
-  const char* name;
-  void (*run)(Seconds);
-};
-constexpr StandIn stand_ins[] = {{"on a device", compute_on_device}, {"on this core", compute_on_this_core}};
 
 /// Trains on `rounds` steps after the warm-up. Seconds that the slowest rank waited for each.
 std::vector<double> waits(const boost::mpi::communicator& world, const TransferJob& job, std::int64_t depth,

@@ -6,9 +6,9 @@
 #include "balance/groups/group_balance.hpp"
 #include "balance/partition/lpt.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/balance/cost_model.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/cost/cost_model.hpp"
 #include "golden/families.hpp"
 
 namespace evenkeel::golden {

@@ -62,3 +62,10 @@ struct RowRange {
 };
 
 }  // namespace evenkeel
+
+template <typename Tag, typename Integer>
+struct std::hash<evenkeel::Id<Tag, Integer>> {
+  std::size_t operator()(evenkeel::Id<Tag, Integer> id) const noexcept {
+    return std::hash<Integer>{}(id.value());
+  }
+};
