@@ -4,11 +4,11 @@
 
 #include <utility>
 
+#include "balance/context/context_problems.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
 #include "balance/context/schedule.hpp"
 #include "balance/context/waves/waves.hpp"
-#include "balance/context_problems.hpp"
 #include "bound/heights.hpp"
 #include "bound/sets.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "io/numpy/npz.hpp"
-#include "io/numpy_python.hpp"
+#include "io/numpy/numpy_python.hpp"
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/sample_writer.hpp"
 #include "io/temporary_file.hpp"

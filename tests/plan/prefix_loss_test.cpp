@@ -5,9 +5,9 @@
 
 #include "evenkeel/pack/prefix/predictions.hpp"
 #include "pack/arbitrary.hpp"
-#include "pack/arbitrary_groups.hpp"
-#include "pack/arbitrary_tree.hpp"
 #include "pack/pack_rows.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_tree.hpp"
 #include "plan/loss_weights.hpp"
 
 namespace evenkeel {

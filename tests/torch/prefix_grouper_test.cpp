@@ -6,8 +6,8 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/torch/packed_attention.hpp"
-#include "pack/arbitrary_groups.hpp"
-#include "pack/arbitrary_tree.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_tree.hpp"
 #include "torch/plain_attention.hpp"
 
 namespace evenkeel {

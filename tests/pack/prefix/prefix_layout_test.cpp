@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "pack/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
 #include "support/error_message.hpp"
 
 namespace evenkeel {

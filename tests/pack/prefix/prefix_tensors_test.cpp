@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pack/arbitrary.hpp"
-#include "pack/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
 #include "pack/tensor_bytes.hpp"
 #include "support/error_message.hpp"
 

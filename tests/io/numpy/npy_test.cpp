@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "io/npy_text.hpp"
+#include "io/numpy/npy_text.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

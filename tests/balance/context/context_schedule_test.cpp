@@ -5,10 +5,10 @@
 
 #include <utility>
 
+#include "balance/context/context_problems.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
 #include "balance/context/waves/places.hpp"
-#include "balance/context_problems.hpp"
 #include "balance/nested_sizes.hpp"
 #include "bound/waves_bound.hpp"
 #include "evenkeel/base/error.hpp"

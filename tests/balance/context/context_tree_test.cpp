@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "balance/context_problems.hpp"
+#include "balance/context/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

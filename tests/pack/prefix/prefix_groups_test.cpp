@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "evenkeel/base/error.hpp"
-#include "pack/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
 #include "support/error_message.hpp"
 
 namespace evenkeel {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "balance/context_problems.hpp"
+#include "balance/context/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

@@ -10,8 +10,8 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/tree_packed.hpp"
-#include "pack/arbitrary_groups.hpp"
-#include "pack/arbitrary_tree.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_tree.hpp"
 
 namespace evenkeel {
 namespace {

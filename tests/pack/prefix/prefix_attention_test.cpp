@@ -3,7 +3,7 @@
 
 #include "evenkeel/pack/prefix/packed.hpp"
 #include "pack/arbitrary.hpp"
-#include "pack/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
 #include "support/grouped_attention.hpp"
 #include "support/packed_attention.hpp"
 #include "support/repeated_attention.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "io/npy_text.hpp"
-#include "io/numpy_python.hpp"
+#include "io/numpy/npy_text.hpp"
+#include "io/numpy/numpy_python.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

@@ -5,7 +5,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
-#include "pack/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
 #include "pack/tensor_bytes.hpp"
 
 namespace evenkeel {

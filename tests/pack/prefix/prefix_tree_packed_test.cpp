@@ -7,9 +7,9 @@
 
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/arbitrary.hpp"
-#include "pack/arbitrary_groups.hpp"
-#include "pack/arbitrary_tree.hpp"
 #include "pack/pack_rows.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_tree.hpp"
 #include "support/packed_attention.hpp"
 
 namespace evenkeel {

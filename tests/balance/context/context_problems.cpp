@@ -1,4 +1,4 @@
-#include "balance/context_problems.hpp"
+#include "balance/context/context_problems.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -7,8 +7,8 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "pack/arbitrary_groups.hpp"
-#include "pack/arbitrary_tree.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
+#include "pack/prefix/arbitrary_tree.hpp"
 #include "support/error_message.hpp"
 
 namespace evenkeel {

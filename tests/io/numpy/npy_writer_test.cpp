@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "io/numpy/npy.hpp"
-#include "io/numpy_python.hpp"
+#include "io/numpy/numpy_python.hpp"
 #include "io/temporary_file.hpp"
 
 namespace evenkeel {

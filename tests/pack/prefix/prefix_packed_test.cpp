@@ -8,9 +8,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "pack/arbitrary.hpp"
-#include "pack/arbitrary_groups.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
+#include "pack/prefix/arbitrary_groups.hpp"
 #include "pack/zigzag2.hpp"
 
 namespace evenkeel {
