@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/bindings.hpp"
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 #include "bindings/errors.hpp"
 
 PYBIND11_MODULE(_core, module) {

@@ -10,7 +10,7 @@
 #include <future>
 #include <vector>
 
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::python {

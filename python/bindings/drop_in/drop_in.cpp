@@ -1,4 +1,4 @@
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 
 #include <cmath>
 

@@ -9,7 +9,7 @@
 
 #include "balance/groups/group_balance.hpp"
 #include "balance/partition/lpt.hpp"
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "bindings/arrays.hpp"
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 #include "bindings/layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_layout.hpp"

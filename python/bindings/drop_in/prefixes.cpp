@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "bindings/drop_in.hpp"
+#include "bindings/drop_in/drop_in.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/layout.hpp"
 
