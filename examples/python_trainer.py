@@ -27,7 +27,7 @@ def loss_of(model, micro_batch):
     logits = model(micro_batch["input_ids"] % 256)
     losses = torch.nn.functional.cross_entropy(logits, micro_batch["labels"].clamp(min=0) % 256, reduction="none")
     micro_batch.put("losses", losses.detach(), kind="response_token")
-    return (micro_batch["loss_weights"] * losses).sum() * micro_batch.scale
+    return (micro_batch["loss_weights"] * losses).sum()
 
 
 def main():
@@ -36,19 +36,16 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), 0.03)
     group, sum_over_ranks = job()
     service = evenkeel.DataService(group, sys.argv[1], tensors="torch")
-    settings = service.config.settings()
-    copies = service.mesh["tp"][1]  # which compute the same
-    if settings["loss.dp_ranks"] == "mean":  # what the configuration says that the trainer does
-        copies *= service.mesh["dp"][1]
     for step in service:
         optimizer.zero_grad()
         total = torch.zeros(())
-        for micro_batch in step.micro_batches:
-            loss = loss_of(model, micro_batch)
+        scale = service.gradient_scale(step, over="all", ranks="sum", micro_batches="sum")  # how this loop reduces
+        for micro_batch in step:
+            loss = loss_of(model, micro_batch) * scale
             loss.backward()
             total += loss.detach()
         for tensor in (total, *(parameter.grad for parameter in model.parameters())):
-            sum_over_ranks(tensor.div_(copies * (len(step.micro_batches) if settings["loss.micro_batches"] == "mean" else 1)))
+            sum_over_ranks(tensor)
         optimizer.step()
         home = service.collect(step)
         print(f"rank {service.rank}: step {step.index}, {len(step.micro_batches)} micro-batches, "

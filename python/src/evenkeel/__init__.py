@@ -13,7 +13,7 @@ evenkeel.errors).
 from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, runs, samples, service, steps, tensors, watchdog
 from evenkeel.balance import CostModel, Partition, karmarkar_karp
 from evenkeel.config import Config
-from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MpiError
+from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MissingFieldError, MpiError
 from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
 from evenkeel.planning import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan, plan
 from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
@@ -37,6 +37,7 @@ __all__ = [
     "IoError",
     "LimitError",
     "MeshError",
+    "MissingFieldError",
     "MicroBatch",
     "MicroBatchLoss",
     "MicroBatchPlan",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, KeysView, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
+from evenkeel.errors import MissingFieldError
 
 # What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
@@ -35,8 +36,24 @@ class WithFields:
     def __getitem__(self, name: str) -> Any:
         fields = self._by_name()
         if name not in fields:
-            _core.raise_error("input", f"field {name!r}", f"is not there; there are {', '.join(fields) or 'none'}")
+            where, message = f"field {name!r}", f"is not there; there are {', '.join(fields) or 'none'}"
+            raise MissingFieldError(f"{where}: {message}", where, message)
         return fields[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name()
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its fields, as of a mapping."""
+        return iter(self._by_name())
+
+    def keys(self) -> KeysView[str]:
+        """The names of its fields."""
+        return self._by_name().keys()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field, or ``default`` where it is not there."""
+        return self._by_name().get(name, default)
 
     def axes_first(self, name: str) -> Any:
         """A field of rows of several elements, [rows, axes], as [axes, rows]: what models take as positions of several axes
@@ -111,14 +128,62 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
 
 
 def joined(rows: Sequence[Any], name: str) -> Any:
-    """Rows of each sample back to back."""
-    if not rows or not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _core.raise_error("input", f"field {name!r}", "is a list of no tensors", "Pass one tensor of all rows, or one a sample")
+    """Rows of each sample back to back. Lists of numbers become arrays: whole numbers int64, real ones float32, and one real
+    number makes all of them real, as in JSON lines."""
+    if not rows:
+        _core.raise_error("input", f"field {name!r}", "is an empty list, which has no dtype", "Pass an empty tensor")
+    if isinstance(rows[0], (bool, int, float)):
+        return _numbers(rows, name)
+    if all(isinstance(row, (list, tuple)) for row in rows):
+        return _as_one_type([_numbers(row, name) for row in rows], name)
+    if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
+        _core.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
+                          "Pass one tensor of all rows, or one tensor or list of numbers a sample")
     if len({str(row.dtype) for row in rows}) > 1:
         _core.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
     if _arrays.is_tensor(rows[0]):
         return sys.modules["torch"].cat(list(rows))
     return np.concatenate(rows)
+
+
+def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
+    """A list of numbers, or of equally long lists of them."""
+    types = set(map(type, values))
+    if bool in types and len(types) > 1:
+        _refuse_mixed(name)
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        _core.raise_error("input", f"field {name!r}", f"is no list of numbers: {error}")
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "bif":
+        _core.raise_error("input", f"field {name!r}", "has what is no number, or above 64 bits, in its lists",
+                          "Pass whole or real numbers, or a tensor")
+    if array.dtype.kind != "f":
+        return array
+    with np.errstate(over="ignore"):
+        rounded: npt.NDArray[Any] = array.astype(np.float32)
+    if (np.isinf(rounded) != np.isinf(array)).any():
+        _core.raise_error("input", f"field {name!r}", "has numbers beyond float32", "Pass a tensor of float64")
+    return rounded
+
+
+def _as_one_type(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+    full = [row for row in rows if row.size]
+    kinds = {row.dtype.kind for row in full}
+    if "b" in kinds and len(kinds) > 1:
+        _refuse_mixed(name)
+    if len({row.shape[1:] for row in full}) > 1:
+        _core.raise_error("input", f"field {name!r}", "has rows of different shapes in its samples")
+    if not full:
+        return np.empty(0, np.int64)
+    together: npt.NDArray[Any] = np.concatenate(full)
+    return together.astype(np.float32) if "f" in kinds else together
+
+
+def _refuse_mixed(name: str) -> NoReturn:
+    _core.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
 
 
 def dtype_word(rows: Any) -> str:

@@ -48,6 +48,10 @@ class InputError(Error, ValueError):
     kind = "input"
 
 
+class MissingFieldError(InputError, KeyError):
+    """A field is asked for that is not there."""
+
+
 class LimitError(Error, ValueError):
     """Data is well formed but breaks a stated limit, such as a sample longer than the cap."""
 

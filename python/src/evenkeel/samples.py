@@ -28,7 +28,8 @@ class Samples(WithFields):
     ``ids`` are whole numbers from 0 on, by which micro-batches and results name samples; ``groups`` say which samples have
     one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
-    fields a row a sample. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
+    fields a row a sample. Lists of numbers, as inference servers return them, do too: whole numbers are int64, real ones
+    float32. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
     (M-RoPE): they are kept as [tokens, axes], and ``axes_first`` turns them back wherever they are handed out. Of other
     fields each sample has any number: ``rows`` fields are a list of one tensor a sample, or all rows and their offsets,
     [samples + 1]; ``text`` fields are one str a sample, ``bytes`` fields one bytes a sample. Everything is copied. Raises
@@ -68,7 +69,12 @@ class Samples(WithFields):
         return samples
 
     def __len__(self) -> int:
+        """How many samples there are."""
         return len(self._core)
+
+    def __repr__(self) -> str:
+        tokens = int(self.prompt_lengths.sum() + self.response_lengths.sum())
+        return f"Samples({len(self)} samples, {tokens} tokens: {', '.join(self) or 'no fields'})"
 
     @property
     def ids(self) -> npt.NDArray[np.int64]:

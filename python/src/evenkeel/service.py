@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenkeel import _core
+from evenkeel import _core, _exit
 from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
+from evenkeel.errors import Error
 from evenkeel.samples import Samples, core_of
 from evenkeel.steps import Step
 
@@ -50,6 +52,7 @@ class DataService:
         self._ahead: _service.Ahead | None = None
         self._resumed: _service.State | None = None
         self._accepts_changes = False
+        self._is_at_end = False
         self._steps_of = ""
 
     @property
@@ -83,8 +86,11 @@ class DataService:
         """One step over the samples that the ranks bring, each its own; a callable brings them when they are wanted, and what
         it raises all ranks raise."""
         self._hand_out_steps_of("own samples")
-        read = (lambda: core_of(samples())) if callable(samples) else (lambda: core_of(samples))
-        return Step(self._core.first_pass(read, profile), self._tensors)
+        reader = _Reader(samples)
+        try:
+            return Step(self._core.first_pass(reader.read, profile), self._tensors)
+        except Error as told:
+            raise reader.with_cause(told)
 
     def step_again(self, step: Step, profile: str, added: Samples | None = None) -> Step:
         """Another pass over the samples of ``step`` under another profile; ``added`` are further fields of this rank's
@@ -100,6 +106,39 @@ class DataService:
         """The same of all ranks' samples, ordered by id, on rank ``root``; no samples elsewhere."""
         return Samples._of(self._core.collect_on(step._core, root), self._tensors)
 
+    def gradient_scale(
+        self,
+        step: Step,
+        *,
+        over: str = "data",
+        ranks: str | None = None,
+        micro_batches: str | None = None,
+        mini_batch: int | None = None,
+    ) -> float:
+        """What to multiply each micro-batch's ``(loss_weights * losses).sum()`` with, so that the trainer's reductions give
+        loss and gradients of the whole mini-batch. Local, the same on all ranks of a step.
+
+        over           the ranks that the trainer reduces gradients over: ``"data"``, those along dp and cp, as Megatron, FSDP
+                       and DDP with parallel states do; or ``"all"``, of which those along tp and pp compute the same
+        ranks          whether it sums over them or takes their mean; None: what ``loss.dp_ranks`` says
+        micro_batches  the same of a rank's micro-batches; None: what ``loss.micro_batches`` says
+        mini_batch     which one, where a mean over micro-batches is taken and the step has several mini-batches
+        """
+        said = self._config.settings()
+        ranks = _one_of("ranks", ranks or said["loss.dp_ranks"], "sum", "mean")
+        micro_batches = _one_of("micro_batches", micro_batches or said["loss.micro_batches"], "sum", "mean")
+        size = {axis: sizes[1] for axis, sizes in self.mesh.items()}
+        scale = 1.0
+        if _one_of("over", over, "data", "all") == "all" and ranks == "sum":
+            scale /= size["tp"] * min(size["pp"], 2)  # the first and the last stage have tokens
+        elif ranks == "mean":
+            scale *= size["dp"] * size["cp"]
+            if over == "all":
+                scale *= size["pp"] / min(size["pp"], 2)
+        if micro_batches == "mean":
+            scale *= _micro_batches_of(step, mini_batch)
+        return scale
+
     def report_time(self, step: Step, micro_batch: int, seconds: float) -> None:
         """How long this rank took for one micro-batch, for ``balance.cost: measured``. Local."""
         if self._ahead is None:
@@ -108,8 +147,27 @@ class DataService:
             self._ahead.report_time(step._core, micro_batch, seconds)
 
     def __iter__(self) -> Iterator[Step]:
-        """Steps of the configured sources, from where the service stands. One iteration at a time."""
+        """Steps of the configured sources, all epochs of them (``batch.epochs``), from where the service stands. One iteration
+        at a time, and none after the last step: InputError. A loop that was left is gone on with by the next one."""
         self._hand_out_steps_of("configured sources")
+        self._require_steps_left()
+        steps = self._steps()
+        _exit.end_before_python_does(steps)
+        return steps
+
+    def _require_steps_left(self) -> None:
+        if self._ahead is not None:
+            _core.raise_error("input", "service", "is being iterated, and has one position", "End that iteration first")
+        if self._is_at_end:
+            _core.raise_error(
+                "input",
+                "service",
+                f"has handed out all {len(self)} steps of its {self._config.settings()['batch.epochs']} epochs",
+                "Set batch.epochs to how often samples are to come; steps are counted over all of them",
+            )
+
+    def _steps(self) -> Iterator[Step]:
+        self._require_steps_left()  # another iteration may have begun since
         stream = self._open_stream()
         state = self._resumed
         self._ahead = None
@@ -121,6 +179,7 @@ class DataService:
                 self._resumed = None
                 yield Step(core, self._tensors)
                 del core  # its memory serves the next step
+            self._is_at_end = True
         finally:
             # No collective call in here: one rank alone may have left its loop.
             self._resumed = ahead.state()
@@ -144,6 +203,7 @@ class DataService:
             _core.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
         self._core = _service.Service(self._ranks, self._config._core, parsed, accept_changes)
         self._resumed, self._accepts_changes = parsed, accept_changes
+        self._is_at_end = False
         if parsed.has_sources and not accept_changes:
             now = self._core.state()
             self._open_stream().describe(now)
@@ -169,6 +229,43 @@ class DataService:
             profiles = [self._profile] if self._profile else []
             self._stream = _service.Stream(self._ranks, self._config._core, profiles)
         return self._stream
+
+
+def _one_of(name: str, value: str, *words: str) -> str:
+    if value not in words:
+        _core.raise_error("input", name, f"is {value!r}; it can be {' or '.join(map(repr, words))}")
+    return value
+
+
+def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
+    """Of this rank; all have as many."""
+    numbers = {part.mini_batch for part in step}
+    if mini_batch is None and len(numbers) > 1:
+        _core.raise_error("input", "mini_batch", f"is not given; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
+    return sum(mini_batch in (None, part.mini_batch) for part in step)
+
+
+class _Reader:
+    """A program's samples, or what brings them, and what that raised instead of bringing them, which this rank's error has as its cause."""
+
+    def __init__(self, samples: Samples | Callable[[], Samples]) -> None:
+        self._samples = samples
+        self._raised: BaseException | None = None
+
+    def read(self) -> _service.Samples:
+        try:
+            return core_of(self._samples() if callable(self._samples) else self._samples)
+        except BaseException as error:
+            self._raised = error
+            if not isinstance(error, Error):  # of which C++ has the parts
+                text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
+                _core.raise_error("input", "samples", f"could not be brought: {text}")
+            raise
+
+    def with_cause(self, told: Error) -> Error:
+        if self._raised is not None and self._raised is not told:
+            told.__cause__ = self._raised
+        return told
 
 
 def _is_mpi(group: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,20 @@ class MicroBatch(WithFields):
         (rows [any number, ...], offsets [samples + 1]), ``text`` and ``bytes`` fields a list of one value a sample. With
         ``share: equal`` a ``rows`` field is (rows, ranges [samples, 2]): sample i has those from ranges[i, 0] to ranges[i, 1],
         and samples of equal values the same ones. Rows of NumPy are then the node's, to be read alone, and may be of other
-        samples too; tensors of torch are a copy of this micro-batch's, each value once."""
+        samples too; tensors of torch are a copy of this micro-batch's, each value once. With them ``cu_seqlens``,
+        ``cu_seqlens_padded`` and the number ``max_seqlen``, as in a dump."""
         return self._by_name()
+
+    def _made(self, tensors: bool) -> dict[str, Any]:
+        return {
+            **super()._made(tensors),
+            "cu_seqlens": handed_out(self._core.cu_seqlens, "int32", tensors),
+            "cu_seqlens_padded": handed_out(self._core.cu_seqlens_padded, "int32", tensors),
+            "max_seqlen": self.max_seqlen,
+        }
+
+    def __repr__(self) -> str:
+        return f"MicroBatch({len(self.samples)} samples, {self.num_tokens} tokens: {', '.join(self)})"
 
     @property
     def samples(self) -> npt.NDArray[np.int64]:
@@ -108,12 +121,12 @@ class MicroBatch(WithFields):
     @property
     def cu_seqlens(self) -> Any:
         """[sequences + 1] int32, true tokens over the whole CP group."""
-        return self._offsets(self._core.cu_seqlens)
+        return self["cu_seqlens"]
 
     @property
     def cu_seqlens_padded(self) -> Any:
         """[sequences + 1] int32, aligned tokens over the whole CP group."""
-        return self._offsets(self._core.cu_seqlens_padded)
+        return self["cu_seqlens_padded"]
 
     @property
     def max_seqlen(self) -> int:
@@ -126,12 +139,12 @@ class MicroBatch(WithFields):
         return self._core.shape
 
     def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
-        """All tensors on a device. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
+        """All tensors on a device, ``cu_seqlens`` too; text, bytes and ``max_seqlen`` as they are. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
         program does: the step must live until they are done, as it does inside ``for step in service``."""
         tensors = self._as_tensors()
 
         def moved(value: Any) -> Any:
-            if isinstance(value, list):  # text and bytes stay with the program
+            if isinstance(value, (list, int)):  # text, bytes and numbers stay with the program
                 return value
             if isinstance(value, tuple):
                 return tuple(moved(part) for part in value)
@@ -162,25 +175,28 @@ class MicroBatch(WithFields):
     def _as_tensors(self) -> dict[str, Any]:
         return self.tensors if self._tensors else self._made(True)
 
-    def packed_seq_params(self, group: Any = None) -> dict[str, Any]:
-        """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params())``. With ``mesh.cp: flexible``
+    def packed_seq_params(self, group: Any = None, *, device: Any = None) -> dict[str, Any]:
+        """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params(device="cuda"))``, with its
+        tensors on that device. With ``mesh.cp: flexible``
         hand in the process group of this micro-batch: Megatron then takes it in place of its own (``cp_group`` and
         ``local_cp_size``, which older versions do not have)."""
         own = {} if group is None else {"cp_group": group, "local_cp_size": self.context[1]}
+        true, padded = self._offsets("cu_seqlens", device), self._offsets("cu_seqlens_padded", device)
         return {
             **own,
             "qkv_format": "thd",
-            "cu_seqlens_q": self.cu_seqlens,
-            "cu_seqlens_kv": self.cu_seqlens,
-            "cu_seqlens_q_padded": self.cu_seqlens_padded,
-            "cu_seqlens_kv_padded": self.cu_seqlens_padded,
+            "cu_seqlens_q": true,
+            "cu_seqlens_kv": true,
+            "cu_seqlens_q_padded": padded,
+            "cu_seqlens_kv_padded": padded,
             "max_seqlen_q": self.max_seqlen,
             "max_seqlen_kv": self.max_seqlen,
         }
 
-    def flash_attn_varlen_kwargs(self) -> dict[str, Any]:
-        """Keywords of flash_attn_varlen_func, for a whole sequence on each rank (cp 1): rows of pad are sequences' ends."""
-        offsets = self.cu_seqlens_padded
+    def flash_attn_varlen_kwargs(self, *, device: Any = None) -> dict[str, Any]:
+        """Keywords of flash_attn_varlen_func, for a whole sequence on each rank (cp 1), with tensors on that device: rows of
+        pad are sequences' ends."""
+        offsets = self._offsets("cu_seqlens_padded", device)
         return {
             "cu_seqlens_q": offsets,
             "cu_seqlens_k": offsets,
@@ -197,8 +213,8 @@ class MicroBatch(WithFields):
         values = _arrays.Rows(rows, name)
         self._step.put(self._index, name, dtype_word(values), kind, values.array, counts)
 
-    def _offsets(self, values: npt.NDArray[np.int32]) -> Any:
-        return handed_out(values, "int32", self._tensors)
+    def _offsets(self, name: str, device: Any) -> Any:
+        return self[name] if device is None else self._as_tensors()[name].to(device)
 
 
 class Step:
@@ -216,6 +232,21 @@ class Step:
     def micro_batches(self) -> list[MicroBatch]:
         """In the order to run them in. Empty once the step was passed over again."""
         return self._micro_batches if self._core.is_whole else []
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        """Its micro-batches, in the order to run them in."""
+        return iter(self.micro_batches)
+
+    def __len__(self) -> int:
+        """How many micro-batches this rank has."""
+        return len(self.micro_batches)
+
+    def __repr__(self) -> str:
+        of = f" of profile {self.profile}" if self.profile else ""
+        return (
+            f"Step({self.index}{of}: {len(self)} micro-batches here, {self.num_samples} samples and "
+            f"{self.num_tokens} tokens over all ranks)"
+        )
 
     @property
     def index(self) -> int:

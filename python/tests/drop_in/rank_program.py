@@ -40,8 +40,14 @@ def of_a_subgroup(rank, size):
     group = distributed.new_group([0, 1])
     lengths = [4] * (8 if rank == 0 else 2)
     if rank > 1:
-        return len(verl.rearrange_micro_batches(columns_of(lengths), 4, None)[1])
+        return len(verl.rearrange_micro_batches(columns_of(lengths), 4, None, same_micro_num_in_dp=False)[1])
     return len(verl.rearrange_micro_batches(columns_of(lengths), 4, group)[1])
+
+
+def of_no_group(rank, size):
+    """As verl's actors and critics call it: all ranks of the job agree."""
+    lengths = [4] * (8 if rank == size - 1 else 2)
+    return [len(rearrange(columns_of(lengths), 4)[1]) for rearrange in (verl.rearrange_micro_batches, verl.prepare_dynamic_batch)]
 
 
 def an_error_on_the_last_rank(rank, size):
@@ -96,7 +102,7 @@ def context_parallel_round_trip(rank, size):
     return equal
 
 
-SPECIFICATIONS = (of_a_subgroup, an_error_on_the_last_rank, a_wrong_type_on_the_first_rank, caps_that_one_rank_breaks,
+SPECIFICATIONS = (of_a_subgroup, of_no_group, an_error_on_the_last_rank, a_wrong_type_on_the_first_rank, caps_that_one_rank_breaks,
                   a_packing_without_a_group, context_parallel_round_trip)
 
 

@@ -73,6 +73,16 @@ def test_everything_named_is_there_and_documented(name):
         assert getattr(module, each).__doc__, each
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_the_strict_modules_have_the_same_names_with_the_same_arguments(name):
+    ours = importlib.import_module(f"evenkeel.drop_in.{name}")
+    strict = importlib.import_module(f"evenkeel.drop_in.strict.{name}")
+    assert strict.__all__ == ours.__all__
+    for each in strict.__all__:
+        assert inspect.signature(getattr(strict, each)) == inspect.signature(getattr(ours, each)), each
+        assert getattr(strict, each).__doc__, each
+
+
 def test_the_stub_has_every_name_of_the_extension_with_its_parameters():
     text = pathlib.Path(_native.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
     body = ast.parse(text).body

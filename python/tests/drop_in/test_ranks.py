@@ -103,6 +103,10 @@ def test_only_the_ranks_of_the_group_agree(ranks):
     assert [results["of_a_subgroup"] for results in ranks] == [8, 8, 2, 2][: len(ranks)]
 
 
+def test_without_a_group_all_ranks_of_the_job_agree_as_in_verl(ranks):
+    assert [results["of_no_group"] for results in ranks] == [[8, 8]] * len(ranks)
+
+
 def test_an_error_of_one_rank_is_raised_on_all_of_them(ranks):
     expected = ["InputError"] * (len(ranks) - 1) + ["LimitError"]
     assert [results["an_error_on_the_last_rank"] for results in ranks] == expected

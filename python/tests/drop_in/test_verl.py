@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import evenkeel
-from evenkeel.drop_in import verl
+from evenkeel.drop_in import prefix_grouper, verl
 from stand_ins import DataProto, TensorDict, columns_of, data_proto, mask_of
 
 LENGTHS = [5, 2, 8, 3, 7, 1, 4, 6]
@@ -292,3 +292,20 @@ def test_a_prepared_batch_is_data_protos_with_their_rows_of_everything():
         assert micro_batch.non_tensor_batch["name"].tolist() == [f"sample {i}" for i in part]
         assert micro_batch.meta_info == {"seed": [1]}
     assert len(data) == 8 and data.batch["sample"].tolist() == list(range(8))
+
+
+def test_an_import_line_chooses_what_the_reference_does():
+    from evenkeel.drop_in.strict import prefix_grouper as strict_prefix_grouper
+    from evenkeel.drop_in.strict import roll as strict_roll
+    from evenkeel.drop_in.strict import verl as strict
+
+    batch = columns_of([2, 2, 2])
+    assert len(verl.rearrange_micro_batches(batch, 3)[1]) == 3
+    assert strict.rearrange_micro_batches(batch, 3)[1] == verl.rearrange_micro_batches(batch, 3, strict_reference=True)[1]
+    assert len(strict.rearrange_micro_batches(batch, 3)[1]) == 2
+    assert len(strict.rearrange_micro_batches(batch, 3, strict_reference=False)[1]) == 3
+    assert strict_roll.SequencePackingPacker().strict_reference and not strict_roll.SequencePackingPacker(strict_reference=False).strict_reference
+    grouper = strict_prefix_grouper.PrefixGrouper([[2, 1, 1]])
+    assert grouper.strict_reference and isinstance(grouper, prefix_grouper.PrefixGrouper)
+    masks = torch.ones(1, 2, dtype=torch.bool), torch.ones(2, 1, dtype=torch.bool), [2]
+    assert strict_prefix_grouper.PrefixGrouper.from_ungrouped_masks(*masks).strict_reference

@@ -26,17 +26,26 @@ def run(script, ranks, *, over, arguments=()):
     return told
 
 
+def ends(script, ranks, *, over, arguments=()):
+    """The processes of a script in this folder that need not end well."""
+    command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(command, ranks, over, TIMEOUT, {**os.environ, TOLD_IN: folder})
+
+
 def processes(command, ranks, *, over, timeout=TIMEOUT, environment=None):
     """A command on so many ranks, ``over`` "mpi" or "torch", run to a good end."""
-    environment = {**os.environ, **(environment or {})}
-    if over == "mpi":
-        launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
-        done = [subprocess.run(launcher + command, env=environment, capture_output=True, text=True, timeout=timeout)]
-    else:
-        done = _run_by_torch(command, ranks, timeout, environment)
+    done = _run(command, ranks, over, timeout, {**os.environ, **(environment or {})})
     for process in done:
         assert process.returncode == 0, process.stdout + process.stderr
     return done
+
+
+def _run(command, ranks, over, timeout, environment):
+    if over == "mpi":
+        launcher = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
+        return [subprocess.run(launcher + command, env=environment, capture_output=True, text=True, timeout=timeout)]
+    return _run_by_torch(command, ranks, timeout, environment)
 
 
 def _free_port():

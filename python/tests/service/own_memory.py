@@ -65,7 +65,12 @@ def samples():
 
 
 step = service.step(samples())
-tensors = [rows for part in step.micro_batches for rows in part.tensors.values()]
+def packed(part):
+    """Tensors of packed rows: not offsets and numbers, which are not the program's memory."""
+    return [rows for name, rows in part.tensors.items() if name not in ("cu_seqlens", "cu_seqlens_padded", "max_seqlen")]
+
+
+tensors = [rows for part in step for rows in packed(part)]
 told["handed out"] = len(tensors) > 0 and all(is_ours(rows) for rows in tensors)
 for part in step.micro_batches:
     part.put("back", part["input_ids"], kind="token")
@@ -87,8 +92,8 @@ try:
 except evenkeel.InputError as error:
     told["segments"] = str(error)
 evenkeel.memory.supply(None)
-theirs = [part.tensors for part in service.step(more).micro_batches]
-told["given up"] = not any(is_ours(rows) for part in theirs for rows in part.values())
+theirs = [packed(part) for part in service.step(more)]
+told["given up"] = not any(is_ours(rows) for part in theirs for rows in part)
 del step, tensors, part, more, again, first, nested, theirs, shared
 gc.collect()
 told["left"] = len(blocks)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import evenkeel
-from jobs import run
+from jobs import ends, run
 
 def flexible(strategy, tokens=80):
     """Few tokens a rank, so that long samples need groups."""
@@ -85,6 +85,50 @@ def test_iterating_hands_out_the_configured_sources_and_goes_on_from_a_state(ove
     assert ranks[0]["state"] == ranks[1]["state"]
     assert ranks[0]["bytes"] <= 64 << 10
     assert {rank["kind"] for rank in ranks} == {"numpy" if over == "mpi" else "torch"}
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_an_iterator_may_be_open_when_the_program_ends(over, prefetch):
+    for _ in range(2):
+        ranks = run("open_iterator.py", 2, over=over, arguments=["end", prefetch])
+        assert [rank["indices"] for rank in ranks] == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_a_rank_that_ends_by_an_exception_does_not_wait_for_the_others(over):
+    done = ends("open_iterator.py", 2, over=over, arguments=["raise", 2])
+    text = "".join(process.stdout + process.stderr for process in done)
+    assert any(process.returncode == 1 for process in done), text
+    assert "RuntimeError: this rank alone" in text
+    assert "exception not rethrown" not in text and "terminate called" not in text
+
+
+def test_samples_steps_and_micro_batches_are_what_python_expects():
+    ranks = [rank["told"] for rank in run("mappings.py", 2, over="mpi")]
+    for rank, told in enumerate(ranks):
+        assert told["types"]["input_ids"] == ["int64", [1, 2, 3, 4, 5, 6]]
+        assert told["types"]["pairs"][0] == "int64" and len(told["types"]["pairs"][1]) == 6
+        assert told["types"]["log_probs"] == ["float32", [-0.5, -1, 0]]
+        assert told["types"]["reward"] == ["float32", [1, 0.5]] and told["types"]["done"] == ["bool", [True, False]]
+        assert told["shown"] == "Samples(2 samples, 6 tokens: input_ids, pairs, log_probs, reward, done)"
+        assert told["mapping"] == [True, False, True, None, 3]
+        assert told["missing"][0] == "MissingFieldError" and told["missing"][2:] == [True, True]
+        assert "there are input_ids, pairs" in told["missing"][1]
+        assert "mixes booleans and numbers" in told["mixed"][1] and "mixes booleans and numbers" in told["mixed in samples"][1]
+        assert "no number" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
+        assert "empty list" in told["none"][1] and "different shapes" in told["shapes"][1]
+        assert told["step"][:2] == [True, True] and told["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
+        assert told["part"][:2] == [True, False] and {"input_ids", "labels", "cu_seqlens", "max_seqlen"} <= set(told["part"][2])
+        assert told["part"][3].startswith("MicroBatch(2 samples, 6 tokens: ")
+        assert told["missing of part"][2:] == [True, True] and told["offsets"] == [True, True]
+        assert told["first epoch"] == [2, 2]
+        assert "all 2 steps" in told["second epoch"][1] and "batch.epochs" in told["second epoch"][1]
+        assert "one position" in told["other"][1] and "one position" in told["third"][1]
+        assert told["indices"] == [0, 1] and told["left and gone on with"] == [0, 1] and told["finished"] == []
+        assert all(told["scales"]) and all(error[3] for error in told["wrong"])
+        assert "OfTheProgram: no samples today" in told["cause"][0] and "\\n" not in told["cause"][0]
+        assert told["cause"][1] == ("OfTheProgram" if rank == 0 else "NoneType")
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])

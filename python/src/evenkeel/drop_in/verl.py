@@ -146,7 +146,7 @@ def rearrange_micro_batches(
     ``batch``                    columns by name, with "attention_mask" [n, width], or "input_ids" nested: a dict of
                                  tensors, a TensorDict, whatever knows ``batch[key]`` and ``batch[indices]``, or a
                                  DataProto; a micro-batch is of the same kind
-    ``dp_group``                 a group of torch.distributed whose ranks shall have equally many micro-batches, if
+    ``dp_group``                 a group of torch.distributed (None: all ranks) that shall have equally many micro-batches, if
                                  ``same_micro_num_in_dp`` and torch.distributed is initialised
     ``num_batches_divided_by``   their number is a multiple of it
     ``min_num_micro_batch``      and at least this
@@ -159,7 +159,7 @@ def rearrange_micro_batches(
     ``strict_reference``: there are as many micro-batches as `max_token_len` tokens fill, whatever each then holds; it must
     not be below the width of the mask, and there must be a sample for every micro-batch.
     """
-    together = _shared.is_distributed() and same_micro_num_in_dp and dp_group is not None
+    together = _shared.is_distributed() and same_micro_num_in_dp
     num_samples = 0
 
     def planner() -> Any:

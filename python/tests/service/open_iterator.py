@@ -1,0 +1,20 @@
+"""Leaves an iterator open at its end, as Megatron's training loop does: open_iterator.py END PREFETCH, where END is `end`, or
+`raise`, with which rank 1 alone ends by an exception."""
+
+import sys
+
+from jobs import group, tell
+
+import evenkeel
+
+over = group()
+service = evenkeel.DataService(over, {
+    "source": {"kind": "synthetic", "samples": 400, "seed": 3},
+    "batch": {"global_batch": 20},
+    "exchange": {"prefetch": int(sys.argv[2])},
+})
+steps = iter(service)  # a global that lives until Python ends
+first, second = next(steps), next(steps)
+tell(service.rank, indices=[first.index, second.index])
+if sys.argv[1] == "raise" and service.rank == 1:
+    raise RuntimeError("this rank alone")
