@@ -43,11 +43,14 @@ install(FILES cmake/EvenkeelConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelCon
 evenkeel_add_pkgconfig(evenkeel-plan COMPONENTS plan REQUIRES yaml-cpp FLAGS -pthread
                        DESCRIPTION "plans balanced, packed micro-batches; needs no MPI")
 if(EVENKEEL_MPI)
-  evenkeel_mpi_for_pkgconfig(mpi_module mpi_flags)
+  evenkeel_mpi_for_pkgconfig(CXX mpi_module mpi_flags)
+  evenkeel_mpi_for_pkgconfig(C mpi_c_module mpi_c_flags)
   evenkeel_boost_for_pkgconfig(boost_flags)
   evenkeel_add_pkgconfig(evenkeel COMPONENTS io service FLAGS ${boost_flags} ${mpi_flags}
                          REQUIRES evenkeel-plan ${mpi_module} fmt simdjson libzip zlib libzstd
                          DESCRIPTION "balances, packs and exchanges samples over MPI")
+  evenkeel_add_pkgconfig(evenkeel-c COMPONENTS c SHARED evenkeel FLAGS ${mpi_c_flags} REQUIRES ${mpi_c_module}
+                         DESCRIPTION "balances, packs and exchanges samples over MPI, for C")
 endif()
 if(TARGET evenkeel_torch)
   evenkeel_torch_for_pkgconfig(torch_flags)

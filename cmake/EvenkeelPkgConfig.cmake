@@ -1,17 +1,20 @@
-# evenkeel_add_pkgconfig(NAME COMPONENTS ... DESCRIPTION text [REQUIRES module...] [FLAGS ...])
+# evenkeel_add_pkgconfig(NAME COMPONENTS ... DESCRIPTION text [REQUIRES module...] [FLAGS ...] [SHARED library])
 #
-# Installs NAME.pc for the libraries of these components. All of Evenkeel's libraries are static, and there is no other
-# kind of them: what they need is linked by whoever links them. So it stands in Requires and Libs, not in
+# Installs NAME.pc for the libraries of these components, or for a shared library that has its own inside. All others of
+# Evenkeel's libraries are static, and there is no other kind of them: what they need is linked by whoever links them. So it stands in Requires and Libs, not in
 # Requires.private, which only `pkg-config --static` heeds, for everything down to libzip's own cryptography. FLAGS are
 # those of libraries that have no .pc file; -l, -L and -pthread follow ours, all others are for the compiler too.
 function(evenkeel_add_pkgconfig name)
-  cmake_parse_arguments(PARSE_ARGV 1 PC "" "DESCRIPTION" "COMPONENTS;REQUIRES;FLAGS")
+  cmake_parse_arguments(PARSE_ARGV 1 PC "" "DESCRIPTION;SHARED" "COMPONENTS;REQUIRES;FLAGS")
   set(rooms)
   foreach(component IN LISTS PC_COMPONENTS)
     list(APPEND rooms ${EVENKEEL_${component}_ROOMS})
   endforeach()
   list(REVERSE rooms)  # a static library stands before those that it uses
   list(TRANSFORM rooms PREPEND -levenkeel_)
+  if(PC_SHARED)
+    set(rooms -l${PC_SHARED})
+  endif()
   set(libraries ${PC_FLAGS})
   list(FILTER libraries INCLUDE REGEX "^-[lL]|^-pthread|^/")
   string(JOIN " " PC_LIBS ${rooms} ${libraries})
@@ -29,27 +32,31 @@ function(evenkeel_add_pkgconfig name)
   install(FILES ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${package})
 endfunction()
 
-# MPI's .pc file has another name with every MPI. Sets MODULE to the one of the MPI that this build uses; where none is
-# found, FLAGS to what links it.
-function(evenkeel_mpi_for_pkgconfig module flags)
+# MPI's .pc file has another name with every MPI, and for C another than for C++. Sets MODULE to the one for LANGUAGE (C or
+# CXX) of the MPI that this build uses; where none is found, FLAGS to what links it.
+function(evenkeel_mpi_for_pkgconfig language module flags)
   set(${module} "" PARENT_SCOPE)
   set(${flags} "" PARENT_SCOPE)
-  if(NOT MPI_CXX_INCLUDE_DIRS)
+  if(NOT MPI_${language}_INCLUDE_DIRS)
     return()  # the compiler is MPI's own
   endif()
-  list(GET MPI_CXX_INCLUDE_DIRS 0 used)
+  list(GET MPI_${language}_INCLUDE_DIRS 0 used)
+  set(candidates ompi-c mpich mvapich2 mpi-c)
+  if(language STREQUAL "CXX")
+    set(candidates ompi-cxx mpich mvapich2 mpi-cxx)
+  endif()
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
-    foreach(candidate ompi-cxx mpich mvapich2 mpi-cxx)
-      pkg_check_modules(evenkeel_mpi_module QUIET ${candidate})
-      if(used IN_LIST evenkeel_mpi_module_INCLUDE_DIRS)
+    foreach(candidate IN LISTS candidates)
+      pkg_check_modules(evenkeel_mpi_${candidate} QUIET ${candidate})
+      if(used IN_LIST evenkeel_mpi_${candidate}_INCLUDE_DIRS)
         set(${module} ${candidate} PARENT_SCOPE)
         return()
       endif()
     endforeach()
   endif()
-  list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE folders)
-  set(${flags} ${folders} ${MPI_CXX_LIBRARIES} PARENT_SCOPE)
+  list(TRANSFORM MPI_${language}_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE folders)
+  set(${flags} ${folders} ${MPI_${language}_LIBRARIES} PARENT_SCOPE)
 endfunction()
 
 # Boost has no .pc file: where the one that this build uses is, and its libraries.

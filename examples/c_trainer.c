@@ -2,6 +2,7 @@
  * computes log-probs over wide micro-batches, takes them home, and updates over narrow ones. The "model" is a
  * stand-in that scores a token by its label; everything else is what a real one does.
  *
+ *   cc c_trainer.c $(pkg-config --cflags --libs evenkeel-c) -lm -o c_trainer    (-lm for exp)
  *   mpirun -n 8 c_trainer */
 
 #include <evenkeel/c/evenkeel.h>

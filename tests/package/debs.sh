@@ -58,7 +58,7 @@ expect_files evenkeel '^\./usr/bin/evenkeel$' '/configs/quickstart\.yaml$' '/doc
 expect_field libevenkeel-dev Depends libyaml-cpp-dev libzip-dev libopenmpi-dev libboost-mpi-dev '!torch'
 expect_field libevenkeel-dev Section '^libdevel$'
 expect_files libevenkeel-dev '/evenkeel/planner\.hpp$' '/libevenkeel_service\.a$' '/EvenkeelConfig\.cmake$' \
-  '/EvenkeelTargets-service\.cmake$' '/pkgconfig/evenkeel-plan\.pc$' '!/bin/' '!torch'
+  '/EvenkeelTargets-service\.cmake$' '/pkgconfig/evenkeel-plan\.pc$' '/pkgconfig/evenkeel-c\.pc$' '!/bin/' '!torch'
 if [[ $torch == TRUE ]]; then
   packages+=(libevenkeel-torch-dev)
   expect_field libevenkeel-torch-dev Depends "libevenkeel-dev \(= $version\)" libtorch-dev

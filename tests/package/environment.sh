@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this folder, which CTest calls with what they need in the environment: CMAKE, GENERATOR and
-# CXX; SOURCE, Evenkeel's tree; BUILD, where it was built; WORK, a folder for these tests; BUILD_TYPE; SANITIZE; MPIRUN.
+# Sourced by the scripts of this folder, which CTest calls with what they need in the environment: CMAKE, GENERATOR, CC
+# and CXX; SOURCE, Evenkeel's tree; BUILD, where it was built; WORK, a folder for these tests; BUILD_TYPE; SANITIZE; MPIRUN.
 # Evenkeel stands installed in PREFIX, which is not where it was installed to.
-: "${CMAKE:?}" "${GENERATOR:?}" "${CXX:?}" "${SOURCE:?}" "${BUILD:?}" "${WORK:?}" "${BUILD_TYPE?}" "${SANITIZE?}"
+: "${CMAKE:?}" "${GENERATOR:?}" "${CC:?}" "${CXX:?}" "${SOURCE:?}" "${BUILD:?}" "${WORK:?}" "${BUILD_TYPE?}" "${SANITIZE?}"
 PREFIX="$WORK/elsewhere/prefix"
 flags=()
 case "$SANITIZE" in

@@ -14,6 +14,11 @@ if [[ $component == plan && "$(pkg-config --libs-only-l "$module")" =~ mpi|spdlo
   echo "The planner needs none of that" >&2
   exit 1
 fi
-"$CXX" -std=c++20 "${flags[@]}" "$SOURCE/tests/package/consumer/$component.cpp" "${words[@]}" \
-  -o "$WORK/pkg_config_$component"
-run_consumer "$component" "$WORK/pkg_config_$component"
+program="$WORK/pkg_config_$component"
+if [[ $component == c ]]; then
+  "$CC" -std=c11 "${flags[@]}" "$SOURCE/tests/package/c_consumer/main.c" "${words[@]}" -o "$program"
+  export LD_LIBRARY_PATH="$(pkg-config --variable=libdir "$module")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+else
+  "$CXX" -std=c++20 "${flags[@]}" "$SOURCE/tests/package/consumer/$component.cpp" "${words[@]}" -o "$program"
+fi
+run_consumer "$component" "$program"
