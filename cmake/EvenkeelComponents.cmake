@@ -19,7 +19,7 @@ evenkeel_component(plan ROOMS base cost balance batch pack plan config PACKAGES 
 evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
 evenkeel_component(bound ROOMS bound NEEDS plan)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
-evenkeel_component(service ROOMS mesh watchdog transport exchange service source NEEDS plan io PACKAGES MPI Boost fmt
+evenkeel_component(service ROOMS mesh watchdog transport exchange service source data_ranks NEEDS plan io PACKAGES MPI Boost fmt
                    BUILT_BY EVENKEEL_MPI)
 evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)
 evenkeel_component(torch ROOMS torch NEEDS plan PACKAGES Torch BUILT_BY EVENKEEL_TORCH)

@@ -18,9 +18,9 @@
 #include "bench/steps/shared_folder.hpp"
 #include "bench/steps/stand_in.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/data_ranks/serve.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "evenkeel/source/serve.hpp"
 #include "io/files/atomic_file.hpp"
 
 namespace evenkeel::bench {

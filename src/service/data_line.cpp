@@ -252,12 +252,12 @@ bool DataLine::is_laid() noexcept {
   return line() != nullptr;
 }
 
-bool DataLine::is_served_here() noexcept {
-  return line() && line()->serves;
-}
-
 const Communicator& DataLine::data_ranks() noexcept {
   return line()->trainers_or_data;
+}
+
+int DataLine::first_data_rank() noexcept {
+  return line()->first_data_rank();
 }
 
 void DataLine::tell(const DataCall& call, GuardedWork& work) {

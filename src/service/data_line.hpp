@@ -92,10 +92,10 @@ class DataLine {
 
   /// Whether there are data ranks that can be called.
   [[nodiscard]] static bool is_laid() noexcept;
-  /// Whether this process is a data rank.
-  [[nodiscard]] static bool is_served_here() noexcept;
-  /// The data ranks among themselves. Precondition: is_served_here().
+  /// The data ranks among themselves. Precondition: this process is one of them.
   [[nodiscard]] static const Communicator& data_ranks() noexcept;
+  /// The rank of the first of them among all. Precondition: is_laid().
+  [[nodiscard]] static int first_data_rank() noexcept;
 
   /// Called on all trainers before they do together what `call` says, where the mesh has data ranks: the
   /// first of them sends it. What fails here goes to `work`; the data ranks take part all the same. Without

@@ -12,12 +12,19 @@ namespace evenkeel {
 
 /// The passes of a service that its trainer may still hold, from which data ranks learn what to keep.
 class HeldPasses {
+  using Passes = std::list<std::pair<std::uint64_t, std::weak_ptr<const StepRecord>>>;
+
  public:
+  /// Memory for a pass, taken before ranks make it together.
+  using PassRoom = Passes;
+  [[nodiscard]] static PassRoom room_for_pass() { return PassRoom(1); }
+
   /// A pass that was made just now, with a greater serial than those before it. Forgets those that nobody
-  /// holds any more: what is known of a pass keeps the memory of its record, and a data rank never asks.
-  void add(std::uint64_t serial, const std::shared_ptr<const StepRecord>& record) {
+  /// holds any more: what is known of a pass keeps the memory of its record.
+  void add(std::uint64_t serial, const std::shared_ptr<const StepRecord>& record, PassRoom room) noexcept {
     forget_released();
-    held_.emplace_back(serial, record);
+    room.front() = {serial, record};
+    held_.splice(held_.end(), room);
   }
   /// The serial of the first that is still held, if any is. Forgets those that are not.
   [[nodiscard]] std::optional<std::uint64_t> first() {
@@ -32,8 +39,7 @@ class HeldPasses {
     std::erase_if(held_, [](const auto& pass) { return pass.second.expired(); });
   }
 
-  // A list takes no memory before its first element, when ranks are on their own.
-  std::list<std::pair<std::uint64_t, std::weak_ptr<const StepRecord>>> held_;
+  Passes held_;
 };
 
 }  // namespace evenkeel

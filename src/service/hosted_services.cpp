@@ -6,6 +6,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "service/batches_ahead.hpp"
+#include "service/hosted_steps.hpp"
 #include "service/resume_checks.hpp"
 #include "service/step_maker.hpp"
 #include "service/steps_ahead.hpp"
@@ -22,7 +23,8 @@ void throw_any(const GuardedWork& work) {
 /// A prefetcher, and the samples that are read for it meanwhile.
 struct HostedServices::HostedPrefetcher {
   std::optional<BatchesAhead> batches;
-  std::optional<StepsAhead> steps;
+  std::optional<HostedSteps> around;
+  std::optional<StepsAhead> steps;  // last: its thread uses the others
 };
 
 HostedServices::HostedServices(const Communicator& everyone, const Config& config,
@@ -102,7 +104,7 @@ void HostedServices::make_service(const DataCall& call, const GuardedWork& befor
   };
   const ServiceState from = agree_on_state(call, before, std::ref(prepare));
   Makers::node_type node = made.extract(made.begin());
-  StepMaker& maker = node.mapped().emplace(everyone_, config_, from);
+  StepMaker& maker = node.mapped().emplace(everyone_, config_, from, AssignedBy::first_without_a_place);
   passes_.open(maker.service(), std::move(room));
   node.key() = maker.service();
   makers_.insert(std::move(node));
@@ -110,19 +112,18 @@ void HostedServices::make_service(const DataCall& call, const GuardedWork& befor
 
 void HostedServices::make_prefetcher(const DataCall& call, const GuardedWork& before) {
   Prefetchers made;
-  HostedPasses::ServiceRoom room;
   std::string profile;
   const auto prepare = [&](const ServiceState& from) {
     const std::int64_t depth = std::max<std::int64_t>(1, config_.exchange.prefetch);
     made[0].batches.emplace(from.next_step, call.number, depth, newest_reader_());
-    room = HostedPasses::room_for_service();
+    made[0].around.emplace(passes_);
     profile = call.profile;
   };
   const ServiceState from = agree_on_state(call, before, std::ref(prepare));
   Prefetchers::node_type node = made.extract(made.begin());
   const auto read = [&batches = *node.mapped().batches](std::int64_t step) { return batches.take(step); };
-  StepsAhead& steps = node.mapped().steps.emplace(everyone_, config_, call.number, read, std::move(profile),
-                                                  from, HostIn{&passes_, std::move(room)});
+  StepsAhead& steps = node.mapped().steps.emplace(
+      everyone_, config_, StepsWanted{call.number, read, std::move(profile)}, from, *node.mapped().around);
   node.key() = steps.maker().service();
   prefetchers_.insert(std::move(node));
 }

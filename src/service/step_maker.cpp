@@ -80,6 +80,12 @@ std::optional<ContextSizes> groups_of(const MeshSettings& mesh) {
   return mesh.context_sizes;
 }
 
+// Ranks beyond those of the grid have no place in it.
+Mesh mesh_over(const Communicator& world, const Config& config) {
+  const Grid grid = grid_over(world, config);
+  return {world, grid, {world.size() - grid.num_ranks(), groups_of(config.mesh)}};
+}
+
 }  // namespace
 
 std::string under_profile(std::string_view profile) {
@@ -97,8 +103,8 @@ void require_made(const Step& step) {
                    "A step that is handed on to another pass is gone: use the one that comes back");
 }
 
-StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from)
-    : mesh_(world, grid_over(world, config), {config.mesh.data_ranks, groups_of(config.mesh)}) {
+StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from, AssignedBy by)
+    : mesh_(mesh_over(world, config)), assigned_by_(by) {
   fail_together(mesh_.everyone(), try_on_replicated_data([&] {
                   config_ = config;
                   dp_of_rank_ = dp_of_ranks(mesh_.grid());
@@ -179,16 +185,8 @@ void StepMaker::number(Making& making, std::int64_t index) {
   making.step.index = index;
   making.record->origin.service = number_;
   making.record->origin.serial = ++passes_;
-  if (mesh_.data_ranks() > 0) making.work([&] { held_.add(passes_, making.record); });
   making.step.num_samples = making.record->table().size();
   making.step.num_tokens = making.record->table().num_tokens();
-}
-
-void StepMaker::require_share_of_reader(const RaggedBatch& mine) const {
-  if (mesh_.data_ranks() == 0 || !mesh_.has_place() || mine.size() == 0) return;
-  throw InputError("samples",
-                   std::to_string(mine.size()) + " are brought by a rank that trains, where data ranks read",
-                   "Bring none, or set mesh.data_ranks to 0");
 }
 
 // Collective. All ranks throw, or what comes back is of them all.
@@ -223,7 +221,6 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   std::optional<Making> begun;
   work([&] {
     mine = read();
-    require_share_of_reader(*mine);
     prepare_samples(*mine, config_.prefix != PrefixSharing::none);
   });
   const double read_seconds = stopwatch.lap();
@@ -369,10 +366,11 @@ TransportSettings StepMaker::transport_settings() const noexcept {
 
 // Collective.
 void StepMaker::assign(const StepProblem& problem, StepAssignment& assignment, GuardedWork& work) const {
-  if (mesh_.data_ranks() == 0) {
-    assign_together(mesh_.node(), 0, problem, assignment, work);
-  } else {
-    assign_together(mesh_.everyone(), mesh_.grid().num_ranks(), problem, assignment, work);
+  switch (assigned_by_) {
+    case AssignedBy::a_rank_of_each_node:
+      return assign_together(mesh_.node(), 0, problem, assignment, work);
+    case AssignedBy::first_without_a_place:
+      return assign_together(mesh_.everyone(), mesh_.grid().num_ranks(), problem, assignment, work);
   }
 }
 

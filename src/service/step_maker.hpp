@@ -21,19 +21,25 @@
 #include "exchange/samples/field_ranges.hpp"
 #include "exchange/samples/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/held_passes.hpp"
 #include "service/step_record.hpp"
 #include "service/stopwatch.hpp"
 #include "service/time_reports.hpp"
 
 namespace evenkeel {
 
+/// Who works out who gets which samples, and tells others of it.
+enum class AssignedBy : std::uint8_t {
+  a_rank_of_each_node,    ///< tells those of its node; all ranks have a place
+  first_without_a_place,  ///< tells all ranks, which have better to do
+};
+
 /// What a DataService does, whose header has the contracts. A first pass gathers, plans and exchanges
 /// (step_maker.cpp); a later one hands on what is there already (later_pass.cpp).
 class StepMaker {
  public:
   /// `from` is equal on all ranks; its job was compared.
-  StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
+  StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {},
+            AssignedBy by = AssignedBy::a_rank_of_each_node);
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return mesh_; }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
@@ -57,10 +63,8 @@ class StepMaker {
   /// The number of the service, which no other has.
   [[nodiscard]] std::uint64_t service() const noexcept { return number_; }
   [[nodiscard]] std::int64_t next_step() const noexcept { return next_step_; }
-  /// The serial of the first pass that this rank's trainer still holds, or of the next one. With data ranks.
-  [[nodiscard]] std::uint64_t first_held() { return held_.first().value_or(passes_ + 1); }
-  /// What may be held when no more passes are made.
-  [[nodiscard]] HeldPasses take_held() noexcept { return std::move(held_); }
+  /// The serial that the next pass will have.
+  [[nodiscard]] std::uint64_t next_serial() const noexcept { return passes_ + 1; }
   /// Lets the next step be this one.
   void go_to(std::int64_t step) noexcept { next_step_ = step; }
 
@@ -89,7 +93,6 @@ class StepMaker {
                                 GuardedWork& work) const;
   /// What every pass is before it is planned. Nobody has failed so far.
   void number(Making& making, std::int64_t index);
-  void require_share_of_reader(const RaggedBatch& mine) const;
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   void use_measured_cost(Making& making);
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
@@ -143,13 +146,13 @@ class StepMaker {
                   const RaggedBatch& added) const;
 
   Mesh mesh_;
+  AssignedBy assigned_by_;
   Config config_;
   std::vector<int> dp_of_rank_;  // where samples are, for their placement
   std::unique_ptr<TimeReports> time_reports_;
   std::unique_ptr<const StepRecord> nothing_;  // in place of what a step that was moved from has not
   std::uint64_t number_ = 0;                   // of the service, by which its steps are known
   std::uint64_t passes_ = 0;                   // made so far
-  HeldPasses held_;                            // with data ranks
   // With micro_batch.shapes: chosen in the steps made so far; nothing without.
   std::shared_ptr<const std::vector<PackedShape>> shapes_;
   std::vector<std::string> planned_profiles_;  // what shapes are chosen for, beside a step's first pass

@@ -1,32 +1,20 @@
 #include "service/steps_ahead.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/activity.hpp"
-#include "base/poll_pause.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "mesh/mpi_call.hpp"
 #include "service/equal_on_ranks.hpp"
 #include "service/stopwatch.hpp"
 
 namespace evenkeel {
 namespace {
-
-// A data rank waits here while trainers have enough, and lets others have its core.
-void wait_for(OpenRequests& request, bool is_hurried) {
-  const Waiting waiting("MPI_Iallreduce", is_hurried ? WaitFor::ranks : WaitFor::trainer);
-  if (is_hurried) return request.wait_for_all();
-  const PollPause pause;
-  while (!request.are_over()) pause();
-}
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
   if (steps < 0) {
@@ -39,17 +27,17 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 }  // namespace
 
-StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::int64_t steps, Reader read,
-                       std::string profile, const ServiceState& from, HostIn host)
-    : maker_(everyone, config, from),
-      hosted_(host.passes),
-      read_(std::move(read)),
-      profile_(std::move(profile)),
-      steps_(steps),
+StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, StepsWanted wanted,
+                       const ServiceState& from, AroundSteps& around)
+    : maker_(everyone, config, from, around.assigned_by()),
+      around_(around),
+      read_(std::move(wanted.read)),
+      profile_(std::move(wanted.profile)),
+      steps_(wanted.steps),
       depth_(config.exchange.prefetch),
       made_(from.next_step),
       taken_(from.next_step) {
-  if (hosted_ != nullptr) hosted_->open(maker_.service(), std::move(host.room));
+  around_.begin(maker_);
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
@@ -62,7 +50,6 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, std::
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
                   const std::int64_t most =
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
-                  agreeing_.resize(1);
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
   if (depth_ > 0 && maker_.mesh().everyone().allows_threads()) start_thread();
@@ -84,7 +71,10 @@ void StepsAhead::start_thread() {
 std::optional<Step> StepsAhead::next() {
   if (taken_ >= steps_) return std::nullopt;
   Stopwatch stopwatch;
-  if (makes_in_next()) make_or_end();
+  if (makes_in_next()) {
+    around_.call_for_step();
+    make_or_end();
+  }
   Made made = take();
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
@@ -106,6 +96,7 @@ ServiceState StepsAhead::state() const {
 
 bool StepsAhead::progress() {
   if (!makes_in_progress()) return false;
+  around_.call_for_step();
   make_or_end();
   return true;
 }
@@ -172,42 +163,24 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     const std::lock_guard lock(ready_->mutex);
     ready_->end = end;
     ready_->has_lone_error = has_lone_error;
-    if (!end && hosted_ == nullptr) ready_->push(std::move(made));
+    if (!end && around_.hands_out()) ready_->push(std::move(made));
   }
   ready_->changed.notify_all();
 }
 
 void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
-  // begun the same steps. Data ranks learn what trainers hold, and stop when these do.
-  const bool trains = hosted_ == nullptr;
-  least_ = {trains && stop.stop_requested() ? 0 : 1, trains ? static_cast<std::int64_t>(maker_.first_held())
-                                                            : std::numeric_limits<std::int64_t>::max()};
-  if (maker_.mesh().data_ranks() == 0) {
-    maker_.mesh().everyone().all_reduce(least_, Extreme::least);
-  } else {
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, least_.data(), 2, MPI_INT64_T, MPI_MIN, maker_.mesh().everyone(),
-                             agreeing_.at(0)),
-              "MPI_Iallreduce");
-    wait_for(agreeing_, trains);
-  }
-  if (least_[0] == 0) throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
-  if (!trains) hosted_->drop_before(maker_.service(), static_cast<std::uint64_t>(least_[1]));
+  // begun the same steps.
+  if (!around_.all_go_on(maker_.mesh().everyone(), !stop.stop_requested()))
+    throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
 }
 
 StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
     maker_.go_to(step);  // also past steps that failed
-    HostedPasses::PassRoom room;
-    const auto read = [&] {
-      if (hosted_ != nullptr) room = HostedPasses::room_for_pass();
-      return read_(step);
-    };
-    Step pass = maker_.first_pass(std::ref(read), profile_);
-    if (hosted_ == nullptr) return pass;
-    hosted_->add(std::move(pass), std::move(room));
-    return Step{};
+    const auto read = [&] { return around_.read(read_, step); };
+    return around_.keep(maker_.first_pass(std::ref(read), profile_));
   } catch (const MpiError&) {
     throw;  // maybe this rank's alone, with the others left inside the step
   } catch (const Error&) {

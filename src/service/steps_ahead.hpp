@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -19,46 +18,37 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
-#include "mesh/open_requests.hpp"
-#include "service/hosted_passes.hpp"
+#include "service/around_steps.hpp"
 #include "service/step_maker.hpp"
 
 namespace evenkeel {
 
-/// Where passes go on a data rank, with room for those of a service.
-struct HostIn {
-  HostedPasses* passes = nullptr;
-  HostedPasses::ServiceRoom room;
+/// The steps that are to be made ahead, `steps` in all, of what and under which profile.
+struct StepsWanted {
+  std::int64_t steps = 0;
+  Prefetcher::Reader read;
+  std::string profile;
 };
 
 /// What a Prefetcher does, whose header has the contracts.
 class StepsAhead {
  public:
-  using Reader = Prefetcher::Reader;
-
-  /// On a data rank, whose trainer is far away, passes go to `host` when they are made.
-  StepsAhead(const Communicator& everyone, const Config& config, std::int64_t steps, Reader read,
-             std::string profile, const ServiceState& from, HostIn host = {});
+  /// `around` must outlive it.
+  StepsAhead(const Communicator& everyone, const Config& config, StepsWanted wanted, const ServiceState& from,
+             AroundSteps& around);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
   [[nodiscard]] StepMaker& maker() noexcept { return maker_; }
   [[nodiscard]] ServiceState state() const;
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
-  /// Whether next() or progress() would make a step, on this thread. The same on all ranks.
-  [[nodiscard]] bool makes_in_next() const noexcept {
-    return !in_background() && ready_->empty() && can_make();
-  }
-  [[nodiscard]] bool makes_in_progress() const noexcept {
-    return !in_background() && can_make() && !is_full();
-  }
   bool progress();
   /// Makes no more steps, and lets go of those that nobody took. Waits for the other ranks.
   void stop() noexcept;
   /// Throws the MpiError that ended the thread, where this rank has it alone. For a data rank, where nobody
   /// asks for steps.
   void throw_lone_error() const;
-  /// Makes the next step on this thread, where trainers do.
+  /// Makes the next step on this thread. For a data rank, where trainers do.
   void make() { make_or_end(); }
 
  private:
@@ -92,13 +82,20 @@ class StepsAhead {
   void wait_for_room(const std::stop_token& stop);
   void make_or_end(const std::stop_token* stop = nullptr);
   void require_all_go_on(const std::stop_token& stop);
+  /// Whether next() or progress() makes a step, on the trainer's thread. The same on all ranks.
+  [[nodiscard]] bool makes_in_next() const noexcept {
+    return !in_background() && ready_->empty() && can_make();
+  }
+  [[nodiscard]] bool makes_in_progress() const noexcept {
+    return !in_background() && can_make() && !is_full();
+  }
   [[nodiscard]] bool can_make() const noexcept { return !ready_->end && made_ < steps_; }
   [[nodiscard]] Made make_next();
   [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
   StepMaker maker_;
-  HostedPasses* hosted_;
-  Reader read_;
+  AroundSteps& around_;
+  Prefetcher::Reader read_;
   std::string profile_;
   std::int64_t steps_;
   std::int64_t depth_;
@@ -111,10 +108,6 @@ class StepsAhead {
   std::shared_ptr<const std::vector<PackedShape>> shapes_;  // the same
 
   std::unique_ptr<Handover> ready_;
-  // What ranks agree on before each step, and the call in which they do: memory for it is taken once, on all
-  // or none.
-  std::array<std::int64_t, 2> least_{};
-  OpenRequests agreeing_{OpenRequests::Kind::others};
   std::jthread thread_;  // last, so that it has ended before what it uses goes
 };
 

@@ -16,6 +16,8 @@
 
 namespace evenkeel {
 
+class AnyService;
+
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
 /// owner (it may bring samples) and a consumer (it is handed the micro-batches of its place in the mesh).
 ///
@@ -120,8 +122,7 @@ class DataService {
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<AnyService> service_;
 };
 
 /// Throws InputError unless a batch can be handed to a step: int64 tokens named input_ids, none negative; ids

@@ -15,6 +15,8 @@
 
 namespace evenkeel {
 
+struct PrefetcherParts;
+
 /// Makes steps ready ahead of the trainer: while it works on one step, the next ones are read, gathered,
 /// planned and exchanged. N = `exchange.prefetch` is how many: at most N steps are ready or being made
 /// besides those that the trainer holds, and nothing is begun before the trainer has taken one more.
@@ -85,8 +87,7 @@ class Prefetcher {
   bool progress();
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<PrefetcherParts> parts_;
 };
 
 }  // namespace evenkeel

@@ -17,6 +17,8 @@
 
 namespace evenkeel {
 
+class AnyStream;
+
 /// What a stream takes of one of its sources.
 struct StreamSource {
   std::string name;      ///< in the configuration; empty where there is one source without a name
@@ -72,8 +74,7 @@ class SampleStream {
   void describe(ServiceState& state);
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<AnyStream> stream_;
 };
 
 }  // namespace evenkeel

@@ -20,7 +20,7 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "evenkeel/source/serve.hpp"
+#include "evenkeel/data_ranks/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
 

@@ -19,7 +19,7 @@
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/source/serve.hpp"
+#include "evenkeel/data_ranks/serve.hpp"
 #include "service/data_line.hpp"
 
 namespace evenkeel::cli {

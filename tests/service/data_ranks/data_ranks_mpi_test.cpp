@@ -50,7 +50,7 @@ TEST(DataRanks, bring_what_trainers_would_have_read_and_planned_themselves) {
       std::optional<StepMaker> embedded;
       if (ranks.trains) embedded.emplace(ranks.trainers, config);
       config.mesh.data_ranks = ranks.data;
-      StepMaker dedicated(ranks.all, config);
+      StepMaker dedicated(ranks.all, config, {}, AssignedBy::first_without_a_place);
       for (std::int64_t step = 0; step < 3; ++step) {
         const Step made = dedicated.first_pass([&] { return ranks.read(step); }, {});
         const RaggedBatch home = dedicated.collect(made, results_of(made));

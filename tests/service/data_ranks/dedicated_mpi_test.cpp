@@ -17,10 +17,10 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/data_ranks/serve.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "evenkeel/source/serve.hpp"
 #include "service/equal_steps.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/ranked_tests.hpp"

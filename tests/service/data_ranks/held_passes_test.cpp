@@ -41,8 +41,9 @@ TEST(HeldPasses, keep_no_memory_of_passes_that_nobody_holds_though_nobody_asks) 
   };
   HeldPasses passes;
   const std::shared_ptr<const StepRecord> held = make_pass();
-  passes.add(1, held);
-  for (std::uint64_t serial = 2; serial <= 20; ++serial) passes.add(serial, make_pass());
+  passes.add(1, held, HeldPasses::room_for_pass());
+  for (std::uint64_t serial = 2; serial <= 20; ++serial)
+    passes.add(serial, make_pass(), HeldPasses::room_for_pass());
   EXPECT_LE(blocks, 2);  // the one that is held, and the latest
   EXPECT_EQ(passes.first(), 1U);
 }
@@ -52,8 +53,8 @@ TEST(HeldPasses, begin_with_the_first_one_that_is_still_held) {
   EXPECT_EQ(passes.first(), std::nullopt);
   auto first = std::make_shared<const StepRecord>();
   const auto second = std::make_shared<const StepRecord>();
-  passes.add(4, first);
-  passes.add(7, second);
+  passes.add(4, first, HeldPasses::room_for_pass());
+  passes.add(7, second, HeldPasses::room_for_pass());
   EXPECT_EQ(passes.first(), 4U);
   first.reset();
   EXPECT_EQ(passes.first(), 7U);

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/data_ranks/serve.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "evenkeel/source/serve.hpp"
 #include "service/equal_steps.hpp"
 #include "service/faults/faults.hpp"
 #include "support/failing_new.hpp"

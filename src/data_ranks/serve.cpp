@@ -1,12 +1,11 @@
-#include "evenkeel/source/serve.hpp"
+#include "evenkeel/data_ranks/serve.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 
+#include "data_ranks/served_stream.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/data_line.hpp"
@@ -14,40 +13,6 @@
 
 namespace evenkeel {
 namespace {
-
-/// A stream that trainers have asked for. Thread-safe but for describe(), during which nothing is read.
-class ServedStream {
- public:
-  /// Collective, once, before anything else.
-  void open(const Communicator& world, const Config& config, const DataCall& call, std::int64_t most_steps) {
-    stream_.emplace(world, config, call.names, std::min(call.number, most_steps));
-  }
-
-  void describe() {
-    const std::lock_guard lock(mutex_);
-    ServiceState state;
-    stream_->describe(state);
-  }
-
-  void tell_delay() {
-    const std::lock_guard lock(mutex_);
-    static_cast<void>(stream_->delayed());
-  }
-
-  [[nodiscard]] RaggedBatch read(std::int64_t step) {
-    const std::lock_guard lock(mutex_);
-    if (step >= stream_->num_steps()) {
-      throw InputError("step " + std::to_string(step),
-                       "is none of the stream, which has " + std::to_string(stream_->num_steps()),
-                       "Make no more steps than SampleStream::num_steps()");
-    }
-    return stream_->read(step);
-  }
-
- private:
-  std::mutex mutex_;
-  std::optional<SampleStream> stream_;
-};
 
 /// What has been read, by any thread.
 class Served {
@@ -80,22 +45,20 @@ RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t 
 
 // Collective with trainers that make a stream. A rank that lacks the memory, or has not heard what for, says
 // so where the others first agree.
-std::shared_ptr<ServedStream> open_stream(const Communicator& world, const Communicator& everyone,
-                                          const Config& config, const DataCall& call, std::int64_t most_steps,
-                                          GuardedWork& work) {
+std::shared_ptr<ServedStream> open_stream(const Communicator& everyone, const Config& config,
+                                          const DataCall& call, std::int64_t most_steps, GuardedWork& work) {
   std::shared_ptr<ServedStream> stream;
-  work([&] { stream = std::make_shared<ServedStream>(); });
-  if (work.failed()) work.agree(everyone);
-  stream->open(world, config, call, most_steps);
+  work([&] { stream = std::make_shared<ServedStream>(everyone, config); });
+  work.agree(everyone);
+  stream->open(config, call, most_steps);
   return stream;
 }
 
 /// What a data rank has while it serves.
 class Serving {
  public:
-  Serving(const Communicator& world, Communicator everyone, const Config& config, std::int64_t most_steps)
-      : world_(world),
-        config_(config),
+  Serving(Communicator everyone, const Config& config, std::int64_t most_steps)
+      : config_(config),
         most_steps_(most_steps),
         everyone_(std::move(everyone)),
         services_(everyone_, config, [this]() -> HostedServices::Reader {
@@ -113,7 +76,7 @@ class Serving {
         return false;
       case DataCallKind::open_stream:
         leave_errors_to_trainers(
-            [&] { newest_ = open_stream(world_, everyone_, config_, call, most_steps_, heard); });
+            [&] { newest_ = open_stream(everyone_, config_, call, most_steps_, heard); });
         return true;
       case DataCallKind::describe_stream:
         leave_errors_to_trainers([&] { newest_->describe(); });
@@ -130,7 +93,6 @@ class Serving {
   [[nodiscard]] ServedSamples sums() { return served_.sums(); }
 
  private:
-  const Communicator& world_;
   const Config& config_;
   std::int64_t most_steps_;
   Communicator everyone_;
@@ -143,7 +105,7 @@ class Serving {
 
 ServedSamples serve(const Communicator& world, const Config& config, std::int64_t most_steps) {
   Communicator everyone = DataLine::lay(world, config);
-  auto serving = std::make_unique<Serving>(world, std::move(everyone), config, most_steps);
+  auto serving = std::make_unique<Serving>(std::move(everyone), config, most_steps);
   try {
     while (serving->answer()) continue;
     return serving->sums();

@@ -1,0 +1,56 @@
+#include "data_ranks/called_steps.hpp"
+
+#include <utility>
+
+#include "data_ranks/called_service.hpp"
+#include "service/step_record.hpp"
+
+namespace evenkeel {
+
+void CalledSteps::call_for_prefetcher(const StepsWanted& wanted, const Resumption* from, GuardedWork& work) {
+  DataCall call;
+  call.kind = DataCallKind::make_prefetcher;
+  call.number = wanted.steps;
+  work([&] { call.profile = wanted.profile; });
+  DataLine::tell_to_make(std::move(call), from, work);
+}
+
+// Where there is a thread, that one tells what is held.
+DataCall CalledSteps::call(DataCallKind kind) {
+  DataCall call;
+  call.kind = kind;
+  call.service = maker_->service();
+  call.held = first_held();
+  return call;
+}
+
+void CalledSteps::call_for_step() {
+  GuardedWork work;  // the call takes no memory
+  DataLine::tell(call(DataCallKind::make_step), work);
+}
+
+bool CalledSteps::all_go_on(const Communicator& everyone, bool goes_on) {
+  const auto held = static_cast<std::int64_t>(first_held());
+  return least_.of({goes_on ? 1 : 0, held}, everyone, true)[0] != 0;
+}
+
+RaggedBatch CalledSteps::read(const Reader& reader, std::int64_t step) {
+  room_ = HeldPasses::room_for_pass();
+  return require_none(reader(step));
+}
+
+Step CalledSteps::keep(Step made) {
+  held_.add(made.record->origin.serial, made.record, std::move(room_));
+  return made;
+}
+
+void CalledSteps::end(StepsAhead& steps) noexcept {
+  steps.stop();
+  GuardedWork work;  // there is nobody left to tell what goes wrong
+  work([&] {
+    const DataCall last = call(DataCallKind::end_prefetcher);
+    DataLine::tell_of_end(last, std::move(held_), work);
+  });
+}
+
+}  // namespace evenkeel

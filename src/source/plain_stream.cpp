@@ -1,0 +1,445 @@
+#include "source/plain_stream.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "base/memory.hpp"
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/plan/batch_schedule.hpp"
+#include "io/files/read_ahead.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/nodes.hpp"
+#include "plan/schedule/selection.hpp"
+#include "source/agreed_fields.hpp"
+#include "source/cut_samples.hpp"
+#include "source/shares_ahead.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Samples further apart than this, in bytes, are hardly ever one request.
+constexpr double farthest_apart = 64 << 10;
+
+/// One of the sources, and where its entries and samples stand among those of all.
+struct OpenSource {
+  std::unique_ptr<SampleSource> samples;
+  Selection selection{0};
+  std::int64_t epochs = 1;
+  std::int64_t weight = 1;
+  std::int64_t first_entry = 0;
+  std::int64_t first_sample = 0;
+};
+
+/// The most tokens of a sample for the filter: the smallest cap of the passes, unless it is set.
+std::int64_t max_length(const Config& config, std::span<const PlanSettings> passes) {
+  if (config.filter.max_length) return *config.filter.max_length;
+  const auto cap = [](const PlanSettings& pass) { return pass.micro_batch.max_tokens; };
+  return cap(std::ranges::min(passes, {}, cap));
+}
+
+/// Whether a pass counts its cap by the rank, so that all of it follows from the mesh.
+bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
+  if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
+  return std::ranges::any_of(profiles, [&](const std::string& name) {
+    if (name.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
+    const auto found = config.profiles.find(name);
+    return found != config.profiles.end() && found->second.micro_batch.max_tokens_per_rank.has_value();
+  });
+}
+
+// The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
+void require_fit(const Config& config, std::span<const PlanSettings> passes,
+                 std::span<const std::string> profiles) {
+  if (config.filter.too_long == TooLong::error) return;
+  if (!config.filter.max_length && config.mesh.flexible_cp) {
+    throw ConfigError(
+        "batch.max_length",
+        "is auto, and with mesh.cp: flexible the longest sample that fits depends on the ranks there "
+        "are",
+        "Set it to a number of tokens");
+  }
+  if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
+    throw ConfigError(
+        "batch.max_length",
+        "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits depends "
+        "on mesh.cp; no mesh decides which samples come",
+        "Set it to a number of tokens");
+  }
+  const std::int64_t length = max_length(config, passes);
+  for (const PlanSettings& pass : passes) {
+    const std::int64_t alignment = pass.alignment(pass.largest_group());
+    const std::int64_t cap = pass.cap(pass.largest_group());
+    const std::int64_t fitting = cap / alignment * alignment;
+    if (length <= fitting) continue;
+    throw ConfigError("batch.max_length",
+                      "lets samples of " + number_of(length, "token") +
+                          " through, which are aligned to multiples of " + std::to_string(alignment) +
+                          " and then break the cap of " + number_of(cap, "token"),
+                      "Set it to " + std::to_string(fitting) +
+                          " or less; it is not worked out from the mesh, on which no sample may depend");
+  }
+}
+
+// The last step of an epoch may have fewer.
+void require_samples_for_updates(const Config& config) {
+  const std::int64_t updates = config.mini_batches.count;
+  if (updates <= config.batch.global_batch) return;
+  throw ConfigError("batch.mini_batches",
+                    "is " + std::to_string(updates) + ", and a step has " +
+                        number_of(config.batch.global_batch, "sample") +
+                        " (batch.global_batch): some updates would have none",
+                    "Lower it, or raise batch.global_batch");
+}
+
+std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
+                                             std::span<const std::string> profiles) {
+  std::vector<PlanSettings> passes;
+  for (const std::string& profile : profiles) passes.push_back(config.plan_settings(sizes, profile));
+  if (passes.empty()) passes.push_back(config.plan_settings(sizes));
+  return passes;
+}
+
+std::string name_in_errors(const StreamSource& source) {
+  return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
+}
+
+/// The fields of a source whose kind neither it nor another tells.
+std::string undecided_in(const FieldsOfPart& part, std::span<const SourceField> agreed) {
+  std::string text;
+  for (const SourceField& field : part.fields) {
+    const bool is_open = field.is_kind_open && std::ranges::any_of(agreed, [&](const SourceField& other) {
+                           return other.spec.name == field.spec.name && other.is_kind_open;
+                         });
+    if (is_open) text += (text.empty() ? "'" : ", '") + field.spec.name + "'";
+  }
+  return text;
+}
+
+bool cuts_samples(const Config& config) {
+  return config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
+}
+
+Selection select(const SampleSource& source, const Config& config, std::int64_t length,
+                 const std::string& name) {
+  if (config.filter.too_long == TooLong::error && config.filter.empty == EmptySample::keep)
+    return Selection(source.num_samples());
+  Selection selection(
+      source.num_samples(), [&](std::int64_t position) { return source.tokens_in(position); }, config.filter,
+      length, name);
+  if (selection.size() == 0) {
+    throw InputError(
+        name,
+        "has no samples left: " + number_of(source.num_samples(), "sample") +
+            " are left out by batch.too_long or batch.empty",
+        "Raise batch.max_length, which is " + std::to_string(length) + ", or choose another filter");
+  }
+  return selection;
+}
+
+/// The group of a uid of one of several sources. Two of them may share one by chance alone.
+std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
+  return mix_64(group ^ mix_64(source + 1)) & (first_own_group - 1);
+}
+
+}  // namespace
+
+struct PlainStream::Parts {
+  Parts(const Communicator& reading, int ranks_of_job, const Config& config)
+      : readers(reading), num_ranks(ranks_of_job), field_settings(config.fields) {}
+
+  void open_all(const Config& config, std::span<const std::string> profiles);
+  void open(const Config& config, const std::string& name, const SourceSettings& settings);
+  void agree_on_fields();
+  void choose(const Config& config, std::span<const std::string> profiles);
+  void set_up_schedule(const Config& config);
+  [[nodiscard]] bool reads_as_they_are() const noexcept {
+    return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
+  }
+  [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
+  [[nodiscard]] std::int64_t length_of(std::int64_t entry) const;
+  [[nodiscard]] OutlierDelay delay(const Config& config) const;
+  void expect(std::span<const std::int64_t> entries) const;
+  [[nodiscard]] std::int64_t window_steps(const ScheduleSettings& batch, std::int64_t ranks_of_node) const;
+  void set_up_reading(const Config& config);
+  [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
+  [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
+  void take_fingerprints();
+
+  Communicator readers;  // the caller's: used while sources are opened, and for fingerprints
+  int num_ranks;         // of the job, for the grid
+  NamedFields field_settings;
+  std::vector<StreamSource> told;
+  std::vector<OpenSource> open_sources;
+  std::vector<FieldsOfPart> fields_told;  // by sources, where several are read or samples are cut
+  std::vector<SourceField> fields;        // that sources have agreed on
+  std::optional<BatchSchedule> schedule;
+  std::int64_t samples = 0;
+  std::int64_t steps = 0;
+  std::vector<SourceFingerprint> fingerprints;
+  std::uint64_t order = 0;
+  bool is_delayed = false;
+  DelayFigures delay_until_now;
+  std::optional<SharesAhead> shares;
+};
+
+void PlainStream::Parts::open(const Config& config, const std::string& name, const SourceSettings& settings) {
+  // Of a length table no tokens are made that nobody could take; pieces of them may be taken.
+  auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
+                            config.fields);
+  fail_together(readers, try_on_replicated_data([&] {
+                  told.push_back({name, settings.path.string(), {}, source->left_out(), source->undecided()});
+                  OpenSource& opened = open_sources.emplace_back();
+                  opened.samples = std::move(source);
+                  opened.epochs = settings.epochs;
+                  opened.weight = settings.weight;
+                }));
+}
+
+/// What samples of all sources have; collective over the ranks that read.
+void PlainStream::Parts::agree_on_fields() {
+  for (std::size_t i = 0; i < open_sources.size(); ++i) {
+    together(readers, [&] {
+      fields_told.push_back({name_in_errors(told[i]), open_sources[i].samples->fields()});
+    });
+  }
+  fail_together(readers, try_on_replicated_data([&] {
+                  fields = agreed_fields(fields_told, "sources");
+                  for (std::size_t i = 0; i < told.size(); ++i)
+                    told[i].undecided = undecided_in(fields_told[i], fields);
+                }));
+}
+
+void PlainStream::Parts::choose(const Config& config, std::span<const std::string> profiles) {
+  const std::vector<PlanSettings> passes =
+      settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
+  require_fit(config, passes, profiles);
+  const std::int64_t length = max_length(config, passes);
+  std::int64_t entries = 0;
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < open_sources.size(); ++i) {
+    OpenSource& source = open_sources[i];
+    source.selection = select(*source.samples, config, length, name_in_errors(told[i]));
+    if (cuts_samples(config))
+      require_rows_can_be_cut(fields_told[i].fields, config.fields, fields_told[i].name,
+                              source.selection.counts());
+    source.first_entry = entries;
+    source.first_sample = before;
+    told[i].counts = source.selection.counts();
+    entries += source.selection.size();
+    before += source.samples->num_samples();
+  }
+}
+
+void PlainStream::Parts::set_up_schedule(const Config& config) {
+  require_samples_for_updates(config);
+  std::vector<ScheduledSource> scheduled;
+  for (const OpenSource& source : open_sources) {
+    ScheduledSource& part = scheduled.emplace_back();
+    part.samples = source.selection.size();
+    part.epochs = source.epochs;
+    part.weight = source.weight;
+    samples += part.draws();
+    if (config.mix == MixBy::samples) continue;
+    // Sources and selections do not move any more.
+    part.size = [this, &source](std::int64_t entry) { return length_of(source.first_entry + entry); };
+  }
+  is_delayed = config.delay.is_on();
+  schedule.emplace(std::move(scheduled), config.batch, is_delayed ? delay(config) : OutlierDelay{});
+  steps = schedule->num_steps();
+}
+
+/// Tokens of what is taken of a sample.
+std::int64_t PlainStream::Parts::length_of(std::int64_t entry) const {
+  const OpenSource& source = open_sources[source_of(entry)];
+  const std::int64_t own = entry - source.first_entry;
+  return source.selection.piece(own, source.samples->tokens_in(source.selection.position_of(own)))
+      .tokens.size();
+}
+
+OutlierDelay PlainStream::Parts::delay(const Config& config) const {
+  const OpenSource& last = open_sources.back();
+  std::int64_t longest = 0;
+  for (std::int64_t entry = 0; entry < last.first_entry + last.selection.size(); ++entry)
+    longest = std::max(longest, length_of(entry));
+  return {config.delay, [this](std::int64_t entry) { return length_of(entry); },
+          config.delay_settings(longest)};
+}
+
+std::size_t PlainStream::Parts::source_of(std::int64_t entry) const {
+  const auto after = std::ranges::upper_bound(open_sources, entry, {}, &OpenSource::first_entry);
+  return static_cast<std::size_t>(after - open_sources.begin()) - 1;
+}
+
+void PlainStream::Parts::expect(std::span<const std::int64_t> entries) const {
+  std::vector<std::vector<std::int64_t>> positions(open_sources.size());
+  for (const std::int64_t entry : entries) {
+    const std::size_t s = source_of(entry);
+    positions[s].push_back(open_sources[s].selection.position_of(entry - open_sources[s].first_entry));
+  }
+  for (std::size_t s = 0; s < positions.size(); ++s) {
+    if (!positions[s].empty()) open_sources[s].samples->expect(positions[s]);
+  }
+}
+
+/// The steps whose samples are asked for together; 1 where that would bring few of them near each other.
+std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
+                                              std::int64_t ranks_of_node) const {
+  std::int64_t bytes = 0;
+  std::int64_t all = 0;
+  for (const OpenSource& source : open_sources) {
+    bytes += source.samples->file_bytes();
+    all += source.samples->num_samples();
+  }
+  // What is brought along must stay until its turn comes, beside the files of others.
+  if (!batch.shuffle || bytes == 0 || bytes > available_memory().value_or(0) / 2) return 1;
+  const double sample_bytes = static_cast<double>(bytes) / static_cast<double>(all);
+  // What is asked for and what is being read stay in the cache together.
+  const double of_node = static_cast<double>(ReadAhead::max_bytes / 2 * ranks_of_node);
+  const double step_bytes = sample_bytes * static_cast<double>(batch.global_batch) *
+                            static_cast<double>(ranks_of_node) / readers.size();
+  const double apart = sample_bytes * static_cast<double>(bytes) / of_node;
+  if (apart > farthest_apart) return 1;
+  return static_cast<std::int64_t>(
+      std::clamp(of_node / step_bytes, 1.0, static_cast<double>(schedule->steps_per_epoch())));
+}
+
+void PlainStream::Parts::set_up_reading(const Config& config) {
+  const std::vector<int> nodes = nodes_of_ranks(readers);
+  together(readers, [&] {
+    SharesAhead::Reader reader{readers.rank(), readers.size(), {}};
+    for (int rank = 0; rank < readers.size(); ++rank) {
+      if (nodes[static_cast<std::size_t>(rank)] == nodes[static_cast<std::size_t>(readers.rank())])
+        reader.of_node.push_back(rank);
+    }
+    const std::int64_t window = window_steps(config.batch, std::ssize(reader.of_node));
+    const OpenSource& last = open_sources.back();
+    shares.emplace(*schedule, last.first_entry + last.selection.size(), std::move(reader), window,
+                   [this](std::span<const std::int64_t> entries) { expect(entries); });
+  });
+}
+
+RaggedBatch PlainStream::Parts::read_whole(std::vector<std::int64_t> entries) const {
+  for (std::int64_t& entry : entries) entry = open_sources[0].selection.position_of(entry);
+  return open_sources[0].samples->read(entries);
+}
+
+RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entries) const {
+  std::vector<std::vector<std::int64_t>> positions(open_sources.size());
+  std::vector<Cut> cuts;
+  cuts.reserve(entries.size());
+  for (const std::int64_t entry : entries) {
+    const std::size_t s = source_of(entry);
+    const OpenSource& source = open_sources[s];
+    const std::int64_t position = source.selection.position_of(entry - source.first_entry);
+    const Piece piece =
+        source.selection.piece(entry - source.first_entry, source.samples->tokens_in(position));
+    // Pieces that follow each other are of one sample that is read once.
+    if (positions[s].empty() || positions[s].back() != position) positions[s].push_back(position);
+    cuts.push_back(
+        {s, std::ssize(positions[s]) - 1, piece.tokens, SampleId{source.first_sample + position}, 0});
+  }
+  std::vector<RaggedBatch> batches;
+  for (std::size_t s = 0; s < open_sources.size(); ++s)
+    batches.push_back(positions[s].empty() ? RaggedBatch()
+                                           : as_agreed(open_sources[s].samples->read(positions[s]), fields));
+  for (Cut& cut : cuts) {
+    const SampleShape& shape = batches[cut.batch].samples()[static_cast<std::size_t>(cut.index)];
+    cut.group = shape.group;
+    if (open_sources.size() == 1) {
+      cut.id = shape.id;
+    } else {
+      cut.group =
+          is_own_group(shape.group) ? own_group(cut.id.value()) : group_in_source(shape.group, cut.batch);
+    }
+  }
+  return cut_samples(batches, cuts, field_settings);
+}
+
+// Collective over the ranks that read.
+void PlainStream::Parts::open_all(const Config& config, std::span<const std::string> profiles) {
+  if (config.sources.empty()) open(config, "", config.source);
+  for (const auto& [name, settings] : config.sources) open(config, name, settings);
+  if (open_sources.size() > 1 || cuts_samples(config)) agree_on_fields();
+  fail_together(readers, try_on_replicated_data([&] {
+                  choose(config, profiles);
+                  set_up_schedule(config);
+                }));
+  set_up_reading(config);
+}
+
+PlainStream::PlainStream(const Communicator& readers, int num_ranks, const Config& config)
+    : parts_(std::make_unique<Parts>(readers, num_ranks, config)) {}
+
+PlainStream::~PlainStream() = default;
+
+std::unique_ptr<PlainStream> PlainStream::make(const Communicator& comm, const Config& config,
+                                               std::span<const std::string> profiles,
+                                               std::int64_t most_steps) {
+  auto stream = together(comm, [&] { return std::make_unique<PlainStream>(comm, comm.size(), config); });
+  stream->open(config, profiles);
+  stream->end_at(most_steps);
+  return stream;
+}
+
+void PlainStream::open(const Config& config, std::span<const std::string> profiles) {
+  parts_->open_all(config, profiles);
+}
+
+void PlainStream::end_at(std::int64_t most_steps) noexcept {
+  parts_->steps = std::min(parts_->steps, most_steps);
+}
+
+const std::vector<StreamSource>& PlainStream::sources() const noexcept {
+  return parts_->told;
+}
+
+std::int64_t PlainStream::num_samples() const noexcept {
+  return parts_->samples;
+}
+
+std::int64_t PlainStream::num_steps() const noexcept {
+  return parts_->steps;
+}
+
+RaggedBatch PlainStream::read(std::int64_t step) {
+  Parts& parts = *parts_;
+  std::vector<std::int64_t> entries = parts.shares->take(step);
+  if (parts.is_delayed) parts.delay_until_now.add(parts.schedule->delay_of(step));
+  return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
+}
+
+void PlainStream::Parts::take_fingerprints() {
+  for (std::size_t i = fingerprints.size(); i < open_sources.size(); ++i) {
+    SourceFingerprint fingerprint = open_sources[i].samples->fingerprint(readers);
+    together(readers, [&] { fingerprints.push_back(std::move(fingerprint)); });
+  }
+  order = 0;
+  for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
+  // Which outliers wait follows from how steps are planned, and another version may plan them otherwise.
+  if (is_delayed) order = mix_64(order ^ fnv1a_64(EVENKEEL_VERSION)) + 1;
+}
+
+DelayFigures PlainStream::delayed() {
+  return parts_->delay_until_now;
+}
+
+void PlainStream::take_fingerprints() {
+  parts_->take_fingerprints();
+}
+
+void PlainStream::tell_fingerprints(ServiceState& state) const {
+  state.sources = parts_->fingerprints;
+  state.order = parts_->order;
+}
+
+void PlainStream::describe(ServiceState& state) {
+  GuardedWork work;
+  work.in_any_case([&] { take_fingerprints(); });
+  work([&] { tell_fingerprints(state); });
+  work.agree(parts_->readers);
+}
+
+}  // namespace evenkeel
