@@ -6,8 +6,8 @@
 #include "c/borrowed_ranks.hpp"
 #include "c/failures.hpp"
 #include "c/handles.hpp"
+#include "data_ranks/data_line.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/data_line.hpp"
 
 namespace evenkeel::c {
 namespace {

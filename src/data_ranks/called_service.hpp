@@ -5,11 +5,11 @@
 #include <memory>
 #include <string_view>
 
+#include "data_ranks/data_line.hpp"
+#include "data_ranks/held_passes.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "service/any_service.hpp"
-#include "service/data_line.hpp"
-#include "service/held_passes.hpp"
 #include "service/plain_service.hpp"
 #include "service/resume_checks.hpp"
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
+#include "data_ranks/data_line.hpp"
+#include "data_ranks/held_passes.hpp"
+#include "data_ranks/least_of_all.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/around_steps.hpp"
-#include "service/data_line.hpp"
-#include "service/held_passes.hpp"
-#include "service/least_of_all.hpp"
 #include "service/resume_checks.hpp"
 #include "service/steps_ahead.hpp"
 

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "data_ranks/data_line.hpp"
 #include "data_ranks/stream_figures.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/data_line.hpp"
 #include "transport/share_values.hpp"
 
 // What data ranks do at the same time is in served_stream.cpp.

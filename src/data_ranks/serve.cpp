@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "data_ranks/data_line.hpp"
+#include "data_ranks/hosted_services.hpp"
 #include "data_ranks/served_stream.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/data_line.hpp"
-#include "service/hosted_services.hpp"
 
 namespace evenkeel {
 namespace {

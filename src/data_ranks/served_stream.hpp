@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <mutex>
 
+#include "data_ranks/data_line.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/data_line.hpp"
 #include "source/plain_stream.hpp"
 
 namespace evenkeel {

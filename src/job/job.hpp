@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "data_ranks/job_ranks.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "job/job_ranks.hpp"
 #include "job/job_state.hpp"
 #include "job/output/output_folders.hpp"
 #include "job/watch.hpp"

@@ -17,10 +17,10 @@
 #include "cli/rank_failures.hpp"
 #include "cli/terminal/logging.hpp"
 #include "cli/terminal/terminal.hpp"
+#include "data_ranks/data_line.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/data_ranks/serve.hpp"
-#include "service/data_line.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "data_ranks/hosted_passes.hpp"
+#include "data_ranks/least_of_all.hpp"
 #include "service/around_steps.hpp"
-#include "service/hosted_passes.hpp"
-#include "service/least_of_all.hpp"
 
 namespace evenkeel {
 

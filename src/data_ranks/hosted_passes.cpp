@@ -1,4 +1,4 @@
-#include "service/hosted_passes.hpp"
+#include "data_ranks/hosted_passes.hpp"
 
 #include <algorithm>
 #include <utility>

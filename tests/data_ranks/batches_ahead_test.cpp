@@ -1,4 +1,4 @@
-#include "service/batches_ahead.hpp"
+#include "data_ranks/batches_ahead.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/data_line.hpp"
+#include "data_ranks/data_line.hpp"
 
 #include <mpi.h>
 

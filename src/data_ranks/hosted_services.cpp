@@ -1,12 +1,12 @@
-#include "service/hosted_services.hpp"
+#include "data_ranks/hosted_services.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "data_ranks/batches_ahead.hpp"
+#include "data_ranks/hosted_steps.hpp"
 #include "evenkeel/base/error.hpp"
-#include "service/batches_ahead.hpp"
-#include "service/hosted_steps.hpp"
 #include "service/resume_checks.hpp"
 #include "service/step_maker.hpp"
 #include "service/steps_ahead.hpp"

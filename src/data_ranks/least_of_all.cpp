@@ -1,4 +1,4 @@
-#include "service/least_of_all.hpp"
+#include "data_ranks/least_of_all.hpp"
 
 #include <mpi.h>
 

@@ -6,13 +6,13 @@
 #include <memory>
 #include <optional>
 
+#include "data_ranks/data_line.hpp"
+#include "data_ranks/hosted_passes.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/data_line.hpp"
-#include "service/hosted_passes.hpp"
 #include "service/step_maker.hpp"
 
 namespace evenkeel {

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "data_ranks/held_passes.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/held_passes.hpp"
 #include "service/resume_checks.hpp"
 #include "service/step_record.hpp"
 

@@ -1,15 +1,15 @@
-#include "job/job_ranks.hpp"
+#include "data_ranks/job_ranks.hpp"
 
 #include <mpi.h>
 
 #include <string>
 
 #include "base/activity.hpp"
+#include "data_ranks/data_line.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
 #include "mesh/new_communicator.hpp"
-#include "service/data_line.hpp"
 
 namespace evenkeel {
 namespace {
