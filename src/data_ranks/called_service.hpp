@@ -11,7 +11,7 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "service/any_service.hpp"
 #include "service/plain_service.hpp"
-#include "service/resume_checks.hpp"
+#include "service/state/resume_checks.hpp"
 
 namespace evenkeel {
 

@@ -6,9 +6,9 @@
 #include "data_ranks/held_passes.hpp"
 #include "data_ranks/least_of_all.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/around_steps.hpp"
-#include "service/resume_checks.hpp"
-#include "service/steps_ahead.hpp"
+#include "service/ahead/around_steps.hpp"
+#include "service/ahead/steps_ahead.hpp"
+#include "service/state/resume_checks.hpp"
 
 namespace evenkeel {
 

@@ -14,8 +14,8 @@
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/ahead/prefetcher_parts.hpp"
 #include "service/plain_service.hpp"
-#include "service/prefetcher_parts.hpp"
 #include "source/plain_stream.hpp"
 
 namespace evenkeel {

@@ -13,7 +13,7 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/resume_checks.hpp"
+#include "service/state/resume_checks.hpp"
 #include "service/step_record.hpp"
 
 namespace evenkeel {

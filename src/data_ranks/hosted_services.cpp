@@ -7,9 +7,9 @@
 #include "data_ranks/batches_ahead.hpp"
 #include "data_ranks/hosted_steps.hpp"
 #include "evenkeel/base/error.hpp"
-#include "service/resume_checks.hpp"
-#include "service/step_maker.hpp"
-#include "service/steps_ahead.hpp"
+#include "service/ahead/steps_ahead.hpp"
+#include "service/state/resume_checks.hpp"
+#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 namespace {

@@ -13,7 +13,7 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/step_maker.hpp"
+#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 

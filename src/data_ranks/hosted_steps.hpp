@@ -6,7 +6,7 @@
 
 #include "data_ranks/hosted_passes.hpp"
 #include "data_ranks/least_of_all.hpp"
-#include "service/around_steps.hpp"
+#include "service/ahead/around_steps.hpp"
 
 namespace evenkeel {
 

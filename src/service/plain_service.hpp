@@ -9,8 +9,8 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "service/any_service.hpp"
-#include "service/resume_checks.hpp"
-#include "service/step_maker.hpp"
+#include "service/state/resume_checks.hpp"
+#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 

@@ -7,7 +7,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "service/equal_steps.hpp"
-#include "service/step_maker.hpp"
+#include "service/step/step_maker.hpp"
 #include "service/steps_in_all_modes.hpp"
 
 namespace evenkeel::data_ranks_test {

@@ -17,7 +17,7 @@ MAY_ASK = {
     "src/exchange/samples/sample_exchange.hpp": "a figure: bytes that ranks without a place sent",
     "src/exchange/samples/sample_exchange.cpp": "a figure: bytes that ranks without a place sent",
     "src/service/step_record.hpp": "the same figure, for the report",
-    "src/service/step_maker.cpp": "the same figure, for the report",
+    "src/service/step/step_maker.cpp": "the same figure, for the report",
     "src/report/gather_ranks.cpp": "the report has them: links and bytes",
     "src/report/run_report.hpp": "the report has their number",
     "src/report/run_report.cpp": "the report has their number",

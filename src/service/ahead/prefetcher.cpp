@@ -1,6 +1,6 @@
 #include "evenkeel/service/prefetcher.hpp"
 
-#include "service/prefetcher_parts.hpp"
+#include "service/ahead/prefetcher_parts.hpp"
 
 // Its constructors are in the room above that chooses what is done around its steps (data_ranks/choice.cpp).
 namespace evenkeel {

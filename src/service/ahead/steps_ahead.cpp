@@ -1,4 +1,4 @@
-#include "service/steps_ahead.hpp"
+#include "service/ahead/steps_ahead.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -11,7 +11,7 @@
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "service/stopwatch.hpp"
+#include "service/step/stopwatch.hpp"
 
 namespace evenkeel {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
-#include "service/around_steps.hpp"
-#include "service/resume_checks.hpp"
-#include "service/steps_ahead.hpp"
+#include "service/ahead/around_steps.hpp"
+#include "service/ahead/steps_ahead.hpp"
+#include "service/state/resume_checks.hpp"
 
 namespace evenkeel {
 

@@ -13,9 +13,9 @@
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "exchange/samples/shared_rows.hpp"
-#include "service/regroup.hpp"
-#include "service/sample_checks.hpp"
-#include "service/step_maker.hpp"
+#include "service/passes/regroup.hpp"
+#include "service/step/sample_checks.hpp"
+#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 namespace {

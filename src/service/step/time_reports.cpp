@@ -1,4 +1,4 @@
-#include "service/time_reports.hpp"
+#include "service/step/time_reports.hpp"
 
 #include <optional>
 #include <utility>

@@ -6,7 +6,7 @@
 #include "exchange/gather/rank_peers.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
-#include "service/step_maker.hpp"
+#include "service/step/step_maker.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

@@ -21,9 +21,9 @@
 #include "exchange/samples/field_ranges.hpp"
 #include "exchange/samples/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/step/stopwatch.hpp"
+#include "service/step/time_reports.hpp"
 #include "service/step_record.hpp"
-#include "service/stopwatch.hpp"
-#include "service/time_reports.hpp"
 
 namespace evenkeel {
 

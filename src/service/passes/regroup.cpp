@@ -1,4 +1,4 @@
-#include "service/regroup.hpp"
+#include "service/passes/regroup.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "service/resume_checks.hpp"
+#include "service/state/resume_checks.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/step.hpp"
-#include "service/step_maker.hpp"
+#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "service/step_maker.hpp"
+#include "service/step/step_maker.hpp"
 
 #include <array>
 #include <chrono>
@@ -25,8 +25,8 @@
 #include "plan/loss_weights.hpp"
 #include "plan/schedule/sample_summary.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "service/sample_checks.hpp"
-#include "service/token_weights.hpp"
+#include "service/step/sample_checks.hpp"
+#include "service/step/token_weights.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,4 +1,4 @@
-#include "service/token_weights.hpp"
+#include "service/step/token_weights.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "service/sample_checks.hpp"
+#include "service/step/sample_checks.hpp"
 
 #include <algorithm>
 #include <limits>

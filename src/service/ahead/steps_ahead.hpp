@@ -18,8 +18,8 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
-#include "service/around_steps.hpp"
-#include "service/step_maker.hpp"
+#include "service/ahead/around_steps.hpp"
+#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 
