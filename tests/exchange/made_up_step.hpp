@@ -81,10 +81,13 @@ struct MadeUpStep {
     OwnRanges ranges(mine, named, sends_messages);
     const std::vector<CarriedField> carried = carried_fields(
         fields, {named, ranges.agree(mesh.everyone(), fields), grid.sizes().pp, 1, sends_messages});
-    volume = exchange_samples(mesh,
-                              {table, assignment, carried, mine, micro_batches, settings, nullptr, nullptr,
-                               nullptr, table.row_counts(), shares_equal(named)},
-                              {pad_token, label_pad}, options, packed);
+    GuardedWork work;
+    ExchangedSamples made = exchange_samples(
+        {}, mesh,
+        {table, assignment, carried, mine, micro_batches, settings, table.row_counts(), shares_equal(named)},
+        {pad_token, label_pad}, options, work);
+    packed = std::move(made.micro_batches);
+    volume = made.moved.volume;
   }
 
   Mesh mesh;

@@ -258,11 +258,13 @@ TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro
   const StepPlan plan = plan_step({table, settings});
   const std::vector<CarriedField> fields =
       carried_fields(std::vector<FieldSpec>{{"input_ids", DType::int64, FieldKind::token, {}}});
-  std::vector<PackedMicroBatch> packed;
-  (void)exchange_samples(mesh,
-                         {table, assign_step({table, settings}), fields, mine,
-                          plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches, settings},
-                         {pad_token, label_pad}, {}, packed);
+  const StepAssignment assignment = assign_step({table, settings});
+  const StepTransfer transfer{
+      table,   assignment, fields, mine, plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches,
+      settings};
+  GuardedWork work;
+  const std::vector<PackedMicroBatch> packed =
+      exchange_samples({}, mesh, transfer, {pad_token, label_pad}, {}, work).micro_batches;
   ASSERT_EQ(packed.size(), 1U);
   EXPECT_TRUE(packed[0].empty());
   EXPECT_EQ(packed[0].num_tokens(), 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/narrow.hpp"
 #include "evenkeel/base/assertions.hpp"
@@ -214,15 +215,15 @@ ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
 
 // Nobody else counts what data ranks send.
 void add_from_data_ranks(const Mesh& mesh, std::span<const BlockList> receives, ExchangeVolume& volume,
-                         std::vector<std::int64_t>* bytes_from) {
+                         std::vector<std::int64_t>& bytes_from) {
   const std::span<const int> nodes = mesh.nodes();
   const auto first = static_cast<std::size_t>(mesh.grid().num_ranks());
-  if (bytes_from != nullptr) bytes_from->resize(receives.size() - first);
+  bytes_from.resize(receives.size() - first);
   for (std::size_t rank = first; rank < receives.size(); ++rank) {
     const std::int64_t bytes = receives[rank].bytes();
     volume.sent += bytes;
     if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += bytes;
-    if (bytes_from != nullptr) (*bytes_from)[rank - first] += bytes;
+    bytes_from[rank - first] += bytes;
   }
 }
 
@@ -244,7 +245,7 @@ struct CopiesForTwins {
   std::vector<BlockList> sends;
   std::vector<BlockList> receives;
 
-  void add(const ModelParallelPeers& peers, const Consumer& consumer, std::vector<FieldVolume>* volumes) {
+  void add(const ModelParallelPeers& peers, const Consumer& consumer, std::vector<FieldVolume>& volumes) {
     const int self = peers.ranks.rank();
     for (int other = 0; other < peers.ranks.size(); ++other) {
       BlockList& to = sends.emplace_back();
@@ -253,7 +254,7 @@ struct CopiesForTwins {
       to = consumer.whole(peers.fields_for(other, self));
       const std::vector<FieldTransfer> fields = peers.fields_for(self, other);
       from = consumer.whole(fields);
-      if (volumes != nullptr) consumer.add_copied(fields, *volumes);
+      consumer.add_copied(fields, volumes);
     }
   }
 };
@@ -271,18 +272,16 @@ bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, 
 }
 
 /// One rank's part of an exchange of samples: first all that takes memory, then all that communicates.
-class SampleExchange {
+class RunningExchange {
  public:
   /// Collective, and throws only what all ranks throw.
-  SampleExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldSettings& derived,
-                 const TransportSettings& options, std::vector<PackedMicroBatch>& packed,
-                 const GuardedWork& before)
+  RunningExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldSettings& derived,
+                  const TransportSettings& options, GuardedWork& work)
       : mesh_(mesh),
         step_(step),
         derived_(derived),
-        packed_(packed),
         frame_{step.table, step.assignment, step.settings.cp.layout},
-        work_(before),
+        work_(work),
         values_(mesh, step) {
     if (mesh.has_place()) {
       prepare_place(options);
@@ -299,7 +298,7 @@ class SampleExchange {
   }
 
   /// Collective. What goes wrong is thrown by end().
-  ExchangeVolume run() {
+  ExchangedSamples run() {
     const MessageTraffic traffic = to_all_->run();
     work_.add(to_all_->error());
     if (to_twins_) {
@@ -314,18 +313,13 @@ class SampleExchange {
       share_columns(mesh_.model_parallel_on_node(), *in_common_, loan.lender, chosen, packed_, work_);
     }
     if (step_.shares_equal) hand_out_values();
-    volume_.passed_on = traffic.passed_on;
-    volume_.messages = traffic.between_nodes;
-    return volume_;
+    moved_.volume.passed_on = traffic.passed_on;
+    moved_.volume.messages = traffic.between_nodes;
+    return {std::move(packed_), std::move(moved_)};
   }
 
   /// Collective: the last agreement. Also tells every owner that its neighbours have fetched what they need.
-  void end(const std::function<void()>& finish) {
-    work_([&] {
-      if (finish) finish();
-    });
-    work_.agree(mesh_.everyone());
-  }
+  void end() { work_.agree(mesh_.everyone()); }
 
  private:
   [[nodiscard]] bool copies_to_twins() const {
@@ -364,13 +358,13 @@ class SampleExchange {
     consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_);
     prepare_sends(outgoing_plan);
     receives_ = incoming(mesh_, outgoing_plan, *consumer_);
-    if (step_.volumes != nullptr) consumer_->add_received(*step_.volumes);
+    consumer_->add_received(moved_.volumes);
     if (step_.shares_equal) prepare_values();
     count_sends();
-    add_from_data_ranks(mesh_, receives_, volume_, step_.bytes_from_data_ranks);
+    add_from_data_ranks(mesh_, receives_, moved_.volume, moved_.bytes_from_data_ranks);
     if (copies_to_twins()) {
-      copies_.add(*peers_, *consumer_, step_.volumes);
-      volume_.copied += total_bytes(copies_.receives);
+      copies_.add(*peers_, *consumer_, moved_.volumes);
+      moved_.volume.copied += total_bytes(copies_.receives);
     }
     if (in_common_ != nullptr) prepare_loans();
   }
@@ -387,24 +381,22 @@ class SampleExchange {
 
   /// What this rank owns; it receives nothing so far.
   void prepare_sends(const OutgoingPlan& outgoing_plan) {
-    if (step_.volumes != nullptr) {
-      for (const CarriedField& field : step_.fields)
-        add_volume(*step_.volumes, {field.name(), changes_field(field), 0, 0});
-    }
+    for (const CarriedField& field : step_.fields)
+      add_volume(moved_.volumes, {field.name(), changes_field(field), 0, 0});
     sends_ = outgoing(mesh_, step_, frame_, *receivers_, outgoing_plan);
     receives_.resize(sends_.size());
   }
 
   void count_sends() {
-    volume_ += volume_of(mesh_, sends_);
-    if (step_.bytes_to != nullptr) add_bytes(sends_, *step_.bytes_to);
+    moved_.volume += volume_of(mesh_, sends_);
+    add_bytes(sends_, moved_.bytes_to);
   }
 
   /// Beside what is sent and received already.
   void prepare_values() {
     values_.prepare(sends_, receives_);
-    volume_.copied += values_.copied();
-    if (step_.volumes != nullptr) values_.add_to(*step_.volumes);
+    moved_.volume.copied += values_.copied();
+    values_.add_to(moved_.volumes);
   }
 
   /// Where tensors are in common: what a peer has received, on its way to the others.
@@ -437,9 +429,10 @@ class SampleExchange {
   const Mesh& mesh_;
   const StepTransfer& step_;
   DerivedFieldSettings derived_;
-  std::vector<PackedMicroBatch>& packed_;
+  std::vector<PackedMicroBatch> packed_;
+  ExchangeFigures moved_;
   TransferFrame frame_;
-  GuardedWork work_;
+  GuardedWork& work_;
   ValueExchange values_;
   NodeMemory* in_common_ = nullptr;
   std::optional<Receivers> receivers_;
@@ -449,40 +442,41 @@ class SampleExchange {
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;
   CopiesForTwins copies_;
-  ExchangeVolume volume_;
   std::optional<PreparedExchange> to_twins_;
   std::optional<PreparedExchange> to_all_;
 };
 
 }  // namespace
 
-void add_volume(std::vector<FieldVolume>& volumes, const FieldVolume& more) {
-  const auto found = std::ranges::find(volumes, more.name, &FieldVolume::name);
-  FieldVolume& volume = found != volumes.end() ? *found : volumes.emplace_back(FieldVolume{more.name});
-  volume.changed = volume.changed || more.changed;
-  volume.received += more.received;
-  volume.copied += more.copied;
-}
+struct SampleExchange::Memory {
+  std::optional<RunningExchange> running;
+};
 
-ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept {
-  sent += other.sent;
-  between_nodes += other.between_nodes;
-  kept += other.kept;
-  copied += other.copied;
-  passed_on += other.passed_on;
-  messages += other.messages;
-  return *this;
-}
+SampleExchange::SampleExchange() : memory_(std::make_unique<Memory>()) {}
+SampleExchange::SampleExchange(SampleExchange&&) noexcept = default;
+SampleExchange& SampleExchange::operator=(SampleExchange&&) noexcept = default;
+SampleExchange::~SampleExchange() = default;
 
-ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
-                                const DerivedFieldSettings& derived, const TransportSettings& options,
-                                std::vector<PackedMicroBatch>& packed, const GuardedWork& before,
-                                const std::function<void()>& finish) {
+ExchangedSamples SampleExchange::run(const Mesh& mesh, const StepTransfer& step,
+                                     const DerivedFieldSettings& derived, const TransportSettings& options,
+                                     GuardedWork& work) {
   end_returned_loans();
-  SampleExchange exchange(mesh, step, derived, options, packed, before);
-  const ExchangeVolume volume = exchange.run();
-  exchange.end(finish);
-  return volume;
+  return memory_->running.emplace(mesh, step, derived, options, work).run();
+}
+
+void SampleExchange::end() {
+  memory_->running->end();
+  memory_->running.reset();
+}
+
+ExchangedSamples exchange_samples(SampleExchange exchange, const Mesh& mesh, const StepTransfer& step,
+                                  const DerivedFieldSettings& derived, const TransportSettings& options,
+                                  GuardedWork& work) {
+  ExchangedSamples made;
+  SampleExchange running = std::move(exchange);  // may be writing into what was made until it goes
+  made = running.run(mesh, step, derived, options, work);
+  running.end();
+  return made;
 }
 
 }  // namespace evenkeel

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,7 +11,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "exchange/samples/field_volume.hpp"
+#include "exchange/samples/exchange_figures.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "plan/transfer/carried_fields.hpp"
@@ -29,17 +29,16 @@ struct StepTransfer {
   const RaggedBatch& mine;                        ///< the samples this rank owns, as it brought them
   std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
   const PlanSettings& settings;                   ///< by which it is planned
-  /// Where to add the bytes that this rank sends to each rank, itself included; nullptr: nowhere.
-  std::vector<std::int64_t>* bytes_to = nullptr;
-  /// Where to add the bytes that each data rank sends to this rank; nullptr: nowhere.
-  std::vector<std::int64_t>* bytes_from_data_ranks = nullptr;
-  /// Where to add the bytes of each field that this rank gets: an entry for each that travels, the same
-  /// entries on all ranks. nullptr: nowhere.
-  std::vector<FieldVolume>* volumes = nullptr;
-  std::span<const RowCounts> row_counts{};  ///< of the counted ones of `fields`
+  std::span<const RowCounts> row_counts{};        ///< of the counted ones of `fields`
   /// Whether equal values may lie once in any of `fields`: equal on all ranks, whatever has failed on some.
   bool shares_equal = false;
   std::span<const RowCuts> row_cuts{};  ///< of those of `fields` that cut others
+};
+
+/// What an exchange made on one rank.
+struct ExchangedSamples {
+  std::vector<PackedMicroBatch> micro_batches;  ///< its K
+  ExchangeFigures moved;
 };
 
 /// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
@@ -49,27 +48,48 @@ struct StepTransfer {
                                                    const MicroBatchPlan& plan,
                                                    const DerivedFieldSettings& derived);
 
-/// Collective over mesh.everyone(): every owner sends each place (dp, cp) only the rows that it holds, out of
-/// its columns straight into the consumer's packed tensors, each field only to the pipeline stages that need
-/// it; nobody ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node
-/// receives, and the others copy from it or, if they may (see TensorParallelCopies), read its tensors.
-/// Layers and smaller integers are taken out of what samples bring, and put into what is handed out, on the
-/// way, without a pass of their own where ranks read each other's memory. Missing fields are derived (see
-/// complete_fields).
+/// An exchange: every owner sends each place (dp, cp) only the rows that it holds, out of its columns
+/// straight into the consumer's packed tensors, each field only to the pipeline stages that need it; nobody
+/// ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node receives, and the
+/// others copy from it or, if they may (see TensorParallelCopies), read its tensors. Layers and smaller
+/// integers are taken out of what samples bring, and put into what is handed out, on the way, without a pass
+/// of their own where ranks read each other's memory. Missing fields are derived (see complete_fields).
 ///
-/// On return `packed` holds this rank's K micro-batches. Every true row travels once per place and node with
-/// ranks of it, plus one token a chunk or branch whose label lives on another CP rank. Where equal values lie
-/// once, each of an owner's distinct ones travels once per node with ranks that are handed it, and columns of
-/// such fields have rows in common (see SampleRows), read only: one memory for all micro-batches and, where
-/// ranks of the node read each other's memory, for all these ranks.
+/// Every true row travels once per place and node with ranks of it, plus one token a chunk or branch whose
+/// label lives on another CP rank. Where equal values lie once, each of an owner's distinct ones travels once
+/// per node with ranks that are handed it, and columns of such fields have rows in common (see SampleRows),
+/// read only: one memory for all micro-batches and, where ranks of the node read each other's memory, for all
+/// these ranks.
 ///
 /// Ranks agree twice that all went well, each time in one all-reduce: before any byte travels, and at the
-/// end, after each has called `finish`, its own work on the micro-batches, where `mine` stays as it is. All
-/// ranks throw the same error: that of a rank whose work has failed `before`, what its `finish` throws, or
-/// LimitError when it runs out of memory. Only MpiError may come from one rank alone.
-ExchangeVolume exchange_samples(const Mesh& mesh, const StepTransfer& step,
-                                const DerivedFieldSettings& derived, const TransportSettings& options,
-                                std::vector<PackedMicroBatch>& packed, const GuardedWork& before = {},
-                                const std::function<void()>& finish = {});
+/// end, after each has done its own work on what was made. All ranks throw the same error: that of a rank
+/// whose work has failed, or LimitError when one runs out of memory. Only MpiError may come from one rank
+/// alone.
+class SampleExchange {
+ public:
+  /// Takes its memory, which a rank may lack before all ranks begin.
+  SampleExchange();
+  SampleExchange(SampleExchange&&) noexcept;
+  SampleExchange& operator=(SampleExchange&&) noexcept;
+  ~SampleExchange();
+
+  /// Collective over mesh.everyone(), once: up to the first agreement on `work`, and all that travels. What
+  /// goes wrong after that goes to `work`, for end(). All that is named must stay until then.
+  [[nodiscard]] ExchangedSamples run(const Mesh& mesh, const StepTransfer& step,
+                                     const DerivedFieldSettings& derived, const TransportSettings& options,
+                                     GuardedWork& work);
+  /// Collective: the last agreement. Where it throws, what was made must outlive this. Until then the columns
+  /// of `mine` stay as they are, since others may be reading them.
+  void end();
+
+ private:
+  struct Memory;
+  std::unique_ptr<Memory> memory_;
+};
+
+/// The same at once, for ranks that have no work of their own on what was made.
+[[nodiscard]] ExchangedSamples exchange_samples(SampleExchange exchange, const Mesh& mesh,
+                                                const StepTransfer& step, const DerivedFieldSettings& derived,
+                                                const TransportSettings& options, GuardedWork& work);
 
 }  // namespace evenkeel

@@ -1,5 +1,6 @@
+#include "service/passes/later_pass.hpp"
+
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -15,16 +16,9 @@
 #include "exchange/samples/shared_rows.hpp"
 #include "service/passes/regroup.hpp"
 #include "service/step/sample_checks.hpp"
-#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 namespace {
-
-std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
-  std::vector<FieldSpec> specs;
-  for (const Column& column : columns) specs.push_back(column.spec());
-  return specs;
-}
 
 // Whether every sequence of a pass has the rows on each rank that it has in another pass.
 bool cut_alike(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
@@ -133,52 +127,24 @@ std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const 
   return all;
 }
 
-}  // namespace
-
-Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
-                           const GuardedWork& error) {
-  Phase phase("agree on fields", before.index);
-  GuardedWork work(error);
-  std::optional<Making> begun;
-  FieldsBrought brought;
-  OwnRanges ranges;
-  work([&] { require_made(before); });
-  begin(begun, profile, work);
-  work([&] {
-    const LengthTable& table = before.record->table();
-    brought.call = key_of("passes over", before, under_profile(profile));
-    const std::int64_t owned = std::ranges::count(table.entries(), mesh_.rank(), &LengthEntry::owner);
-    require_addable(table, mesh_.rank(), owned, added);
-    if (owned > 0) brought.fields = specs_of(added.fields());
-    ranges = OwnRanges(added, config_.fields, sends_messages_);
-  });
-  const std::vector<FieldSpec> fields = agree_on_fields(mesh_.everyone(), std::move(brought), work.error());
-  // Nobody has failed so far.
-  Making& making = *begun;
-  making.record->samples = before.record->samples;
-  number(making, before.index);
-  use_measured_cost(making);
-  phase.becomes("plan");
-  plan(making);
-  making.record->shapes = before.record->shapes;
-  hand_out_shapes(making);
-  phase.becomes("exchange");
-  pass_on(before, making);
-  add_fields(making, fields, ranges, added);
-  return finish(making);
-}
+/// What a pass leaves on this rank to the next one.
+struct Left {
+  std::vector<PackedMicroBatch> tensors;
+  bool stays = false;           ///< whether sequences stay on their ranks; equal on all
+  bool stays_together = false;  ///< and in their micro-batches
+};
 
 // Takes what the pass before left on this rank of what this pass is sent.
-StepMaker::Left StepMaker::take_left(Step& before, const Making& making,
-                                     std::span<const CarriedField> fields) const {
-  const StepRecord& record = *making.record;
+Left take_left(const StepContext& context, Step& before, const Planned& planned,
+               std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
-  const std::vector<CarriedField> sent_before = fields_under(before.profile, record.samples->fields);
+  const std::vector<CarriedField> sent_before = fields_under(before.profile, planned.samples().fields);
   Left left;
-  left.stays = cut_alike(before.record->assignment, record.assignment, plan_settings(before.profile),
-                         making.settings) &&
-               derived_options(before.profile) == making.derived && has_all(sent_before, fields);
-  left.stays_together = left.stays && record.plan == plan_before;
+  left.stays = cut_alike(before.record->assignment, planned.assignment, context.plan_settings(before.profile),
+                         planned.settings()) &&
+               context.derived(before.profile) == planned.gathered.pass.derived &&
+               has_all(sent_before, fields);
+  left.stays_together = left.stays && planned.plan == plan_before;
   if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
     throw InputError(name_of(before),
                      "has " + std::to_string(before.micro_batches.size()) + " of its " +
@@ -187,87 +153,112 @@ StepMaker::Left StepMaker::take_left(Step& before, const Making& making,
                      "Leave them in the step");
   }
   left.tensors = take_tensors(before);
-  if (left.stays && mesh_.has_place())
-    require_whole(left.tensors, sent_before, {mesh_.here().pp, mesh_.grid().sizes().pp});
+  const Mesh& mesh = context.mesh;
+  if (left.stays && mesh.has_place())
+    require_whole(left.tensors, sent_before, {mesh.here().pp, mesh.grid().sizes().pp});
   keep_fields(left.tensors, sent_before, fields);
   return left;
 }
 
-// Hands on what the pass before left on this rank or, where samples go elsewhere, has them sent again.
-void StepMaker::pass_on(Step& before, Making& making) const {
-  const StepRecord& record = *making.record;
-  GuardedWork& work = making.work;
-  const std::vector<CarriedField> fields = sent(making, record.samples->fields);
-  Left left;
-  work([&] { left = take_left(before, making, fields); });
-  // All ranks take the same way.
-  work.agree(mesh_.everyone());
-  if (record.assignment.shared())
-    left.stays_together = mesh_.everyone().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
-  if (left.stays_together) {
-    making.micro_batches = std::move(left.tensors);
-  } else if (left.stays && !record.assignment.shared()) {
-    work([&] { regroup_locally(left.tensors, before.record->plan.micro_batches, fields, making); });
-    making.step.seconds.pack = making.stopwatch.lap();
-  } else {
-    work.on_replicated_data([&] { require_kept(*record.samples, before.index); });
-    const RaggedBatch& samples = record.samples->mine ? *record.samples->mine : making.nothing;
-    require_shared_rows(making, have_shared_rows(record.samples->fields), record.samples->fields, samples);
-    making.step.volume = exchange(making, transfer_of(making, fields, samples, record.table().row_counts()),
-                                  making.micro_batches);
-  }
-}
-
-void StepMaker::regroup_locally(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
-                                std::span<const CarriedField> fields, Making& making) const {
+// The sequences that this rank has, in the micro-batches of this plan.
+std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<PackedMicroBatch> from,
+                                        std::span<const MicroBatchPlan> from_plan,
+                                        std::span<const CarriedField> fields, const Planned& planned) {
+  const BegunPass& pass = planned.gathered.pass;
   const std::vector<FieldSpec> brought = handed_out_fields(fields);
-  const std::vector<MicroBatchPlan>& plans = making.record->plan.micro_batches;
+  const std::vector<MicroBatchPlan>& plans = planned.plan.micro_batches;
   const StepTransfer transfer =
-      transfer_of(making, fields, making.nothing, making.record->table().row_counts());
+      transfer_of(context, planned, fields, pass.no_samples, planned.samples().table.row_counts());
+  std::vector<PackedMicroBatch> micro_batches;
   for (const MicroBatchPlan& plan : plans) {
     PackedMicroBatch& m =
-        making.micro_batches.emplace_back(lay_out_micro_batch(mesh_, transfer, plan, making.derived));
+        micro_batches.emplace_back(lay_out_micro_batch(context.mesh, transfer, plan, pass.derived));
     // Only filler and padding have nothing to copy their rows from. They get no fields that others have not:
     // an earlier pass may have added them, for the last pipeline stage alone.
     if (plan.tokens > 0 && !plan.shape) continue;
-    complete_fields(m, brought, no_halo(m), making.derived);
+    complete_fields(m, brought, no_halo(m), pass.derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
   }
-  regroup(from, from_plan, making.micro_batches, plans);
+  regroup(from, from_plan, micro_batches, plans);
+  return micro_batches;
 }
 
-// The last part of a later pass: fields that came up since, and the losses' weights.
-void StepMaker::add_fields(Making& making, std::span<const FieldSpec> fields, OwnRanges& ranges,
-                           const RaggedBatch& added) const {
-  Step& step = making.step;
-  std::vector<PackedMicroBatch> columns;
-  const auto last = [&] {
-    step.seconds.exchange += making.stopwatch.lap();
-    replace_fields(making.micro_batches, columns, fields);
-    weigh_micro_batches(making);
-    step.seconds.pack += making.stopwatch.lap();
+// Collective: has the samples sent again by this plan.
+ExchangedSamples send_again(const StepContext& context, std::int64_t step, Planned& planned,
+                            std::span<const CarriedField> fields, GuardedWork& work) {
+  const StepSamples& samples = planned.samples();
+  BegunPass& pass = planned.gathered.pass;
+  work.on_replicated_data([&] { require_kept(samples, step); });
+  const RaggedBatch& mine = samples.mine ? *samples.mine : pass.no_samples;
+  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
+  const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
+  transfer.row_cuts = cuts;
+  return exchange_samples(std::move(pass.exchange), context.mesh, transfer, pass.derived, context.transport(),
+                          work);
+}
+
+}  // namespace
+
+ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& planned, GuardedWork& work) {
+  Phase::becomes("exchange");
+  const std::vector<CarriedField> fields = sent(planned, planned.samples().fields, work);
+  Left left;
+  work([&] { left = take_left(context, before, planned, fields); });
+  // All ranks take the same way.
+  work.agree(context.everyone());
+  const bool shared = planned.assignment.shared();
+  if (shared)
+    left.stays_together = context.everyone().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
+  if (left.stays_together) return {std::move(left.tensors), {}};
+  if (!left.stays || shared) return send_again(context, before.index, planned, fields, work);
+  ExchangedSamples stayed;
+  work([&] {
+    stayed.micro_batches =
+        regrouped(context, left.tensors, before.record->plan.micro_batches, fields, planned);
+  });
+  planned.gathered.pass.seconds.pack = planned.gathered.pass.stopwatch.lap();
+  return stayed;
+}
+
+Exchanged add_fields(const StepContext& context, Planned planned, ExchangedSamples passed, Added added,
+                     GuardedWork& work) {
+  BegunPass& pass = planned.gathered.pass;
+  std::vector<MicroBatch> micro_batches;
+  ExchangedSamples columns;
+  const auto own_work = [&] {
+    pass.seconds.exchange += pass.stopwatch.lap();
+    replace_fields(passed.micro_batches, columns.micro_batches, added.fields);
+    micro_batches = weighed(context, planned, std::move(passed.micro_batches));
+    pass.seconds.pack += pass.stopwatch.lap();
   };
-  if (fields.empty()) {
-    making.work(last);
-    making.work.agree(mesh_.everyone());
+  if (added.fields.empty()) {
+    work(own_work);
+    work.agree(context.everyone());
   } else {
-    const std::vector<CarriedField> travelling = carried(making, fields, ranges);
-    require_shared_rows(making, have_shared_rows(fields), travelling, added);
-    const std::vector<RowCounts> row_counts =
-        gather_row_counts(mesh_.everyone(), making.record->table(), fields, added, config_.fields);
-    making.work.on_replicated_data([&] {
-      require_cut_by_what_is_there(*making.record->samples, {travelling, row_counts, added});
-    });
+    const std::vector<CarriedField> travelling = carried(context, added.fields, added.ranges, work);
+    require_shared_rows(context, planned, have_shared_rows(added.fields), travelling, added.mine, work);
+    const std::vector<RowCounts> row_counts = gather_row_counts(
+        context.everyone(), planned.samples().table, added.fields, added.mine, context.config.fields);
+    const AddedFields all_added{travelling, row_counts, added.mine};
+    work.on_replicated_data([&] { require_cut_by_what_is_there(planned.samples(), all_added); });
+    const std::vector<CarriedField> now = sent(planned, travelling, work);
+    StepTransfer transfer = transfer_of(context, planned, now, added.mine, row_counts);
+    const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
+    transfer.row_cuts = cuts;
     std::shared_ptr<const StepSamples> samples;
-    const auto at_last = [&] {
-      last();
-      samples = with_added(*making.record->samples, {travelling, row_counts, added});
-    };
-    const std::vector<CarriedField> now = sent(making, travelling);
-    step.volume += exchange(making, transfer_of(making, now, added, row_counts), columns, std::ref(at_last));
-    making.record->samples = std::move(samples);
+    SampleExchange exchange = std::move(added.exchange);  // may be writing into columns until it goes
+    columns = exchange.run(context.mesh, transfer, pass.derived, context.transport(), work);
+    work(own_work);
+    work([&] {
+      samples = with_added(planned.samples(), all_added);
+      passed.moved += columns.moved;
+    });
+    exchange.end();
+    planned.gathered.samples = std::move(samples);
   }
-  step.seconds.exchange += making.stopwatch.lap();  // the wait for the last rank
+  pass.seconds.exchange += pass.stopwatch.lap();  // the wait for the last rank
+  return {std::move(planned), std::move(micro_batches), std::move(passed.moved)};
 }
 
 }  // namespace evenkeel

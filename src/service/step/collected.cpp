@@ -1,0 +1,80 @@
+#include "service/step/collected.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/activity.hpp"
+#include "evenkeel/base/error.hpp"
+#include "exchange/result_exchange.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Throws for a result that this rank has only a part of.
+void require_whole_results(const Config& config, const StepResults& results) {
+  for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
+    for (const Column& column : of_micro_batch.fields) {
+      const std::string& name = column.spec().name;
+      if (cuts_rows(config.fields, name)) {
+        throw InputError("result '" + name + "'",
+                         "is a field of rows that are cut, of which each context-parallel rank has its own, "
+                         "and results come from the first of them alone",
+                         "Put what that one has of all rows under another name");
+      }
+      const auto field = config.fields.find(name);
+      if (field == config.fields.end() || !field->second.layers) continue;
+      throw InputError(
+          "result '" + name + "'",
+          "is a field of layers, of which each pipeline stage has its own, and results come from "
+          "the last stage alone",
+          "Put what the last stage has under another name");
+    }
+  }
+}
+
+// `where` tells apart calls that go on differently.
+RaggedBatch bring_home(const StepContext& context, const Step& step, const StepResults& results,
+                       std::string_view where, const GuardedWork& error) {
+  const Phase phase("collect results", step.index);
+  PlanSettings settings;
+  CallKey call;
+  GuardedWork work(error);
+  work.add(results.failure());
+  work([&] { require_made(step); });
+  work.on_replicated_data([&] { settings = context.plan_settings(step.profile); });
+  work([&] { call = context.key_of("collects", step, where); });
+  if (reports_results(context.mesh)) {
+    work.add(results.error());
+    work([&] { require_whole_results(context.config, results); });
+  }
+  const StepRecord& record = step.record ? *step.record : *context.no_record;
+  const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches, settings};
+  return return_results(context.mesh, transfer, results.micro_batches(), context.transport(), std::move(call),
+                        work.error());
+}
+
+}  // namespace
+
+RaggedBatch collect(const StepContext& context, const Step& step, const StepResults& results,
+                    const GuardedWork& error) {
+  return bring_home(context, step, results, {}, error);
+}
+
+RaggedBatch collect_on(const StepContext& context, const Step& step, const StepResults& results, int root,
+                       const GuardedWork& error) {
+  const Phase phase("collect results", step.index);
+  GuardedWork work(error);
+  const int ranks = context.mesh.grid().num_ranks();
+  work.on_replicated_data([&] {
+    if (root >= 0 && root < ranks) return;
+    throw InputError("rank to collect on",
+                     std::to_string(root) + " is none of the mesh, which has " + std::to_string(ranks));
+  });
+  std::string where;
+  work([&] { where = " on rank " + std::to_string(root); });
+  const RaggedBatch mine = bring_home(context, step, results, where, work);
+  return gather_samples(context.everyone(), mine, root, context.transport());
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,122 @@
+#include "service/step/gathered.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/activity.hpp"
+#include "base/hash.hpp"
+#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/length_gather.hpp"
+#include "exchange/gather/prefix_trees.hpp"
+#include "exchange/gather/row_count_gather.hpp"
+#include "plan/schedule/sample_summary.hpp"
+#include "service/step/sample_checks.hpp"
+
+namespace evenkeel {
+namespace {
+
+void add_tokens_if_empty(std::vector<FieldSpec>& fields) {
+  if (fields.empty()) fields.push_back({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+}
+
+std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
+  std::vector<FieldSpec> specs;
+  for (const Column& column : columns) specs.push_back(column.spec());
+  return specs;
+}
+
+// Collective where the profile's costs are measured.
+void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
+  context.times->begin_step(context.everyone(), gathered.pass.profile);
+  work.on_replicated_data([&] {
+    gathered.cost = context.cost_in_use(gathered.pass.profile);
+    gathered.cost.use_in(gathered.pass.settings.balance);
+  });
+}
+
+}  // namespace
+
+std::optional<BegunPass> begin_pass(const StepContext& context, std::string_view profile, GuardedWork& work) {
+  std::optional<BegunPass> pass;
+  work.on_replicated_data([&] {
+    pass.emplace();
+    pass->record = std::make_shared<StepRecord>();
+    pass->settings = context.plan_settings(profile);
+    pass->derived = context.derived(profile);
+    pass->cut = context.cut_hash(pass->settings);
+    pass->profile = profile;
+  });
+  return pass;
+}
+
+std::pair<Gathered, Brought> gather_brought(const StepContext& context,
+                                            const std::function<RaggedBatch()>& read,
+                                            std::string_view profile, std::int64_t index, GuardedWork& work) {
+  const Config& config = context.config;
+  const bool shares_prefixes = config.prefix != PrefixSharing::none;
+  Stopwatch stopwatch;
+  std::optional<RaggedBatch> mine;
+  work([&] {
+    mine = read();
+    prepare_samples(*mine, shares_prefixes);
+  });
+  const double read_seconds = stopwatch.lap();
+  Phase::becomes("gather lengths");
+  std::optional<BegunPass> pass = begin_pass(context, profile, work);
+  std::shared_ptr<StepSamples> samples;
+  std::vector<SampleSummary> summaries;
+  std::optional<std::vector<FieldSpec>> fields;
+  OwnRanges ranges;
+  CallKey call;
+  work([&] {
+    samples = std::make_shared<StepSamples>();
+    ranges = OwnRanges(*mine, config.fields, context.sends_messages);
+    summaries = shares_prefixes ? summaries_for_sharing(*mine) : summaries_of(*mine);
+    fields = fields_of(*mine);
+    call.text = "makes step " + std::to_string(index) + under_profile(profile);
+    call.words.front() = fnv1a_64(call.text);
+  });
+  GatheredLengths lengths =
+      gather_lengths(context.everyone(), summaries, std::move(fields), work.error(), call);
+  // Nobody has failed so far.
+  samples->table = std::move(lengths.table);
+  samples->table.set_row_counts(
+      gather_row_counts(context.everyone(), samples->table, lengths.fields, *mine, config.fields));
+  Gathered gathered{*std::move(pass), index, {}, {}, samples};
+  work([&] { add_tokens_if_empty(lengths.fields); });
+  use_measured_cost(context, gathered, work);
+  if (config.prefix == PrefixSharing::trees)
+    samples->trees = gather_prefix_trees(context.everyone(), samples->table, *mine, context.transport());
+  gathered.pass.seconds.read = read_seconds;
+  gathered.pass.seconds.gather = gathered.pass.stopwatch.lap();
+  return {std::move(gathered),
+          Brought{std::move(samples), std::move(lengths.fields), std::move(ranges), *std::move(mine)}};
+}
+
+std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& before,
+                                        std::string_view profile, const RaggedBatch& mine,
+                                        GuardedWork& work) {
+  work([&] { require_made(before); });
+  std::optional<BegunPass> pass = begin_pass(context, profile, work);
+  std::optional<SampleExchange> exchange;
+  FieldsBrought brought;
+  OwnRanges ranges;
+  work([&] {
+    const LengthTable& table = before.record->table();
+    brought.call = context.key_of("passes over", before, under_profile(profile));
+    const WorldRank self = context.mesh.rank();
+    const std::int64_t owned = std::ranges::count(table.entries(), self, &LengthEntry::owner);
+    require_addable(table, self, owned, mine);
+    if (owned > 0) brought.fields = specs_of(mine.fields());
+    ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
+    exchange.emplace();
+  });
+  std::vector<FieldSpec> fields = agree_on_fields(context.everyone(), std::move(brought), work.error());
+  // Nobody has failed so far.
+  Gathered gathered{*std::move(pass), before.index, {}, {}, before.record->samples};
+  use_measured_cost(context, gathered, work);
+  return {std::move(gathered), Added{std::move(fields), std::move(ranges), mine, *std::move(exchange)}};
+}
+
+}  // namespace evenkeel

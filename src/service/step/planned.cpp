@@ -1,0 +1,64 @@
+#include "service/step/planned.hpp"
+
+#include <array>
+#include <utility>
+
+#include "base/activity.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "exchange/gather/rank_peers.hpp"
+#include "exchange/gather/told_assignment.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Collective. Whether all ranks bring the same plan, or one has failed: every rank plans from equal input.
+bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed) {
+  const auto word = static_cast<std::int64_t>(hash);
+  std::array<std::int64_t, 3> most{failed ? 1 : 0, word, ~word};
+  world.all_reduce(most, Extreme::largest);
+  return most[0] != 0 || most[1] == ~most[2];
+}
+
+// Collective over the ranks that have a place.
+void plan_own(const StepContext& context, const StepProblem& problem, Planned& planned, GuardedWork& work) {
+  const Mesh& mesh = context.mesh;
+  const std::array own{DpRank{mesh.here().dp}};
+  RankPeers peers(mesh.along(Axis::dp), work);
+  StepPlan plan = plan_dp_ranks(problem, planned.assignment, own, peers);
+  if constexpr (EVENKEEL_ASSERTS(communication)) {
+    const std::uint64_t hash = work.failed() ? 0 : plan_hash(planned.assignment.shares, plan.counts);
+    EVENKEEL_INVARIANT(communication, plans_are_equal(mesh.world(), hash, work.failed()), hash,
+                       mesh.world().rank(), problem.step);
+  }
+  work([&] { planned.plan = std::move(plan.ranks.front()); });
+  planned.gathered.pass.seconds.agree = peers.seconds();
+}
+
+}  // namespace
+
+void assign(const StepContext& context, const StepProblem& problem, StepAssignment& assignment,
+            GuardedWork& work) {
+  const Mesh& mesh = context.mesh;
+  switch (context.assigned_by) {
+    case AssignedBy::a_rank_of_each_node:
+      return assign_together(mesh.node(), 0, problem, assignment, work);
+    case AssignedBy::first_without_a_place:
+      return assign_together(mesh.everyone(), mesh.grid().num_ranks(), problem, assignment, work);
+  }
+}
+
+Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work) {
+  Phase::becomes("plan");
+  StepRecord& memory = *gathered.pass.record;
+  Planned planned{std::move(gathered), std::move(memory.assignment), std::move(memory.plan), nullptr};
+  const StepProblem problem{planned.samples().table, planned.settings(), planned.gathered.index,
+                            planned.samples().trees};
+  assign(context, problem, planned.assignment, work);
+  if (context.mesh.has_place()) plan_own(context, problem, planned, work);
+  PhaseSeconds& seconds = planned.gathered.pass.seconds;
+  seconds.plan = planned.gathered.pass.stopwatch.lap() - seconds.agree;
+  return planned;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,116 @@
+// What planning does with micro_batch.shapes.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "exchange/gather/rank_peers.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
+#include "service/step/planned.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Shapes = std::vector<PackedShape>;
+
+/// What a micro-batch of one of the passes needs, as it travels.
+struct Need {
+  std::int64_t pass = 0;
+  PackedShape shape;
+};
+
+/// A pass over the step's samples that is planned to see what it needs.
+struct PlannedPass {
+  PlanSettings settings;
+  StepAssignment assignment;
+  std::vector<PackedShape> needed;  // of this rank's DP rank
+};
+
+std::vector<PackedShape> needs_of(const LengthTable& table, std::span<const MicroBatchPlan> plans,
+                                  const PlanSettings& settings) {
+  std::vector<PackedShape> needed;
+  for (const MicroBatchPlan& plan : plans) needed.push_back(needed_shape(table, plan, settings));
+  return needed;
+}
+
+std::vector<PassNeeds> by_pass(std::span<const PlannedPass> passes, std::span<const Need> needs) {
+  std::vector<PassNeeds> of_passes;
+  for (const PlannedPass& pass : passes) of_passes.push_back({&pass.settings, {}});
+  for (const Need& need : needs) of_passes[static_cast<std::size_t>(need.pass)].needed.push_back(need.shape);
+  return of_passes;
+}
+
+// The passes whose needs shapes are chosen from: this one, and those that later passes of the step will be.
+std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& planned) {
+  std::vector<PlannedPass> passes;
+  passes.push_back({planned.settings(), {}, {}});
+  for (const std::string& profile : context.planned_profiles)
+    if (profile != planned.gathered.pass.profile) passes.push_back({context.plan_settings(profile), {}, {}});
+  return passes;
+}
+
+// Collective. Later passes of the step have their shapes from it, so that they are planned here, too: all
+// ranks choose from what they all need.
+void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work) {
+  const Mesh& mesh = context.mesh;
+  const LengthTable& table = planned.samples().table;
+  std::vector<PlannedPass> passes;
+  work.on_replicated_data([&] { passes = passes_of(context, planned); });
+  work([&] { passes.front().needed = needs_of(table, planned.plan.micro_batches, planned.settings()); });
+  work.agree(mesh.everyone());
+  for (PlannedPass& pass : std::span(passes).subspan(1)) {
+    const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
+    assign(context, problem, pass.assignment, work);
+    if (!mesh.has_place()) continue;
+    const std::array own{DpRank{mesh.here().dp}};
+    RankPeers peers(mesh.along(Axis::dp), work);
+    const StepPlan plan = plan_dp_ranks(problem, pass.assignment, own, peers);
+    work([&] { pass.needed = needs_of(table, plan.ranks.front().micro_batches, pass.settings); });
+  }
+  std::vector<Need> mine;
+  work([&] {
+    const GridPoint here = mesh.here();
+    if (!mesh.has_place() || here.tp != 0 || here.cp != 0 || here.pp != 0) return;
+    for (std::size_t p = 0; p < passes.size(); ++p)
+      for (const PackedShape& shape : passes[p].needed) mine.push_back({static_cast<std::int64_t>(p), shape});
+  });
+  const auto all = all_gather_lists<Need>(mesh.everyone(), mine, work.error(), "shapes of micro-batches");
+  work([&] {
+    Shapes shapes = *planned.shapes;
+    const Shapes added = shapes_to_add(by_pass(passes, all.values), shapes);
+    if (added.empty()) return;
+    shapes.insert(shapes.end(), added.begin(), added.end());
+    planned.shapes = std::make_shared<const Shapes>(std::move(shapes));
+  });
+}
+
+}  // namespace
+
+Planned with_shapes(Planned planned, const ChosenShapes& of_step, const ChosenShapes& so_far,
+                    GuardedWork& work) {
+  planned.shapes = of_step;
+  if (!planned.settings().micro_batch.shapes) return planned;
+  if (!planned.shapes) planned.shapes = so_far;
+  work([&] {
+    for (MicroBatchPlan& plan : planned.plan.micro_batches) {
+      const PackedShape needed = needed_shape(planned.samples().table, plan, planned.settings());
+      plan.shape = smallest_shape(needed, *planned.shapes, planned.settings());
+    }
+  });
+  return planned;
+}
+
+Planned choose_shapes(const StepContext& context, Planned planned, const ChosenShapes& so_far,
+                      GuardedWork& work) {
+  if (!so_far) return planned;
+  planned.shapes = so_far;
+  const bool is_full = std::ssize(*so_far) >= *planned.settings().micro_batch.shapes;
+  if (!is_full && may_add_shapes(planned.gathered.index)) add_shapes(context, planned, work);
+  const ChosenShapes chosen = planned.shapes;
+  planned = with_shapes(std::move(planned), chosen, so_far, work);
+  planned.gathered.pass.seconds.plan += planned.gathered.pass.stopwatch.lap();
+  return planned;
+}
+
+}  // namespace evenkeel

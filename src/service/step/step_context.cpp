@@ -1,0 +1,164 @@
+#include "service/step/step_context.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/config.hpp"
+#include "exchange/samples/sample_exchange.hpp"
+#include "mesh/fail_together.hpp"
+#include "plan/micro_batches/shape_choice.hpp"
+#include "service/equal_on_ranks.hpp"
+
+namespace evenkeel {
+namespace {
+
+// Configurations are compared before anything that depends on them communicates.
+Grid grid_over(const Communicator& world, const Config& config) {
+  require_ranks_of_one_group(world);
+  require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
+                         "Give every rank the same configuration: read it on one rank and broadcast it");
+  Grid grid;
+  fail_together(world, try_on_replicated_data([&] { grid = config.grid(world.size()); }));
+  return grid;
+}
+
+/// What a mesh has for micro-batches with groups of their own.
+std::optional<ContextSizes> groups_of(const MeshSettings& mesh) {
+  if (!mesh.flexible_cp) return std::nullopt;
+  return mesh.context_sizes;
+}
+
+// Ranks beyond those of the grid have no place in it.
+Mesh mesh_over(const Communicator& world, const Config& config) {
+  const Grid grid = grid_over(world, config);
+  return {world, grid, {world.size() - grid.num_ranks(), groups_of(config.mesh)}};
+}
+
+// A number that no other service has.
+std::uint64_t draw_number(const Communicator& world) {
+  std::uint64_t number = 0;
+  GuardedWork work;
+  if (world.rank() == 0) {
+    work([&] {
+      std::random_device device;
+      number = std::uint64_t{device()} << 32 | device() | 1;
+    });
+  }
+  work.agree(world);
+  world.broadcast(number, 0);
+  return number;
+}
+
+std::vector<int> dp_of_ranks(const Grid& grid) {
+  std::vector<int> dp;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) dp.push_back(grid.point_of(WorldRank{rank}).dp);
+  return dp;
+}
+
+}  // namespace
+
+std::string under_profile(std::string_view profile) {
+  return profile.empty() ? std::string() : " under profile '" + std::string(profile) + "'";
+}
+
+std::string name_of(const Step& step) {
+  return "step " + std::to_string(step.index) +
+         (step.profile.empty() ? std::string() : " (profile '" + step.profile + "')");
+}
+
+void require_made(const Step& step) {
+  if (step.record) return;
+  throw InputError("step", "has been moved from, or was never made",
+                   "A step that is handed on to another pass is gone: use the one that comes back");
+}
+
+StepContext::StepContext(const Communicator& world, const Config& config_of_job, const ServiceState& from,
+                         AssignedBy by)
+    : mesh(mesh_over(world, config_of_job)), assigned_by(by) {
+  fail_together(everyone(), try_on_replicated_data([&] {
+                  config = config_of_job;
+                  dp_of_rank = dp_of_ranks(mesh.grid());
+                  times = std::make_unique<TimeReports>(config, mesh.grid().sizes(), from);
+                  auto nothing = std::make_unique<StepRecord>();
+                  nothing->samples = std::make_shared<const StepSamples>();
+                  no_record = std::move(nothing);
+                  plan_settings({}).validate();
+                  for (const auto& entry : config.profiles) plan_settings(entry.first).validate();
+                  config.require_valid_fields();
+                  prepare_shapes(from);
+                }));
+  number = draw_number(everyone());
+  prepare_exchange(everyone(), transport());
+  sends_messages = !moves_without_messages(everyone(), transport());
+}
+
+// On replicated data. A state of another number of shapes, or other caps, has nothing to go on with.
+void StepContext::prepare_shapes(const ServiceState& from) {
+  std::vector<PlanSettings> passes{plan_settings({})};
+  for (const auto& entry : config.profiles) {
+    passes.push_back(plan_settings(entry.first));
+    if (std::ranges::find(passes.begin() + 1, passes.end() - 1, passes.back()) == passes.end() - 1)
+      planned_profiles.push_back(entry.first);
+  }
+  std::vector<PackedShape> shapes = evenkeel::first_shapes(passes);
+  if (shapes.empty()) return;
+  const bool goes_on = std::ssize(from.shapes) <= *passes.front().micro_batch.shapes &&
+                       std::ranges::all_of(shapes, [&](const PackedShape& shape) {
+                         return std::ranges::find(from.shapes, shape) != from.shapes.end();
+                       });
+  first_shapes = std::make_shared<const std::vector<PackedShape>>(goes_on ? from.shapes : std::move(shapes));
+}
+
+PlanSettings StepContext::plan_settings(std::string_view profile) const {
+  PlanSettings settings = config.plan_settings(mesh.grid().sizes(), profile);
+  settings.dp_of_rank = dp_of_rank;
+  const std::span<const int> nodes = mesh.nodes().first(dp_of_rank.size());
+  settings.node_of_rank.assign(nodes.begin(), nodes.end());
+  cost_in_use(profile).use_in(settings.balance);
+  return settings;
+}
+
+DerivedFieldSettings StepContext::derived(std::string_view profile) const {
+  const PackSettings pack = config.profile(profile).pack;
+  return {pack.pad_token, pack.label_pad};
+}
+
+TransportSettings StepContext::transport() const noexcept {
+  return {config.exchange.path, default_max_message_bytes, config.exchange.tp_copies,
+          config.exchange.aggregate};
+}
+
+CostInUse StepContext::cost_in_use(std::string_view profile) const {
+  if (times->wanted(profile)) return times->in_use(profile);
+  CostInUse configured;
+  configured.model = config.profile(profile).balance.cost;
+  return configured;
+}
+
+std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
+  Fnv1a hash;
+  const GridPoint sizes = mesh.grid().sizes();
+  for (const int size : {sizes.tp, sizes.cp, sizes.dp, sizes.pp}) hash.add(std::int64_t{size});
+  hash.add(mesh.grid().order().text());
+  hash.add(settings.alignment());
+  hash.add(static_cast<std::int64_t>(settings.cp.layout));
+  return hash.value();
+}
+
+// What a step was made for is what decides where its samples' rows are.
+CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
+  const StepOrigin& origin = step.record->origin;
+  if (origin.cut != cut_hash(plan_settings(step.profile))) {
+    throw InputError(name_of(step), "was made by a service of another mesh or configuration",
+                     "Use a service with the configuration of the one that made it");
+  }
+  const std::string text = std::string(action) + " " + name_of(step) + std::string(how);
+  return {{origin.service, origin.serial, fnv1a_64(text)}, text};
+}
+
+}  // namespace evenkeel

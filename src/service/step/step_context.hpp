@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "evenkeel/service/step.hpp"
+#include "exchange/gather/call_key.hpp"
+#include "service/step/time_reports.hpp"
+#include "service/step_record.hpp"
+#include "transport/messages/message_exchange.hpp"
+
+namespace evenkeel {
+
+/// Who works out who gets which samples, and tells others of it.
+enum class AssignedBy : std::uint8_t {
+  a_rank_of_each_node,    ///< tells those of its node; all ranks have a place
+  first_without_a_place,  ///< tells all ranks, which have better to do
+};
+
+/// The shapes that micro-batches are padded to, in the order in which they were chosen; null without
+/// micro_batch.shapes.
+using ChosenShapes = std::shared_ptr<const std::vector<PackedShape>>;
+
+/// What all steps of a service are made with. Equal on all ranks, but for their places in the mesh; costs
+/// that are measured change from step to step, on all ranks alike.
+struct StepContext {
+  /// Collective over `world`. `from` is equal on all ranks; its job was compared.
+  StepContext(const Communicator& world, const Config& config, const ServiceState& from, AssignedBy by);
+
+  [[nodiscard]] const Communicator& everyone() const noexcept { return mesh.everyone(); }
+  [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
+  [[nodiscard]] DerivedFieldSettings derived(std::string_view profile) const;
+  [[nodiscard]] TransportSettings transport() const noexcept;
+  [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
+  /// A hash of how samples are cut for the ranks of the mesh.
+  [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
+  /// What a rank means by a collective call about a step: throws InputError for a step of a service of
+  /// another mesh or configuration. Precondition: the step was made.
+  [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
+
+  Mesh mesh;
+  AssignedBy assigned_by;
+  Config config;
+  std::vector<int> dp_of_rank;  // where samples are, for their placement
+  std::unique_ptr<TimeReports> times;
+  std::unique_ptr<const StepRecord> no_record;  // in place of what a step that was moved from has not
+  std::vector<std::string> planned_profiles;    // what shapes are chosen for, beside a step's first pass
+  ChosenShapes first_shapes;                    // before the first step
+  std::uint64_t number = 0;                     // of the service, by which its steps are known
+  bool sends_messages = true;                   // in exchanges; equal on all ranks
+
+ private:
+  void prepare_shapes(const ServiceState& from);
+};
+
+/// The name of a step in errors: `step 3 (profile 'update')`.
+[[nodiscard]] std::string name_of(const Step& step);
+
+/// Throws InputError for a step that was moved from.
+void require_made(const Step& step);
+
+/// ` under profile 'update'`, or nothing for the job's own settings.
+[[nodiscard]] std::string under_profile(std::string_view profile);
+
+}  // namespace evenkeel
