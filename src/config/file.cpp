@@ -413,14 +413,17 @@ Config parse_config(std::span<const ConfigText> texts, std::span<const std::stri
 }
 
 Config load_config(const std::filesystem::path& file, std::span<const std::string> overrides) {
-  const std::string name = file.string();
+  return load_config(ConfigText{read_config_text(file), file.string()}, overrides);
+}
+
+Config load_config(const ConfigText& file, std::span<const std::string> overrides) {
   Loader loader;
-  if (!loader.apply_file(read_config_text(file), name)) {
+  if (!loader.apply_file(file.yaml, file.name)) {
     throw ConfigError(
-        name, "holds no key: it is empty, or only comments",
+        file.name, "holds no key: it is empty, or only comments",
         "Is it the right file, or a pipe that was read before? Write {} into it for all defaults");
   }
-  return finished(std::move(loader), name, overrides);
+  return finished(std::move(loader), file.name, overrides);
 }
 
 std::string to_yaml(const Config& config) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,7 +16,6 @@
 #include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "base/printable.hpp"
-#include "config/serialization.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "io/files/atomic_file.hpp"
@@ -104,16 +105,24 @@ std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config&
 
 }  // namespace
 
+// Every rank parses rank 0's text, so that there is no second list of keys to keep.
 Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {
   const Phase phase("read the configuration");
-  Config config;
-  together(comm, [&] {
+  GuardedWork work;
+  std::vector<std::string> texts;  // overrides, then the file
+  work([&] {
     if (comm.rank() != 0) return;
     require_own_state_folder(options);
-    config = load_config(options.config, options.overrides);
+    texts = options.overrides;
+    texts.push_back(read_config_text(options.config));
   });
-  GuardedWork work;
-  broadcast_value(Communicator(comm), config, 0, work);
+  broadcast_value(Communicator(comm), texts, 0, work);
+  Config config;
+  work.on_replicated_data([&] {
+    if (texts.empty()) return;  // rank 0's work has failed, which will tell
+    const std::span overrides(texts.data(), texts.size() - 1);
+    config = load_config(ConfigText{texts.back(), options.config.string()}, overrides);
+  });
   work.agree(comm);
   return config;
 }

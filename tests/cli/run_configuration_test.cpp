@@ -96,6 +96,18 @@ TEST_F(RunConfiguration, that_is_empty_is_not_the_default_job) {
   EXPECT_THAT(result.err, HasSubstr("/dev/null: holds no key"));
 }
 
+TEST_F(RunConfiguration, that_is_wrong_is_told_once_with_its_place_and_of_no_rank) {
+  write_text(scratch_ / "wrong.yaml", "source: {kind: synthetic}\nmesh: {tp: x}\n");
+  for (const std::string& wrong : {(scratch_ / "wrong.yaml").string(), job() + " --set mesh.tp=x"}) {
+    const ProgramResult result = mpirun_evenkeel(2, "run " + wrong);
+    EXPECT_EQ(result.status, 2);
+    const std::string message = "mesh.tp=x: expected an integer, found x\n";
+    const std::string in_file = "wrong.yaml:2: mesh.tp: expected an integer, found x\n";
+    EXPECT_THAT(result.err, testing::AnyOf(HasSubstr(message), HasSubstr(in_file)));
+    EXPECT_EQ(result.err.find("expected"), result.err.rfind("expected"));
+  }
+}
+
 TEST_F(RunConfiguration, ends_where_its_document_ends) {
   for (const char* arguments : {"config show ", "run "}) {
     const ProgramResult result =

@@ -1,4 +1,4 @@
-// What ranks tell each other as archives: plans, fields, configurations and names. The first byte says which.
+// What ranks tell each other as archives: plans, fields, lengths and names. The first byte says which.
 #include "transport/archive_bytes.hpp"
 
 #include <boost/serialization/string.hpp>
@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "config/serialization.hpp"
 #include "fuzz/target.hpp"
 #include "plan/plan_serialization.hpp"
 
@@ -28,15 +27,13 @@ void read_back(const std::string& bytes) {
 void run(Bytes input) {
   if (input.empty()) return;
   const std::string bytes = text_of(input.subspan(1));
-  switch (input.front() % 5) {
+  switch (input.front() % 4) {
     case 0:
       return read_back<StepPlan>(bytes);
     case 1:
       return read_back<std::vector<FieldSpec>>(bytes);
     case 2:
       return read_back<std::vector<LengthEntry>>(bytes);
-    case 3:
-      return read_back<Config>(bytes);
     default:
       return read_back<std::vector<std::string>>(bytes);
   }

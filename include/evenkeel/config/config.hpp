@@ -99,7 +99,7 @@ struct Profile {
 };
 
 /// A job's configuration: every key of the YAML file (docs/configuration.md), defaults filled in. A value
-/// type that rank 0 reads and broadcasts.
+/// type; ranks of a job parse rank 0's text.
 struct Config {
   MeshSettings mesh;
   SourceSettings source;
@@ -147,8 +147,7 @@ struct Config {
 };
 
 /// Reads a configuration: the defaults, then the file, then `overrides` in order. An override is
-/// "section.key=value", its value read as YAML (the command line's --set). No MPI: a job reads it on one rank
-/// and broadcasts the result.
+/// "section.key=value", its value read as YAML (the command line's --set). No MPI: see below.
 ///
 /// The file is read once, from its beginning to its end, so that it may be a pipe. Throws IoError when it
 /// cannot be read or has more than 1 MiB, ConfigError when it holds no key at all (`{}` says that it means
@@ -156,20 +155,24 @@ struct Config {
 [[nodiscard]] Config load_config(const std::filesystem::path& file,
                                  std::span<const std::string> overrides = {});
 
-/// The same from YAML text; `name` stands for the file in messages. Deterministic.
+/// A text that makes up a configuration, maybe with others.
+struct ConfigText {
+  std::string yaml;
+  std::string
+      name;  ///< stands for a file in messages; empty: nobody wrote lines, and `where` is the key alone
+};
+
+/// The same of a file's text that has been read (read_config_text): one rank of a job reads it and broadcasts
+/// it, and every rank parses it, so that all throw the same ConfigError.
+[[nodiscard]] Config load_config(const ConfigText& file, std::span<const std::string> overrides = {});
+
+/// The same from YAML text, which may hold no key; `name` stands for the file in messages. Deterministic.
 ///
 /// Throws ConfigError for the first thing that is wrong: malformed YAML, a key that is unknown, given twice
 /// or of the wrong type, a value out of range, not among the allowed ones or not available in this version,
 /// or settings that do not fit each other. `where` is "NAME:LINE: key" or "--set key=value".
 [[nodiscard]] Config parse_config(const std::string& yaml, std::string_view name,
                                   std::span<const std::string> overrides = {});
-
-/// One of several texts that make up a configuration.
-struct ConfigText {
-  std::string yaml;
-  std::string
-      name;  ///< stands for a file in messages; empty: nobody wrote lines, and `where` is the key alone
-};
 
 /// The defaults, then these texts in order, then `overrides`: a later one changes what an earlier one says.
 /// What profiles say comes last all the same, so that they start from the final settings. For programs that
