@@ -15,10 +15,6 @@ inline constexpr std::string_view prediction_offsets_name = "prediction_offsets"
 inline constexpr std::string_view segment_sample_name = "segment_sample";
 inline constexpr std::string_view segment_group_name = "segment_group";
 inline constexpr std::string_view segment_parent_name = "segment_parent";
-/// Metadata: the layers of each field of layers that a stage has, as JSON.
-inline constexpr std::string_view layers_name = "evenkeel_layers";
-/// Metadata: the fields whose rows are cut for context parallelism, and by which field each, as JSON.
-inline constexpr std::string_view cut_by_name = "evenkeel_cut_by";
 
 /// Names of what is always derived, which no field that samples bring may have. (Of __metadata__ safetensors
 /// make a name of their own.)

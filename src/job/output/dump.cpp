@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <list>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -18,8 +17,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "io/samples/field_kinds.hpp"
-#include "io/samples/sample_tensors.hpp"
 #include "job/output/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "service/derived_names.hpp"
@@ -98,36 +95,6 @@ Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form
           {"wave", form == DumpForm::context_waves ? std::to_string(number) : "-1"}};
 }
 
-/// What tensors do not tell: of which kind each counted field is.
-Metadata kinds_metadata(const PackedMicroBatch& micro_batch) {
-  FieldKinds counted;
-  for (const Column& column : micro_batch.fields) {
-    if (is_counted(column.spec().kind)) counted.emplace(column.spec().name, column.spec().kind);
-  }
-  if (counted.empty()) return {};
-  return {{std::string(tensor_names::field_kinds), text_of(counted)}};
-}
-
-/// Which layers the rank's pipeline stage has, of each field of layers.
-Metadata layers_metadata(std::span<const DumpedField> fields) {
-  nlohmann::json layers = nlohmann::json::object();
-  for (const DumpedField& field : fields) {
-    if (field.layers) layers[field.spec.name] = *field.layers;
-  }
-  if (layers.empty()) return {};
-  return {{std::string(layers_name), layers.dump()}};
-}
-
-/// Which fields have some of their rows on this context-parallel rank, and what says which.
-Metadata cuts_metadata(std::span<const DumpedField> fields) {
-  nlohmann::json cut = nlohmann::json::object();
-  for (const DumpedField& field : fields) {
-    if (!field.cut_by.empty()) cut[field.spec.name] = field.cut_by;
-  }
-  if (cut.empty()) return {};
-  return {{std::string(cut_by_name), cut.dump()}};
-}
-
 /// The fields that samples bring, of whole rows, whatever stages and passes are sent them.
 std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   std::map<std::string, DumpedField> fields;
@@ -199,7 +166,6 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
   }
   std::array<char, 40> weight{};
   std::snprintf(weight.data(), weight.size(), "%.17g", loss_weight);
-  metadata.merge(kinds_metadata(micro_batch));
   metadata.merge(Metadata{{"num_tokens", std::to_string(micro_batch.num_tokens())},
                           {"loss_weight", weight.data()},
                           {"layout", layout_name(micro_batch)},
@@ -234,15 +200,12 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWri
                   "Give --dump a folder that every rank may write to");
   }
   DumpSchema schema = schema_of_rank(step, writer);
-  Metadata of_fields = layers_metadata(schema.fields);
-  of_fields.merge(cuts_metadata(schema.fields));
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const std::filesystem::path file =
         folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
     const MicroBatch& micro_batch = step.micro_batches[m];
     describe_micro_batch(step, m, schema);
     Metadata metadata = context_metadata(micro_batch, m, writer.form);
-    metadata.insert(of_fields.begin(), of_fields.end());
     metadata.emplace(DumpSchema::metadata_name, text_of(schema));
     dump_micro_batch(file, micro_batch.tensors, micro_batch.loss.mean_weight, std::move(metadata));
   }

@@ -35,10 +35,8 @@ struct DumpWriter {
 /// metadata num_tokens, loss_weight, layout and max_seqlen. With shared prefixes the lengths are of segments,
 /// and segment_sample, segment_group, segment_parent and prediction_offsets (int64) tell whose they are.
 /// Where micro-batches have groups of their own, the metadata context_first, context_size and context_rank
-/// are the group's first place, its size and this rank's number in it, and wave is -1 in a tree. Where
-/// samples count rows, evenkeel_fields tells the kind of each such field; where stages have layers of a
-/// field, evenkeel_layers tells those of this stage; where rows are cut for context parallelism,
-/// evenkeel_cut_by tells by which field. In every file evenkeel_dump is its DumpSchema, by which a dump is
+/// are the group's first place, its size and this rank's number in it, and wave is -1 in a tree. In every
+/// file evenkeel_dump is its DumpSchema, which says what kind of field each tensor is, and by which a dump is
 /// read back. Local. Throws IoError that names the path.
 void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer);
 
