@@ -120,39 +120,30 @@ void PrometheusMetrics::passed(const StepFigures& f) {
   count("evenkeel_passes_total", "Passes over a step.", 1);
   count("evenkeel_samples_total", "Samples handed out.", f.samples);
   count("evenkeel_tokens_total", "True tokens of these samples.", f.tokens);
-  count("evenkeel_rows_total", "Rows handed out, alignment counted.", f.aligned_tokens);
+  count("evenkeel_rows_total", "Rows handed out, alignment counted.", f.rows);
   if (f.shapes)
     count("evenkeel_shape_padding_rows_total", "Rows added to reach one of few shapes.", f.shapes->padding);
-  count("evenkeel_padded_rows_total", "Rows that a padded batch would take.", f.padded_tokens);
+  count("evenkeel_padded_rows_total", "Rows that a padded batch would take.", f.padded_rows);
   count("evenkeel_micro_batches_total", "Micro-batches of each DP rank.", f.micro_batches);
-  count("evenkeel_micro_batches_lower_bound_total", "Fewest that some DP rank needs.",
-        f.micro_batches_lower_bound);
-  count("evenkeel_empty_micro_batches_total", "Empty micro-batches over all DP ranks.",
-        f.empty_micro_batches);
+  count("evenkeel_micro_batches_lower_bound_total", "Fewest that some DP rank needs.", f.lower_bound);
+  count("evenkeel_empty_micro_batches_total", "Empty micro-batches over all DP ranks.", f.empty);
   count("evenkeel_micro_batches_above_cap_total", "Micro-batches above the cap over all DP ranks.",
-        f.micro_batches_above_cap);
+        f.above_cap);
   count("evenkeel_waited_seconds_total", "Seconds that the trainer waited for steps, mean over ranks.",
         f.waited);
-  const PhaseSeconds& s = f.seconds;
-  for (const auto& [phase, seconds] : {std::pair{"read", s.read},
-                                       {"gather", s.gather},
-                                       {"plan", s.plan},
-                                       {"agree", s.agree},
-                                       {"exchange", s.exchange},
-                                       {"pack", s.pack}})
+  for (std::size_t p = 0; p < phase_names.size(); ++p)
     families_->count("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.",
-                     with("phase", phase), seconds);
-  const ExchangeVolume& v = f.volume;
-  for (const auto& [way, bytes] : {std::pair{"between_ranks", v.sent},
-                                   {"kept", v.kept},
-                                   {"copied", v.copied},
-                                   {"passed_on", v.passed_on}})
+                     with("phase", phase_names[p]), f.seconds[p]);
+  for (const auto& [way, bytes] : {std::pair{"between_ranks", f.sent_bytes},
+                                   {"kept", f.kept_bytes},
+                                   {"copied", f.copied_bytes},
+                                   {"passed_on", f.passed_on_bytes}})
     families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("way", way),
                      static_cast<double>(bytes));
   count("evenkeel_sent_between_nodes_bytes_total", "Of the bytes between ranks, those that left a node.",
-        v.between_nodes);
-  count("evenkeel_messages_between_nodes_total", "Messages that left a node.", v.messages);
-  for (const auto& [of, ratio] : {std::pair{"dp_ranks_in_source_order", f.dp_max_over_mean_before},
+        f.node_bytes);
+  count("evenkeel_messages_between_nodes_total", "Messages that left a node.", f.node_messages);
+  for (const auto& [of, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
                                   {"dp_ranks", f.balance.dp_max_over_mean},
                                   {"micro_batches", f.balance.micro_batch_max_over_mean},
                                   {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
@@ -160,12 +151,12 @@ void PrometheusMetrics::passed(const StepFigures& f) {
                    with("of", of), ratio);
   families_->set("evenkeel_step", "Number of the latest step.", profile, static_cast<double>(f.step));
   families_->set("evenkeel_widest_micro_batch_rows", "Most rows of a micro-batch of the latest pass.",
-                 profile, static_cast<double>(f.widest_micro_batch));
+                 profile, static_cast<double>(f.widest));
   families_->set("evenkeel_micro_batch_cap_rows", "Rows that a micro-batch may have.", profile,
                  static_cast<double>(f.cap));
   families_->set("evenkeel_tensor_memory_peak_bytes",
                  "Most that tensors took at a time so far, on the rank with most.", {},
-                 static_cast<double>(f.column_bytes));
+                 static_cast<double>(f.peak_bytes));
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   families_->set("evenkeel_latest_pass_timestamp_seconds", "When the latest pass was over, since 1970.", {},
                  now.count());

@@ -30,37 +30,12 @@ std::string of_steps(std::int64_t some, std::size_t all) {
   return grouped(some) + " of " + counted(static_cast<std::int64_t>(all), "step");
 }
 
-/// Sums over all steps.
-struct Sums {
-  std::int64_t samples = 0, tokens = 0, filled = 0, rows = 0, micro_batches = 0, lower_bound = 0, empty = 0;
-  PhaseTimes seconds{}, slowest{};
-  double waited = 0;
-
-  explicit Sums(const RunPicture& run) {
-    for (const StepPoint& p : run.points()) {
-      samples += p.samples;
-      tokens += p.tokens;
-      filled += p.filled;
-      rows += p.rows;
-      micro_batches += p.micro_batches;
-      lower_bound += p.lower_bound;
-      empty += p.empty;
-      waited += p.waited;
-      for (std::size_t i = 0; i < seconds.size(); ++i) {
-        seconds[i] += p.seconds[i];
-        slowest[i] += p.slowest[i];
-      }
-    }
-  }
-  [[nodiscard]] double made() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
-};
-
 std::size_t longest_phase(const PhaseTimes& seconds) {
   return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
 }
 
 /// Why DP ranks have uneven work, and what to do about it.
-void explain_uneven_ranks(const RunPicture& run, const Sums& sums, Advice& advice) {
+void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice& advice) {
   const PlanningPicture& planning = run.planning();
   const std::int64_t a_rank =
       sums.samples / std::max<std::int64_t>(1, std::ssize(run.dp_ranks()) * std::ssize(run.points()));
@@ -95,7 +70,7 @@ void explain_uneven_ranks(const RunPicture& run, const Sums& sums, Advice& advic
   }
 }
 
-void add_uneven_ranks(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+void add_uneven_ranks(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double share = 1 - share_of(run.mean_time(), run.longest_time());
   if (run.longest_time() <= 0 || share < least_share) return;
   const auto& ranks = run.dp_ranks();
@@ -143,7 +118,7 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
   }
 }
 
-void add_count(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const std::int64_t more = sums.micro_batches - sums.lower_bound;
   const double share = share_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
   if (share < least_share) return;
@@ -162,7 +137,7 @@ void add_count(const RunPicture& run, const Sums& sums, std::vector<Advice>& all
                      : "A slightly larger micro_batch.max_tokens may save one a step."});
 }
 
-void add_padding(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double share = share_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
   if (share < least_padding) return;
   const PlanningPicture& planning = run.planning();
@@ -181,20 +156,20 @@ void add_padding(const RunPicture& run, const Sums& sums, std::vector<Advice>& a
        "short, fewer CP ranks waste less."});
 }
 
-void add_broken_caps(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
-  if (run.above_cap() == 0) return;
+void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+  if (sums.above_cap == 0) return;
   const double number = static_cast<double>(sums.micro_batches) * static_cast<double>(run.dp_ranks().size());
   all.push_back(
-      {share_of(static_cast<double>(run.above_cap()), number),
+      {share_of(static_cast<double>(sums.above_cap), number),
        fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
-                   counted(run.above_cap(), "micro-batch", "micro-batches"),
-                   run.above_cap() == 1 ? "is" : "are", grouped(run.widest()), grouped(run.planning().cap)),
+                   counted(sums.above_cap, "micro-batch", "micro-batches"),
+                   sums.above_cap == 1 ? "is" : "are", grouped(sums.widest), grouped(run.planning().cap)),
        "balance.preset: " + run.planning().preset + " repeats another system's plan, which keeps no cap.",
        "Leave balance.preset out to have the cap kept, or leave memory for the widest."});
 }
 
 /// Where steps are made one by one, in the trainer's time.
-void add_waits(const RunCircumstances& circumstances, const Sums& sums, std::vector<Advice>& all) {
+void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, std::vector<Advice>& all) {
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
   const double share = share_of(sums.waited, circumstances.seconds);
   if (share < least_wait) return;
@@ -207,9 +182,9 @@ void add_waits(const RunCircumstances& circumstances, const Sums& sums, std::vec
        "exchange.prefetch: 1 makes the next step while the trainer computes."});
 }
 
-void add_slow_readers(const RunPicture& run, const Sums& sums, std::vector<Advice>& all) {
+void add_slow_readers(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double more = sums.slowest[0] - sums.seconds[0];
-  const double share = share_of(more, sums.made());
+  const double share = share_of(more, sum_of(sums.seconds));
   if (more < least_seconds || share < least_wait || sums.slowest[0] < 2 * sums.seconds[0]) return;
   const auto reads = [](const RankPicture& rank) { return rank.seconds[0]; };
   const auto slowest = std::ranges::max_element(run.ranks(), {}, reads);
@@ -225,7 +200,7 @@ void add_slow_readers(const RunPicture& run, const Sums& sums, std::vector<Advic
 }  // namespace
 
 std::vector<Advice> advice_on(const RunPicture& run, const RunCircumstances& circumstances) {
-  const Sums sums(run);
+  const PassFigures sums = run.totals().total();
   std::vector<Advice> all;
   add_broken_caps(run, sums, all);
   add_uneven_ranks(run, sums, all);

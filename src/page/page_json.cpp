@@ -40,8 +40,8 @@ json series(const std::vector<Thing>& things, Merge merge, const Figure& figure)
   return numbers;
 }
 
-template <typename Thing>
-json phases_of(const std::vector<Thing>& things, PhaseTimes Thing::*seconds) {
+template <typename Thing, typename Seconds>
+json phases_of(const std::vector<Thing>& things, Seconds seconds) {
   json phases = json::array();
   for (std::size_t p = 0; p < phase_names.size(); ++p)
     phases.push_back(series(things, Merge::mean, [&](const Thing& thing) { return (thing.*seconds)[p]; }));
@@ -75,9 +75,9 @@ json points_json(const std::vector<StepPoint>& points) {
           {"padded_rows", mean(&StepPoint::padded_rows)},
           {"micro_batches", most(&StepPoint::micro_batches)},
           {"lower_bound", most(&StepPoint::lower_bound)},
-          {"before", most(&StepPoint::before)},
-          {"dp", most(&StepPoint::dp)},
-          {"each", most(&StepPoint::each)},
+          {"before", most(&StepPoint::max_over_mean_before)},
+          {"dp", most(of_balance<&StepBalance::dp_max_over_mean>)},
+          {"each", most(of_balance<&StepBalance::step_max_over_mean>)},
           {"seconds", phases_of(points, &StepPoint::seconds)},
           {"slowest", phases_of(points, &StepPoint::slowest)},
           {"waited", mean(&StepPoint::waited)},
@@ -113,53 +113,21 @@ json ranks_json(const std::vector<RankPicture>& ranks) {
 }
 
 json totals_json(const RunPicture& run) {
-  StepPoint sum;
-  StepPoint worst;
-  sum.before = sum.dp = sum.micro_batch = sum.each = 0;
-  for (const StepPoint& p : run.points()) {
-    sum.samples += p.samples;
-    sum.tokens += p.tokens;
-    sum.filled += p.filled;
-    sum.rows += p.rows;
-    sum.padded_rows += p.padded_rows;
-    sum.micro_batches += p.micro_batches;
-    sum.lower_bound += p.lower_bound;
-    sum.empty += p.empty;
-    sum.waited += p.waited;
-    sum.peak_bytes = std::max(sum.peak_bytes, p.peak_bytes);
-    for (std::size_t i = 0; i < phase_names.size(); ++i) sum.seconds[i] += p.seconds[i];
-    for (auto ratio : {&StepPoint::before, &StepPoint::dp, &StepPoint::micro_batch, &StepPoint::each}) {
-      sum.*ratio += p.*ratio / static_cast<double>(run.points().size());
-      worst.*ratio = std::max(worst.*ratio, p.*ratio);
+  const PassFigures total = run.totals().total();
+  json totals{{"steps", run.totals().passes()},
+              {"longest_time", run.longest_time()},
+              {"meeting_time", run.meeting_time()},
+              {"mean_time", run.mean_time()}};
+  for_each_figure([&](const auto& figure) {
+    if (figure.page == nullptr) return;
+    const auto& value = std::invoke(figure.of, total);
+    if (figure.adds == Adds::as_mean) {
+      totals[figure.page] = {{"mean", value}, {"worst", std::invoke(figure.of, run.totals().most())}};
+    } else {
+      totals[figure.page] = value;
     }
-  }
-  const auto ratio = [&](double StepPoint::*of) { return json{{"mean", sum.*of}, {"worst", worst.*of}}; };
-  return {{"steps", run.points().size()},
-          {"samples", sum.samples},
-          {"tokens", sum.tokens},
-          {"filled", sum.filled},
-          {"rows", sum.rows},
-          {"padded_rows", sum.padded_rows},
-          {"unshared_rows", run.unshared_rows()},
-          {"micro_batches", sum.micro_batches},
-          {"lower_bound", sum.lower_bound},
-          {"empty", sum.empty},
-          {"above_cap", run.above_cap()},
-          {"widest", run.widest()},
-          {"before", ratio(&StepPoint::before)},
-          {"dp", ratio(&StepPoint::dp)},
-          {"micro_batch", ratio(&StepPoint::micro_batch)},
-          {"each", ratio(&StepPoint::each)},
-          {"longest_time", run.longest_time()},
-          {"meeting_time", run.meeting_time()},
-          {"mean_time", run.mean_time()},
-          {"seconds", sum.seconds},
-          {"waited", sum.waited},
-          {"peak_bytes", sum.peak_bytes},
-          {"sent_bytes", run.bytes().sent},
-          {"node_bytes", run.bytes().between_nodes},
-          {"kept_bytes", run.bytes().kept},
-          {"copied_bytes", run.bytes().copied}};
+  });
+  return totals;
 }
 
 json planning_json(const PlanningPicture& planning) {

@@ -9,18 +9,21 @@ namespace evenkeel {
 
 StepPicture picture_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
   StepPicture picture;
+  picture.samples = table.size();
+  picture.tokens = table.num_tokens();
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     picture.lower_bound = std::max(picture.lower_bound, plan.ranks[r].lower_bound);
     DpRankPicture& of_rank = picture.dp_ranks.emplace_back();
     for (const MicroBatchPlan& m : plan.ranks[r].micro_batches)
       of_rank.micro_batches.push_back(picture_of(table, m, settings, DpRank{static_cast<int>(r)}));
+    count_in(picture, of_rank.micro_batches, settings.micro_batch.max_tokens);
   }
   picture.padded_rows = padded_rows(table, settings.alignment());
   if (settings.sharing != PrefixSharing::none) {
     for (const LengthEntry& entry : table.entries())
       picture.unshared_rows += align_up(entry.shape.length(), settings.alignment());
   }
-  complete(picture, table, settings);
+  describe(picture, table, settings);
   picture.max_over_mean_before = max_over_mean(unbalanced_dp_costs(table, settings), settings.balance.speeds);
   picture.balance = step_balance(plan, settings.speeds_of_costs());
   return picture;

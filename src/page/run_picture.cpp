@@ -36,16 +36,10 @@ void RunPicture::add(const StepPicture& step) {
   profile_ = step.profile;
   planning_ = step.planning;
   for (const std::int64_t length : step.lengths) lengths_.add(length);
-  above_cap_ += step.above_cap;
-  widest_ = std::max(widest_, step.widest);
-  unshared_rows_ += step.unshared_rows;
-  bytes_.sent += step.sent_bytes;
-  bytes_.between_nodes += step.node_bytes;
-  bytes_.kept += step.kept_bytes;
-  bytes_.copied += step.copied_bytes;
+  points_.push_back({step, step.step});
+  totals_.add(step);
   add_times(step);
   add_ranks(step);
-  add_point(step);
   keep(step);
 }
 
@@ -98,14 +92,6 @@ void RunPicture::add_ranks(const StepPicture& step) {
     ranks_[r].kept_bytes += of_step.kept_bytes;
   }
   if (step.links) links_ = links_ ? * links_ += *step.links : *step.links;
-}
-
-void RunPicture::add_point(const StepPicture& step) {
-  points_.push_back({step.step, step.samples, step.tokens, step.filled, step.rows, step.padded_rows,
-                     step.micro_batches, step.lower_bound, step.empty, step.max_over_mean_before,
-                     step.balance.dp_max_over_mean, step.balance.micro_batch_max_over_mean,
-                     step.balance.step_max_over_mean, step.seconds, step.slowest, step.waited,
-                     step.sent_bytes, step.peak_bytes});
 }
 
 void RunPicture::keep(const StepPicture& step) {

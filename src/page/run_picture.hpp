@@ -21,14 +21,8 @@ struct DpRankTotals {
 };
 
 /// What a step adds to lines over all steps.
-struct StepPoint {
+struct StepPoint : PassFigures {
   std::int64_t step = 0;
-  std::int64_t samples = 0, tokens = 0, filled = 0, rows = 0, padded_rows = 0;
-  std::int64_t micro_batches = 0, lower_bound = 0, empty = 0;
-  double before = 1, dp = 1, micro_batch = 1, each = 1;  ///< work, max over mean
-  PhaseTimes seconds{}, slowest{};
-  double waited = 0;
-  std::int64_t sent_bytes = 0, peak_bytes = 0;
 };
 
 /// The micro-batches of one step, kept to be shown one by one.
@@ -55,6 +49,7 @@ class RunPicture {
   [[nodiscard]] const std::optional<LinkPicture>& links() const noexcept { return links_; }
   [[nodiscard]] const LengthHistogram& lengths() const noexcept { return lengths_; }
   [[nodiscard]] const std::vector<StepPoint>& points() const noexcept { return points_; }
+  [[nodiscard]] const PassTotals& totals() const noexcept { return totals_; }
   /// By number of the step.
   [[nodiscard]] std::vector<KeptStep> kept_steps() const;
 
@@ -66,18 +61,10 @@ class RunPicture {
   /// Steps in which one sample alone takes longer than a DP rank's mean work, and than a mean micro-batch.
   [[nodiscard]] std::int64_t steps_with_a_giant() const noexcept { return giants_; }
   [[nodiscard]] std::int64_t steps_with_a_large_sample() const noexcept { return large_; }
-  [[nodiscard]] std::int64_t above_cap() const noexcept { return above_cap_; }
-  [[nodiscard]] std::int64_t widest() const noexcept { return widest_; }
-  [[nodiscard]] std::int64_t unshared_rows() const noexcept { return unshared_rows_; }
-  struct Bytes {
-    std::int64_t sent = 0, between_nodes = 0, kept = 0, copied = 0;
-  };
-  [[nodiscard]] const Bytes& bytes() const noexcept { return bytes_; }
 
  private:
   void add_times(const StepPicture& step);
   void add_ranks(const StepPicture& step);
-  void add_point(const StepPicture& step);
   void keep(const StepPicture& step);
 
   std::string profile_;
@@ -87,11 +74,11 @@ class RunPicture {
   std::optional<LinkPicture> links_;
   LengthHistogram lengths_;
   std::vector<StepPoint> points_;
+  PassTotals totals_;
   std::optional<KeptStep> first_, latest_;
   std::vector<KeptStep> worst_;  // by falling waiting
   double longest_time_ = 0, meeting_time_ = 0;
-  std::int64_t giants_ = 0, large_ = 0, above_cap_ = 0, widest_ = 0, unshared_rows_ = 0;
-  Bytes bytes_;
+  std::int64_t giants_ = 0, large_ = 0;
 };
 
 }  // namespace evenkeel

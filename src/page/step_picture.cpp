@@ -45,19 +45,6 @@ void add_source_order(StepPicture& picture, const LengthTable& table, PlanSettin
   }
 }
 
-void count_micro_batches(StepPicture& picture) {
-  for (const DpRankPicture& rank : picture.dp_ranks) {
-    picture.micro_batches = std::max(picture.micro_batches, std::ssize(rank.micro_batches));
-    for (const MicroBatchPicture& m : rank.micro_batches) {
-      picture.rows += m.rows;
-      picture.filled += m.tokens;
-      picture.widest = std::max(picture.widest, m.rows);
-      if (m.rows == 0) ++picture.empty;
-      if (m.rows > picture.planning.cap) ++picture.above_cap;
-    }
-  }
-}
-
 }  // namespace
 
 std::int64_t DpRankPicture::sum(std::int64_t MicroBatchPicture::*figure) const noexcept {
@@ -128,15 +115,23 @@ std::int64_t padded_rows(const LengthTable& table, std::int64_t alignment) {
   return longest * table.size();
 }
 
-void complete(StepPicture& picture, const LengthTable& table, const PlanSettings& settings) {
+void count_in(PassFigures& figures, const std::vector<MicroBatchPicture>& of_rank, std::int64_t cap) {
+  figures.micro_batches = std::max(figures.micro_batches, std::ssize(of_rank));
+  for (const MicroBatchPicture& m : of_rank) {
+    figures.rows += m.rows;
+    figures.filled += m.tokens;
+    figures.widest = std::max(figures.widest, m.rows);
+    if (m.rows == 0) ++figures.empty;
+    if (m.rows > cap) ++figures.above_cap;
+  }
+}
+
+void describe(StepPicture& picture, const LengthTable& table, const PlanSettings& settings) {
   EVENKEEL_PRECONDITION(cheap, std::ssize(picture.dp_ranks) == settings.dp, picture.dp_ranks.size(),
                         settings.dp);
   picture.planning = picture_of(settings);
-  picture.samples = table.size();
-  picture.tokens = table.num_tokens();
   picture.lengths = table.sample_lengths();
   add_source_order(picture, table, settings);
-  count_micro_batches(picture);
   if (settings.sharing != PrefixSharing::none || table.size() == 0) return;
   picture.costliest_sample = std::ranges::max(costs_of(table, settings));
 }

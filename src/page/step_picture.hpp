@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -8,9 +7,9 @@
 #include <vector>
 
 #include "evenkeel/plan/length_table.hpp"
-#include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "page/pass_figures.hpp"
 
 namespace evenkeel {
 
@@ -41,11 +40,6 @@ struct DpRankPicture {
     return static_cast<double>(cost) * 1000 / static_cast<double>(speed);
   }
 };
-
-/// The phases of making a step, in the order of PhaseSeconds.
-inline constexpr std::array<const char*, 6> phase_names{"read",  "gather",   "plan",
-                                                        "agree", "exchange", "pack"};
-using PhaseTimes = std::array<double, phase_names.size()>;
 
 /// What one rank of the world did for a step.
 struct RankPicture {
@@ -87,37 +81,18 @@ struct PlanningPicture {
 };
 
 /// One pass over a step, over all ranks: what the page shows of it.
-struct StepPicture {
+struct StepPicture : PassFigures {
   std::int64_t step = 0;
   std::string profile;
   PlanningPicture planning;
-
-  std::int64_t samples = 0;
-  std::int64_t tokens = 0;         ///< true tokens
-  std::int64_t filled = 0;         ///< rows that hold a token; shared ones once
-  std::int64_t rows = 0;           ///< handed out
-  std::int64_t padded_rows = 0;    ///< in a padded batch
-  std::int64_t unshared_rows = 0;  ///< what `rows` would be without sharing
-  std::int64_t micro_batches = 0;  ///< K, of each DP rank
-  std::int64_t lower_bound = 0;
-  std::int64_t empty = 0;  ///< over all DP ranks, as below
-  std::int64_t above_cap = 0;
-  std::int64_t widest = 0;
   std::int64_t costliest_sample = 0;  ///< its work alone; 0 where samples share prefixes
-  double max_over_mean_before = 1;
-  StepBalance balance;
 
   std::vector<std::int64_t> lengths;  ///< of all samples
   std::vector<DpRankPicture> dp_ranks;
 
-  // Nothing of the rest in a plan.
+  // Nothing of these in a plan.
   std::vector<RankPicture> ranks;  ///< of the world
   std::optional<LinkPicture> links;
-  PhaseTimes seconds{};  ///< means over ranks
-  PhaseTimes slowest{};  ///< of each phase by itself, the rank's that took longest
-  double waited = 0;     ///< mean over ranks
-  std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;
-  std::int64_t peak_bytes = 0;  ///< on the rank with most
 };
 
 /// What a DP rank has of a micro-batch: all of it, or its part where micro-batches have groups of their own.
@@ -125,10 +100,12 @@ struct StepPicture {
                                            const PlanSettings& settings, DpRank rank);
 [[nodiscard]] PlanningPicture picture_of(const PlanSettings& settings);
 
-/// What is the same in a plan and in a run: fills in what follows from the lengths, and counts what
-/// `dp_ranks` has. Speeds and what DP ranks would have in source order go to `dp_ranks`. Precondition: one
-/// of them a DP rank, and `unshared_rows` and `padded_rows` are set.
-void complete(StepPicture& picture, const LengthTable& table, const PlanSettings& settings);
+/// Counts a DP rank's micro-batches in. The mean work of all, and so `balance`, is told apart.
+void count_in(PassFigures& figures, const std::vector<MicroBatchPicture>& of_rank, std::int64_t cap);
+
+/// What is the same in a plan and in a run: fills in how it was planned and what follows from the lengths.
+/// Speeds and what DP ranks would have in source order go to `dp_ranks`. Precondition: one of them a DP rank.
+void describe(StepPicture& picture, const LengthTable& table, const PlanSettings& settings);
 
 /// The samples' rows in a padded batch: their number times the longest, aligned.
 [[nodiscard]] std::int64_t padded_rows(const LengthTable& table, std::int64_t alignment);

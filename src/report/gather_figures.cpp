@@ -40,13 +40,18 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
 }
 
 // Sums on rank 0 over all ranks.
-ExchangeVolume sum_of_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine) {
+void add_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine, PassFigures& figures) {
   const std::array<std::int64_t, 6> sums =
       combine(world,
               std::array<std::int64_t, 6>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
                                           mine.passed_on, mine.messages},
               MPI_SUM);
-  return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
+  figures.sent_bytes = sums[0];
+  figures.node_bytes = sums[1];
+  figures.kept_bytes = sums[2];
+  figures.copied_bytes = sums[3];
+  figures.passed_on_bytes = sums[4];
+  figures.node_messages = sums[5];
 }
 
 /// Bytes of fields, two words each, on their way to rank 0. Ranks have the same fields.
@@ -90,23 +95,17 @@ std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
   return combine(world, std::array<std::int64_t, 1>{SharedHeap::of_process().usage().peak}, MPI_MAX).front();
 }
 
-constexpr std::size_t num_phases = 6;
-
-PhaseSeconds phases_of(std::span<const double> s) {
-  return {s[0], s[1], s[2], s[3], s[4], s[5]};
-}
-
 // On rank 0: means over ranks, and of each phase what the slowest rank took.
-void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
-  const PhaseSeconds& s = mine.seconds;
-  const std::array<double, num_phases + 1> values{s.read,     s.gather, s.plan,     s.agree,
-                                                  s.exchange, s.pack,   mine.waited};
-  std::array<double, num_phases + 1> sums = combine(world, values, MPI_SUM);
-  const std::array<double, num_phases + 1> slowest = combine(world, values, MPI_MAX);
-  for (double& sum : sums) sum /= world.size();
-  figures.seconds = phases_of(sums);
-  figures.slowest_seconds = phases_of(slowest);
-  figures.waited = sums[num_phases];
+void add_seconds(const boost::mpi::communicator& world, const Step& mine, PassFigures& figures) {
+  std::array<double, phase_names.size() + 1> values{};
+  std::ranges::copy(times_of(mine.seconds), values.begin());
+  values.back() = mine.waited;
+  std::array<double, values.size()> means = combine(world, values, MPI_SUM);
+  const std::array<double, values.size()> slowest = combine(world, values, MPI_MAX);
+  for (double& mean : means) mean /= world.size();
+  std::copy_n(means.begin(), phase_names.size(), figures.seconds.begin());
+  std::copy_n(slowest.begin(), phase_names.size(), figures.slowest.begin());
+  figures.waited = means.back();
 }
 
 // What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.
@@ -148,8 +147,6 @@ std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::i
 
 void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& figures) {
   std::int64_t longest = 0;
-  for (const Segment& segment : step.record->assignment.segments.segments())
-    figures.aligned_tokens += segment.aligned_length;
   for (const EntryId entry : ids_below<EntryId>(step.record->table().size())) {
     std::int64_t rows = 0;
     for (const SegmentId segment : step.record->assignment.segments.path_of(entry))
@@ -158,7 +155,7 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   }
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
-  figures.metrics = dynamic_batching_metrics(lengths, figures.aligned_tokens, width);
+  figures.metrics = dynamic_batching_metrics(lengths, figures.rows, width);
   // Of DP ranks that have whole samples each.
   if (!settings.flexible) {
     std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
@@ -166,7 +163,7 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   }
   figures.samples = step.record->table().size();
   figures.tokens = step.record->table().num_tokens();
-  figures.padded_tokens = figures.samples * longest;
+  figures.padded_rows = figures.samples * longest;
 }
 
 void add_sharing(const Step& step, StepFigures& figures) {
@@ -177,7 +174,7 @@ void add_sharing(const Step& step, StepFigures& figures) {
   for (const LengthEntry& entry : step.record->table().entries())
     figures.unshared_rows += align_up(entry.shape.length(), alignment);
   figures.sharing = savings_of(step.record->assignment.units);
-  figures.tokens_repeated_by_cap = figures.sharing->tokens;
+  figures.tokens_repeated_by_cap = figures.filled;
   for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
 }
 
@@ -185,15 +182,10 @@ void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int
                StepFigures& figures) {
   std::vector<std::vector<Cost>> costs;
   for (const PlannedDpRank& plan : plans) {
-    figures.micro_batches = std::max(figures.micro_batches, std::ssize(plan.micro_batches));
-    figures.micro_batches_lower_bound = std::max(figures.micro_batches_lower_bound, plan.lower_bound);
+    count_in(figures, plan.micro_batches, figures.cap);
+    figures.lower_bound = std::max(figures.lower_bound, plan.lower_bound);
     std::vector<Cost>& of_rank = costs.emplace_back();
-    for (const MicroBatchPicture& m : plan.micro_batches) {
-      of_rank.push_back(m.cost);
-      figures.widest_micro_batch = std::max(figures.widest_micro_batch, m.rows);
-      if (m.rows == 0) ++figures.empty_micro_batches;
-      if (m.rows > figures.cap) ++figures.micro_batches_above_cap;
-    }
+    for (const MicroBatchPicture& m : plan.micro_batches) of_rank.push_back(m.cost);
   }
   figures.balance = step_balance(costs, speeds);
 }
@@ -218,36 +210,26 @@ double max_over_mean_before(const Step& step, PlanSettings settings) {
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
 }
 
-std::optional<EncoderBalance> encoder_balance_of(const Step& step, const PlanSettings& settings) {
-  if (!settings.balance.encoder) return std::nullopt;
+void add_encoder(const Step& step, const PlanSettings& settings, StepFigures& figures) {
+  figures.shares_encoder = settings.balance.encoder.has_value();
+  if (!figures.shares_encoder) return;
   const EncoderWork work = encoder_work_of(step.record->table(), settings, step.record->assignment);
-  return EncoderBalance{max_over_mean(work.in_source_order), max_over_mean(work.assigned)};
+  figures.encoder_before = max_over_mean(work.in_source_order);
+  figures.encoder = max_over_mean(work.assigned);
 }
 
 StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigures& figures,
                        std::vector<PlannedDpRank> plans, GatheredRanks ranks) {
   StepPicture picture;
-  settings.balance.cost = step.record->cost.model;
+  static_cast<PassFigures&>(picture) = figures;
   picture.step = figures.step;
   picture.profile = figures.profile;
-  picture.padded_rows = figures.padded_tokens;
-  picture.unshared_rows = figures.unshared_rows;
-  picture.lower_bound = figures.micro_batches_lower_bound;
+  settings.balance.cost = step.record->cost.model;
   for (PlannedDpRank& plan : plans)
     picture.dp_ranks.push_back({.micro_batches = std::move(plan.micro_batches)});
-  complete(picture, step.record->table(), settings);
-  picture.max_over_mean_before = figures.dp_max_over_mean_before;
-  picture.balance = figures.balance;
+  describe(picture, step.record->table(), settings);
   picture.ranks = std::move(ranks.ranks);
   picture.links = std::move(ranks.links);
-  picture.seconds = times_of(figures.seconds);
-  picture.slowest = times_of(figures.slowest_seconds);
-  picture.waited = figures.waited;
-  picture.sent_bytes = figures.volume.sent;
-  picture.node_bytes = figures.volume.between_nodes;
-  picture.kept_bytes = figures.volume.kept;
-  picture.copied_bytes = figures.volume.copied;
-  picture.peak_bytes = figures.column_bytes;
   return picture;
 }
 
@@ -273,9 +255,9 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
-  figures.volume = sum_of_volumes(mesh.world(), step.volume);
+  add_volumes(mesh.world(), step.volume, figures);
   fields->combine(mesh.world());
-  figures.column_bytes = most_column_bytes(mesh.world());
+  figures.peak_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   GatheredRanks ranks;
   if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh, step, work);
@@ -288,15 +270,15 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.cap = settings.micro_batch.max_tokens;
       figures.alignment = settings.alignment();
       figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
-      add_lengths(step, settings, figures);
       std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
       add_plans(plans, settings.speeds_of_costs(), figures);
+      add_lengths(step, settings, figures);
       add_sharing(step, figures);
       add_shapes(step, plans, settings, figures);
       figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();
-      figures.dp_max_over_mean_before = max_over_mean_before(step, settings);
-      figures.encoder = encoder_balance_of(step, settings);
+      figures.max_over_mean_before = max_over_mean_before(step, settings);
+      add_encoder(step, settings, figures);
       if (detail == FiguresDetail::picture) {
         figures.picture = std::make_shared<const StepPicture>(
             picture_of(step, settings, figures, std::move(plans), std::move(ranks)));

@@ -37,13 +37,12 @@ class Table {
   std::string text_;
 };
 
-std::string ratio_text(const RunTotals::Ratio& ratio) {
-  return fmt::format("{:.4f}   worst step {:.4f}", ratio.mean(), ratio.worst());
-}
-
-/// Rows that hold a token, each shared one once.
-std::int64_t filled_rows(const RunTotals& t) {
-  return t.sharing ? t.sharing->tokens : t.tokens;
+/// A ratio of the list.
+template <typename Of>
+std::string ratio_text(const PassTotals& passes, Of ratio) {
+  const PassFigures total = passes.total();
+  return fmt::format("{:.4f}   worst step {:.4f}", std::invoke(ratio, total),
+                     std::invoke(ratio, passes.most()));
 }
 
 /// 1 where nothing was planned.
@@ -75,29 +74,31 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
 }
 
 void add_token_rows(const RunTotals& t, Table& table) {
+  const PassFigures total = t.passes.total();
   // Sharing removes rows of its own, which no padding was.
-  const std::int64_t removed = t.padded_tokens - (t.sharing ? t.unshared_rows : t.aligned_tokens);
-  table.row("samples", grouped(t.samples) + " in " + counted(t.steps, "step"));
-  table.row("tokens", grouped(t.tokens));
-  table.row("rows in a padded batch", grouped(t.padded_tokens));
-  table.row("rows handed out",
-            fmt::format("{} ({:.1f} % {})", grouped(t.aligned_tokens),
-                        percent_of(t.aligned_tokens - filled_rows(t), t.aligned_tokens),
-                        t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
+  const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
+  table.row("samples", grouped(total.samples) + " in " + counted(t.passes.passes(), "step"));
+  table.row("tokens", grouped(total.tokens));
+  table.row("rows in a padded batch", grouped(total.padded_rows));
+  table.row(
+      "rows handed out",
+      fmt::format("{} ({:.1f} % {})", grouped(total.rows), percent_of(total.rows - total.filled, total.rows),
+                  t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
   table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", counted(removed, "row"),
-                                           percent_of(removed, t.padded_tokens)));
+                                           percent_of(removed, total.padded_rows)));
 }
 
 void add_balance_rows(const RunTotals& t, Table& table) {
+  const auto row = [&](std::string_view label, auto ratio) { table.row(label, ratio_text(t.passes, ratio)); };
   table.line("  work, max over mean (1 is even)");
-  table.row("  DP ranks, source order", ratio_text(t.dp_before));
-  table.row("  DP ranks, balanced", ratio_text(t.dp));
-  if (t.latest.encoder) {
-    table.row("  encoder, source order", ratio_text(t.encoder_before));
-    table.row("  encoder, balanced", ratio_text(t.encoder));
+  row("  DP ranks, source order", &PassFigures::max_over_mean_before);
+  row("  DP ranks, balanced", of_balance<&StepBalance::dp_max_over_mean>);
+  if (t.latest.shares_encoder) {
+    row("  encoder, source order", &PassFigures::encoder_before);
+    row("  encoder, balanced", &PassFigures::encoder);
   }
-  table.row("  single micro-batches", ratio_text(t.micro_batch));
-  table.row("  ranks meeting at each micro-batch", ratio_text(t.step));
+  row("  single micro-batches", of_balance<&StepBalance::micro_batch_max_over_mean>);
+  row("  ranks meeting at each micro-batch", of_balance<&StepBalance::step_max_over_mean>);
 }
 
 /// What the last step was balanced by, where that is measured.
@@ -122,15 +123,16 @@ void add_cost_rows(const StepFigures& last, Table& table) {
 }
 
 void add_micro_batch_rows(const RunTotals& t, Table& table) {
+  const PassFigures total = t.passes.total();
   const std::string above =
-      t.above_cap == 0
+      total.above_cap == 0
           ? ""
-          : "; " + table.alarm(counted(t.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
-  table.row("micro-batches a DP rank", fmt::format("{} over all steps ({}), {}", grouped(t.micro_batches),
-                                                   kept_together("lower bound " + grouped(t.lower_bound)),
-                                                   kept_together(grouped(t.empty) + " empty")));
+          : "; " + table.alarm(counted(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
+  table.row("micro-batches a DP rank", fmt::format("{} over all steps ({}), {}", grouped(total.micro_batches),
+                                                   kept_together("lower bound " + grouped(total.lower_bound)),
+                                                   kept_together(grouped(total.empty) + " empty")));
   table.row("widest micro-batch",
-            fmt::format("{} of {}, {}{}", grouped(t.widest), counted(t.latest.cap, "token"),
+            fmt::format("{} of {}, {}{}", grouped(total.widest), counted(t.latest.cap, "token"),
                         kept_together(fmt::format("aligned to {}", t.latest.alignment)), above));
 }
 
@@ -138,7 +140,7 @@ void add_shape_rows(const RunTotals& t, Table& table) {
   if (!t.shapes) return;
   table.row("padding to few shapes",
             fmt::format("{}, {:.1f} % of the rows handed out", counted(t.shapes->padding, "row"),
-                        percent_of(t.shapes->padding, t.aligned_tokens)));
+                        percent_of(t.shapes->padding, t.passes.total().rows)));
   table.row("shapes", fmt::format("{} of {} handed out, {} chosen", std::ssize(t.shapes->handed_out),
                                   t.shapes->most, t.shapes->chosen));
 }
@@ -159,10 +161,11 @@ nlohmann::json shapes_json(const std::optional<ShapeFigures>& shapes) {
 void add_sharing_rows(const RunTotals& t, Table& table) {
   if (!t.sharing) return;
   const SharingSavings& s = *t.sharing;
-  table.row(
-      "rows saved by sharing",
-      fmt::format("{} of {} ({:.1f} %)", grouped(t.unshared_rows - t.aligned_tokens),
-                  grouped(t.unshared_rows), percent_of(t.unshared_rows - t.aligned_tokens, t.unshared_rows)));
+  const PassFigures total = t.passes.total();
+  const std::int64_t saved = total.unshared_rows - total.rows;
+  table.row("rows saved by sharing",
+            fmt::format("{} of {} ({:.1f} %)", grouped(saved), grouped(total.unshared_rows),
+                        percent_of(saved, total.unshared_rows)));
   table.row("tokens with shared prefixes once",
             fmt::format("{} of {} ({:.1f} % saved)", grouped(s.tokens), grouped(s.repeated_tokens),
                         percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
@@ -170,22 +173,20 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
       "attention scores",
       fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries), grouped(s.repeated_score_entries),
                   percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
-  table.row("tokens repeated to keep the cap", grouped(t.tokens_repeated_by_cap));
-}
-
-/// Nothing to tell where all ranks are on one node.
-void add_node_rows(const RunTotals& t, Table& table) {
-  if (t.volume.messages == 0) return;
-  table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(t.volume.between_nodes),
-                                               counted(t.volume.messages, "message")));
-  table.row("bytes passed on by leaders", bytes_text(t.volume.passed_on));
+  table.row("tokens repeated to keep the cap", grouped(total.tokens_repeated_by_cap));
 }
 
 void add_traffic_rows(const RunTotals& t, Table& table) {
-  table.row("bytes between ranks", bytes_text(t.volume.sent));
-  add_node_rows(t, table);
-  table.row("bytes a rank kept", bytes_text(t.volume.kept));
-  table.row("bytes of model-parallel copies", bytes_text(t.volume.copied));
+  const PassFigures total = t.passes.total();
+  table.row("bytes between ranks", bytes_text(total.sent_bytes));
+  // Nothing to tell where all ranks are on one node.
+  if (total.node_messages > 0) {
+    table.row("bytes between nodes",
+              fmt::format("{} in {}", bytes_text(total.node_bytes), counted(total.node_messages, "message")));
+    table.row("bytes passed on by leaders", bytes_text(total.passed_on_bytes));
+  }
+  table.row("bytes a rank kept", bytes_text(total.kept_bytes));
+  table.row("bytes of model-parallel copies", bytes_text(total.copied_bytes));
   for (const FieldFigures& field : t.fields) {
     if (!field.changed) continue;
     table.row(
@@ -193,18 +194,15 @@ void add_traffic_rows(const RunTotals& t, Table& table) {
         fmt::format("{} received, {} copied; at most {} by a rank in a step", bytes_text(field.received),
                     bytes_text(field.copied), bytes_text(field.most_received)));
   }
-  table.row("most memory of tensors on a rank", bytes_text(t.column_bytes));
+  table.row("most memory of tensors on a rank", bytes_text(total.peak_bytes));
 }
 
-void add_time_rows(const RunTotals& t, Table& table) {
-  const auto phase = [](const char* name, double seconds) {
-    return kept_together(fmt::format("{} {:.3f}", name, seconds));
-  };
-  const PhaseSeconds& s = t.seconds;
-  const std::array phases{phase("read", s.read),   phase("gather", s.gather),     phase("plan", s.plan),
-                          phase("agree", s.agree), phase("exchange", s.exchange), phase("pack", s.pack)};
-  table.row("seconds", fmt::format("{:.3f} ({})", s.total(), fmt::join(phases, ", ")));
-  table.row("seconds the trainer waited", fmt::format("{:.3f}", t.waited));
+void add_time_rows(const PassFigures& total, Table& table) {
+  std::vector<std::string> phases;
+  for (std::size_t p = 0; p < phase_names.size(); ++p)
+    phases.push_back(kept_together(fmt::format("{} {:.3f}", phase_names[p], total.seconds[p])));
+  table.row("seconds", fmt::format("{:.3f} ({})", sum_of(total.seconds), fmt::join(phases, ", ")));
+  table.row("seconds the trainer waited", fmt::format("{:.3f}", total.waited));
 }
 
 /// Only where figures of ranks were gathered.
@@ -229,12 +227,6 @@ nlohmann::json advice_json(const RunReport& report) {
                      {"then", a.then}});
   }
   return all;
-}
-
-nlohmann::json json_of(const StepBalance& balance) {
-  return {{"dp_max_over_mean", balance.dp_max_over_mean},
-          {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
-          {"step_max_over_mean", balance.step_max_over_mean}};
 }
 
 nlohmann::json json_of(const HopInUse& hop) {
@@ -263,30 +255,30 @@ nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
   return json;
 }
 
-nlohmann::json json_of(const PhaseSeconds& s) {
-  return {{"read", s.read},   {"gather", s.gather},     {"plan", s.plan},
-          {"agree", s.agree}, {"exchange", s.exchange}, {"pack", s.pack}};
+/// A figure of the list.
+template <typename Value>
+nlohmann::json json_of(const Value& value) {
+  return value;
+}
+nlohmann::json json_of(const PhaseTimes& seconds) {
+  nlohmann::json json;
+  for (std::size_t p = 0; p < phase_names.size(); ++p) json[phase_names[p]] = seconds[p];
+  return json;
 }
 
 nlohmann::json encoder_json(const StepFigures& f) {
-  if (!f.encoder) return nullptr;
-  return {{"dp_max_over_mean_before", f.encoder->before}, {"dp_max_over_mean", f.encoder->balanced}};
+  if (!f.shares_encoder) return nullptr;
+  return {{"dp_max_over_mean_before", f.encoder_before}, {"dp_max_over_mean", f.encoder}};
 }
 
 nlohmann::json sharing_json(const StepFigures& f) {
   if (!f.sharing) return nullptr;
-  return {{"tokens", f.sharing->tokens},
+  return {{"tokens", f.filled},
           {"tokens_without", f.sharing->repeated_tokens},
           {"aligned_tokens_without", f.unshared_rows},
           {"score_entries", f.sharing->score_entries},
           {"score_entries_without", f.sharing->repeated_score_entries},
           {"tokens_repeated_by_cap", f.tokens_repeated_by_cap}};
-}
-
-nlohmann::json with_total(const PhaseSeconds& seconds) {
-  nlohmann::json json = json_of(seconds);
-  json["total"] = seconds.total();
-  return json;
 }
 
 }  // namespace
@@ -326,7 +318,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     add_micro_batch_rows(t, table);
     add_shape_rows(t, table);
     add_traffic_rows(t, table);
-    add_time_rows(t, table);
+    add_time_rows(t.passes.total(), table);
     add_advice(report, t.latest.profile, table);
   }
   return std::move(table).text();
@@ -348,38 +340,22 @@ nlohmann::json to_json(const StepFigures& f) {
   }
   nlohmann::json metrics = nlohmann::json::object();
   for (const auto& [name, value] : f.metrics) metrics[name] = value;
-  return {{"step", f.step},
-          {"profile", f.profile},
-          {"max_tokens", f.cap},
-          {"alignment", f.alignment},
-          {"samples", f.samples},
-          {"tokens", f.tokens},
-          {"aligned_tokens", f.aligned_tokens},
-          {"padded_tokens", f.padded_tokens},
-          {"num_micro_batches", f.micro_batches},
-          {"micro_batches_lower_bound", f.micro_batches_lower_bound},
-          {"empty_micro_batches", f.empty_micro_batches},
-          {"widest_micro_batch", f.widest_micro_batch},
-          {"micro_batches_above_cap", f.micro_batches_above_cap},
-          {"dp_max_over_mean_before", f.dp_max_over_mean_before},
-          {"balance", json_of(f.balance)},
-          {"encoder", encoder_json(f)},
-          {"cost", json_of(f.cost, f.cost_is_measured)},
-          {"bytes",
-           {{"sent", f.volume.sent},
-            {"between_nodes", f.volume.between_nodes},
-            {"kept", f.volume.kept},
-            {"copied", f.volume.copied},
-            {"passed_on", f.volume.passed_on}}},
-          {"messages_between_nodes", f.volume.messages},
-          {"fields", std::move(fields)},
-          {"column_bytes", f.column_bytes},
-          {"seconds", with_total(f.seconds)},
-          {"slowest_seconds", json_of(f.slowest_seconds)},
-          {"waited_seconds", f.waited},
-          {"sharing", sharing_json(f)},
-          {"shapes", shapes_json(f.shapes)},
-          {"metrics", std::move(metrics)}};
+  nlohmann::json json{{"step", f.step},
+                      {"profile", f.profile},
+                      {"max_tokens", f.cap},
+                      {"alignment", f.alignment},
+                      {"encoder", encoder_json(f)},
+                      {"cost", json_of(f.cost, f.cost_is_measured)},
+                      {"fields", std::move(fields)},
+                      {"sharing", sharing_json(f)},
+                      {"shapes", shapes_json(f.shapes)},
+                      {"metrics", std::move(metrics)}};
+  for_each_figure([&](const auto& figure) {
+    if (figure.report == nullptr) return;
+    json[nlohmann::json::json_pointer(figure.report)] = json_of(std::invoke(figure.of, f));
+  });
+  json["seconds"]["total"] = sum_of(f.seconds);
+  return json;
 }
 
 nlohmann::json to_json(const RunReport& report) {

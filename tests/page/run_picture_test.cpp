@@ -97,6 +97,29 @@ TEST(RunPicture, adds_waiting_up_for_both_ways_of_meeting) {
   EXPECT_DOUBLE_EQ(run.dp_ranks()[1].waits_at_each, 20);
 }
 
+TEST(PassTotals, add_counts_and_seconds_up_and_have_the_mean_and_the_worst_of_ratios) {
+  PassTotals totals;
+  EXPECT_EQ(totals.total().balance.dp_max_over_mean, 1);
+  for (const std::int64_t number : {1, 3, 2}) {
+    PassFigures pass;
+    pass.tokens = 10 * number;
+    pass.widest = 100 - number;
+    pass.balance.dp_max_over_mean = 1 + 0.25 * static_cast<double>(number);
+    pass.seconds[4] = static_cast<double>(number);
+    pass.slowest[4] = 5;
+    totals.add(pass);
+  }
+  const PassFigures total = totals.total();
+  EXPECT_EQ(totals.passes(), 3);
+  EXPECT_EQ(total.tokens, 60);
+  EXPECT_EQ(total.widest, 99);
+  EXPECT_EQ(total.balance.dp_max_over_mean, 1.5);
+  EXPECT_EQ(totals.most().balance.dp_max_over_mean, 1.75);
+  EXPECT_EQ(total.max_over_mean_before, 1);
+  EXPECT_EQ(total.seconds[4], 6);
+  EXPECT_EQ(total.slowest[4], 15);
+}
+
 TEST(LinkPicture, has_a_line_for_equally_many_neighbours) {
   EXPECT_EQ(LinkPicture::of(8).lines(), 8);
   EXPECT_EQ(LinkPicture::of(64).lines(), 64);

@@ -18,11 +18,11 @@ StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
   figures.step = number;
   figures.profile = profile;
   figures.samples = 10 * number;
-  figures.widest_micro_batch = 100 - number;
+  figures.widest = 100 - number;
   figures.balance.dp_max_over_mean = 1 + 0.25 * static_cast<double>(number);
-  figures.volume.sent = 1024 * number;
-  figures.column_bytes = 2048 * number;
-  figures.seconds.exchange = 0.5;
+  figures.sent_bytes = 1024 * number;
+  figures.peak_bytes = 2048 * number;
+  figures.seconds[4] = 0.5;
   return figures;
 }
 
@@ -55,8 +55,8 @@ TEST(RunReport, tells_traffic_between_nodes_only_where_there_is_any) {
   report.add(step_of(1));
   EXPECT_THAT(to_text(report), Not(HasSubstr("between nodes")));
   StepFigures over_nodes = step_of(2);
-  over_nodes.volume.between_nodes = 4096;
-  over_nodes.volume.messages = 12;
+  over_nodes.node_bytes = 4096;
+  over_nodes.node_messages = 12;
   report.add(over_nodes);
   EXPECT_THAT(to_text(report), HasSubstr("4.0 KiB in 12 messages"));
 }
@@ -97,8 +97,9 @@ TEST(RunReport, keeps_single_steps_only_when_asked_to) {
 TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_shared) {
   StepFigures figures = step_of(1);
   figures.tokens = 1000;
-  figures.padded_tokens = 2000;
-  figures.aligned_tokens = 500;  // once
+  figures.padded_rows = 2000;
+  figures.rows = 500;  // once
+  figures.filled = 480;
   figures.unshared_rows = 1100;
   figures.sharing = SharingSavings{480, 1000, 10, 30};
   RunReport report;
@@ -111,8 +112,8 @@ TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_s
 
 TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
   StepFigures figures = step_of(1);
-  figures.tokens = 75;
-  figures.aligned_tokens = 100;
+  figures.tokens = figures.filled = 75;
+  figures.rows = 100;
   figures.pads_micro_batches = true;
   RunReport report;
   report.add(figures);
@@ -123,7 +124,7 @@ TEST(RunReport, tells_what_few_shapes_cost_and_how_many_there_were) {
   RunReport report{.keeps = RunReport::Steps::each};
   for (const std::int64_t rows : {60, 80}) {
     StepFigures figures = step_of(1);
-    figures.aligned_tokens = 1000;
+    figures.rows = 1000;
     figures.shapes = ShapeFigures{8, 3, {{rows, 4, rows}, {100, 4, 100}}, 15};
     report.add(figures);
   }
@@ -139,7 +140,7 @@ TEST(RunReport, tells_what_few_shapes_cost_and_how_many_there_were) {
 TEST(RunReport, knows_one_from_many) {
   StepFigures figures = step_of(1);
   figures.cap = 1;
-  figures.micro_batches_above_cap = 1;
+  figures.above_cap = 1;
   RunReport report;
   report.add(figures);
   EXPECT_THAT(to_text(report), HasSubstr("in 1 step\n"));
@@ -149,7 +150,7 @@ TEST(RunReport, knows_one_from_many) {
 
 TEST(RunReport, fits_the_line_and_colours_broken_caps_where_there_are_colours) {
   StepFigures figures = step_of(1);
-  figures.micro_batches_above_cap = 3;
+  figures.above_cap = 3;
   RunReport report;
   report.add(figures);
   for (const std::size_t width : {40U, 60U, 80U, 200U}) {

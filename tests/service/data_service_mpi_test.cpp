@@ -247,12 +247,12 @@ TEST(GatherFigures, counts_everything_over_all_ranks_on_rank_0) {
     longest = std::max(longest, align_up(made_up_shape(id).length(), service.plan_settings().alignment()));
   }
   EXPECT_EQ(figures->tokens, tokens);
-  EXPECT_EQ(figures->padded_tokens, 50 * longest);
-  EXPECT_GE(figures->aligned_tokens, tokens);
-  EXPECT_LE(figures->widest_micro_batch, 240);
+  EXPECT_EQ(figures->padded_rows, 50 * longest);
+  EXPECT_GE(figures->rows, tokens);
+  EXPECT_LE(figures->widest, 240);
   EXPECT_EQ(figures->micro_batches, static_cast<std::int64_t>(step.micro_batches.size()));
-  EXPECT_LE(figures->micro_batches_lower_bound, figures->micro_batches);
-  EXPECT_GE(figures->volume.sent + figures->volume.kept, tokens * 8);
+  EXPECT_LE(figures->lower_bound, figures->micro_batches);
+  EXPECT_GE(figures->sent_bytes + figures->kept_bytes, tokens * 8);
   EXPECT_GE(figures->balance.step_max_over_mean, figures->balance.dp_max_over_mean);
 }
 

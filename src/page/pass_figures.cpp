@@ -1,0 +1,53 @@
+#include "page/pass_figures.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace evenkeel {
+namespace {
+
+constexpr std::size_t bytes_of_the_list() {
+  std::size_t bytes = 0;
+  for_each_figure(
+      [&](const auto& figure) { bytes += sizeof(std::invoke(figure.of, std::declval<PassFigures&>())); });
+  return bytes;
+}
+static_assert(bytes_of_the_list() == sizeof(PassFigures), "a figure of a pass is not in the list");
+
+/// Calls `combine` with the numbers of two figures, of which some are several.
+template <typename Value, typename Combine>
+void for_each_number(Value& into, const Value& from, const Combine& combine) {
+  if constexpr (std::is_arithmetic_v<Value>) {
+    combine(into, from);
+  } else {
+    for (std::size_t i = 0; i < into.size(); ++i) combine(into[i], from[i]);
+  }
+}
+
+}  // namespace
+
+void PassTotals::add(const PassFigures& pass) {
+  if (passes_++ == 0) {
+    sums_ = most_ = pass;
+    return;
+  }
+  for_each_figure([&](const auto& figure) {
+    const auto& more = std::invoke(figure.of, pass);
+    for_each_number(std::invoke(figure.of, sums_), more, [](auto& sum, auto value) { sum += value; });
+    for_each_number(std::invoke(figure.of, most_), more,
+                    [](auto& most, auto value) { most = std::max(most, value); });
+  });
+}
+
+PassFigures PassTotals::total() const {
+  PassFigures total = sums_;
+  for_each_figure([&](const auto& figure) {
+    auto& value = std::invoke(figure.of, total);
+    if (figure.adds == Adds::as_most) value = std::invoke(figure.of, most_);
+    if (figure.adds != Adds::as_mean || passes_ == 0) return;
+    if constexpr (std::is_same_v<decltype(value), double&>) value /= static_cast<double>(passes_);
+  });
+  return total;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <tuple>
+#include <type_traits>
+
+#include "evenkeel/plan/plan_quality.hpp"
+
+namespace evenkeel {
+
+/// The phases of making a step, in the order of PhaseSeconds.
+inline constexpr std::array<const char*, 6> phase_names{"read",  "gather",   "plan",
+                                                        "agree", "exchange", "pack"};
+using PhaseTimes = std::array<double, phase_names.size()>;
+[[nodiscard]] inline double sum_of(const PhaseTimes& seconds) noexcept {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+/// What one pass over a step's samples comes to over all ranks. `figures_of_a_pass` lists it all.
+struct PassFigures {
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;                  ///< true tokens
+  std::int64_t filled = 0;                  ///< rows that hold a token; shared ones once
+  std::int64_t rows = 0;                    ///< of all micro-batches, filler left out
+  std::int64_t padded_rows = 0;             ///< of one padded batch: samples x the longest aligned length
+  std::int64_t unshared_rows = 0;           ///< with shared prefixes: what `rows` would be without sharing
+  std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat
+
+  std::int64_t micro_batches = 0;  ///< K, of each DP rank
+  std::int64_t lower_bound = 0;    ///< the most any DP rank needs at the least
+  std::int64_t empty = 0;          ///< over all DP ranks, as below
+  std::int64_t above_cap = 0;      ///< 0 unless a preset asks for another plan
+  std::int64_t widest = 0;         ///< aligned tokens over the CP group
+
+  double max_over_mean_before = 1;  ///< of work, if samples went out in source order
+  StepBalance balance;              ///< of work, as planned; of time where DP ranks have speeds
+  double encoder_before = 1;        ///< the same two of an encoder's work, where it is shared out as well
+  double encoder = 1;
+
+  // Nothing of the rest in a plan. Means over ranks add up: over phases and over steps, and they stay below
+  // the wall clock.
+  PhaseTimes seconds{};  ///< mean over ranks
+  PhaseTimes slowest{};  ///< of each phase by itself, the rank's that took longest
+  double waited = 0;     ///< of `seconds`, those that the trainer waited; mean over ranks
+  std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
+  std::int64_t passed_on_bytes = 0, node_messages = 0;
+  std::int64_t peak_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
+};
+
+/// How the passes of a run add up.
+enum class Adds : std::uint8_t {
+  as_sum,   ///< counts, bytes and seconds
+  as_most,  ///< the most of any pass
+  as_mean,  ///< ratios
+};
+
+/// A figure of a pass: where it is, how it adds up, and its names, which are nullptr where it is not told
+/// under one alone.
+template <typename Of>
+struct Figure {
+  Of of;
+  Adds adds;
+  const char* report;  ///< of a step in report.json and metrics.jsonl, as a JSON pointer
+  const char* page;    ///< of the totals in report.html
+};
+
+template <auto Member>
+inline constexpr auto of_balance = [](auto& figures) -> auto& {
+  return figures.balance.*Member;
+};
+
+inline constexpr std::tuple figures_of_a_pass{
+    Figure{&PassFigures::samples, Adds::as_sum, "/samples", "samples"},
+    Figure{&PassFigures::tokens, Adds::as_sum, "/tokens", "tokens"},
+    Figure{&PassFigures::filled, Adds::as_sum, nullptr, "filled"},
+    Figure{&PassFigures::rows, Adds::as_sum, "/aligned_tokens", "rows"},
+    Figure{&PassFigures::padded_rows, Adds::as_sum, "/padded_tokens", "padded_rows"},
+    Figure{&PassFigures::unshared_rows, Adds::as_sum, nullptr, "unshared_rows"},
+    Figure{&PassFigures::tokens_repeated_by_cap, Adds::as_sum, nullptr, nullptr},
+    Figure{&PassFigures::micro_batches, Adds::as_sum, "/num_micro_batches", "micro_batches"},
+    Figure{&PassFigures::lower_bound, Adds::as_sum, "/micro_batches_lower_bound", "lower_bound"},
+    Figure{&PassFigures::empty, Adds::as_sum, "/empty_micro_batches", "empty"},
+    Figure{&PassFigures::above_cap, Adds::as_sum, "/micro_batches_above_cap", "above_cap"},
+    Figure{&PassFigures::widest, Adds::as_most, "/widest_micro_batch", "widest"},
+    Figure{&PassFigures::max_over_mean_before, Adds::as_mean, "/dp_max_over_mean_before", "before"},
+    Figure{of_balance<&StepBalance::dp_max_over_mean>, Adds::as_mean, "/balance/dp_max_over_mean", "dp"},
+    Figure{of_balance<&StepBalance::micro_batch_max_over_mean>, Adds::as_mean,
+           "/balance/micro_batch_max_over_mean", "micro_batch"},
+    Figure{of_balance<&StepBalance::step_max_over_mean>, Adds::as_mean, "/balance/step_max_over_mean",
+           "each"},
+    Figure{&PassFigures::encoder_before, Adds::as_mean, nullptr, nullptr},
+    Figure{&PassFigures::encoder, Adds::as_mean, nullptr, nullptr},
+    Figure{&PassFigures::seconds, Adds::as_sum, "/seconds", "seconds"},
+    Figure{&PassFigures::slowest, Adds::as_sum, "/slowest_seconds", nullptr},
+    Figure{&PassFigures::waited, Adds::as_sum, "/waited_seconds", "waited"},
+    Figure{&PassFigures::sent_bytes, Adds::as_sum, "/bytes/sent", "sent_bytes"},
+    Figure{&PassFigures::node_bytes, Adds::as_sum, "/bytes/between_nodes", "node_bytes"},
+    Figure{&PassFigures::kept_bytes, Adds::as_sum, "/bytes/kept", "kept_bytes"},
+    Figure{&PassFigures::copied_bytes, Adds::as_sum, "/bytes/copied", "copied_bytes"},
+    Figure{&PassFigures::passed_on_bytes, Adds::as_sum, "/bytes/passed_on", nullptr},
+    Figure{&PassFigures::node_messages, Adds::as_sum, "/messages_between_nodes", nullptr},
+    Figure{&PassFigures::peak_bytes, Adds::as_most, "/column_bytes", "peak_bytes"}};
+
+/// Calls `visit` with each figure of the list.
+template <typename Visit>
+constexpr void for_each_figure(Visit&& visit) {
+  std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_a_pass);
+}
+
+/// The passes of a run together.
+class PassTotals {
+ public:
+  void add(const PassFigures& pass);
+
+  [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
+  /// Each figure as it adds up.
+  [[nodiscard]] PassFigures total() const;
+  /// The most of each figure in any pass.
+  [[nodiscard]] const PassFigures& most() const noexcept { return most_; }
+
+ private:
+  std::int64_t passes_ = 0;
+  PassFigures sums_;
+  PassFigures most_;
+};
+
+}  // namespace evenkeel
