@@ -95,12 +95,9 @@ std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config&
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  const bool tells = ranks.own().rank() == 0 && !path.empty();
-  if (tells) observer.begins_to_read(path);
+  if (ranks.own().rank() == 0 && !path.empty()) observer.begins_to_read(path);
   const Phase phase("open sources");
-  auto stream = std::make_unique<SampleStream>(ranks.world(), config, profiles);
-  if (tells) observer.has_read();
-  return stream;
+  return std::make_unique<SampleStream>(ranks.world(), config, profiles);
 }
 
 }  // namespace

@@ -51,7 +51,6 @@ class JobObserver {
   virtual ~JobObserver() = default;
 
   virtual void begins_to_read(const std::filesystem::path& /*source*/) {}
-  virtual void has_read() {}
   /// Steps of `from` to `steps` - 1 are to be made.
   virtual void begins(std::int64_t /*samples*/, std::int64_t /*from*/, std::int64_t /*steps*/) {}
   virtual void warns(const std::string& /*text*/) {}

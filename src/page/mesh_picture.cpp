@@ -18,12 +18,4 @@ nlohmann::json to_json(const MeshPicture& mesh) {
           {"pp", mesh.sizes.pp}};
 }
 
-MeshPicture mesh_picture_from(const nlohmann::json& mesh) {
-  MeshPicture picture;
-  picture.flexible_cp = mesh.at("cp") == "flexible";
-  const int cp = picture.flexible_cp ? 1 : mesh.at("cp").get<int>();
-  picture.sizes = {mesh.at("tp").get<int>(), cp, mesh.at("dp").get<int>(), mesh.at("pp").get<int>()};
-  return picture;
-}
-
 }  // namespace evenkeel

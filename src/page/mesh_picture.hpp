@@ -19,7 +19,5 @@ struct MeshPicture {
 [[nodiscard]] std::string to_text(const MeshPicture& mesh);
 /// One key an axis: its size, or "flexible" for cp.
 [[nodiscard]] nlohmann::json to_json(const MeshPicture& mesh);
-/// Out of what to_json made. Throws nlohmann::json::exception where it is something else.
-[[nodiscard]] MeshPicture mesh_picture_from(const nlohmann::json& mesh);
 
 }  // namespace evenkeel

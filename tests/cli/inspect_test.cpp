@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <sstream>
+#include <vector>
 
+#include "cli/inspect/reading_note.hpp"
 #include "support/run_program.hpp"
 
 namespace evenkeel {
@@ -191,6 +194,18 @@ TEST(InspectCommand, takes_a_pattern_as_a_job_does) {
   }
   const std::string each = inspect("*.npz").out;
   EXPECT_THAT(each, AllOf(HasSubstr("a.npz\ntensor"), HasSubstr("b.npz\ntensor")));
+}
+
+TEST(InspectCommand, says_what_it_reads_where_that_takes_seconds) {
+  const ScratchFolder scratch;
+  const std::vector<std::filesystem::path> files{scratch / "a", scratch / "b"};
+  for (const std::filesystem::path& file : files) {
+    write_text(file, "");
+    std::filesystem::resize_file(file, cli::least_noted_bytes / 2);  // of no blocks
+  }
+  EXPECT_EQ(cli::reading_note("?", files), "reading ? (256.0 MiB)");
+  EXPECT_EQ(cli::reading_note("a", std::span(files).first(1)), "");
+  EXPECT_EQ(cli::reading_note("none", std::vector<std::filesystem::path>{scratch / "none"}), "");
 }
 
 }  // namespace

@@ -196,42 +196,19 @@ TEST_F(ReportOfARun, is_explained_line_by_line_and_key_by_key_in_the_documentati
   }
 }
 
-TEST_F(ReportOfARun, is_explained_by_inspect_in_its_folder_and_file_by_file) {
+TEST_F(ReportOfARun, is_shown_by_inspect_of_its_folder_once_the_run_is_over) {
   ASSERT_EQ(run(3, "").status, 0);
-  const std::string folder = (scratch_ / "report").string();
-  for (const std::string& path : {folder, folder + "/report.json", folder + "/metrics.jsonl"}) {
-    const ProgramResult told = run_evenkeel("inspect " + path);
-    ASSERT_EQ(told.status, 0) << told.err;
-    EXPECT_THAT(told.out, HasSubstr("  steps          4 steps, 96 samples")) << path;
-    EXPECT_THAT(told.out, HasSubstr("  waiting        an average DP rank waits")) << path;
-    EXPECT_EQ(told.out.find("what to change") == std::string::npos, path.ends_with("l")) << path;
-    std::istringstream lines(told.out);
-    std::string line;
-    std::getline(lines, line);  // the path
-    while (std::getline(lines, line)) EXPECT_LE(line.size(), 80U);
-  }
-}
-
-TEST_F(ReportOfARun, is_explained_as_far_as_the_run_has_come) {
-  ASSERT_EQ(run(1, "").status, 0);
-  const std::string metrics = read_text(scratch_ / "report/metrics.jsonl");
-  std::filesystem::remove(scratch_ / "report/report.json");
-  write_text(scratch_ / "report/metrics.jsonl", metrics.substr(0, metrics.size() - 7));
-  const ProgramResult told = run_evenkeel("inspect " + (scratch_ / "report").string());
-  EXPECT_EQ(told.status, 0) << told.err;
-  EXPECT_THAT(told.out, HasSubstr("3 steps, 72 samples"));
-  write_text(scratch_ / "report/metrics.jsonl", "");
-  EXPECT_THAT(run_evenkeel("inspect " + (scratch_ / "report/metrics.jsonl").string()).out,
-              HasSubstr("none so far"));
-}
-
-TEST_F(ReportOfARun, is_not_taken_for_what_it_is_not) {
-  for (const std::string text : {"{}", "[]", "{\"steps\": [{}]}", "{\"steps\": 3}", "words", ""}) {
-    write_text(scratch_ / "other.json", text);
-    const ProgramResult told = run_evenkeel("inspect " + (scratch_ / "other.json").string());
-    EXPECT_EQ(told.status, 1) << text;
-    EXPECT_THAT(told.err, HasSubstr("is no report of a run")) << text;
-  }
+  const std::filesystem::path folder = scratch_ / "report";
+  const ProgramResult told = run_evenkeel("inspect " + folder.string());
+  ASSERT_EQ(told.status, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("  missing        nothing\n" + read_text(folder / "report.txt")));
+  for (const char* name : {"report.json", "metrics.jsonl"})
+    EXPECT_THAT(run_evenkeel("inspect " + (folder / name).string()).err,
+                HasSubstr(std::string(name) + ": is of a run, for programs to read. Give its folder"));
+  write_text(folder / "report.txt", "\x1b[2J\n");
+  EXPECT_THAT(run_evenkeel("inspect " + folder.string()).out, HasSubstr("\n\\x1b[2J\n"));
+  std::filesystem::remove(folder / "report.txt");
+  EXPECT_EQ(run_evenkeel("inspect " + folder.string()).status, 0);
 }
 
 }  // namespace

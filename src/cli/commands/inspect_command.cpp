@@ -8,9 +8,8 @@
 #include "base/printable.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/inspect/inspect_folder.hpp"
-#include "cli/inspect/inspect_report.hpp"
 #include "cli/inspect/inspect_state.hpp"
-#include "cli/inspect/slow_work.hpp"
+#include "cli/inspect/reading_note.hpp"
 #include "cli/plan/length_statistics.hpp"
 #include "cli/read_as_option.hpp"
 #include "cli/terminal/terminal.hpp"
@@ -243,7 +242,7 @@ struct InspectOptions {
 /// JSON lines of anything, packed or not.
 bool names_lines(std::filesystem::path name) {
   if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
-  return name.extension() == ".jsonl" && !names_metrics(name);
+  return name.extension() == ".jsonl";
 }
 
 [[noreturn]] void refuse_read_as(const std::filesystem::path& path) {
@@ -258,7 +257,7 @@ void inspect_folder(const std::filesystem::path& path) {
   if (has_state(path)) {
     std::cout << explain_state_in(path, width);
   } else {
-    std::cout << describe_run_folder(path, width) << explain_report_in(path, width);
+    std::cout << describe_run_folder(path, width) << report_text_in(path);
   }
 }
 
@@ -300,13 +299,16 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
     inspect_folder(path);
     return;
   }
+  if (path.filename() == "report.json" || path.filename() == "metrics.jsonl") {
+    throw InputError(path.string(), "is of a run, for programs to read",
+                     "Give its folder, where report.txt says it in words once the run is over");
+  }
   std::cout << printable(path.string()) << '\n';
-  if (path.extension() == ".json" || names_metrics(path)) {
-    const std::size_t width = style_of(Stream::out).width;
-    std::cout << (is_state_file(path) ? explain_state(path, width) : explain_report(path, width));
+  if (path.extension() == ".json") {
+    std::cout << explain_state(path, style_of(Stream::out).width);
     return;
   }
-  const SlowWork slow(reading(path.string()), tell_note);
+  note_reading(path.string(), std::span(&path, 1));
   if (inspect_known(path)) return;
   const auto file = unpacked(std::make_unique<const InputFile>(path));
   if (names_lines(path)) {
@@ -319,7 +321,7 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
 /// What a pattern names, as a job takes it: lines as one source, .npy files as one batch, others one by one.
 void inspect_files(const std::vector<std::filesystem::path>& paths, const InspectOptions& options) {
   const std::string pattern = options.path.string();
-  const SlowWork slow("reading " + pattern, tell_note);
+  note_reading(pattern, paths);
   const bool are_lines = std::ranges::all_of(paths, names_lines);
   const bool are_npy = std::ranges::all_of(
       paths, [](const std::filesystem::path& path) { return path.extension() == ".npy"; });
@@ -352,10 +354,9 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
       "Show what is in a file: rollouts (.jsonl, also .gz and .zst), a length table (.csv, .jsonl), an "
-      "indexed "
-      "dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and the samples they hold, a report "
-      "(report.json, metrics.jsonl) or a job's state; of an output folder of `run`, whether its run is over, "
-      "its files are all there, and what its report or state says");
+      "indexed dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and the samples they hold, or a "
+      "job's state; of an output folder of `run`, whether its run is over, its files are all there, and "
+      "its report or state");
   auto options = std::make_shared<InspectOptions>();
   command
       ->add_option("FILE", options->path,
@@ -369,7 +370,7 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
       "  evenkeel inspect rollouts.jsonl --read-as position_ids=axes,data_source=text\n"
       "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
       "  evenkeel inspect dump\n"
-      "  evenkeel inspect report/metrics.jsonl");
+      "  evenkeel inspect report");
   command->callback([options, &chosen] { chosen = [options] { return inspect(*options); }; });
 }
 

@@ -11,7 +11,7 @@
 #include "base/text_layout.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
-#include "cli/inspect/slow_work.hpp"
+#include "cli/inspect/reading_note.hpp"
 #include "cli/job_watchdog.hpp"
 #include "cli/option_values.hpp"
 #include "cli/prometheus_metrics.hpp"
@@ -23,6 +23,7 @@
 #include "evenkeel/data_ranks/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
+#include "source/files/input_files.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -47,12 +48,12 @@ class ShownJob final : public JobObserver {
   }
 
   void begins_to_read(const std::filesystem::path& source) override {
-    // Where there is no memory for it, the work goes on unsaid.
+    // What is wrong here is told when all ranks open it.
     static_cast<void>(try_locally([&] {
-      reading_.emplace(reading(source), [](const std::string& text) { spdlog::info("{}", text); });
+      const std::string note = reading_note(source.string(), files_matching(source));
+      if (!note.empty()) spdlog::info("{}", note);
     }));
   }
-  void has_read() override { reading_.reset(); }
   void begins(std::int64_t samples, std::int64_t from, std::int64_t steps) override {
     spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
     if (from > 0) spdlog::info("goes on with step {}, {} left", from, counted(steps - from, "step"));
@@ -77,7 +78,6 @@ class ShownJob final : public JobObserver {
   }
 
   ProgressStyle style_;
-  std::optional<SlowWork> reading_;
   std::optional<Progress> progress_;
   std::optional<PrometheusMetrics> metrics_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -157,6 +158,13 @@ std::string describe_run_folder(const fs::path& folder, std::size_t width) {
   }
   if (marker->state == RunMarker::State::complete && gaps.empty()) gaps.emplace_back("missing", "nothing");
   return text_of(lines, width) + text_of(gaps, width);
+}
+
+std::string report_text_in(const fs::path& folder) {
+  std::ifstream file(folder / "report.txt");
+  std::string text;
+  for (std::string line; std::getline(file, line);) text += printable(line) + "\n";
+  return text;
 }
 
 }  // namespace evenkeel::cli

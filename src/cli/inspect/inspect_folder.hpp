@@ -11,4 +11,7 @@ namespace evenkeel::cli {
 /// permit. Throws InputError when no run wrote to the folder.
 [[nodiscard]] std::string describe_run_folder(const std::filesystem::path& folder, std::size_t width);
 
+/// The report of a run that is over, as it stands in the folder; empty where there is none.
+[[nodiscard]] std::string report_text_in(const std::filesystem::path& folder);
+
 }  // namespace evenkeel::cli

@@ -59,15 +59,6 @@ void add_state(const ServiceState& state, LabelledLines& lines) {
 
 }  // namespace
 
-bool is_state_file(const fs::path& path) {
-  const std::string name = path.filename().string();
-  if (name == StateFolder::file_name || name == StateFolder::previous_name) return true;
-  constexpr std::string_view begin = "{\n \"checksum\": \"";
-  std::string text(begin.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
-  return text == begin;
-}
-
 bool has_state(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / StateFolder::file_name, ignored);

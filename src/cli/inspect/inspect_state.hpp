@@ -6,9 +6,6 @@
 
 namespace evenkeel::cli {
 
-/// Whether a file begins as a job's state does, or has the name of one.
-[[nodiscard]] bool is_state_file(const std::filesystem::path& path);
-
 /// Whether a folder holds a job's state.
 [[nodiscard]] bool has_state(const std::filesystem::path& folder);
 

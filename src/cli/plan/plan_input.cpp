@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "cli/inspect/slow_work.hpp"
+#include "cli/inspect/reading_note.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
@@ -109,7 +109,7 @@ PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing shar
 }  // namespace
 
 PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing) {
-  const SlowWork slow(reading(path.string()), tell_note);
+  note_reading(path.string(), std::span(&path, 1));
   PlanInput input =
       names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing);
   if (input.table.size() == 0)

@@ -14,7 +14,6 @@ class LabelledLines {
  public:
   explicit LabelledLines(std::size_t width) : width_(width) {}
 
-  void heading(const std::string& text) { text_ += indented(printable(text), 2, width_); }
   void line(const std::string& name, const std::string& value) {
     constexpr std::size_t column = 17;
     text_ += labelled("  " + name, printable(value), column, width_);
