@@ -100,13 +100,12 @@ def assemble(work: pathlib.Path, build: pathlib.Path) -> pathlib.Path:
             text = text.replace("\n\n", f"\n\n{ADDED[place]}\n\n", 1)
         (content / place).write_text(text, encoding="utf-8")
     add_files(pages, content)
-    planned = yaml.safe_load((HERE / "navigation.yml").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = [{module.name.removeprefix("evenkeel."): f"{PYTHON_PAGES}/{module.page}"} for module in reference.modules]
-    known = {pages.place_of(source) for source in sources}
     settings = {
         "INHERIT": str(HERE / "mkdocs.yml"),
         "docs_dir": str(content),
-        "nav": navigation.of_pages(planned["pages"], known, {f"{PYTHON_PAGES}/": shown}),
+        "nav": navigation.of_readme(readme, sources, pages.place_of, {"docs/python.md": {"Python API": shown}}),
     }
     (work / "mkdocs.yml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return work / "mkdocs.yml"

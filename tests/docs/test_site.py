@@ -111,16 +111,24 @@ class Fit(InFolder):
 
 
 class Navigation(unittest.TestCase):
-    ENTRIES = [{"Start": [{"A": "a.md"}, {"B": "b.md"}]}, {"Made": "made/"}]
+    README = "# A\n- [C](c.md)\n\n## Where to read on\n\n### One\n\n- [A](docs/a.md): b, [d](d.md)\n\n### Two\n- [B](docs/b.md)\n\n## E\n"
+    FILES = ("README.md", "docs/a.md", "docs/b.md")
 
-    def test_what_is_made_stands_where_its_name_does(self) -> None:
-        found = navigation.of_pages(self.ENTRIES, {"a.md", "b.md"}, {"made/": [{"M": "m.md"}]})
-        self.assertEqual(found, [self.ENTRIES[0], {"Made": [{"M": "m.md"}]}])
+    def test_groups_become_headings_with_what_is_made_below_a_page(self) -> None:
+        found = navigation.of_readme(self.README, self.FILES, str.upper, {"docs/a.md": {"M": "m.md"}})
+        self.assertEqual(found, [{"Evenkeel": "README.MD"}, {"One": [{"A": "DOCS/A.MD"}, {"M": "m.md"}]}, {"Two": [{"B": "DOCS/B.MD"}]}])
 
-    def test_pages_and_entries_without_each_other_are_errors(self) -> None:
-        for known in ({"a.md", "b.md", "c.md"}, {"a.md"}):
+    def test_a_page_that_is_not_in_exactly_one_group_is_an_error(self) -> None:
+        twice = self.README.replace("docs/b.md", "docs/a.md")
+        for readme, files in ((self.README, (*self.FILES, "docs/c.md")), (self.README, self.FILES[:2]), (twice, self.FILES)):
             with self.assertRaises(navigation.NavigationError):
-                navigation.of_pages(self.ENTRIES, known, {"made/": []})
+                navigation.of_readme(readme, files, str, {})
+
+    def test_readme_has_every_page_in_one_of_six_groups_and_fits_200_lines(self) -> None:
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        pages = [str(page.relative_to(ROOT)) for page in [*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]]
+        self.assertEqual(len(navigation.of_readme(readme, pages, str, {})), 1 + 6)
+        self.assertLessEqual(len(readme.splitlines()), 200)
 
 
 class PythonReference(InFolder):
