@@ -254,7 +254,7 @@ def table(verdicts: list[Verdict], skipped: dict[str, str]) -> str:
     for verdict in verdicts:
         rows[verdict.row].append(verdict)
     rows["all"] = verdicts
-    lines = ["| fault | cells | met it | " + " | ".join(COLUMNS) + " | hangs | longest, s |", "|---" * 9 + "|"]
+    lines = ["| fault | cells | reached | " + " | ".join(COLUMNS) + " | hangs | longest, s |", "|---" * 9 + "|"]
     for name, row in rows.items():
         kept = [str(sum(verdict.kept[column] for verdict in row)) for column in COLUMNS]
         suffered, hung = (sum(getattr(verdict, which) for verdict in row) for which in ("suffered", "hung"))
