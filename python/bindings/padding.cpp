@@ -1,4 +1,4 @@
-// Padded tensors to ragged rows and back (include/evenkeel/pack/padded_input.hpp).
+// Padded tensors to ragged rows and back (include/evenkeel/pack/padded.hpp).
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// One prefix, many suffixes, in padded tensors (include/evenkeel/pack/prefix: groups.hpp, layout.hpp,
-// token_places.hpp).
+// One prefix, many suffixes, in padded tensors (include/evenkeel/pack/prefix: groups.hpp,
+// layout.hpp).
 
 #include <pybind11/stl.h>
 

@@ -1,5 +1,5 @@
 // Samples that share prefixes, and prefixes of prefixes (include/evenkeel/pack/prefix: tree.hpp,
-// tree_packed.hpp, tree_attention.hpp, predictions.hpp).
+// tree_packed.hpp, predictions.hpp).
 
 #include <pybind11/stl.h>
 

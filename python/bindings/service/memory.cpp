@@ -1,4 +1,4 @@
-// Memory that Python supplies (include/evenkeel/batch/column_memory.hpp).
+// Memory that Python supplies (include/evenkeel/batch/field.hpp).
 
 #include "bindings/service/memory.hpp"
 

@@ -4,7 +4,7 @@
 
 namespace evenkeel::python {
 
-/// Lets Python supply the memory of new columns (include/evenkeel/batch/column_memory.hpp).
+/// Lets Python supply the memory of new columns (include/evenkeel/batch/field.hpp).
 void bind_memory(pybind11::module_& module);
 
 }  // namespace evenkeel::python

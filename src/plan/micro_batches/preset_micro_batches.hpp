@@ -4,7 +4,7 @@
 
 namespace evenkeel {
 
-/// The micro-batches of another system, exactly as it makes them (see reference_micro_batches.hpp). They do
+/// The micro-batches of another system, exactly as it makes them (see plan/reference/micro_batches.hpp). They do
 /// not keep the cap where it does not. The lower bound is that of packing under the cap.
 class PresetMicroBatcher final : public MicroBatcher {
  public:

@@ -77,8 +77,8 @@ class NodeMemory {
   [[nodiscard]] std::shared_ptr<const std::byte> hold(int rank, const SharedHeap::Place& place,
                                                       std::size_t bytes);
 
-  /// Words that this rank writes and its neighbours read, 0 at first; the first is taken (see loans.hpp for
-  /// the others).
+  /// Words that this rank writes and its neighbours read, 0 at first; the first is taken (see
+  /// exchange/samples/shared_columns.hpp for the others).
   [[nodiscard]] std::shared_ptr<std::uint64_t> my_words() const;
   [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
   static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
