@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "data_ranks/called_service.hpp"
-#include "data_ranks/called_steps.hpp"
-#include "data_ranks/called_stream.hpp"
+#include "data_ranks/called/service.hpp"
+#include "data_ranks/called/steps.hpp"
+#include "data_ranks/called/stream.hpp"
 #include "data_ranks/data_line.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data_ranks/held_passes.hpp"
+#include "data_ranks/hosted/held_passes.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"

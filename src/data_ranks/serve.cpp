@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "data_ranks/data_line.hpp"
-#include "data_ranks/hosted_services.hpp"
-#include "data_ranks/served_stream.hpp"
+#include "data_ranks/hosted/services.hpp"
+#include "data_ranks/hosted/stream.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 

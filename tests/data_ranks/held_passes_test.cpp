@@ -1,4 +1,4 @@
-#include "data_ranks/held_passes.hpp"
+#include "data_ranks/hosted/held_passes.hpp"
 
 #include <gtest/gtest.h>
 

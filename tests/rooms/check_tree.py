@@ -12,11 +12,9 @@ TOPS = ('bench', 'cmake', 'configs', 'examples', 'include', 'launch', 'python', 
 
 CROWDED = {
     'src/config/import': 'moves to Python, over OmegaConf',
-    'src/service': 'steps are being taken apart into service/step',
     'tests/golden': 'one file for each function of another system',
 }
 LONG = {
-    'src/source/sample_stream.cpp': 'one class whose parts share a step',
     'tests/config/file_test.cpp': 'one suite: what a file may say',
     'tests/service/fields/layered_fields_mpi_test.cpp': 'one suite over one job',
 }

@@ -1,4 +1,4 @@
-#include "data_ranks/called_stream.hpp"
+#include "data_ranks/called/stream.hpp"
 
 #include <utility>
 

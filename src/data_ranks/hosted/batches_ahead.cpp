@@ -1,4 +1,4 @@
-#include "data_ranks/batches_ahead.hpp"
+#include "data_ranks/hosted/batches_ahead.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "data_ranks/hosted_passes.hpp"
+#include "data_ranks/hosted/passes.hpp"
 #include "data_ranks/least_of_all.hpp"
 #include "service/ahead/around_steps.hpp"
 

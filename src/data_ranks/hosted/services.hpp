@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "data_ranks/data_line.hpp"
-#include "data_ranks/hosted_passes.hpp"
+#include "data_ranks/hosted/passes.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"

@@ -1,8 +1,8 @@
-#include "data_ranks/called_steps.hpp"
+#include "data_ranks/called/steps.hpp"
 
 #include <utility>
 
-#include "data_ranks/called_service.hpp"
+#include "data_ranks/called/service.hpp"
 #include "service/step_record.hpp"
 
 namespace evenkeel {

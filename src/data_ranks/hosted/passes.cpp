@@ -1,4 +1,4 @@
-#include "data_ranks/hosted_passes.hpp"
+#include "data_ranks/hosted/passes.hpp"
 
 #include <algorithm>
 #include <utility>

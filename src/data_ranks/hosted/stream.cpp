@@ -1,4 +1,4 @@
-#include "data_ranks/served_stream.hpp"
+#include "data_ranks/hosted/stream.hpp"
 
 #include <algorithm>
 #include <string>

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "data_ranks/data_line.hpp"
-#include "data_ranks/held_passes.hpp"
+#include "data_ranks/hosted/held_passes.hpp"
 #include "data_ranks/least_of_all.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/ahead/around_steps.hpp"

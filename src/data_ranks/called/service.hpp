@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "data_ranks/data_line.hpp"
-#include "data_ranks/held_passes.hpp"
+#include "data_ranks/hosted/held_passes.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "service/any_service.hpp"

@@ -1,11 +1,11 @@
-#include "data_ranks/hosted_services.hpp"
+#include "data_ranks/hosted/services.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "data_ranks/batches_ahead.hpp"
-#include "data_ranks/hosted_steps.hpp"
+#include "data_ranks/hosted/batches_ahead.hpp"
+#include "data_ranks/hosted/steps.hpp"
 #include "evenkeel/base/error.hpp"
 #include "service/ahead/steps_ahead.hpp"
 #include "service/state/resume_checks.hpp"

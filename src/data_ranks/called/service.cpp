@@ -1,4 +1,4 @@
-#include "data_ranks/called_service.hpp"
+#include "data_ranks/called/service.hpp"
 
 #include <functional>
 #include <span>
