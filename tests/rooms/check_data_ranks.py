@@ -11,7 +11,6 @@ MAY_ASK = {
     "include/evenkeel/config/config.hpp": "the key",
     "src/config/config.cpp": "the key: how many ranks it leaves to the grid",
     "src/config/keys.cpp": "the key, by its name",
-    "src/config/serialization.hpp": "the key, on its way to other ranks",
     "include/evenkeel/mesh/mesh.hpp": "a mesh has ranks without a place",
     "src/mesh/mesh.cpp": "a mesh has ranks without a place",
     "src/exchange/samples/exchange_figures.hpp": "a figure: bytes that ranks without a place sent",
