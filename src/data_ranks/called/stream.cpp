@@ -8,7 +8,7 @@
 #include "mesh/fail_together.hpp"
 #include "transport/share_values.hpp"
 
-// What data ranks do at the same time is in hosted/stream.cpp.
+// What data ranks do at the same time is in data_ranks/hosted/stream.cpp.
 namespace evenkeel {
 
 std::unique_ptr<CalledStream> CalledStream::make(const Communicator& everyone,

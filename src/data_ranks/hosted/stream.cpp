@@ -8,7 +8,7 @@
 #include "evenkeel/base/error.hpp"
 #include "transport/share_values.hpp"
 
-// What trainers do at the same time is in called/stream.cpp.
+// What trainers do at the same time is in data_ranks/called/stream.cpp.
 namespace evenkeel {
 
 ServedStream::ServedStream(const Communicator& everyone, const Config& config)
