@@ -26,6 +26,9 @@ SIGNATURES = {
     "roll.batch_balance": "batch dp_size minibatch_size logging_prefix keep_minibatch",
     "roll.dynamic_batching_shard": "origin_batch dp_size max_tokens_per_microbatch sequence_length_round "
                                    "pipeline_model_parallel_size virtual_pipeline_model_parallel_size log_prefix",
+    "roll.make_mini_batch_iter_for_dynamic_batching": "data epochs ga_steps keep_mini_batch mini_batch_size "
+                                                      "pipeline_model_parallel_size virtual_pipeline_model_parallel_size",
+    "roll.make_micro_batch_iter_for_dynamic_batching": "mini_batch",
     "roll.make_micro_batch_iter_for_sequence_packing": "mini_batch tp_size cp_size vp_size is_train dp_group "
                                                        "micro_batch_size config",
     "roll.restore_results_order": "results partition_indices_list config",

@@ -69,6 +69,63 @@ def test_micro_batches_are_split_as_often_as_virtual_stages_need():
     assert too_few.meta_info["global_micro_batch_indices"] == [[0, 1], [1, 1]]
 
 
+MORE = [5, 1, 4, 2, 3, 6, 2, 2]
+
+
+def sharded(ranks=1, cap=12, **stages):
+    return roll.dynamic_batching_shard(data_proto(MORE, width=8), ranks, cap, 2, **stages)[0]
+
+
+def samples_of(batches):
+    return [batch.batch["sample"].tolist() for batch in batches]
+
+
+def test_mini_batches_are_runs_of_micro_batches_and_these_are_cut_to_their_lengths():
+    data = sharded()
+    ranges = data.meta_info["global_micro_batch_indices"]
+    whole = data.batch["sample"].tolist()
+    mini_batches = list(roll.make_mini_batch_iter_for_dynamic_batching(data, epochs=2, ga_steps=2))
+    assert len(mini_batches) == 2 * -(-len(ranges) // 2)
+    assert [sample for batch in samples_of(mini_batches) for sample in batch] == 2 * whole
+    first = mini_batches[0]
+    assert first.meta_info["micro_batch_indices"] == [list(part) for part in ranges[:2]]
+    assert first.meta_info["num_micro_batchs"] == 2 and first.meta_info["mini_batch_size"] == ranges[1][1]
+    assert first.meta_info["seed"] == [1] and first.meta_info is not data.meta_info
+    first.batch["log_probs"] = first.batch["input_ids"][:, 1:].float()
+    micro_batches = list(roll.make_micro_batch_iter_for_dynamic_batching(first))
+    assert samples_of(micro_batches) == [whole[begin:end] for begin, end in ranges[:2]]
+    for micro_batch, length in zip(micro_batches, first.meta_info["micro_batch_lengths"]):
+        assert micro_batch.batch["input_ids"].shape[1] == length and micro_batch.batch["log_probs"].shape[1] == length - 1
+        assert micro_batch.batch["attention_mask"].sum() == sum(MORE[i] for i in micro_batch.batch["sample"].tolist())
+        assert micro_batch.non_tensor_batch["name"].tolist() == [f"sample {i}" for i in micro_batch.batch["sample"].tolist()]
+
+
+@pytest.mark.parametrize("size, stages", [(4, 1), (2, 1), (4, 2), (2, 4), (8, 3)])
+def test_mini_batches_that_are_kept_have_so_many_samples_and_a_multiple_of_micro_batches(size, stages):
+    data = sharded()
+    mini_batches = list(roll.make_mini_batch_iter_for_dynamic_batching(
+        data, 1, keep_mini_batch=True, mini_batch_size=size, pipeline_model_parallel_size=stages,
+        virtual_pipeline_model_parallel_size=2))
+    assert [len(batch) for batch in mini_batches] == [size] * (8 // size)
+    for batch in mini_batches:
+        ranges = batch.meta_info["micro_batch_indices"]
+        assert len(ranges) % stages == 0 and ranges[0][0] == 0 and ranges[-1][1] == size
+        assert all(left[1] == right[0] for left, right in zip(ranges, ranges[1:]))
+        assert [i for part in samples_of(roll.make_micro_batch_iter_for_dynamic_batching(batch)) for i in part] == \
+            batch.batch["sample"].tolist()
+
+
+@pytest.mark.parametrize("wrong", [
+    {"ga_steps": 0}, {"keep_mini_batch": True}, {"keep_mini_batch": True, "mini_batch_size": 3}])
+def test_mini_batches_that_cannot_be_made_are_refused(wrong):
+    with pytest.raises(evenkeel.InputError):
+        list(roll.make_mini_batch_iter_for_dynamic_batching(sharded(), 1, **wrong))
+    data = sharded()
+    data.meta_info["global_micro_batch_indices"] = data.meta_info["global_micro_batch_indices"][1:]
+    with pytest.raises(evenkeel.InputError, match="for 8 samples"):
+        list(roll.make_mini_batch_iter_for_dynamic_batching(data, 1))
+
+
 @pytest.mark.parametrize("arguments", [(0, 12, 2), (2, 0, 2), (2, 12, 0), (2, 7, 2), (2, 1, 2)])
 def test_settings_of_dynamic_batching_that_make_no_sense_are_refused(arguments):
     with pytest.raises(evenkeel.Error):

@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
 from evenkeel.drop_in import _native, _shared, verl
+from evenkeel.drop_in._dynamic_batching import (
+    make_micro_batch_iter_for_dynamic_batching,
+    make_mini_batch_iter_for_dynamic_batching,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +35,9 @@ __all__ = [
     "get_seqlen_balanced_partitions",
     "get_sequence_packing_packer",
     "log_seqlen_unbalance",
+    "make_micro_batch_iter_for_dynamic_batching",
     "make_micro_batch_iter_for_sequence_packing",
+    "make_mini_batch_iter_for_dynamic_batching",
     "restore_results_order",
 ]
 

@@ -1,0 +1,103 @@
+"""What ROLL's workers iterate over when micro-batches are padded ones of any size (roll.utils.dynamic_batching)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from evenkeel.drop_in import _shared
+
+
+def make_mini_batch_iter_for_dynamic_batching(
+    data: Any,
+    epochs: int,
+    ga_steps: int = 1,
+    keep_mini_batch: bool = False,
+    mini_batch_size: int | None = None,
+    pipeline_model_parallel_size: int | None = 1,
+    virtual_pipeline_model_parallel_size: int | None = None,
+) -> Iterator[Any]:
+    """The mini-batches of one rank's shard of dynamic_batching_shard, `epochs` times over.
+
+    A mini-batch has `ga_steps` micro-batches; with ``keep_mini_batch``, `mini_batch_size` samples, and micro-batches that reach
+    across its borders are cut there. With virtual pipeline stages the micro-batches of such a mini-batch are split until their
+    number is a multiple of `pipeline_model_parallel_size`; where it has too few samples for that, the last ones are empty.
+    ``meta_info`` of a mini-batch has its own micro_batch_indices, micro_batch_lengths, mini_batch_size and num_micro_batchs.
+
+    Raises InputError for micro-batches that do not hold the samples of ``data``, one after the other.
+    """
+    ranges = [(int(begin), int(end)) for begin, end in data.meta_info["global_micro_batch_indices"]]
+    lengths = list(data.meta_info["global_micro_batch_lengths"])
+    _require_whole(ranges, lengths, _shared.size_of(data))
+    if ga_steps < 1:
+        _shared.refuse("ga_steps", f"is {ga_steps}; it can be 1 or more")
+    parts = list(zip(ranges, lengths))
+    if keep_mini_batch:
+        multiple = (pipeline_model_parallel_size or 1) if virtual_pipeline_model_parallel_size else 1
+        groups = [_split_to(multiple, group) for group in _cut_at(mini_batch_size, parts)]
+    else:
+        groups = [parts[i : i + ga_steps] for i in range(0, len(parts), ga_steps)]
+    for _ in range(epochs):
+        for group in groups:
+            yield _mini_batch(data, group)
+
+
+def _require_whole(ranges: list[tuple[int, int]], lengths: list[int], num_samples: int) -> None:
+    ends = [0, *(end for _, end in ranges)]
+    begins = [*(begin for begin, _ in ranges), num_samples]
+    if len(lengths) != len(ranges) or begins != ends or any(begin > end for begin, end in ranges):
+        _shared.refuse("data.meta_info", f"has micro-batches {list(ranges)} with {len(lengths)} lengths for {num_samples} samples")
+
+
+def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
+    """Micro-batches of each mini-batch of so many samples."""
+    num_samples = parts[-1][0][1] if parts else 0
+    if size is None or size < 1 or num_samples % size != 0:
+        _shared.refuse("mini_batch_size", f"is {size}, which does not divide the {num_samples} samples")
+    groups: list[list[Any]] = [[] for _ in range(num_samples // size)]
+    for (begin, end), length in parts:
+        while begin < end:
+            border = min(end, (begin // size + 1) * size)
+            groups[begin // size].append(((begin, border), length))
+            begin = border
+    return groups
+
+
+def _split_to(multiple: int, group: list[Any]) -> list[Any]:
+    """The same samples in a multiple of so many micro-batches: the largest is halved, and where all have one, empty ones."""
+    while len(group) % multiple != 0:
+        sizes = [end - begin for (begin, end), _ in group]
+        at = sizes.index(max(sizes))
+        (begin, end), length = group[at]
+        if end - begin > 1:
+            middle = (begin + end) // 2
+            group[at : at + 1] = [((begin, middle), length), ((middle, end), length)]
+        else:
+            last = group[-1][0][1]
+            group.append(((last, last), group[-1][1]))
+    return group
+
+
+def _mini_batch(data: Any, group: list[Any]) -> Any:
+    first, last = group[0][0][0], group[-1][0][1]
+    mini_batch = _shared.selected(data, range(first, last))
+    mini_batch.meta_info["micro_batch_indices"] = [[begin - first, end - first] for (begin, end), _ in group]
+    mini_batch.meta_info["micro_batch_lengths"] = [length for _, length in group]
+    mini_batch.meta_info["mini_batch_size"] = last - first
+    mini_batch.meta_info["num_micro_batchs"] = len(group)
+    return mini_batch
+
+
+def make_micro_batch_iter_for_dynamic_batching(mini_batch: Any) -> Iterator[Any]:
+    """The micro-batches of a mini-batch, each cut to its own length: columns of as many dimensions as "input_ids", and
+    "position_ids", whose last one is as wide as "input_ids", or one less."""
+    ranges, lengths = mini_batch.meta_info["micro_batch_indices"], mini_batch.meta_info["micro_batch_lengths"]
+    for (begin, end), length in zip(ranges, lengths):
+        micro_batch = _shared.selected(mini_batch, range(begin, end))
+        ids = micro_batch.batch["input_ids"]
+        width, dims = ids.shape[-1], ids.dim()
+        for name in list(micro_batch.batch.keys()):
+            column = micro_batch.batch[name]
+            if (column.dim() == dims or name == "position_ids") and width - column.shape[-1] in (0, 1):
+                micro_batch.batch[name] = column[..., : length - (width - column.shape[-1])]
+        yield micro_batch
