@@ -49,7 +49,7 @@ evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids, const
     std::vector<SampleShape> shapes;
     shapes.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint64_t group = groups == nullptr ? static_cast<std::uint64_t>(ids[i]) : groups[i];
+      const std::uint64_t group = groups == nullptr ? own_group(ids[i]) : groups[i];
       shapes.push_back({SampleId{ids[i]}, group, prompt_lengths[i], response_lengths[i]});
     }
     *samples = new evenkeel_samples{RaggedBatch(std::move(shapes))};

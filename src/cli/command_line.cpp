@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <thread>
@@ -72,6 +73,13 @@ std::string wrong_subcommand(const CLI::App& group) {
   return text + fmt::format("; there are {}", fmt::join(names, ", "));
 }
 
+/// Of a help that is asked for: a word where a command should stand, as in "pln --help".
+std::string unknown_command_of(const CLI::App& asked) {
+  const std::vector<std::string> words = asked.remaining();
+  const bool is_command = !words.empty() && !words.front().starts_with('-');
+  return is_command && !command_names(asked).empty() ? wrong_subcommand(asked) : "";
+}
+
 std::string what_is_missing(const CLI::App& command) {
   std::vector<std::string> missing;
   for (const CLI::Option* option : command.get_options()) {
@@ -129,15 +137,30 @@ std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
   return error.what();  // our own checks'
 }
 
+/// "help plan" as "plan --help", and the last word first, as CLI11 takes them.
+std::vector<std::string> words_for_cli11(std::vector<std::string> words) {
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  std::ranges::reverse(words);
+  return words;
+}
+
 }  // namespace
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   try {
-    app.parse(argc, argv);
+    app.parse(words_for_cli11({argv + 1, argv + argc}));
     return std::nullopt;
   } catch (const CLI::CallForVersion&) {
     if (is_first_rank()) std::cout << app.version() << '\n';
   } catch (const CLI::Success&) {
+    const CLI::App& asked = *named_commands(app).back();
+    if (const std::string unknown = unknown_command_of(asked); !unknown.empty()) {
+      if (is_first_rank()) tell_error(printable(unknown));
+      return wrong_use;
+    }
     if (is_first_rank()) std::cout << app.help();
   } catch (const CLI::ParseError& error) {
     // The first rank speaks and fails, and with it its launcher ends the others. One that lives on has words

@@ -21,7 +21,8 @@ constexpr const char* out_of_memory =
 }  // namespace
 
 int status_of(const Error& error) noexcept {
-  return error.report().kind == ErrorKind::config ? wrong_use : failed;
+  const ErrorKind kind = error.report().kind;
+  return kind == ErrorKind::config || kind == ErrorKind::mesh ? wrong_use : failed;
 }
 
 std::string text_of_foreign_exception() {

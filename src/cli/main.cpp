@@ -20,7 +20,7 @@ constexpr const char* about =
 
 constexpr const char* footer =
     "\n"
-    "Every command has examples of its own: evenkeel COMMAND --help.\n"
+    "Every command has examples of its own: evenkeel help COMMAND.\n"
     "\n"
     "Exit status: 0 success; 1 the work failed; 2 the command line or the configuration is wrong.";
 
@@ -41,6 +41,7 @@ int run_program(int argc, char** argv) {
   add_convert_command(app, chosen);
   add_config_command(app, chosen);
   add_bench_command(app, chosen);
+  add_completion_command(app, chosen);
   refuse_options_as_values(app);
   if (const std::optional<int> status = parse_command_line(app, argc, argv)) return *status;
   try {

@@ -25,7 +25,7 @@ constexpr const char* commands[] = {
     "",           "run",           "plan",           "synth",         "inspect",
     "config",     "config schema", "config show",    "config import", "bench",
     "bench pack", "bench plan",    "bench exchange", "bench step",    "bench prefix",
-    "bench read", "bench layers",  "bench soak"};
+    "bench read", "bench layers",  "bench soak",     "completion"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {
@@ -52,11 +52,20 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         WrongWords{
             "",
-            "name a command: run, serve, plan, synth, inspect, convert, config, bench. See: evenkeel --help"},
+            "name a command: run, serve, plan, synth, inspect, convert, config, bench, completion. See: "
+            "evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
+        WrongWords{"pln --help", "unknown command 'pln'; did you mean plan?"},
+        WrongWords{"help pln", "unknown command 'pln'; did you mean plan?"},
+        WrongWords{"config schem --help", "unknown command 'schem' of config; did you mean schema?"},
+        WrongWords{"plan --lengths x.csv --config no.yaml",
+                   "no.yaml: cannot open the configuration: No such file or directory"},
+        WrongWords{"config show no.yaml",
+                   "no.yaml: cannot open the configuration: No such file or directory"},
         WrongWords{
             "fly",
-            "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench"},
+            "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench, "
+            "completion"},
         WrongWords{"bench",
                    "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, "
                    "soak. See: evenkeel bench --help"},
@@ -162,7 +171,18 @@ TEST(ExitStatus, tells_a_wrong_configuration_from_work_that_failed) {
   write_text(scratch / "job.yaml", "mesh: {tpp: 2}\n");
   EXPECT_EQ(run_evenkeel("config show " + (scratch / "job.yaml").string()).status, 2);
   EXPECT_EQ(mpirun_evenkeel(2, "run " + (scratch / "job.yaml").string()).status, 2);
+  EXPECT_EQ(mpirun_evenkeel(2, "run " + (scratch / "absent.yaml").string()).status, 2);
   EXPECT_EQ(run_evenkeel("inspect " + (scratch / "absent.jsonl").string()).status, 1);
+  write_text(scratch / "lengths.csv", "length\n8\n");
+  const std::string plan = "plan --ranks 3 --set mesh.tp=2 --lengths " + (scratch / "lengths.csv").string();
+  EXPECT_EQ(run_evenkeel(plan).status, 2) << "a mesh that does not fit";
+}
+
+TEST(Inspect, says_which_files_there_are_where_a_name_tells_no_kind) {
+  const ProgramResult result = run_evenkeel("inspect /bin/ls");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("/bin/ls: is of a kind that its name does not tell"),
+                                HasSubstr(".safetensors"), HasSubstr("folders of runs")));
 }
 
 /// Every line of `text` is at most `width` characters, or has no space to be broken at but the one before a
@@ -195,6 +215,32 @@ TEST(Help, is_as_wide_as_80_characters_where_nothing_else_is_known) {
   EXPECT_EQ(run_evenkeel("run --help").out,
             run_command("COLUMNS=80 TERM=dumb " EVENKEEL_PROGRAM " run --help").out);
   EXPECT_EQ(run_evenkeel("run --help").out, run_command("COLUMNS=many " EVENKEEL_PROGRAM " run --help").out);
+}
+
+TEST(Help, is_asked_for_by_a_command_too) {
+  EXPECT_EQ(run_evenkeel("help").out, run_evenkeel("--help").out);
+  EXPECT_EQ(run_evenkeel("help config show").out, run_evenkeel("config show --help").out);
+}
+
+// What ranks write goes to their launcher, whose terminal is as wide as it is. `script` makes one.
+TEST(Help, is_as_wide_as_the_terminal_of_the_launcher) {
+  const std::string launch = std::string(EVENKEEL_MPIRUN) + " -np 1 " + EVENKEEL_PROGRAM + " run --help";
+  const ProgramResult shown =
+      run_command("script -qec 'stty cols 132; env -u COLUMNS " + launch + "' /dev/null | tr -d '\\r'");
+  EXPECT_EQ(shown.out, run_command("COLUMNS=132 " EVENKEEL_PROGRAM " run --help").out);
+}
+
+TEST(Completion, is_of_commands_and_their_options) {
+  const auto completed = [](const std::string& words, int at) {
+    return run_command("bash -c 'eval \"$(" EVENKEEL_PROGRAM " completion)\"; COMP_WORDS=(evenkeel " + words +
+                       "); COMP_CWORD=" + std::to_string(at) + "; _evenkeel; echo ${COMPREPLY[*]}'")
+        .out;
+  };
+  EXPECT_EQ(completed("pl", 1), "plan\n");
+  EXPECT_EQ(completed("config sh", 2), "show\n");
+  EXPECT_EQ(completed("run job.yaml --prof", 3), "--profiles\n");
+  EXPECT_EQ(completed("bench step --pre", 3), "--prefetch\n");
+  EXPECT_EQ(completed("plan x", 2), "\n") << "left to file names";
 }
 
 TEST(Help, breaks_commands_so_that_they_can_be_copied) {

@@ -38,21 +38,43 @@ std::string numpy_name(DType dtype) {
   return dtype == DType::bfloat16 ? "int16" : std::string(word_of(dtypes, dtype));
 }
 
+/// Of integers and texts; nothing is said by None, so that each sample is a group of its own.
+std::vector<std::uint64_t> groups_of(py::handle groups, const std::vector<std::int64_t>& ids) {
+  std::vector<std::uint64_t> numbers;
+  if (groups.is_none()) {
+    for (const std::int64_t id : ids) numbers.push_back(own_group(id));
+    return numbers;
+  }
+  const bool is_list = PyList_Check(groups.ptr()) || PyTuple_Check(groups.ptr());
+  const auto is_text = [](py::handle entry) { return py::isinstance<py::str>(entry); };
+  const py::object entries = py::reinterpret_borrow<py::object>(groups);
+  if (is_list && std::any_of(entries.begin(), entries.end(), is_text)) {
+    for (const py::handle entry : entries) {
+      if (!is_text(entry)) throw InputError("groups", "mix texts with what is none");
+      numbers.push_back(group_of_uid(entry.cast<std::string>()));
+    }
+    return numbers;
+  }
+  for (const std::int64_t number : integers_of(groups, "groups")) numbers.push_back(group_of_uid(number));
+  return numbers;
+}
+
 RaggedBatch make_samples(py::handle ids, py::handle groups, py::handle prompts, py::handle responses) {
   const std::vector<std::int64_t> id = integers_of(ids, "ids");
-  const std::vector<std::int64_t> group = integers_of(groups, "groups");
+  const std::vector<std::uint64_t> group = groups_of(groups, id);
   const std::vector<std::int64_t> prompt = integers_of(prompts, "prompt_lengths");
   const std::vector<std::int64_t> response = integers_of(responses, "response_lengths");
-  for (const auto& [name, list] :
-       {std::pair{"groups", &group}, {"prompt_lengths", &prompt}, {"response_lengths", &response}}) {
-    if (list->size() == id.size()) continue;
-    throw InputError(
-        name, "has " + std::to_string(list->size()) + " entries for " + std::to_string(id.size()) + " ids");
+  for (const auto& [name, size] : {std::pair{"groups", group.size()},
+                                   {"prompt_lengths", prompt.size()},
+                                   {"response_lengths", response.size()}}) {
+    if (size == id.size()) continue;
+    throw InputError(name,
+                     "has " + std::to_string(size) + " entries for " + std::to_string(id.size()) + " ids");
   }
   std::vector<SampleShape> shapes;
   shapes.reserve(id.size());
   for (std::size_t i = 0; i < id.size(); ++i)
-    shapes.push_back({SampleId{id[i]}, static_cast<std::uint64_t>(group[i]), prompt[i], response[i]});
+    shapes.push_back({SampleId{id[i]}, group[i], prompt[i], response[i]});
   return RaggedBatch(std::move(shapes));
 }
 

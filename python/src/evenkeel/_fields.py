@@ -55,6 +55,10 @@ class WithFields:
         """A field, or ``default`` where it is not there."""
         return self._by_name().get(name, default)
 
+    def kinds(self) -> dict[str, str]:
+        """By name, what a field has a row for: token, response_token, sample; or rows, text or bytes."""
+        return {name: kind for name, _, kind, *_ in self._core.fields()}
+
     def axes_first(self, name: str) -> Any:
         """A field of rows of several elements, [rows, axes], as [axes, rows]: what models take as positions of several axes
         (M-RoPE). A view."""

@@ -26,7 +26,7 @@ class Samples(WithFields):
     """Samples of this rank: their lengths in tokens, and named fields.
 
     ``ids`` are whole numbers from 0 on, by which micro-batches and results name samples; ``groups`` say which samples have
-    one prompt (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
+    one prompt, by whole numbers or a str each (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
     fields a row a sample. Lists of numbers, as inference servers return them, do too: whole numbers are int64, real ones
     float32. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
@@ -55,7 +55,7 @@ class Samples(WithFields):
         text: Mapping[str, Any] | None = None,
         bytes: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(_service.Samples(ids, ids if groups is None else groups, prompt_lengths, response_lengths), False)
+        super().__init__(_service.Samples(ids, groups, prompt_lengths, response_lengths), False)
         for kind, fields in zip(KINDS, (token, response_token, sample, rows, text, bytes)):
             for name, values in (fields or {}).items():
                 _add(self._core, name, kind, values)
@@ -82,6 +82,7 @@ class Samples(WithFields):
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
+        """A number a group; of samples that are groups of their own, a negative one."""
         return self._core.groups
 
     @property
@@ -93,7 +94,7 @@ class Samples(WithFields):
     def rows_of(self, name: str) -> list[Any]:
         """A field sample by sample, as views; text and bytes are one value a sample."""
         rows = self[name]
-        kind = next(kind for field, _, kind, *_ in self._core.fields() if field == name)
+        kind = self.kinds()[name]
         if kind in ("text", "bytes"):
             return list(rows)
         if kind == "rows":

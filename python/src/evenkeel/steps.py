@@ -96,14 +96,41 @@ class MicroBatch(WithFields):
         if rounded is None:
             return None
         by_sample = self._core.token_weights
-        offsets = self._core.prediction_offsets
-        padded = self._core.cu_seqlens_padded.astype(np.int64)  # over the CP group, whose ranks have as many rows each
-        ends = padded * len(rounded) // padded[-1] if offsets is None else offsets
         weights = np.zeros(len(rounded))  # filler, behind the samples, weighs nothing
-        known = np.repeat(by_sample, np.diff(ends)[: len(by_sample)])
+        known = np.repeat(by_sample, self._rows_of_samples(len(rounded))[: len(by_sample)])
         weights[: len(known)] = known
         weights[rounded == 0] = 0
         return handed_out(weights, "float64", self._tensors)
+
+    def per_row(self, name: str) -> Any:
+        """A sample field, such as an advantage, spread over its samples' packed rows on this rank: [rows, ...], as long as
+        ``loss_weights`` (``position_ids`` where there is none), 0 in rows of filler. Copied."""
+        fields = {field: (kind, rows) for field, _, kind, _, rows in self._core.fields()}
+        values = self[name]  # raises where it is not there
+        if fields.get(name, ("",))[0] != "sample":
+            _core.raise_error("input", f"field {name!r}", "has no row a sample", "Take a field of kind sample")
+        like = next(rows for field, (kind, rows) in fields.items() if field == "loss_weights" or kind == "token")
+        if "loss_weights" in fields:
+            like = fields["loss_weights"][1]
+        counts = self._rows_of_samples(len(like))[: len(values)]
+        if not self._tensors:
+            spread = np.zeros((len(like), *values.shape[1:]), values.dtype)
+            spread[: counts.sum()] = np.repeat(values, counts, axis=0)
+            return spread
+        import torch
+
+        spread = values.new_zeros(len(like), *values.shape[1:])
+        spread[: int(counts.sum())] = values.repeat_interleave(torch.from_numpy(counts), dim=0)
+        return spread
+
+    def _rows_of_samples(self, rows: int) -> npt.NDArray[np.int64]:
+        """Of so many rows on this rank, how many each sequence has; with shared prefixes each sample's predictions."""
+        offsets = self._core.prediction_offsets
+        if offsets is None:
+            padded = self._core.cu_seqlens_padded.astype(np.int64)  # over the CP group, whose ranks have as many rows each
+            offsets = padded * rows // padded[-1]
+        counts: npt.NDArray[np.int64] = np.diff(offsets)
+        return counts
 
     @property
     def tree(self) -> PackedTreeLayout | None:

@@ -131,6 +131,22 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
         assert told["cause"][1] == ("OfTheProgram" if rank == 0 else "NoneType")
 
 
+@pytest.mark.parametrize("mesh", [{}, {"cp": 2}])
+def test_padded_batches_go_in_and_out_and_megatron_is_handed_its_batches(mesh):
+    pytest.importorskip("torch")
+    config = json.dumps({"mesh": mesh, "micro_batch": {"max_tokens": 64}, "loss": {"aggregation": "token-sum"}})
+    ranks = [rank["told"] for rank in run("adapters.py", 2, over="torch", arguments=[config])]
+    for rank, told in enumerate(ranks):
+        assert told["fields"] == [["input_ids", "token"], ["loss_mask", "token"], ["old_log_probs", "response_token"],
+                                  ["responses", "response_token"], ["score", "sample"], ["source", "text"]]
+        assert len(set(told["groups"])) == 3 and told["groups"][::2] == told["groups"][1::2]
+        assert not set(told["groups"]) & set(ranks[1 - rank]["groups"])
+        assert told["tokens"] and told["spread"] and told["values"] and told["log_probs"]
+        assert "has no attention_mask" in told["no mask"] and "last columns" in told["too wide"] and "'odd'" in told["odd"]
+        assert told["mesh"] and told["shapes"] and len(told["counts"]) == 3 and min(told["counts"]) > 0
+        assert "no step yet" in told["no step"] and "micro-batches left" in told["left"] and told["place"].startswith("MeshError")
+
+
 @pytest.mark.parametrize("over", ["mpi", "torch"])
 def test_every_rank_gets_the_error_of_one_with_the_text_of_cpp(over):
     ranks = run("errors.py", 2, over=over)

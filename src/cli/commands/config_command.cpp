@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "cli/commands/commands.hpp"
+#include "cli/failures.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "config/schema.hpp"
 #include "evenkeel/base/error.hpp"
@@ -54,7 +55,7 @@ void add_show_command(CLI::App& config, Action& chosen) {
       "  evenkeel config show configs/long-context.yaml --set mesh.cp=8 > job.yaml");
   command->callback([options, &chosen] {
     chosen = [options] {
-      std::cout << to_yaml(load_config(options->config, options->overrides));
+      std::cout << to_yaml(loaded([&] { return load_config(options->config, options->overrides); }));
       return 0;
     };
   });

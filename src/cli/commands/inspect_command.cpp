@@ -293,6 +293,17 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
   inspect_rollouts(LineFiles(pointers_to(files), std::move(first_lines)), lines, told, pattern);
 }
 
+void require_table(std::filesystem::path path) {
+  const std::string name = path.string();
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  if (path.extension() == ".csv") return;
+  throw InputError(
+      name, "is of a kind that its name does not tell",
+      "There are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
+      "(.safetensors, .npz, .npy), Megatron datasets (.bin, .idx), reports and states (.json), and "
+      "folders of runs");
+}
+
 void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
   std::error_code unknown;  // what cannot be looked at is told when it is opened
   if (std::filesystem::is_directory(path, unknown)) {
@@ -314,6 +325,7 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
   if (names_lines(path)) {
     inspect_lines(*file, told);
   } else {
+    require_table(path);
     inspect_length_table(*file);
   }
 }

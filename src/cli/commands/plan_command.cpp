@@ -8,6 +8,7 @@
 
 #include "balance/quality.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/failures.hpp"
 #include "cli/option_values.hpp"
 #include "cli/plan/context_comparison.hpp"
 #include "cli/plan/flexible_plan.hpp"
@@ -250,8 +251,10 @@ void warn_of_what_owners_decide(const PlanSettings& settings) {
 }
 
 int plan_lengths(const PlanOptions& options) {
-  const Config config = options.config.empty() ? parse_config("", "defaults", options.overrides)
-                                               : load_config(options.config, options.overrides);
+  const Config config = loaded([&] {
+    return options.config.empty() ? parse_config("", "defaults", options.overrides)
+                                  : load_config(options.config, options.overrides);
+  });
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   const PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(settings);

@@ -102,7 +102,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     watchdog.begin(world, options.overrides);
     ranks.emplace(world);
     ranks->all_watch() ? watchdog.meet(world) : watchdog.end();
-    const Config config = read_config(ranks->own(), options);
+    const Config config = loaded([&] { return read_config(ranks->own(), options); });
     const Phase phase("make the job ready");
     watchdog.settle(config);
     if (ranks->settle(config)) return read_for_others(world, config);

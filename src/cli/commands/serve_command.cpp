@@ -41,7 +41,7 @@ int serve_trainers(const ServeOptions& options) {
   set_up_logging(world.rank(), false, options.log_level);
   Config config;
   try {
-    config = load_config(options.config, options.overrides);
+    config = loaded([&] { return load_config(options.config, options.overrides); });
   } catch (const Error& error) {
     // The trainers wait for this rank, whatever they do. Where the first data rank fails too, it has told and
     // ended the job before another one says the same.

@@ -1,5 +1,6 @@
 #include "cli/terminal/terminal.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 
 #include "cli/launcher.hpp"
 
@@ -28,14 +30,31 @@ bool is_terminal(Stream stream) {
   return !launched() && isatty(descriptor(stream)) != 0;
 }
 
+/// 0: it is no terminal, or does not say.
+std::size_t columns_of_terminal(int open_file) {
+  winsize size{};
+  return isatty(open_file) != 0 && ioctl(open_file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// A rank's own output is a pipe to its launcher; on the launcher's node that is its parent, whose output may
+/// be a terminal.
+std::size_t columns_of_launcher(Stream stream) {
+  const std::string output =
+      "/proc/" + std::to_string(getppid()) + "/fd/" + std::to_string(descriptor(stream));
+  const int open_file = open(output.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (open_file < 0) return 0;
+  const std::size_t columns = columns_of_terminal(open_file);
+  close(open_file);
+  return columns;
+}
+
 std::size_t columns_of(Stream stream) {
   const std::string_view text = environment("COLUMNS");
   std::size_t columns = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
   if (error == std::errc{} && end == text.data() + text.size() && columns > 0) return columns;
-  winsize size{};
-  if (is_terminal(stream) && ioctl(descriptor(stream), TIOCGWINSZ, &size) == 0) return size.ws_col;
-  return 0;
+  if (launched()) return columns_of_launcher(stream);
+  return columns_of_terminal(descriptor(stream));
 }
 
 bool knows_escapes() {

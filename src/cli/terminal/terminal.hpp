@@ -11,7 +11,8 @@ namespace evenkeel::cli {
 /// The two streams that people may read.
 enum class Stream : std::uint8_t { out, err };
 
-/// What a stream's reader can be shown. The width is COLUMNS where that is set, else the terminal's, else 80.
+/// What a stream's reader can be shown. The width is COLUMNS where that is set, else the terminal's (under a
+/// launcher, that of the launcher on the same node), else 80.
 /// Colours are for terminals that know them: never with NO_COLOR or CLICOLOR=0, always with CLICOLOR_FORCE.
 /// Under a launcher no stream counts as a terminal: mpirun makes one up for its ranks.
 [[nodiscard]] TextStyle style_of(Stream stream);
