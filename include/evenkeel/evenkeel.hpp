@@ -1,17 +1,17 @@
 #pragma once
 
-// All that a trainer needs which embeds Evenkeel and has MPI. Link Evenkeel::service.
+// Everything for a trainer that embeds Evenkeel and uses MPI. Link Evenkeel::service.
 //
-//   Config        what a job wants: its mesh, caps, costs (load_config and parse_config read YAML)
+//   Config a job's settings: its mesh, caps, costs (load_config and parse_config read YAML)
 //   RaggedBatch   the samples that a rank brings
-//   DataService   makes steps of them, collective over the job's ranks
+//   DataService   makes steps from them, collective over the job's ranks
 //   Prefetcher    makes them ahead of the trainer
-//   Step          what a rank is handed: MicroBatch by MicroBatch, tensors with what they weigh in the loss
-//   StepResults   what it computed, on the way home
+//   Step          what a rank gets: micro-batches, each with its tensors and their weights in the loss
+//   StepResults   what it computed, to be returned to the samples' ranks
 //   Error         what goes wrong, the same on every rank
-//   Watchdog      ends a job whose ranks would wait for each other without end
+//   Watchdog      ends a job whose ranks would wait for each other forever
 //
-// Where there is no MPI, evenkeel/planner.hpp plans from lengths alone.
+// Without MPI, evenkeel/planner.hpp plans from lengths alone.
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"

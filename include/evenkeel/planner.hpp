@@ -2,9 +2,9 @@
 
 // The planner without MPI: lengths in, the plan of every DP rank out. Link Evenkeel::plan.
 //
-//   Config         its plan_settings() are what a step is planned with
+//   Config         its plan_settings() are the settings for planning a step
 //   LengthTable    the samples of a step; LengthTable::of(lengths)
-//   plan_step      the micro-batches of all DP ranks, as the ranks of a job arrive at them together
+//   plan_step      the micro-batches of all DP ranks, the same as in a job
 //   step_balance   how even they are
 //   PrefixTree     what samples share, and the layouts that hold shared tokens once
 //   Error          what goes wrong

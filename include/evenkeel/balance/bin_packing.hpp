@@ -16,11 +16,11 @@ struct BinLimits {
   std::int64_t max_items = std::numeric_limits<std::int64_t>::max();
 };
 
-/// What each item takes of a bin: its size, and how many it counts for where several that must stay together
-/// are one item. A view; a list of sizes is items that count once each.
+/// What each item takes of a bin: its size, and its count if it stands for several that must stay together. A
+/// view; converts from a list of sizes, with counts of 1.
 struct BinItems {
   std::span<const std::int64_t> sizes{};
-  std::span<const std::int64_t> counts{};  ///< one an item, each 1 or more; empty: 1 each
+  std::span<const std::int64_t> counts{};  ///< one for each item, at least 1; empty: 1 each
 
   BinItems() = default;
   BinItems(std::span<const std::int64_t> item_sizes, std::span<const std::int64_t> item_counts = {})
@@ -32,20 +32,20 @@ struct BinItems {
   }
 };
 
-/// First-fit-decreasing: items by falling (size, then rising item), each into the earliest bin with room.
-/// Bins in the order they were opened. Throws LimitError that names the first item that fits no bin,
-/// InputError for a negative size, a count below 1, or lists of different lengths. O(n log n) where all items
-/// count alike, else O(n * bins). Johnson, 1973.
+/// First-fit-decreasing: items by decreasing size, ties by index, each into the earliest bin with room. Bins
+/// are in the order in which they were opened. Throws LimitError that names the first item that fits no bin,
+/// InputError for a negative size, a count below 1, or lists of different lengths. O(n log n) if all counts
+/// are equal, else O(n * bins). Johnson, 1973.
 [[nodiscard]] Partition first_fit_decreasing(BinItems items, BinLimits limits);
 
-/// Best-fit-decreasing: as above, each into the fullest bin with room, the earliest opened on a tie.
+/// Best-fit-decreasing: as above, each into the fullest bin with room, ties by the order of opening.
 [[nodiscard]] Partition best_fit_decreasing(BinItems items, BinLimits limits);
 
-/// Modified first-fit-decreasing: a bin for each item above half of max_size, by falling size; forward
-/// through them, the largest item above a third that fits; backward through those that got none, the smallest
-/// item above a sixth with the largest other one that fits; forward again, the largest items of any size that
-/// fit; then first-fit-decreasing for what is left. At most 71/60 of the fewest bins, and one more, where
-/// only sizes are limited; first-fit-decreasing may take 11/9. Throws as it does. O(n log n). Johnson and
+/// Modified first-fit-decreasing: a bin for each item above half of max_size, by decreasing size; forward
+/// through them, the largest item above a third that fits; backward through those that got none, the
+/// smallest item above a sixth with the largest other one that fits; forward again, the largest items of any
+/// size that fit; then first-fit-decreasing for the rest. At most 71/60 of the fewest bins, plus one, if
+/// only sizes are limited; first-fit-decreasing may take 11/9. Throws as that does. O(n log n). Johnson and
 /// Garey, 1985.
 [[nodiscard]] Partition modified_first_fit_decreasing(BinItems items, BinLimits limits);
 
@@ -56,13 +56,13 @@ enum class BinPacking : std::uint8_t {
   modified_first_fit_decreasing
 };
 
-/// By the algorithm of that name.
+/// Packs with that algorithm.
 [[nodiscard]] Partition pack_bins(BinItems items, BinLimits limits, BinPacking algorithm);
 
-/// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (of equal sizes the
-/// larger item first), then at most three passes that each move one item from a heavy bin to a light one;
-/// identical to the reference including order. Never above `max_size`. Throws LimitError for an item above
-/// it.
+/// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (ties by
+/// decreasing index), then at most three passes that each move one item from a heavy bin to a light
+/// one; identical to the reference, including order. Never above `max_size`. Throws LimitError for an
+/// item above it.
 [[nodiscard]] Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size);
 
 /// The fewest bins any packing needs: the larger of ceil(sum / max_size), ceil(sum of counts / max_items) and

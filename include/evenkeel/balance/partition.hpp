@@ -9,18 +9,18 @@
 
 namespace evenkeel {
 
-/// An item's position in the list of costs handed in.
+/// An item's position in the list of costs.
 using Item = std::int64_t;
 
 /// Items 0..n-1 in k groups. A value type in compressed form: one array of items, k+1 offsets. The
-/// order of groups and of items inside a group is part of the value, and is what the algorithm's
-/// documentation says it is.
+/// order of groups and of items inside a group is part of the value; the algorithm's documentation
+/// defines it.
 ///
 /// Example: groups {2, 0}, {} and {1} are items {2, 0, 1} with offsets {0, 2, 2, 3}.
 class Partition {
  public:
   Partition() = default;
-  /// `offsets` has k+1 entries, from 0 to items.size(), never falling. Throws InputError otherwise.
+  /// `offsets` has k+1 entries, from 0 to items.size(), never decreasing. Throws InputError otherwise.
   Partition(std::vector<Item> items, std::vector<std::int64_t> offsets);
   explicit Partition(std::span<const std::vector<Item>> groups);
 

@@ -6,16 +6,16 @@
 #include <string_view>
 #include <type_traits>
 
-// Checked contracts: what a broken precondition or invariant, which is a bug, is told by.
+// Checked contracts: a broken precondition or invariant is a bug, and is reported here.
 //
-// These are macros, which this project has where no function serves: the text of the condition is part of the
-// message, and neither it nor its values may be evaluated where the level is off. std::source_location would
-// give the place, but with a function's whole signature and the compiler's own path, so it is taken here too.
+// These are macros because no function would do: the text of the condition is part of the message, and
+// neither it nor its values may be evaluated if the level is off. std::source_location would give the place,
+// but with a function's whole signature and the compiler's own path, so the macros take that, too.
 //
 // A public header, since functions in public headers have preconditions. A program that includes them has no
 // checks unless it defines EVENKEEL_ASSERTION_LEVEL itself; how the library was built does not matter.
 
-/// The greatest level that is checked: 0 none, 1 cheap, 2 thorough, 3 communication. The build of Evenkeel
+/// The highest level that is checked: 0 none, 1 cheap, 2 thorough, 3 communication. The build of Evenkeel
 /// sets it from EVENKEEL_ASSERTIONS for its own sources.
 #ifndef EVENKEEL_ASSERTION_LEVEL
 #define EVENKEEL_ASSERTION_LEVEL 0
@@ -25,19 +25,19 @@
 #define EVENKEEL_ASSERTS(level) \
   (static_cast<int>(::evenkeel::assertions::Level::level) <= (EVENKEEL_ASSERTION_LEVEL))
 
-/// Ends the process unless `condition` holds, which a caller has to see to. The values that follow it are
-/// told by their names: whole numbers, floating-point numbers, enumerators, ids, strings. Nothing is
-/// evaluated where the level is off, but everything is compiled.
+/// Ends the process unless `condition` holds, which is the caller's duty. The values after it are printed
+/// with their names: integers, floating-point numbers, enumerators, ids, strings. Nothing is evaluated if the
+/// level is off, but everything is compiled.
 ///
 /// Example: EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
 #define EVENKEEL_PRECONDITION(level, condition, ...) \
   EVENKEEL_ASSERTION_OF_KIND("precondition", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
 
-/// The same for what the function itself should have seen to.
+/// The same for what is the function's own duty.
 #define EVENKEEL_INVARIANT(level, condition, ...) \
   EVENKEEL_ASSERTION_OF_KIND("invariant", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
 
-/// How both are made. The texts are taken by those above, before macros in them are expanded.
+/// Implements both. They pass the texts, before macros in them are expanded.
 #define EVENKEEL_ASSERTION_OF_KIND(kind, level, condition, text, names, ...)                             \
   do {                                                                                                   \
     if constexpr (EVENKEEL_ASSERTS(level)) {                                                             \
@@ -94,7 +94,7 @@ class Value {
 struct Violation {
   const char* kind;
   const char* condition;
-  const char* names;  ///< of the values, as they stand in the source
+  const char* names;  ///< of the values, as written in the source
   const char* file;
   const char* function;
   int line;

@@ -6,11 +6,11 @@
 
 namespace evenkeel {
 
-/// What went wrong, in the classes a caller may want to tell apart. The values travel between ranks.
+/// What went wrong, in the classes that a caller may want to distinguish. The values are sent between ranks.
 enum class ErrorKind : std::uint8_t {
   none = 0,  ///< no error; never thrown
   config,    ///< a configuration key or command-line value is unknown, malformed or inconsistent
-  input,     ///< data handed in is malformed: a bad line, a negative token, mismatched shapes
+  input,     ///< input data is malformed: a bad line, a negative token, mismatched shapes
   limit,     ///< data is well formed but breaks a stated limit, such as a sample longer than the cap
   mesh,      ///< the process grid does not fit the world
   io,        ///< a file or folder cannot be opened, read or written
@@ -29,11 +29,11 @@ struct ErrorReport {
   friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
 };
 
-/// The one line a user reads: `where: message (rank r). hint`, leaving out what is empty, made printable().
+/// The one line that a user reads: `where: message (rank r). hint`, without empty parts, made printable().
 std::string to_string(const ErrorReport& report);
 
-/// Base of everything Evenkeel throws for bad input, bad configuration and failed MPI calls. Broken internal
-/// invariants are assertions, not exceptions.
+/// Base of all exceptions for bad input, bad configuration and failed MPI calls. Broken internal invariants
+/// are assertions, not exceptions.
 class Error : public std::runtime_error {
  public:
   explicit Error(ErrorReport report) : std::runtime_error(to_string(report)), report_(std::move(report)) {}
@@ -44,7 +44,7 @@ class Error : public std::runtime_error {
   ErrorReport report_;
 };
 
-/// One exception type a kind, so that callers can catch what they can handle.
+/// One exception type for each kind, so that callers can catch what they can handle.
 template <ErrorKind Kind>
 class ErrorOf : public Error {
  public:
@@ -66,8 +66,8 @@ using MeshError = ErrorOf<ErrorKind::mesh>;
 using IoError = ErrorOf<ErrorKind::io>;
 using MpiError = ErrorOf<ErrorKind::mpi>;
 
-/// Throws the exception type that belongs to `report.kind`. This is how every rank throws the error that one
-/// rank found. A report of no error makes std::logic_error.
+/// Throws the exception type of `report.kind`. This is how every rank throws the error that one rank found. A
+/// report without an error throws std::logic_error.
 [[noreturn]] void throw_error(ErrorReport report);
 
 }  // namespace evenkeel

@@ -11,13 +11,13 @@
 
 namespace evenkeel {
 
-/// Which sizes groups may have where micro-batches have groups of their own.
+/// Which sizes groups may have if micro-batches have groups of their own.
 enum class ContextSizes : std::uint8_t {
   powers_of_two,  ///< and a group's first place is a multiple of its size
-  any,            ///< every one up to 16, eight from one power of two to the next, and the largest; anywhere
+  any,            ///< every size up to 16, then eight for each doubling, and the largest; starting anywhere
 };
 
-/// The places that run a micro-batch together, each with its part of every sequence: neighbours.
+/// The neighboring places that run a micro-batch together, each with its part of every sequence.
 ///
 /// With a fixed cp these are the places of one DP rank, cp of them. With `mesh.cp: flexible` the grid has one
 /// place a DP rank, and every micro-batch a group of its own size.
@@ -28,7 +28,7 @@ struct ContextGroup {
   [[nodiscard]] constexpr bool contains(DataPlace place) const noexcept {
     return first <= place && place.value() - first.value() < size;
   }
-  /// Which part of the sequences is a member's. Precondition: contains(place).
+  /// Which part of the sequences a member has. Precondition: contains(place).
   [[nodiscard]] constexpr CpRank rank_of(DataPlace place) const noexcept {
     EVENKEEL_PRECONDITION(cheap, contains(place), place.value(), first.value(), size);
     return CpRank{place.value() - first.value()};
@@ -36,9 +36,9 @@ struct ContextGroup {
   friend constexpr bool operator==(const ContextGroup&, const ContextGroup&) = default;
 };
 
-/// All groups of powers of two of places, up to `largest` of them, in the order in which libraries whose
-/// groups are made by all ranks together, such as NCCL's process groups, should make them: size by size from
-/// 1, and of each size from the first place on. 2 * places groups at most. Local.
+/// All groups whose size is a power of two, up to `largest` places, in the order in which libraries should
+/// make them whose groups need all ranks, such as NCCL's process groups: by size from 1 up, and for each size
+/// from the first place on. At most 2 * places groups. Local.
 ///
 /// Example: of 6 places, up to 4: six of 1, (0, 2), (2, 2), (4, 2), and (0, 4).
 [[nodiscard]] inline std::vector<ContextGroup> context_groups(int places, int largest) {
@@ -94,21 +94,21 @@ struct GridPoint {
   friend constexpr bool operator==(const GridPoint&, const GridPoint&) = default;
 };
 
-/// Whose rows a point's rank holds: ranks that differ along tp and pp only hold the same ones.
+/// Which rows a point's rank holds: ranks that differ only along tp and pp hold the same ones.
 [[nodiscard]] constexpr DataPlace data_place_of(const GridPoint& point, const GridPoint& sizes) noexcept {
   return DataPlace{point.dp * sizes.cp + point.cp};
 }
 
-/// The process grid as arithmetic, without MPI: sizes along tp, cp, dp and pp, and the bijection between
-/// ranks and coordinates. A value type.
+/// The process grid as arithmetic, without MPI: sizes along tp, cp, dp and pp, and the mapping between ranks
+/// and coordinates. A value type.
 ///
 /// Example: tp 2, cp 2, dp 2, pp 1 in the default order puts rank 5 (binary 101) at tp 1, cp 0, dp 1.
 class Grid {
  public:
   Grid() : Grid({1, 1, 1, 1}, {}) {}
-  /// Throws MeshError when a size is below 1 or the product passes 2^31-1.
+  /// Throws MeshError if a size is below 1 or the product exceeds 2^31-1.
   Grid(GridPoint sizes, RankOrder order);
-  /// With dp = what remains of `world_size`. Throws MeshError when tp*cp*pp does not divide it.
+  /// With dp = `world_size` / (tp*cp*pp). Throws MeshError when tp*cp*pp does not divide it.
   static Grid fill_dp(GridPoint sizes, RankOrder order, int world_size);
 
   [[nodiscard]] const GridPoint& sizes() const noexcept { return sizes_; }
@@ -119,7 +119,7 @@ class Grid {
   /// Throws MeshError when the rank or a coordinate is outside the grid.
   [[nodiscard]] GridPoint point_of(WorldRank rank) const;
   [[nodiscard]] WorldRank rank_of(const GridPoint& point) const;
-  /// The ranks that differ from `point` along `axis` only, by rising coordinate.
+  /// The ranks that differ from `point` only along `axis`, in order of the coordinate.
   [[nodiscard]] std::vector<WorldRank> line_through(const GridPoint& point, Axis axis) const;
 
   /// Throws MeshError that shows the product unless the grid has exactly `world_size` ranks.

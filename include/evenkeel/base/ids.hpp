@@ -9,8 +9,9 @@
 
 namespace evenkeel {
 
-/// An integer that cannot be mixed up with another one: a DP rank is no world rank, a sample's number is no
-/// position in a vector. Explicit in, `value()` out, ordered and hashable.
+/// An integer that cannot be mixed up with another one: a DP rank is not a world rank, and a sample's number
+/// is not a position in a vector. Converts explicitly from and, with `value()`, to an integer; ordered and
+/// hashable.
 template <typename Tag, typename Integer = std::int64_t>
 class Id {
  public:
@@ -38,14 +39,14 @@ class Id {
 };
 
 using SampleId = Id<struct SampleIdTag>;         ///< a sample's 0-based line in the source; -1 is filler
-using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the communicator the service was given
+using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the service's communicator
 using DpRank = Id<struct DpRankTag, int>;        ///< coordinate along data parallelism
 using CpRank = Id<struct CpRankTag, int>;        ///< number among the ranks that a sequence is cut over
 using DataPlace = Id<struct DataPlaceTag, int>;  ///< a pair (dp, cp) of the grid: dp * its size along cp + cp
 
 using EntryId = Id<struct EntryIdTag>;          ///< a sample's position in its step's length table
-using UnitId = Id<struct UnitIdTag>;            ///< of what is packed as a whole, 0-based in the step
-using SegmentId = Id<struct SegmentIdTag>;      ///< of rows that stand as one sequence, 0-based in the step
+using UnitId = Id<struct UnitIdTag>;            ///< of a unit that is packed as a whole, 0-based in the step
+using SegmentId = Id<struct SegmentIdTag>;      ///< of rows that form one sequence, 0-based in the step
 using MiniBatchId = Id<struct MiniBatchIdTag>;  ///< of an optimizer update, 0-based in the step
 
 /// The sample id of filler: an empty micro-batch's only sequence.

@@ -23,7 +23,7 @@ enum class DType : std::uint8_t {
   uint32,
 };
 
-/// All of them, in the order of their values, which are written into no file and only ever appended to.
+/// All of them, in the order of their values, which are not written to files; new ones are only appended.
 inline constexpr std::array all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                                        DType::float16, DType::bfloat16, DType::float32, DType::float64,
                                        DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
@@ -79,13 +79,13 @@ inline constexpr DType dtype_of<float> = DType::float32;
 template <>
 inline constexpr DType dtype_of<double> = DType::float64;
 
-/// How JSON lines write a field where its lists do not tell that themselves.
+/// How JSON Lines write a field, if its lists do not show that themselves.
 enum class LineFormat : std::uint8_t {
   rows,   ///< [row, row, ...], any number of rows a sample: FieldKind::rows
   text,   ///< a text: FieldKind::text
   bytes,  ///< base64: FieldKind::bytes
   axes,   ///< [[x of token 0, x of token 1, ...], [y of token 0, ...]]: a row of all axes for each token
-  runs,   ///< [[value, count], ...]: the value for so many tokens, one run after the other
+  runs,   ///< [[value, count], ...]: the value for that many tokens, one run after the other
 };
 
 [[nodiscard]] std::string_view name_of(LineFormat format) noexcept;

@@ -19,27 +19,27 @@
 
 namespace evenkeel {
 
-/// The standard heap, which grants large blocks only where there is memory for them (require_memory): an
+/// The standard heap, which grants large blocks only if there is memory for them (require_memory): an
 /// impossible request throws LimitError instead of ending the process when the block is written.
 [[nodiscard]] std::pmr::memory_resource& standard_heap() noexcept;
 
-/// Where new columns of this process get their memory from: standard_heap(), unless set otherwise.
+/// Where new columns of this process allocate their memory: standard_heap(), unless set otherwise.
 [[nodiscard]] std::pmr::memory_resource* column_memory() noexcept;
 
-/// Lets new columns of this process get their memory from `memory`, which must outlive all of them; returns
-/// what it was before. Columns keep the memory that they have. Safe to call from any thread.
+/// Makes new columns of this process allocate from `memory`, which must outlive all of them; returns the
+/// previous resource. Existing columns keep their memory. Safe to call from any thread.
 ///
-/// How an embedding program has what it is handed in memory of its own, pinned for copies to a device, say:
-/// in every packed micro-batch, whatever is received, and results brought home, but for tensors that
-/// tensor-parallel ranks of a node have in common. `memory` is asked by the threads that make steps, and
-/// should keep blocks that come back: a step asks for as many as the one before. What it throws, all ranks
-/// throw. Where nothing was set, the first service or exchange sets a heap that the other ranks of the node
-/// can read; out of other memory, samples reach them with one more copy.
+/// With it, an embedding program gets its tensors in memory of its own, for example pinned for copies to a
+/// device: packed micro-batches, received data and collected results, except tensors that tensor-parallel
+/// ranks of a node share. The threads that make steps call `memory`, which should keep freed blocks: a step
+/// needs as many as the one before. What it throws, all ranks throw. By default, the first service or
+/// exchange sets a heap that the other ranks of the node can read; from other memory, samples reach them with
+/// one more copy.
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept;
 
-/// Allocates from what column_memory() was when the container was made or copied, aligned for values of any
-/// type, which columns of bytes hold. Moves take the memory along. Elements that are given no value are left
-/// as the memory was, as make_unique_for_overwrite does.
+/// Allocates from the column_memory() of the time when the container was made or copied, aligned for values
+/// of any type, which columns of bytes hold. A move keeps the memory. Elements without a value stay
+/// uninitialized, as with make_unique_for_overwrite.
 template <typename T>
 class ColumnAllocator {
  public:
@@ -77,24 +77,25 @@ class ColumnAllocator {
   std::pmr::memory_resource* memory_;
 };
 
-/// Whose the rows of a counted field are. Taking no sample takes no memory.
+/// Which rows of a counted field belong to which sample. For no samples, it does not allocate.
 ///
-/// As a rule each sample has its own, back to back in the order of the samples: n+1 prefix sums of the
-/// numbers of rows that n samples have. They start at 0 and never fall. Example: samples of 2, 0 and 3 rows
-/// have offsets {0, 2, 2, 5}.
+/// Usually each sample has its own, back to back in the order of the samples: n+1 prefix sums of the numbers
+/// of rows of n samples. They start at 0 and never decrease. Example: samples of 2, 0 and 3 rows have offsets
+/// {0, 2, 2, 5}.
 ///
-/// Else rows lie in common: each sample has a range of them anywhere, several may have the same, and nobody
-/// need have all. So it is in micro-batches with fields of which equal values lie once (FieldSharing::equal).
+/// Otherwise rows are shared: each sample has a range of them anywhere, several may have the same range, and
+/// some rows may belong to none. Micro-batches with FieldSharing::equal have such fields, with equal values
+/// once.
 class SampleRows {
  public:
   /// Of no samples.
   SampleRows() = default;
-  /// Of samples with these numbers of rows. Throws InputError for a negative number, and for 2^63 rows and
+  /// Of samples with these numbers of rows. Throws InputError for a negative number, and for 2^63 rows or
   /// more. O(n).
   [[nodiscard]] static SampleRows of_counts(std::span<const std::int64_t> counts);
-  /// Of samples with these offsets. Throws InputError unless they start at 0 and never fall. O(n).
+  /// Of samples with these offsets. Throws InputError unless they start at 0 and never decrease. O(n).
   [[nodiscard]] static SampleRows of_offsets(std::vector<std::int64_t> offsets);
-  /// Of samples that have these ranges of `rows` rows in common. Throws InputError for a range that is not
+  /// Of samples that have these ranges of `rows` shared rows. Throws InputError for a range that is not
   /// within them. O(n).
   [[nodiscard]] static SampleRows in_common(std::vector<RowRange> ranges, std::int64_t rows);
 
@@ -103,7 +104,7 @@ class SampleRows {
     if (are_in_common()) return static_cast<std::int64_t>(ranges_.size());
     return offsets_.empty() ? 0 : static_cast<std::int64_t>(offsets_.size()) - 1;
   }
-  /// Rows of all samples; of those in common all that there are.
+  /// Rows of all samples; if they are shared, all rows.
   [[nodiscard]] std::int64_t rows() const noexcept {
     if (are_in_common()) return *rows_in_common_;
     return offsets_.empty() ? 0 : offsets_.back();
@@ -115,18 +116,18 @@ class SampleRows {
     return are_in_common() ? ranges_[at] : RowRange{offsets_[at], offsets_[at + 1]};
   }
   [[nodiscard]] bool are_in_common() const noexcept { return rows_in_common_.has_value(); }
-  /// Precondition: not in common.
+  /// Precondition: not shared.
   [[nodiscard]] std::span<const std::int64_t> offsets() const noexcept {
     EVENKEEL_PRECONDITION(cheap, !are_in_common(), size());
     return offsets_.empty() ? std::span<const std::int64_t>(&none, 1) : offsets_;
   }
-  /// Each sample's rows. Precondition: in common.
+  /// Each sample's rows. Precondition: shared.
   [[nodiscard]] std::span<const RowRange> ranges() const noexcept {
     EVENKEEL_PRECONDITION(cheap, are_in_common(), size());
     return ranges_;
   }
 
-  /// Rows in common are equal to none of their own.
+  /// Shared rows never equal rows that are not shared.
   friend bool operator==(const SampleRows& a, const SampleRows& b) noexcept = default;
 
  private:
@@ -142,20 +143,20 @@ enum class FieldKind : std::uint8_t {
   token,           ///< every token of a sample
   response_token,  ///< every response token of a sample
   sample,          ///< every sample
-  rows,            ///< whatever each sample has any number of: image patches, audio frames, tool calls
+  rows,            ///< anything a sample may have any number of: image patches, audio frames, tool calls
   text,            ///< every byte of a sample's text, which is UTF-8
-  bytes,           ///< every byte of a sample's value, of which nothing is known
+  bytes,           ///< every byte of a sample's opaque value
 };
 
 [[nodiscard]] std::string_view name_of(FieldKind kind) noexcept;
 
-/// Whether each sample says itself how many rows of the field it has, which its lengths do not tell: a
-/// **counted** field. Its rows stay together, uncut, wherever the sample goes.
+/// Whether each sample has its own number of rows of the field, independent of its lengths: a **counted**
+/// field. Its rows stay together, uncut, wherever the sample goes.
 [[nodiscard]] constexpr bool is_counted(FieldKind kind) noexcept {
   return kind == FieldKind::rows || kind == FieldKind::text || kind == FieldKind::bytes;
 }
 
-/// What the offsets of a counted field are called where they stand beside its rows, in dumps and other files.
+/// The name of a counted field's offsets, beside its rows in dumps and other files.
 [[nodiscard]] inline std::string offsets_name(std::string_view field) {
   return std::string(field) + "_offsets";
 }
@@ -168,8 +169,8 @@ struct FieldSpec {
   FieldKind kind = FieldKind::token;
   std::vector<std::int64_t> trailing;
 
-  /// Elements of one row; 0 when a trailing dimension is 0. Throws InputError when a dimension is negative or
-  /// a row has 2^63 bytes or more.
+  /// Elements of one row; 0 if a trailing dimension is 0. Throws InputError if a dimension is negative or a
+  /// row has 2^63 bytes or more.
   [[nodiscard]] std::int64_t row_elements() const;
   /// Bytes of one row. Throws likewise.
   [[nodiscard]] std::size_t row_bytes() const;
@@ -177,15 +178,15 @@ struct FieldSpec {
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
 };
 
-/// One field's rows, contiguous, row after row. Owns its bytes, which lie in column_memory(), or borrows
-/// bytes that are only to be read: writing access takes a copy of them first. So read through const access
-/// (`std::as_const`) where a copy is not wanted.
+/// One field's rows, contiguous, row after row. Owns its bytes, which are in column_memory(), or borrows
+/// read-only bytes: non-const access first copies these. Use const access (`std::as_const`) to avoid that
+/// copy.
 ///
-/// The column of a counted field knows whose its rows are: samples() has exactly its rows, in common or each
-/// its own. Others have none.
+/// The column of a counted field knows which rows belong to which sample: samples() has exactly its rows,
+/// shared or not. Other columns have none.
 ///
-/// What makes or resizes a column throws InputError for a shape that row_elements() refuses, a negative
-/// number of rows, or 2^63 bytes and more.
+/// Functions that make or resize a column throw InputError for a shape that row_elements() refuses, a
+/// negative number of rows, or 2^63 bytes or more.
 class Column {
  public:
   Column() = default;
@@ -193,11 +194,11 @@ class Column {
   Column(FieldSpec spec, std::int64_t rows);
   /// Rows of zero bytes, of samples. Here and below, of a counted field.
   Column(FieldSpec spec, SampleRows samples);
-  /// `rows` rows of whatever their memory held before, for who writes every byte: large columns are spared a
-  /// pass over memory.
+  /// `rows` uninitialized rows, for callers that write every byte: that saves large columns a pass over
+  /// memory.
   [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
   [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples);
-  /// `rows` rows at `first`, which keeps them there. Nobody may write them while a column borrows them.
+  /// `rows` rows at `first`, which keeps them alive. They must not be written while a column borrows them.
   [[nodiscard]] static Column borrowing(FieldSpec spec, std::int64_t rows,
                                         std::shared_ptr<const std::byte> first);
   [[nodiscard]] static Column borrowing(FieldSpec spec, SampleRows samples,
@@ -208,7 +209,7 @@ class Column {
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  /// Whose the rows of a counted field are.
+  /// Which rows of a counted field belong to which sample.
   [[nodiscard]] const SampleRows& samples() const noexcept { return samples_; }
   /// Bytes of one row.
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
@@ -217,7 +218,7 @@ class Column {
     return own_;
   }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), offset_of(rows_)}; }
-  /// Row `row`'s address. Precondition: 0 <= row <= rows(); `rows()` gives the end.
+  /// The address of row `row`. Precondition: 0 <= row <= rows(); `rows()` gives the end.
   [[nodiscard]] std::byte* row(std::int64_t row) {
     EVENKEEL_PRECONDITION(cheap, 0 <= row && row <= rows(), row, rows());
     return bytes().data() + offset_of(row);
@@ -227,7 +228,7 @@ class Column {
     return data() + offset_of(row);
   }
 
-  /// The elements as T. Throws InputError when T is not the field's element type.
+  /// The elements as T. Throws InputError if T is not the field's element type.
   template <typename T>
   [[nodiscard]] std::span<T> values() {
     require_dtype(dtype_of<T>);
@@ -239,12 +240,12 @@ class Column {
     return {reinterpret_cast<const T*>(data()), offset_of(rows_) / sizeof(T)};
   }
 
-  /// Makes the column `rows` rows long, keeping what fits and zeroing what is new. Precondition: the field is
-  /// not counted.
+  /// Resizes the column to `rows` rows, keeping those that fit and zeroing new ones. Precondition: the field
+  /// is not counted.
   void resize(std::int64_t rows);
 
-  /// Lets others borrow the rows, and this column with them: they stay as they are, wherever they lie, until
-  /// the last has let go.
+  /// Lets others borrow the rows; this column then borrows them, too. They stay unchanged and in place until
+  /// the last borrower has released them.
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
   /// A column of the same rows that borrows them from this one.
   [[nodiscard]] Column lent();

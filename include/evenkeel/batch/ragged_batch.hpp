@@ -12,19 +12,19 @@
 
 namespace evenkeel {
 
-/// What a sample says its group is called: nothing, an integer (the unsigned one from 2^63 on), or a text.
+/// A sample's name for its group: nothing, an integer (unsigned from 2^63 on), or a text.
 using Uid = std::variant<std::monostate, std::int64_t, std::uint64_t, std::string>;
 
-/// The group (SampleShape::group) of samples that say so. Integers of 0 .. 2^63 - 1 are their own; others and
-/// texts become a hash below 2^63, the same on every platform: two of them share one by chance alone.
+/// The group (SampleShape::group) of samples with that name. Integers of 0 .. 2^63 - 1 are used as they are;
+/// others and texts become a hash below 2^63, the same on every platform; two of them collide only by chance.
 [[nodiscard]] std::uint64_t group_of_uid(std::string_view text) noexcept;
 [[nodiscard]] std::uint64_t group_of_uid(std::int64_t number) noexcept;
 [[nodiscard]] std::uint64_t group_of_uid(std::uint64_t number) noexcept;
 
-/// The groups of samples that say nothing begin here, above all that samples may say.
+/// The groups of samples without a name begin here, above all names.
 inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 
-/// The group of a sample that says nothing, known by its number in its source: no other sample's.
+/// The group of a sample without a name, from its number in its source: no other sample has it.
 [[nodiscard]] constexpr std::uint64_t own_group(std::int64_t sample) noexcept {
   return first_own_group + static_cast<std::uint64_t>(sample);
 }
@@ -35,7 +35,7 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 /// The group of a sample with this number and this uid.
 [[nodiscard]] std::uint64_t group_of(const Uid& uid, std::int64_t sample) noexcept;
 
-/// What a sample of that group says, where nothing but the group is known: its number, or nothing.
+/// The name of a group of which only the number is known: that number, or nothing.
 [[nodiscard]] Uid uid_of_group(std::uint64_t group);
 
 /// One sample's place in the source and its lengths, in tokens.
@@ -49,19 +49,19 @@ struct SampleShape {
   friend constexpr bool operator==(const SampleShape&, const SampleShape&) = default;
 };
 
-/// b ragged samples, columnar: one row range a sample and any number of named fields. The samples of a rank
-/// before the exchange, and of a result after it. Owns everything; moving it is cheap.
+/// b ragged samples in columns: one row range a sample and any number of named fields. Holds a rank's samples
+/// before the exchange, and collected results after it. Owns everything; cheap to move.
 ///
-/// Invariants, held from construction on: lengths are not negative, offsets start at 0 and never fall, every
-/// field has exactly the rows its kind asks for or, where it is counted, those that it has counted for each
-/// of the b samples; no two fields have one name.
+/// Invariants from construction on: lengths are not negative, offsets start at 0 and never decrease, every
+/// field has exactly the rows of its kind or, if it is counted, its own number of rows for each of the b
+/// samples; no two fields have the same name.
 ///
 /// Example: samples of prompt+response 2+1 and 0+2 tokens have token_offsets {0, 3, 5} and
 /// response_offsets {0, 1, 3}.
 class RaggedBatch {
  public:
   RaggedBatch() : RaggedBatch(std::vector<SampleShape>{}) {}
-  /// A batch without fields. Throws InputError on a negative length, or 2^63 tokens and more. O(b).
+  /// A batch without fields. Throws InputError for a negative length, or 2^63 tokens or more. O(b).
   explicit RaggedBatch(std::vector<SampleShape> samples);
 
   /// b
@@ -77,7 +77,7 @@ class RaggedBatch {
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
   /// The rows of sample `index` (its position in the batch) in a field of this kind.
   [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t index) const noexcept;
-  /// The rows of sample `index` in this field, which is of the batch or could be: of any kind.
+  /// The rows of sample `index` in this field of any kind, which is in the batch or could be.
   [[nodiscard]] RowRange rows_of(const Column& field, std::int64_t index) const noexcept {
     const FieldKind kind = field.spec().kind;
     return is_counted(kind) ? field.samples()[index] : rows_of(kind, index);
@@ -85,11 +85,11 @@ class RaggedBatch {
   /// Throws InputError that names the field unless it has rows for exactly these samples.
   void require_rows_of_samples(const Column& field) const;
 
-  /// Adds a field of zero rows' worth of data to be filled in by the caller. Throws InputError when the name
-  /// is taken, and for a counted field unless there are no samples. The reference stays valid until the next
-  /// field is added.
+  /// Adds a field filled with zeros, for the caller to fill in. Throws InputError if the name is taken, and
+  /// for a counted field unless there are no samples. The reference stays valid until the next field is
+  /// added.
   Column& add_field(FieldSpec spec);
-  /// Adds a filled field. Throws InputError when the name is taken, and as require_rows_of_samples().
+  /// Adds a filled field. Throws InputError if the name is taken, and as require_rows_of_samples().
   Column& add_field(Column column);
 
   [[nodiscard]] std::span<const Column> fields() const noexcept { return fields_; }
@@ -97,7 +97,7 @@ class RaggedBatch {
   /// The field of that name, or nullptr.
   [[nodiscard]] const Column* find(std::string_view name) const noexcept;
   [[nodiscard]] Column* find(std::string_view name) noexcept;
-  /// The field of that name. Throws InputError that lists the names there are.
+  /// The field of that name. Throws InputError that lists the existing names.
   [[nodiscard]] const Column& at(std::string_view name) const;
 
  private:

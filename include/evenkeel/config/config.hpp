@@ -27,11 +27,11 @@ struct MeshSettings {
   int cp = 1;
   int pp = 1;
   int vpp = 1;
-  std::optional<int> dp;  ///< unset: what remains of the world
+  std::optional<int> dp;  ///< unset: all remaining ranks
   RankOrder order;
-  int data_ranks = 0;                        ///< ranks beside the grid, which bring the samples (see serve())
+  int data_ranks = 0;                        ///< ranks outside the grid that bring samples (see serve())
   bool flexible_cp = false;                  ///< each micro-batch has a group of its own size; cp is then 1
-  std::optional<int> max_cp = std::nullopt;  ///< the largest of these groups; unset: what there is
+  std::optional<int> max_cp = std::nullopt;  ///< the largest of these groups; unset: all places
   ContextSizes context_sizes = ContextSizes::powers_of_two;  ///< of these groups
 
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
@@ -49,12 +49,12 @@ enum class SourceKind : std::uint8_t {
 };
 
 struct SourceSettings {
-  std::optional<SourceKind> kind;  ///< unset: nobody said; open_source refuses that, a DataService needs none
-  std::filesystem::path path;      ///< of what is read from files: file, pattern, prefix or folder
+  std::optional<SourceKind> kind;  ///< unset: open_source refuses that, a DataService needs none
+  std::filesystem::path path;      ///< of sources in files: file, pattern, prefix or folder
   std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
   std::int64_t samples = 2048;     ///< how many a synthetic source has
-  std::int64_t epochs = 1;         ///< how often it is run through in one epoch of the job
-  std::int64_t weight = 1000;      ///< its share where there are several, in thousandths of any one unit
+  std::int64_t epochs = 1;         ///< how often it is read in one epoch of the job
+  std::int64_t weight = 1000;      ///< its share among several sources, in thousandths of any one unit
 
   friend bool operator==(const SourceSettings&, const SourceSettings&) = default;
 };
@@ -76,19 +76,19 @@ struct ExchangeSettings {
   ExchangePath path = ExchangePath::automatic;
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
   NodeAggregation aggregate = NodeAggregation::automatic;
-  std::int64_t prefetch = 1;  ///< steps made ready ahead of the trainer (see Prefetcher)
+  std::int64_t prefetch = 1;  ///< steps made ahead of the trainer (see Prefetcher)
 
   friend bool operator==(const ExchangeSettings&, const ExchangeSettings&) = default;
 };
 
 struct JobWatchdogSettings {
-  std::int64_t seconds = 60;  ///< within which a job that cannot go on ends (see Watchdog); 0: never
+  std::int64_t seconds = 60;  ///< within which a job that cannot continue ends (see Watchdog); 0: never
 
   friend bool operator==(const JobWatchdogSettings&, const JobWatchdogSettings&) = default;
 };
 
 /// The settings of one kind of pass over a step's samples, such as computing log-probs or updating. Which
-/// samples share a mini-batch is the step's own matter and the same for all of them.
+/// samples share a mini-batch belongs to the step, and is the same for all passes.
 struct Profile {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
@@ -98,23 +98,24 @@ struct Profile {
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// A job's configuration: every key of the YAML file (docs/configuration.md), defaults filled in. A value
-/// type; ranks of a job parse rank 0's text.
+/// A job's configuration: every key of the YAML file (docs/configuration.md), with defaults filled in. A
+/// value type; the ranks of a job parse the text that rank 0 read.
 struct Config {
   MeshSettings mesh;
   SourceSettings source;
-  /// Where there are several: complete settings by name, overrides applied; `source` is then none itself.
+  /// Several sources: complete settings by name, with overrides applied; `source` itself is then not a
+  /// source.
   std::map<std::string, SourceSettings, std::less<>> sources;
   MixBy mix = MixBy::samples;
   FilterSettings filter;
   ScheduleSettings batch;
   DelaySettings delay;
   FieldSettings field;
-  /// Of fields that samples bring, by name, overrides of `field` applied. Others travel and are handed out as
-  /// they are brought.
+  /// Settings of fields that samples bring, by name, with overrides of `field` applied. Other fields are sent
+  /// and delivered unchanged.
   NamedFields fields;
-  /// `shuffle` follows batch.shuffle, and is on where there are several sources: one mini-batch must not hold
-  /// what another lacks.
+  /// `shuffle` follows batch.shuffle, and is on with several sources, so that mini-batches mix
+  /// them.
   MiniBatchSettings mini_batches;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
@@ -125,68 +126,68 @@ struct Config {
   ExchangeSettings exchange;
   JobWatchdogSettings watchdog;  ///< of `evenkeel run`; other programs decide themselves
 
-  /// The grid over `world_size` ranks, of which mesh.data_ranks have no place in it. Throws MeshError when it
+  /// The grid over `world_size` ranks, of which mesh.data_ranks have no place in it. Throws MeshError if it
   /// does not fit.
   [[nodiscard]] Grid grid(int world_size) const;
-  /// The profile of that name; the empty name is the configuration's own settings. Throws ConfigError that
-  /// lists the names there are.
+  /// The profile of that name; the empty name means the configuration's own settings. Throws ConfigError that
+  /// lists the existing names.
   [[nodiscard]] Profile profile(std::string_view name) const;
-  /// Throws ConfigError that names the key where settings of a field do not fit each other, the mesh's
-  /// pipeline or the profiles that there are.
+  /// Throws ConfigError that names the key if settings of a field conflict with each other, the mesh's
+  /// pipeline or the existing profiles.
   void require_valid_fields() const;
-  /// What planning a pass depends on, for a grid of these sizes. Throws as profile() does.
+  /// The settings for planning a pass on a grid of these sizes. Throws as profile() does.
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
-  /// What outliers are delayed by (OutlierDelay::plan): a pass by the configuration's own settings over
-  /// `delay.companions` DP ranks, without tp and pp. A cap that is counted a rank is that of the smallest
-  /// power of two of ranks whose cap holds a sample of `longest` tokens, which is what a fixed cp is chosen
-  /// by. Throws ConfigError where the delay lacks a setting, or something is set that it does not go with.
-  /// Precondition: delay.is_on().
+  /// The plan for delaying outliers (OutlierDelay::plan): a pass with the configuration's own settings
+  /// over `delay.companions` DP ranks, without tp and pp. If the cap is given per rank, the smallest power
+  /// of two of ranks whose cap holds a sample of `longest` tokens is used, as for choosing a fixed cp.
+  /// Throws ConfigError if the delay lacks a setting, or excludes one that is set. Precondition:
+  /// delay.is_on().
   [[nodiscard]] PlanSettings delay_settings(std::int64_t longest) const;
 
   friend bool operator==(const Config&, const Config&) = default;
 };
 
 /// Reads a configuration: the defaults, then the file, then `overrides` in order. An override is
-/// "section.key=value", its value read as YAML (the command line's --set). No MPI: see below.
+/// "section.key=value", its value read as YAML (the command line's --set). No MPI.
 ///
-/// The file is read once, from its beginning to its end, so that it may be a pipe. Throws IoError when it
-/// cannot be read or has more than 1 MiB, ConfigError when it holds no key at all (`{}` says that it means
-/// to), else as parse_config.
+/// The file is read once, from beginning to end, so that it may be a pipe. Throws IoError if it cannot be
+/// read or has more than 1 MiB, ConfigError if it has no key at all (use `{}` for all defaults), otherwise as
+/// parse_config.
 [[nodiscard]] Config load_config(const std::filesystem::path& file,
                                  std::span<const std::string> overrides = {});
 
-/// A text that makes up a configuration, maybe with others.
+/// One of several texts that make up a configuration.
 struct ConfigText {
   std::string yaml;
   std::string
-      name;  ///< stands for a file in messages; empty: nobody wrote lines, and `where` is the key alone
+      name;  ///< stands for a file in messages; empty: there are no lines, and `where` is only the key
 };
 
-/// The same of a file's text that has been read (read_config_text): one rank of a job reads it and broadcasts
-/// it, and every rank parses it, so that all throw the same ConfigError.
+/// The same for the text of a file that has been read: one rank of a job reads and broadcasts it, and every
+/// rank parses it, so that all throw the same ConfigError.
 [[nodiscard]] Config load_config(const ConfigText& file, std::span<const std::string> overrides = {});
 
 /// The same from YAML text, which may hold no key; `name` stands for the file in messages. Deterministic.
 ///
-/// Throws ConfigError for the first thing that is wrong: malformed YAML, a key that is unknown, given twice
-/// or of the wrong type, a value out of range, not among the allowed ones or not available in this version,
-/// or settings that do not fit each other. `where` is "NAME:LINE: key" or "--set key=value".
+/// Throws ConfigError for the first error: malformed YAML, a key that is unknown, repeated or of the wrong
+/// type, a value out of range, not among the allowed ones or not available in this version, or settings that
+/// conflict. `where` is "NAME:LINE: key" or "--set key=value".
 [[nodiscard]] Config parse_config(const std::string& yaml, std::string_view name,
                                   std::span<const std::string> overrides = {});
 
-/// The defaults, then these texts in order, then `overrides`: a later one changes what an earlier one says.
-/// What profiles say comes last all the same, so that they start from the final settings. For programs that
-/// have settings of their own beside a file. Throws as above.
+/// The defaults, then these texts in order, then `overrides`: later ones override earlier ones. Profiles are
+/// still applied last, so that they start from the final settings. For programs that have settings of their
+/// own in addition to a file. Throws as above.
 [[nodiscard]] Config parse_config(std::span<const ConfigText> texts,
                                   std::span<const std::string> overrides = {});
 
-/// The text of a configuration file, Evenkeel's or another system's. Throws IoError that names it when it
+/// The text of a configuration file, Evenkeel's or another system's. Throws IoError that names it if it
 /// cannot be read or has more than 1 MiB.
 [[nodiscard]] std::string read_config_text(const std::filesystem::path& file);
 
-/// The configuration as YAML, one line a key; parse_config gives back an equal one. Keys that have only one
+/// The configuration as YAML, one line a key; parse_config returns an equal one. Keys that have only one
 /// value in this version are left out. A cost made from a model is written as its two coefficients. Throws
-/// ConfigError that names the key when a value is none that the key has words for; so below.
+/// ConfigError that names the key if a value cannot be written; so below.
 [[nodiscard]] std::string to_yaml(const Config& config);
 
 /// One key of a configuration and its value as YAML.
@@ -197,8 +198,8 @@ struct ConfigSetting {
   friend bool operator==(const ConfigSetting&, const ConfigSetting&) = default;
 };
 
-/// Every key that has a place in Config, in the order of the reference page, then those of each profile in
-/// full: configurations that mean the same have equal lists, and no others.
+/// Every key of Config, in the order of the reference page, then all keys of each profile: two lists are
+/// equal exactly if the configurations mean the same.
 [[nodiscard]] std::vector<ConfigSetting> list_settings(const Config& config);
 
 }  // namespace evenkeel

@@ -18,7 +18,7 @@ struct ModelDescription {
   std::int64_t ffn_size = 0;  ///< inner width of one (gated) feed-forward block
   std::int64_t vocab_size = 0;
   std::int64_t active_experts = 1;   ///< routed experts a token passes through; 1 for a dense model
-  std::int64_t shared_experts = 0;   ///< experts that every token passes through beside those
+  std::int64_t shared_experts = 0;   ///< experts that every token passes through in addition
   std::int64_t shared_ffn_size = 0;  ///< inner width of one shared expert; 0 means ffn_size
   std::int64_t sliding_window = 0;   ///< tokens a query sees, itself included, in every layer; 0 means all
   bool backward = false;             ///< count the backward pass too
@@ -26,16 +26,16 @@ struct ModelDescription {
   friend bool operator==(const ModelDescription&, const ModelDescription&) = default;
 };
 
-/// The work of a sample of s tokens: linear * s + quadratic * s^2, where attention is causal and reaches all
-/// tokens before. With a sliding window of w tokens, the s^2 of a longer sample becomes w^2 + 2 w (s - w):
-/// the same up to w, a straight line from there. Coefficients are integers, so that costs add up exactly and
-/// the same on every rank. Context parallelism gives the same work to several ranks and does not change it.
+/// The work of a sample of s tokens: linear * s + quadratic * s^2, for causal attention to all earlier
+/// tokens. With a sliding window of w tokens, the s^2 of a longer sample becomes w^2 + 2 w (s - w): the same
+/// up to w, linear from there. Coefficients are integers, so that costs add up exactly and are the same on
+/// every rank. Context parallelism divides the same work among several ranks and does not change it.
 struct CostModel {
   std::int64_t linear = 1;
   std::int64_t quadratic = 0;
   std::int64_t window = 0;  ///< 0: attention reaches all tokens
 
-  /// Throws LimitError when the cost of that many tokens is 2^62 or more. Precondition: tokens >= 0.
+  /// Throws LimitError if the cost of that many tokens is 2^62 or more. Precondition: tokens >= 0.
   [[nodiscard]] Cost operator()(std::int64_t tokens) const;
 
   /// Every token costs 1.
@@ -44,36 +44,38 @@ struct CostModel {
   [[nodiscard]] static constexpr CostModel flops_7b() noexcept { return {24576, 1}; }
   /// From a model's shape: per token, 2 FLOPs a weight used (attention projections, gated feed-forward of the
   /// active and shared experts, output head); per causal score entry, 4 * heads * head_dim * layers FLOPs
-  /// over s^2/2 entries. The backward pass is twice that, and attention works out its scores once more there
-  /// (5 products for the forward's 2), so that linear work weighs 6/7 of what it does without. In units of
-  /// the quadratic coefficient, so that costs stay small; linear is rounded to the nearest unit. Throws
-  /// InputError when a size that is needed is missing or negative.
+  /// over s^2/2 entries. The backward pass is twice that, and attention computes its scores again there (5
+  /// products instead of the forward's 2), so that linear work counts 6/7 of what it does without a backward
+  /// pass. In units of the quadratic coefficient, so that costs stay small; linear is rounded to the nearest
+  /// unit. Throws InputError if a required size is missing or negative.
   [[nodiscard]] static CostModel from_model(const ModelDescription& model);
 
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-/// The work of samples that share a prefix, with the prefix once: its own attention, and each suffix's to the
-/// prefix and to itself. Never more than that of the samples apart, and the same for one sample.
-/// Preconditions: no length is negative. Throws LimitError when it is 2^62 or more.
+/// The work of samples that share a prefix, counting the prefix once: its own attention, and each suffix's to
+/// the prefix and to itself. Never more than that of separate samples, and the same for one sample.
+/// Precondition: no length is negative. Throws LimitError if it is 2^62 or more.
 ///
-/// Example: s^2, prefix 3, suffixes 1 and 2: 9 + (16 - 9) + (25 - 9) = 32, where apart they cost 16 + 25.
+/// Example: s^2, prefix 3, suffixes 1 and 2: 9 + (16 - 9) + (25 - 9) = 32; separately they cost 16 + 25.
 [[nodiscard]] Cost cost_of_group(const CostModel& model, std::int64_t prefix,
                                  std::span<const std::int64_t> suffixes);
 
-/// What running a micro-batch on several ranks costs beside the work, in the cost model's units on one rank.
+/// What running a micro-batch on several ranks costs in addition to the work, in the cost model's units on
+/// one rank.
 ///
 /// On g ranks a micro-batch of work W, of which the part A is attention over S tokens, takes
 ///
 ///     overhead + (W + max(0, c(g) (g-1) S - overlap A)) / g
 ///
-/// where c(1) = 0. Each rank passes the keys and values of its tokens on to the g-1 others, while it attends.
+/// where c(1) = 0. Each rank passes the keys and values of its tokens to the g-1 others while it computes
+/// attention.
 struct CommunicationCost {
-  Cost inside_node = 0;    ///< c(g) up to `ranks_per_node`: of one token's keys and values, one rank on
+  Cost inside_node = 0;    ///< c(g) up to `ranks_per_node`: a token's keys and values to the next rank
   Cost between_nodes = 0;  ///< c(g) of a larger group
   std::int64_t ranks_per_node = 1;
   std::int64_t overlap = 1000;  ///< how much of the attention work hides it, in thousandths: 0 .. 1000
-  Cost overhead = 0;            ///< of a micro-batch, whatever it holds
+  Cost overhead = 0;            ///< of any micro-batch
 
   /// c(size). Precondition: size >= 1.
   [[nodiscard]] constexpr Cost per_hop(std::int64_t size) const noexcept {
@@ -83,7 +85,7 @@ struct CommunicationCost {
   friend constexpr bool operator==(const CommunicationCost&, const CommunicationCost&) = default;
 };
 
-/// What the time of a micro-batch depends on: sums over what it holds.
+/// What the time of a micro-batch depends on: sums over its samples.
 struct ContextWork {
   std::int64_t rows = 0;  ///< tokens, shared ones once
   Cost work = 0;          ///< of all kinds
@@ -98,13 +100,14 @@ struct ContextWork {
   friend constexpr bool operator==(const ContextWork&, const ContextWork&) = default;
 };
 
-/// What communication costs a micro-batch on `size` ranks, over all of them, before any of it is hidden.
+/// The communication cost of a micro-batch on `size` ranks, summed over all of them, before any of it is
+/// hidden.
 [[nodiscard]] constexpr Cost communication_of(std::int64_t rows, std::int64_t size,
                                               const CommunicationCost& cost) noexcept {
   return cost.per_hop(size) * (size - 1) * rows;
 }
 
-/// The part of that which nothing hides: 0 or more.
+/// The part of it that nothing hides: 0 or more.
 [[nodiscard]] constexpr Cost exposed_communication(const ContextWork& work, std::int64_t size,
                                                    const CommunicationCost& cost) noexcept {
   const Cost hidden = work.attention / 1000 * cost.overlap + work.attention % 1000 * cost.overlap / 1000;

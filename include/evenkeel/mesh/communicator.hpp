@@ -14,20 +14,21 @@ namespace evenkeel {
 
 class Communicator;
 
-/// Which of the values of all ranks.
+/// Which of all ranks' values.
 enum class Extreme : std::uint8_t { least, largest };
 
-/// The lists that ranks bring to a gathering call, in values of some bytes.
+/// The lists that ranks bring to a gathering call, with the number of bytes of each value.
 struct ListSizes {
   std::span<const int> sizes;    ///< of each rank's list
   std::span<const int> offsets;  ///< where it goes
   std::size_t bytes_each = 1;
 };
 
-/// What Evenkeel asks of whatever connects the processes of a job. Every call is collective over the group,
-/// and all its ranks make the same calls in the same order; a group of its own (duplicate()) keeps the calls
-/// of two threads apart. Calls take no memory that a rank may lack alone, but for those that make a group:
-/// what those lack, all ranks throw. Other errors are MpiError, maybe on one rank alone.
+/// The interface to what connects the processes of a job. Every call is collective over the group, and all
+/// its ranks make the same calls in the same order; each of two threads needs a group of its own
+/// (duplicate()). Calls do not allocate memory, so that none fails on one rank alone, except those that make
+/// a group: if these run out of memory, all ranks throw. Other errors are MpiError, possibly on one rank
+/// alone.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
@@ -36,24 +37,26 @@ class RankGroup {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Rank `root`'s bytes to all.
+  /// Sends rank `root`'s bytes to all.
   virtual void broadcast(std::span<std::byte> bytes, int root) const = 0;
-  /// As many bytes of each rank, in the order of ranks. Precondition: all.size() == size() * mine.size().
+  /// Gathers the same number of bytes from each rank, in the order of ranks. Precondition: all.size() ==
+  /// size() * mine.size().
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const = 0;
-  /// Lists of any sizes, equal on all ranks as `lists` says.
+  /// Gathers lists of any sizes; `lists` is equal on all ranks.
   virtual void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const = 0;
-  /// The least or the largest of all ranks, value by value, in place.
+  /// The smallest or the largest of all ranks' values, element by element, in place.
   virtual void all_reduce(std::span<std::int64_t> values, Extreme which) const = 0;
 
-  /// The same ranks, whose calls never meet those of this group.
+  /// The same ranks; its calls never interfere with those of this group.
   [[nodiscard]] virtual Communicator duplicate() const = 0;
-  /// The ranks of one color, ordered by key and then by rank; nobody where the color is negative.
+  /// The ranks with the same color, ordered by key and then by rank; empty if the color is negative.
   [[nodiscard]] virtual Communicator split(int color, int key) const = 0;
-  /// The ranks from `first` on, `count` of them. Collective over these alone, of which this one is.
+  /// The `count` ranks from `first` on, including this one. Collective over only these.
   [[nodiscard]] virtual Communicator neighbours(int first, int count) const = 0;
-  /// The ranks of this one's node, in order: those that may be able to share memory with it.
+  /// The ranks on this rank's node, in order: those that may be able to share memory with it.
   [[nodiscard]] virtual Communicator split_by_node() const = 0;
-  /// Whether several threads may make calls at once, each over a group of its own. The same on all ranks.
+  /// Whether several threads may make calls at the same time, each with a group of its own. The same on all
+  /// ranks.
   [[nodiscard]] virtual bool allows_threads() const = 0;
 
  protected:
@@ -62,25 +65,25 @@ class RankGroup {
   RankGroup& operator=(const RankGroup&) = default;
 };
 
-/// A group that something else than MPI connects, such as a process group of torch.distributed. Everything
-/// but dedicated data ranks works over one; plans and bytes are those that MPI would give.
+/// A group that is not connected by MPI, such as a process group of torch.distributed. Everything except data
+/// ranks works over one; plans and bytes are the same as with MPI.
 class ForeignRanks : public RankGroup {
  public:
-  /// Bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` are for rank r,
-  /// which expects as many of this one; those of a rank for itself are 0.
+  /// Sends bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` are for rank
+  /// r, which expects as many from this one; a rank sends itself 0.
   virtual void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,
                           std::span<std::byte> in, std::span<const std::int64_t> in_bytes) const = 0;
 
-  /// What is made by some ranks alone is not asked of everybody: this throws MeshError that says so. Trainers
-  /// then make groups of micro-batches in their own way, with MicroBatch::context.
+  /// Throws MeshError, since implementations need not support groups that only some ranks make. Trainers then
+  /// make groups of micro-batches in their own way, with MicroBatch::context.
   [[nodiscard]] Communicator neighbours(int first, int count) const override;
 
-  /// What Evenkeel keeps with the group; it goes with it. Not for users.
+  /// What Evenkeel keeps as long as the group lives. Not for users.
   struct Kept {
     using End = void (*)(void*);
     std::unique_ptr<void, End> object{nullptr, nullptr};
   };
-  /// By the address of something that stands for its kind. Takes memory the first time.
+  /// By an address that identifies its kind. Allocates memory the first time.
   [[nodiscard]] Kept& kept(const void* kind) const { return kept_[kind]; }
 
  private:
@@ -90,7 +93,7 @@ class ForeignRanks : public RankGroup {
 /// The ranks of an MPI communicator.
 class MpiRanks final : public RankGroup {
  public:
-  /// Nobody. Boost's default, a handle of all processes, would take memory.
+  /// No ranks. Boost's default, a handle of all processes, would allocate memory.
   MpiRanks() : comm_(MPI_COMM_NULL, boost::mpi::comm_attach) {}
   explicit MpiRanks(const boost::mpi::communicator& comm) : comm_(comm) {}
 
@@ -112,17 +115,17 @@ class MpiRanks final : public RankGroup {
   boost::mpi::communicator comm_;
 };
 
-/// Ranks that work together, or nobody: a value that stands for them, whatever connects them. MPI's
-/// communicators turn into one by themselves, and back; others bring a ForeignRanks. Copies stand for the
-/// same ranks; the last one frees what is Evenkeel's own. Making one of MPI's, and copying, takes no memory.
+/// Ranks that work together, or none: a value that stands for them, whatever connects them. It converts from
+/// and to MPI's communicators; other connections use a ForeignRanks. Copies stand for the same ranks; the
+/// last one frees what is Evenkeel's own. Converting from MPI's, and copying, do not allocate.
 class Communicator {
  public:
-  /// Nobody.
+  /// No ranks.
   Communicator() = default;
   Communicator(const boost::mpi::communicator& comm) : mpi_(comm) {}
   explicit Communicator(std::shared_ptr<const ForeignRanks> ranks) noexcept : foreign_(std::move(ranks)) {}
 
-  /// Whether there is anybody.
+  /// Whether there are ranks.
   [[nodiscard]] explicit operator bool() const {
     return foreign_ || (static_cast<bool>(mpi()) && static_cast<MPI_Comm>(mpi()) != MPI_COMM_NULL);
   }
@@ -150,7 +153,7 @@ class Communicator {
     group().all_gather_lists(mine, lists, all);
   }
   void all_reduce(std::span<std::int64_t> values, Extreme which) const { group().all_reduce(values, which); }
-  /// Of one value.
+  /// The same for one value.
   [[nodiscard]] std::int64_t all_reduce(std::int64_t mine, Extreme which) const {
     group().all_reduce(std::span(&mine, 1), which);
     return mine;
@@ -165,9 +168,9 @@ class Communicator {
   /// Waits until all ranks have called it.
   void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
 
-  /// What connects them where it is not MPI, else nullptr.
+  /// What connects them if it is not MPI, else nullptr.
   [[nodiscard]] const ForeignRanks* foreign() const noexcept { return foreign_.get(); }
-  /// As MPI knows them: nobody, where something else connects them.
+  /// MPI's communicator; MPI_COMM_NULL if something else connects them.
   [[nodiscard]] const boost::mpi::communicator& mpi() const noexcept { return mpi_.comm(); }
   operator const boost::mpi::communicator&() const noexcept { return mpi(); }
   operator MPI_Comm() const { return mpi(); }
@@ -177,7 +180,7 @@ class Communicator {
     return foreign_ ? static_cast<const RankGroup&>(*foreign_) : mpi_;
   }
 
-  MpiRanks mpi_;  // in place, so that it takes no memory
+  MpiRanks mpi_;  // in place, so that it does not allocate
   std::shared_ptr<const ForeignRanks> foreign_;
 };
 

@@ -28,9 +28,9 @@ struct CpGroup {
   friend constexpr bool operator==(const CpGroup&, const CpGroup&) = default;
 };
 
-/// The multiple every sequence's length is rounded up to: 2*cp*tp for zigzag, tp*cp for contiguous, tp when
-/// cp = 1; then the least common multiple with `extra` (ROLL uses 16, FP8 kernels 16 or 32).
-/// Throws InputError when a size is below 1, LimitError when the result passes 2^31-1.
+/// Every sequence's length is rounded up to a multiple of this: 2*cp*tp for zigzag, tp*cp for contiguous, tp
+/// if cp = 1; then the least common multiple with `extra` (ROLL uses 16, FP8 kernels 16 or 32). Throws
+/// InputError if a size is below 1, LimitError if the result exceeds 2^31-1.
 [[nodiscard]] std::int64_t sequence_alignment(int tp, CpGroup cp, std::int64_t extra = 1);
 
 /// The smallest multiple of `alignment` that is not below `length`. Preconditions: length >= 0, alignment
@@ -40,8 +40,8 @@ struct CpGroup {
   return (length + alignment - 1) / alignment * alignment;
 }
 
-/// The rows of one aligned sequence that one CP rank holds, in the order in which it holds them: one or two
-/// runs, neighbouring runs already merged (zigzag's last rank has one). No run is empty unless the sequence
+/// The rows of one aligned sequence that one CP rank holds, in the order in which it holds them: one or
+/// two runs, with adjacent runs merged (zigzag's last rank has one). No run is empty unless the sequence
 /// is.
 class CpRuns {
  public:
@@ -61,15 +61,15 @@ class CpRuns {
   std::size_t count_ = 0;
 };
 
-/// The runs of CP rank `rank` in a sequence of `aligned_length` rows. Every row belongs to exactly one rank
-/// and all ranks hold aligned_length / cp rows. Throws InputError when cp.chunks() does not
-/// divide aligned_length. An empty sequence has no runs.
+/// The runs of CP rank `rank` in a sequence of `aligned_length` rows. Every row belongs to exactly one rank,
+/// and each rank holds aligned_length / cp rows. Throws InputError if cp.chunks() does not divide
+/// aligned_length. An empty sequence has no runs.
 ///
 /// Example: length 8, cp 2, zigzag: rank 0 has [0,2) and [6,8), rank 1 has [2,6).
 [[nodiscard]] CpRuns cp_runs(std::int64_t aligned_length, CpGroup cp, CpRank rank);
 
 /// Transformer Engine's `thd_get_partitioned_indices`: for packed sequences with the given padded cumulative
-/// lengths, the global rows that `rank` holds, in local order. Throws InputError when a length is not a
+/// lengths, the global rows that `rank` holds, in local order. Throws InputError if a length is not a
 /// multiple of chunks().
 [[nodiscard]] std::vector<std::int64_t> partitioned_indices(std::span<const std::int32_t> cu_seqlens_padded,
                                                             CpGroup cp, CpRank rank);
@@ -81,8 +81,8 @@ struct CuSeqlensOnRank {
   std::vector<std::int32_t> second;  ///< of the second half
   std::vector<std::int32_t> both;    ///< of all its rows
 };
-/// Transformer Engine's `get_cu_seqlens_on_cp_rank`, zigzag. `cu_seqlens` and `cu_seqlens_padded` are global.
-/// Throws InputError when they do not belong together, or when a padded length is not a multiple of
+/// Transformer Engine's `get_cu_seqlens_on_cp_rank`, zigzag. `cu_seqlens` and `cu_seqlens_padded` are
+/// global. Throws InputError if they do not match, or if a padded length is not a multiple of
 /// 2*cp_size.
 [[nodiscard]] CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
                                                     std::span<const std::int32_t> cu_seqlens_padded,

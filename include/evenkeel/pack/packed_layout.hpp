@@ -10,16 +10,16 @@
 
 namespace evenkeel {
 
-/// What a kernel sees of a packed micro-batch, beside its values: what a CUDA graph is captured for. With
-/// `micro_batch.shapes` micro-batches are handed out in few of them, see PackedLayout::with_shape.
+/// What a kernel sees of a packed micro-batch besides its values: what a CUDA graph is captured for. With
+/// `micro_batch.shapes`, micro-batches have only a few different shapes, see PackedLayout::with_shape.
 struct PackedShape {
   std::int64_t rows = 0;        ///< of the token tensors, on each CP rank
   std::int64_t sequences = 0;   ///< cu_seqlens has one entry more
   std::int64_t max_seqlen = 0;  ///< no sequence is longer, over the whole CP group
 
   /// Whether a micro-batch that needs `needed` can be padded to this shape: it has no more rows and no longer
-  /// sequence, and the rows that are added fit into the sequences that are left, each a multiple of
-  /// `alignment` and not above max_seqlen. Precondition: alignment >= 1, cp >= 1.
+  /// sequence, and the added rows fit into the remaining sequences, each a multiple of `alignment` and at
+  /// most max_seqlen. Precondition: alignment >= 1, cp >= 1.
   [[nodiscard]] constexpr bool holds(const PackedShape& needed, std::int64_t alignment,
                                      std::int64_t cp) const noexcept {
     EVENKEEL_PRECONDITION(cheap, alignment >= 1 && cp >= 1, alignment, cp);
@@ -34,34 +34,34 @@ struct PackedShape {
   friend constexpr auto operator<=>(const PackedShape&, const PackedShape&) = default;
 };
 
-/// Where b sequences stand in one packed micro-batch: back to back, each aligned, each cut over the CP ranks
-/// on its own. A value type; the tensors it describes are 1-D over tokens (plus trailing dimensions).
+/// Where b sequences are in one packed micro-batch: back to back, each aligned and cut over the CP ranks on
+/// its own. A value type; the tensors it describes are 1-D over tokens (plus trailing dimensions).
 ///
 /// Example: lengths {2, 4, 6, 1}, alignment 4, cp 2: cu_seqlens {0, 2, 6, 12, 13}, cu_seqlens_padded
 /// {0, 4, 8, 16, 20}, max_seqlen 8 and 10 rows on each CP rank (ROLL's worked example, section 2.2.3).
 class PackedLayout {
  public:
   PackedLayout() : PackedLayout({}, 1, {}) {}
-  /// `lengths` are true lengths in tokens, b of them. `alignment` must be a multiple of cp.chunks().
-  /// Throws InputError on a negative length or a wrong alignment, LimitError when the packed length passes
-  /// 2^31-1, which is what int32 cu_seqlens can hold. O(b).
+  /// `lengths` are true lengths in tokens, b of them. `alignment` must be a multiple of cp.chunks(). Throws
+  /// InputError for a negative length or a wrong alignment, LimitError if the packed length exceeds 2^31-1,
+  /// the limit of int32 cu_seqlens. O(b).
   PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp);
-  /// The same with given aligned lengths, b of them: each a multiple of `alignment` and not below its length.
+  /// The same with b given aligned lengths: each a multiple of `alignment` and at least its length.
   PackedLayout(std::span<const std::int64_t> lengths, std::span<const std::int64_t> aligned_lengths,
                std::int64_t alignment, CpGroup cp);
 
-  /// This layout made `rows` rows long over the whole CP group, for kernels that want one fixed shape: the
-  /// last sequence's aligned length takes up the difference, and max_seqlen follows (ROLL's
+  /// This layout padded to `rows` rows over the whole CP group, for kernels that need one fixed shape: the
+  /// last sequence's aligned length grows by the difference, and max_seqlen with it (ROLL's
   /// `pad_packed_seq_to`). The example above padded to 24 has cu_seqlens_padded {0, 4, 8, 16, 24}. Throws
-  /// InputError when rows would be cut off, when what is added is not a multiple of alignment(), or when
-  /// there is no sequence to take it; LimitError as the constructor does. O(b).
+  /// InputError if rows would be cut off, if the difference is not a multiple of alignment(), or if there is
+  /// no sequence; LimitError as the constructor does. O(b).
   [[nodiscard]] PackedLayout padded_to(std::int64_t rows) const;
 
-  /// This layout with exactly the shape that a kernel was made for: what is missing in rows stands behind in
-  /// sequences of padding, which have no tokens and as few as max_seqlen allows; then come empty sequences.
-  /// max_seqlen() is the shape's. What is there stays where it is. The example above in the shape {12, 7, 16}
-  /// has cu_seqlens {0, 2, 6, 12, 13, 13, 13, 13} and cu_seqlens_padded {0, 4, 8, 16, 20, 24, 24, 24}. Throws
-  /// InputError unless shape.holds() what there is; LimitError as the constructor does. O(shape.sequences).
+  /// This layout with exactly the shape that a kernel was made for: missing rows are appended as sequences of
+  /// padding without tokens, as few as max_seqlen allows, and then empty sequences are appended. max_seqlen()
+  /// is the shape's. Existing rows do not move. The example above in the shape {12, 7, 16} has cu_seqlens {0,
+  /// 2, 6, 12, 13, 13, 13, 13} and cu_seqlens_padded {0, 4, 8, 16, 20, 24, 24, 24}. Throws InputError unless
+  /// shape.holds() this layout; LimitError as the constructor does. O(shape.sequences).
   [[nodiscard]] PackedLayout with_shape(const PackedShape& shape) const;
 
   /// b
@@ -76,7 +76,7 @@ class PackedLayout {
   [[nodiscard]] std::span<const std::int32_t> cu_seqlens_padded() const noexcept {
     return cu_seqlens_padded_;
   }
-  /// The longest aligned length, 0 when there is no sequence; once padded to a shape, the shape's.
+  /// The longest aligned length, 0 without sequences; after padding to a shape, the shape's.
   [[nodiscard]] std::int32_t max_seqlen() const noexcept { return max_seqlen_; }
   /// Rows over the whole CP group: the last of cu_seqlens_padded.
   [[nodiscard]] std::int64_t num_rows() const noexcept { return cu_seqlens_padded_.back(); }
@@ -103,7 +103,7 @@ class PackedLayout {
 };
 
 /// One copy between a sequence and a CP rank's local packed tensor: rows [sequence.begin, sequence.end) of
-/// sequence `index` stand at rows [local, local + sequence.size()).
+/// sequence `index` are at rows [local, local + sequence.size()).
 struct PackedRun {
   std::int64_t index = 0;
   RowRange sequence;
@@ -112,9 +112,9 @@ struct PackedRun {
   friend constexpr bool operator==(const PackedRun&, const PackedRun&) = default;
 };
 
-/// Every run of true tokens that CP rank `rank` holds, in local order; padding rows are left out, so that the
-/// runs' sizes over all ranks sum to num_tokens(). The one description that packing, cutting, merging,
-/// unpacking and the transfer plan all follow. O(b).
+/// Every run of true tokens that CP rank `rank` holds, in local order, without padding rows, so that the
+/// runs' sizes over all ranks sum to num_tokens(). Packing, cutting, merging, unpacking and the transfer plan
+/// all use it. O(b).
 [[nodiscard]] std::vector<PackedRun> packed_runs(const PackedLayout& layout, CpRank rank);
 
 }  // namespace evenkeel

@@ -20,50 +20,50 @@ namespace evenkeel {
 inline constexpr std::string_view labels_field = "labels";
 inline constexpr std::string_view position_ids_field = "position_ids";
 inline constexpr std::string_view loss_mask_field = "loss_mask";
-/// Each token's weight in the un-split loss, beside the loss mask.
+/// Each token's weight in the un-split loss.
 inline constexpr std::string_view loss_weights_field = "loss_weights";
 
 /// With shared prefixes: the row of each response token that this CP rank predicts.
 inline constexpr std::string_view prediction_rows_field = "prediction_rows";
 
-/// How a micro-batch's samples share the sequences that stand in its tensors. A row in front of a branch
-/// predicts a token of every sample behind it, so that labels, loss mask, loss weights and fields of one row
-/// a response token have one row a **prediction**: a response token whose predicting row this CP rank holds,
-/// sample after sample.
+/// How a micro-batch's samples share the sequences in its tensors. The row before a branch predicts a token
+/// of every sample after it, so labels, loss mask, loss weights and fields with one row a response token
+/// have one row a **prediction**: a response token whose predicting row this CP rank holds, sample after
+/// sample.
 struct SharedSequences {
-  PackedTreeLayout tree;                    ///< its sample i is samples[i] of the micro-batch
-  std::vector<SampleId> segment_sample;     ///< whose last segment it is; -1: other samples go on from it
-  std::vector<std::int64_t> segment_group;  ///< 0-based: segments with one root
+  PackedTreeLayout tree;                            ///< its sample i is samples[i] of the micro-batch
+  std::vector<SampleId> segment_sample;             ///< the sample that ends there; -1: none does
+  std::vector<std::int64_t> segment_group;          ///< 0-based: segments with one root
   std::vector<std::int64_t> prediction_offsets{0};  ///< samples + 1: the predictions of sample i on this rank
 
   /// Predictions on this rank.
   [[nodiscard]] std::int64_t predictions() const noexcept { return prediction_offsets.back(); }
 };
 
-/// What one consumer is handed for one forward-backward: sequences packed, aligned and cut for its CP rank.
-/// Owns its tensors. A micro-batch without samples (so that all DP ranks have the same number), and one whose
-/// samples have no tokens, holds one filler sequence, so that no tensor is ever empty: pad tokens, loss mask
-/// 0, labels at label_pad. With a shape that it was padded to, sequences of padding follow, without tokens.
+/// What one consumer gets for one forward-backward pass: sequences packed, aligned and cut for its CP rank.
+/// Owns its tensors. A micro-batch without samples (so that all DP ranks have the same number), or whose
+/// samples have no tokens, has one filler sequence, so that no tensor is ever empty: pad tokens, loss mask 0,
+/// labels of label_pad. If it was padded to a shape, sequences of padding without tokens follow.
 struct PackedMicroBatch {
   PackedLayout layout;
   /// Length of every sequence over the whole CP group: the tensors can be viewed as [sequences, padded_length
-  /// / cp, ...]. 0 where each sequence is aligned on its own.
+  /// / cp, ...]. 0 if each sequence is aligned on its own.
   std::int64_t padded_length = 0;
   CpRank cp_rank{0};
   std::vector<SampleShape>
       samples;  ///< in packed order, one a sequence unless some are shared; filler and padding have id -1
-  /// Token fields of layout.local_rows() rows, sample fields of one row a sample, counted fields of the rows
-  /// that samples have of them (Column::samples: samples + 1 offsets; filler has none) and, with shared
-  /// prefixes, response-token fields of one row a prediction.
+  /// Token fields with layout.local_rows() rows, sample fields with one row a sample, counted fields with the
+  /// samples' own numbers of rows (Column::samples: samples + 1 offsets; filler has none) and, with shared
+  /// prefixes, response-token fields with one row a prediction.
   std::vector<Column> fields;
   std::optional<SharedSequences> shared;  ///< with shared prefixes: the layout's sequences are segments
   std::optional<PackedShape> shape = {};  ///< with micro_batch.shapes: what the layout was padded to
 
-  /// No real sample in it: it weighs nothing.
+  /// It has no real sample: its weight in the loss is 0.
   [[nodiscard]] bool empty() const noexcept;
-  /// It holds filler: no row is a sample's, since filler stands only where no sample has tokens.
+  /// It has filler: then no row is a sample's, since there is filler only if no sample has tokens.
   [[nodiscard]] bool has_filler() const noexcept;
-  /// True tokens of real samples over the whole CP group, shared ones once.
+  /// True tokens of real samples over the whole CP group, counting shared ones once.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   /// Rows of a field of this kind on this rank. Precondition: the kind is not counted.
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
@@ -78,24 +78,24 @@ struct SequenceLayout {
   /// Every sequence is padded to this length, a multiple of the alignment; 0: each is aligned on its own.
   std::int64_t padded_length = 0;
   CpGroup cp;
-  std::optional<PackedShape> shape = {};  ///< the whole is padded to it; none with a padded_length
+  std::optional<PackedShape> shape = {};  ///< the micro-batch is padded to it; unset with a padded_length
 };
 
-/// A micro-batch of these samples with its layout and without fields; filler of one sequence of the padded
-/// length (or the alignment) is added when the samples have no rows, then padding up to the shape, if there
-/// is one. Throws as PackedLayout does.
+/// A micro-batch of these samples with its layout and without fields. If the samples have no rows, one filler
+/// sequence of the padded length (or the alignment) is added; then padding up to the shape, if there is one.
+/// Throws as PackedLayout does.
 [[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
 /// The same for samples that share the segments of a tree, whose sample i is samples[i]. A tree without rows
-/// gets a root with filler. Throws as PackedTreeLayout does.
+/// gets a filler root. Throws as PackedTreeLayout does.
 [[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
-/// Sets what no source supplies: pad rows of the tokens, position ids always; labels and loss mask where the
-/// tokens are. Fields that are there already stay as they are, and none of those that samples `brought` is
-/// derived, also where it was not sent. `halo` has the token after each run and, with shared prefixes, at the
-/// start of each segment (see derive_labels of either kind).
+/// Sets what no source supplies: always pad rows of the tokens and position ids; labels and loss mask if the
+/// tokens are there. Existing fields do not change, and fields that samples `brought` are not derived, even
+/// where they were not sent. `halo` has the token after each run and, with shared prefixes, at the start of
+/// each segment (see derive_labels of either kind).
 struct DerivedFieldSettings {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
@@ -105,7 +105,7 @@ struct DerivedFieldSettings {
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 
-/// One sequence of a micro-batch, for losses and metrics that are computed sequence by sequence (ROLL's
+/// One sequence of a micro-batch, for losses and metrics that are computed by sequence (ROLL's
 /// `_unpack_sequences`). A view: it must not outlive the micro-batch.
 class SequenceView {
  public:
@@ -117,14 +117,14 @@ class SequenceView {
   [[nodiscard]] const SampleShape& sample() const noexcept {
     return micro_batch_->samples[static_cast<std::size_t>(index_)];
   }
-  /// Whether it only stands in for missing samples.
+  /// Whether it is filler.
   [[nodiscard]] bool filler() const noexcept { return sample().id == filler_sample; }
-  /// Its rows in this CP rank's tensors, alignment and padding counted: cu_seqlens_padded / cp.
+  /// Its rows in this CP rank's tensors, including alignment and padding: cu_seqlens_padded / cp.
   [[nodiscard]] RowRange rows() const noexcept { return micro_batch_->layout.local_range(index_); }
 
   /// Its part of local values: `row_elements` elements a row, row after row. Every field of a sequence has
-  /// the same rows, so that nothing has to be brought to its length first. Precondition: `local` holds all
-  /// local rows of the micro-batch.
+  /// the same rows, so none has to be adjusted first. Precondition: `local` has all local rows of the
+  /// micro-batch.
   template <typename T>
   [[nodiscard]] std::span<T> of(std::span<T> local, std::int64_t row_elements = 1) const noexcept {
     EVENKEEL_PRECONDITION(cheap, std::ssize(local) >= micro_batch_->layout.local_rows() * row_elements,
@@ -145,8 +145,8 @@ class SequenceView {
          std::views::transform([&micro_batch](std::int64_t i) { return SequenceView(micro_batch, i); });
 }
 
-/// Per-token values of one sample as if they had `length` entries: cut off, or followed by `pad` (ROLL's
-/// `adjust_sequence_length`), for data that never went through the exchange. A random-access range; nothing
+/// Per-token values of one sample adjusted to `length` entries: cut off, or followed by `pad` (ROLL's
+/// `adjust_sequence_length`), for data that did not go through the exchange. A random-access range; nothing
 /// is copied. Precondition: length >= 0; `values` outlives it.
 template <typename T>
 [[nodiscard]] auto adjusted_to(std::span<const T> values, std::int64_t length, T pad) {

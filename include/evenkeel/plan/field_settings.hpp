@@ -12,44 +12,44 @@
 
 namespace evenkeel {
 
-/// Which layers of a model each stage of its pipeline has, virtual stages counted as Megatron-Core does: part
-/// v of rank s is stage v * pp + s. Each stage's layers are in the order in which its rank is handed them.
-/// No stages at all: an even split, as many layers for each, in order.
+/// Which layers of a model each stage of its pipeline has, with virtual stages numbered as in Megatron-Core:
+/// part v of rank s is stage v * pp + s. Each stage's layers are in the order in which its rank gets them. No
+/// stages at all: an even split, in order.
 struct LayerMap {
   std::vector<std::vector<std::int64_t>> stages;
 
   friend bool operator==(const LayerMap&, const LayerMap&) = default;
 };
 
-/// The element type of a field's integers somewhere on its way.
+/// The element type of a field's integers in transfer or in micro-batches.
 enum class FieldWidth : std::uint8_t {
-  as_brought,  ///< what samples bring
-  narrow,      ///< the smallest that holds every element of the step, over all ranks
+  as_brought,  ///< the type that samples bring
+  narrow,      ///< the smallest type that holds every element of the step, over all ranks
 };
 
-/// Which pipeline stages are sent a field that is not split by layers.
+/// Which pipeline stages get a field that is not split by layers.
 enum class FieldStages : std::uint8_t { last, first, all };
 
-/// Which values of a counted field lie together, on their way and in micro-batches.
+/// Which values of a counted field are stored once, in transfer and in micro-batches.
 enum class FieldSharing : std::uint8_t {
   none,   ///< each sample has its own
-  equal,  ///< equal ones of an owner travel to a node and lie there once, where all its ranks read them
+  equal,  ///< equal ones of an owner are sent to a node and stored there once, for all its ranks
 };
 
-/// What becomes of one field that samples bring, where it is not handed out as it is brought.
+/// How one field that samples bring is delivered, if not unchanged.
 struct FieldSettings {
-  /// Set: the first dimension of a row counts layers, and a pipeline stage is handed those that it has.
+  /// Set: the first dimension of a row is the layers, and a pipeline stage gets its own.
   std::optional<LayerMap> layers;
-  FieldWidth wire = FieldWidth::as_brought;      ///< on the way from owners to trainers
-  FieldWidth hand_out = FieldWidth::as_brought;  ///< in micro-batches; narrow only where the wire is
+  FieldWidth wire = FieldWidth::as_brought;      ///< in transfer from owners to trainers
+  FieldWidth hand_out = FieldWidth::as_brought;  ///< in micro-batches; narrow only if the wire is
   FieldStages stage = FieldStages::last;
-  std::optional<LineFormat> read_as{};  ///< how JSON lines write it, where they do not tell themselves
+  std::optional<LineFormat> read_as{};  ///< how JSON Lines write it, if they do not show it themselves
   FieldSharing share = FieldSharing::none;
-  /// Of rows that samples count: the field of token ranges, [rows, 2], by which context-parallel ranks are
-  /// handed those rows alone that have tokens of theirs. Empty: rows are not cut.
+  /// For counted rows: the field of token ranges, [rows, 2], such that each context-parallel rank gets only
+  /// the rows with tokens on it. Empty: rows are not cut.
   std::string cut_by{};
-  /// The profiles (Config::profiles) under which passes are sent the field; others have it not at all. None:
-  /// all passes, those without a profile, too.
+  /// The profiles (Config::profiles) whose passes get the field; others do not have it. None: all passes,
+  /// including those without a profile.
   std::vector<std::string> profiles{};
 
   friend bool operator==(const FieldSettings&, const FieldSettings&) = default;
@@ -57,7 +57,7 @@ struct FieldSettings {
 
 using NamedFields = std::map<std::string, FieldSettings, std::less<>>;
 
-/// Whether equal values of the field of that name lie once; and whether those of any do.
+/// Whether equal values of the field of that name are stored once; and whether those of any field are.
 [[nodiscard]] inline bool shares_equal(const NamedFields& fields, std::string_view name) noexcept {
   const auto found = fields.find(name);
   return found != fields.end() && found->second.share == FieldSharing::equal;
@@ -70,7 +70,7 @@ using NamedFields = std::map<std::string, FieldSettings, std::less<>>;
 }
 
 /// Whether rows of the field of that name are cut with their samples' tokens, or cut others; and whether
-/// those of any are.
+/// those of any field are.
 [[nodiscard]] inline bool cuts_rows(const NamedFields& fields, std::string_view name) noexcept {
   for (const auto& [field, settings] : fields) {
     if (!settings.cut_by.empty() && (field == name || settings.cut_by == name)) return true;

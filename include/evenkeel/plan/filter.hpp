@@ -5,22 +5,22 @@
 
 namespace evenkeel {
 
-/// What becomes of a sample that is longer than `FilterSettings::max_length`.
+/// What happens to a sample that is longer than `FilterSettings::max_length`.
 enum class TooLong : std::uint8_t {
-  error,     ///< it comes, and a step whose cap it breaks is an error
+  error,     ///< it is kept; a step whose cap it exceeds is an error
   drop,      ///< it is left out
-  truncate,  ///< its first max_length tokens come
-  split,     ///< it comes in pieces of max_length tokens, the last one shorter, each a sample of its own
+  truncate,  ///< its first max_length tokens are kept
+  split,     ///< it becomes pieces of max_length tokens, the last one shorter, each a sample of its own
 };
 
-/// What becomes of a sample without any token.
+/// What happens to a sample without any token.
 enum class EmptySample : std::uint8_t {
-  keep,   ///< it comes, and has no weight in a mean over tokens
+  keep,   ///< it is kept, and has no weight in a mean over tokens
   error,  ///< the job ends before its first step
   drop,   ///< it is left out
 };
 
-/// Which samples of a source are taken, and how whole. It looks at lengths only.
+/// Which samples of a source are taken, and which parts of them. Depends on lengths only.
 struct FilterSettings {
   TooLong too_long = TooLong::error;
   EmptySample empty = EmptySample::keep;
@@ -33,7 +33,7 @@ struct FilterSettings {
 /// What a filter did to a source.
 struct FilterCounts {
   std::int64_t samples = 0;           ///< of the source
-  std::int64_t taken = 0;             ///< samples that come of one epoch, a piece counted as one
+  std::int64_t taken = 0;             ///< samples used in one epoch, counting each piece as one
   std::int64_t dropped_too_long = 0;  ///< samples
   std::int64_t dropped_empty = 0;     ///< samples
   std::int64_t truncated = 0;         ///< samples

@@ -16,41 +16,42 @@ namespace evenkeel {
 struct RowCounts {
   std::string field;
   std::vector<std::int64_t> rows;  ///< by entry of the LengthTable
-  /// Where equal values lie once: by entry, the first of the same owner with an equal one, which may be
-  /// itself.
+  /// If equal values are stored once: by entry, the first entry of the same owner with an equal value,
+  /// possibly itself.
   std::vector<EntryId> firsts{};
 
   friend bool operator==(const RowCounts&, const RowCounts&) = default;
 };
 
-/// Those of the field of that name, by entry; none where the field is not counted, or not there. O(fields).
+/// The rows of the field of that name, by entry; empty if the field is not counted, or does not exist.
+/// O(fields).
 [[nodiscard]] inline std::span<const std::int64_t> rows_of(std::span<const RowCounts> counts,
                                                            std::string_view field) noexcept {
   const auto found = std::ranges::find(counts, field, &RowCounts::field);
   return found == counts.end() ? std::span<const std::int64_t>() : found->rows;
 }
 
-/// One sample of a step as every rank knows it: its lengths, and who holds its tokens.
+/// One sample of a step as every rank knows it: its lengths, and which rank holds its tokens.
 struct LengthEntry {
   SampleShape shape;
   WorldRank owner{0};
   std::int32_t owner_index = 0;   ///< its position in the owner's batch; an int, as MPI counts samples
-  std::int64_t loss_tokens = -1;  ///< tokens that carry loss by the mask it brought; -1: its response tokens
-  std::uint64_t prompt_hash = 0;  ///< of its prompt's tokens where prefixes are shared, else 0
+  std::int64_t loss_tokens = -1;  ///< tokens with loss in the mask that it brought; -1: its response tokens
+  std::uint64_t prompt_hash = 0;  ///< of its prompt's tokens if prefixes are shared, else 0
 
   friend bool operator==(const LengthEntry&, const LengthEntry&) = default;
 };
 
-/// All samples of a step, ordered by (sample id, owner, owner's position). The order, and so every plan made
-/// from it, does not depend on which rank holds what. Replicated: every rank holds an equal table. "Entry"
-/// below always means a position in it, an EntryId.
+/// All samples of a step, ordered by (sample id, owner, owner's position). The order, and therefore every
+/// plan, does not depend on which rank holds what. Replicated: every rank holds an equal table. "Entry" below
+/// always means a position in it, an EntryId.
 class LengthTable {
  public:
   LengthTable() = default;
   explicit LengthTable(std::vector<LengthEntry> entries);
-  /// For planning alone, where nobody holds tokens: samples 0..n-1 of these lengths in tokens, in this order,
-  /// each with a group of its own. All tokens are response, or `prompts` has each sample's prompt tokens and
-  /// `responses` the others. Throws InputError for a negative length, or lists of different sizes. O(n).
+  /// For planning without tokens: samples 0..n-1 of these lengths in tokens, in this order, each in a group
+  /// of its own. All tokens are response, or `prompts` has each sample's prompt tokens and `responses` the
+  /// others. Throws InputError for a negative length, or lists of different sizes. O(n).
   ///
   /// Example: of({7, 2}) and of({3, 0}, {4, 2}) are two samples of 7 and 2 tokens.
   [[nodiscard]] static LengthTable of(std::span<const std::int64_t> lengths);
@@ -66,7 +67,7 @@ class LengthTable {
   /// The length of every sample, in tokens, by entry.
   [[nodiscard]] std::vector<std::int64_t> sample_lengths() const;
 
-  /// How many rows samples have in the counted fields that they bring, a field each.
+  /// How many rows samples have in each of the counted fields that they bring.
   [[nodiscard]] std::span<const RowCounts> row_counts() const noexcept { return row_counts_; }
   /// Precondition: a number for every entry in each.
   void set_row_counts(std::vector<RowCounts> counts) noexcept;

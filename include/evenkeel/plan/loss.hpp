@@ -20,7 +20,7 @@ enum class LossAggregation : std::uint8_t {
 
 enum class Reduction : std::uint8_t { sum, mean };
 
-/// Whether a sample without loss tokens counts among B, G_p and P.
+/// Whether a sample without loss tokens counts in B, G_p and P.
 enum class FullyMasked : std::uint8_t { count, skip };
 
 struct LossSettings {
@@ -40,8 +40,8 @@ struct MicroBatchLoss {
   std::vector<double> token_weights;
   /// Multiply the sum of omega * l by this, and the trainer's own reductions give the un-split loss exactly.
   double scale = 1;
-  /// For trainers that insist on local means: multiply the micro-batch's own mean (over its loss tokens, or
-  /// over its samples in the seq-mean modes) by this instead. 0 for an empty micro-batch.
+  /// For trainers that take local means: multiply the micro-batch's own mean (over its loss tokens, or over
+  /// its samples in the seq-mean modes) by this instead. 0 for an empty micro-batch.
   double mean_weight = 0;
 
   friend bool operator==(const MicroBatchLoss&, const MicroBatchLoss&) = default;

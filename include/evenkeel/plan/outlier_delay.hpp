@@ -8,19 +8,19 @@
 
 namespace evenkeel {
 
-/// Which samples wait for others of like size, and how long. A lone long sample keeps one DP rank busy while
-/// the others wait for it; several of them in one step keep all ranks busy.
+/// Which samples wait for others of similar size, and how long. A single long sample keeps one DP rank busy
+/// while the others wait for it; several of them in one step keep all ranks busy.
 struct DelaySettings {
-  std::int64_t steps = 0;                        ///< the most that an outlier waits; 0: none does
-  std::optional<std::int64_t> longer_than = {};  ///< tokens: a sample of more is an outlier
-  std::optional<std::int64_t> companions = {};   ///< how many come together: as many as there are DP ranks
+  std::int64_t steps = 0;                        ///< the most steps that an outlier waits; 0: none waits
+  std::optional<std::int64_t> longer_than = {};  ///< tokens: a longer sample is an outlier
+  std::optional<std::int64_t> companions = {};   ///< how many share a step: as many as there are DP ranks
 
   [[nodiscard]] bool is_on() const noexcept { return steps > 0; }
   friend bool operator==(const DelaySettings&, const DelaySettings&) = default;
 };
 
-/// What became of outliers in some steps, and what it gained as planned for DelaySettings::companions DP
-/// ranks, in the units of the cost model.
+/// What happened to outliers in some steps, and the planned gain for DelaySettings::companions DP ranks, in
+/// the units of the cost model.
 struct DelayFigures {
   std::int64_t steps = 0;
   std::int64_t tokens = 0;        ///< of all samples of these steps
@@ -28,8 +28,8 @@ struct DelayFigures {
   std::int64_t sample_steps = 0;  ///< the steps that they waited, summed
   std::int64_t token_steps = 0;   ///< the same, each step times the sample's tokens
   std::int64_t longest = 0;       ///< steps that a sample waited
-  /// When steps end, summed: as they are, and as they would be without the delay. Ranks wait for each other
-  /// at the end of each mini-batch (`once`), or at every micro-batch, too.
+  /// The sum of the times at which steps end: with the delay, and without it. Ranks wait for each other at
+  /// the end of each mini-batch (`once`), or also at every micro-batch.
   struct Ends {
     double once = 0;
     double every_micro_batch = 0;
@@ -52,7 +52,7 @@ struct DelayFigures {
   friend bool operator==(const DelayFigures&, const DelayFigures&) = default;
 };
 
-/// What a BatchSchedule delays outliers by. Off unless the settings say otherwise.
+/// How a BatchSchedule delays outliers. Off by default.
 struct OutlierDelay {
   DelaySettings settings;
   std::function<std::int64_t(std::int64_t)> length = {};  ///< tokens of a sample, by its position

@@ -12,12 +12,12 @@
 
 namespace evenkeel {
 
-/// The largest work over the mean of k DP ranks' work; as time where speeds are given, one a rank: work over
-/// speed. 1 where there is no work.
+/// The largest work over the mean of k DP ranks' work; with speeds, one for each rank, the same of times,
+/// work over speed. 1 if there is no work.
 [[nodiscard]] double max_over_mean(std::span<const Cost> work, std::span<const std::int64_t> speeds = {});
 
-/// How even a step is, in the cost model's units, or in time where DP ranks have speeds. 1 is perfect
-/// everywhere.
+/// How even a step is, in the cost model's units, or in time if DP ranks have speeds. 1 is
+/// perfect.
 struct StepBalance {
   double dp_max_over_mean = 1;           ///< of the DP ranks' total work
   double micro_batch_max_over_mean = 1;  ///< of single micro-batches that are not empty, over all DP ranks
@@ -28,8 +28,8 @@ struct StepBalance {
   friend bool operator==(const StepBalance&, const StepBalance&) = default;
 };
 
-/// Of the costs of every DP rank's micro-batches in order; all lists have K entries. Entries of 0 count as
-/// empty. `speeds` has one a DP rank, in any unit, or none.
+/// From the costs of every DP rank's micro-batches in order; all lists have K entries. Entries of 0 count as
+/// empty. `speeds` has one for each DP rank, in any unit, or none.
 [[nodiscard]] StepBalance step_balance(std::span<const std::vector<Cost>> micro_batch_costs,
                                        std::span<const std::int64_t> speeds = {});
 [[nodiscard]] StepBalance step_balance(const StepPlan& plan, std::span<const std::int64_t> speeds = {});
@@ -45,12 +45,12 @@ struct StepWaiting {
 /// 1 - mean_r sum_j cost(r, j) over max_r sum_j cost(r, j), and over sum_j max_r cost(r, j).
 [[nodiscard]] StepWaiting step_waiting(const StepBalance& balance) noexcept;
 
-/// Figures of a step by the names under which users of ROLL and verl plot them. Counts of tokens below 2^53
-/// are exact.
+/// Figures of a step with the names that users of ROLL and verl plot. Counts of tokens below 2^53 are
+/// exact.
 using NamedMetrics = std::vector<std::pair<std::string, double>>;
 
 /// ROLL's figures of dynamic batching: `valid_tokens`, `actual_tokens_origin` (all samples padded to
-/// max_length, the width of the incoming tensor), `actual_tokens` (after batching, padding counted),
+/// max_length, the width of the incoming tensor), `actual_tokens` (after batching, including padding),
 /// `removed_padding_tokens` and `removed_padding_ratio` (0 without tokens), each after `dynamic_batching/`,
 /// or `dynamic_batching/STAGE/` when a stage is given.
 [[nodiscard]] NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths,

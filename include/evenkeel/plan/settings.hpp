@@ -16,7 +16,7 @@ namespace evenkeel {
 
 /// How samples are assigned to DP ranks.
 enum class BalanceAlgorithm : std::uint8_t {
-  automatic,       ///< the best one there is for the number of samples and ranks
+  automatic,       ///< the best one for the number of samples and ranks
   karmarkar_karp,  ///< largest differencing method
   lpt,             ///< longest processing time first
   sorted_stride,   ///< ascending by length, every dp-th sample (ROLL's dynamic batching)
@@ -28,11 +28,11 @@ enum class MicroBatchOrder : std::uint8_t {
   pipeline,  ///< cheap ones at both ends, where a pipeline fills and drains (verl, ROLL)
   plan,      ///< as the planner made them
   cost,      ///< costliest first
-  schedule,  ///< by simulating the pipeline, 1F1B or interleaved; of one stage: as `pipeline`
+  schedule,  ///< by simulating the pipeline, 1F1B or interleaved; with one stage: like `pipeline`
 };
 
-/// Another system whose exact partitions are wanted. Each ignores what its reference ignores, the cap of a
-/// balanced micro-batch included: none of the references keeps it.
+/// Another system whose exact partitions are reproduced. Each ignores what its reference ignores, including
+/// the cap of a balanced micro-batch: none of the references keeps it.
 enum class Preset : std::uint8_t {
   none,          ///< Evenkeel's own planning, which keeps its promises
   mindspeed_rl,  ///< LPT with equal counts over DP ranks; micro-batches by `rearrange_micro_batches`
@@ -46,7 +46,7 @@ enum class Strategy : std::uint8_t {
   grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
 };
 
-/// Which DP rank takes which of the parts that come out alike.
+/// Which DP rank gets which of several equivalent shares.
 enum class PlacementRule : std::uint8_t {
   locality,  ///< the one that already holds most of its tokens (best_placement)
   none,      ///< as the algorithm numbers them
@@ -55,17 +55,17 @@ enum class PlacementRule : std::uint8_t {
 /// Costs that follow the times a trainer reports (see MeasuredCostModel).
 struct MeasuredCost {
   std::int64_t every = 1;      ///< steps from one fit to the next
-  std::int64_t window = 4096;  ///< times that a fit looks at, the latest of all ranks
+  std::int64_t window = 4096;  ///< times that a fit uses, the latest of all ranks
 
   friend bool operator==(const MeasuredCost&, const MeasuredCost&) = default;
 };
 
-/// What context parallelism costs beside the work, where micro-batches have groups of their own sizes; in the
-/// units of the cost (see CommunicationCost). With a measured cost inside_node and between_nodes are where
-/// measuring begins.
+/// What context parallelism costs in addition to the work, if micro-batches have groups of their own sizes;
+/// in the units of the cost (see CommunicationCost). With a measured cost, inside_node and between_nodes are
+/// the initial values.
 struct CommunicationSettings {
-  std::optional<Cost> inside_node;    ///< unset: 333 of the 24576 that a token costs a 7B model with GQA
-  std::optional<Cost> between_nodes;  ///< unset: 2500 of these
+  std::optional<Cost> inside_node;    ///< unset: 333 of the 24576 that a token costs in a 7B model with GQA
+  std::optional<Cost> between_nodes;  ///< unset: 2500 of them
   std::optional<std::int64_t> ranks_per_node;  ///< places of a node; unset: 8 / tp
   std::int64_t overlap = 1000;                 ///< thousandths of attention that hide it
 
@@ -74,22 +74,22 @@ struct CommunicationSettings {
 
 /// How many micro-batches a DP rank gets.
 enum class CountRule : std::uint8_t {
-  fewest,   ///< as few as all DP ranks can do with
-  fastest,  ///< a few more where the step is then estimated to end earlier (fastest_counts)
+  fewest,   ///< as few as all DP ranks can manage with
+  fastest,  ///< a few more if the step should then end earlier (fastest_counts)
 };
 
 /// What one micro-batch is.
 enum class MicroBatchMode : std::uint8_t {
   packed,  ///< as many sequences as the cap holds, balanced, back to back
-  padded,  ///< sequences of near length, padded to one length (ROLL's dynamic batching)
+  padded,  ///< sequences of similar length, padded to one length (ROLL's dynamic batching)
   fixed,   ///< a fixed number of sequences, in order (MindSpeed-RL's plain split), back to back
 };
 
-/// What an encoder of images or sound does for a sample before the model does: work for the rows that the
-/// sample brings in a field of its own.
+/// The work of an encoder of images or sound for a sample, before the model: it depends on the sample's rows
+/// in a field.
 struct EncoderCost {
   std::string field;        ///< of kind `rows`
-  CostModel cost{0, 0, 0};  ///< of so many rows, in the units of the model's cost
+  CostModel cost{0, 0, 0};  ///< of that many rows, in the units of the model's cost
 
   friend bool operator==(const EncoderCost&, const EncoderCost&) = default;
 };
@@ -98,23 +98,23 @@ struct BalanceSettings {
   BalanceAlgorithm algorithm = BalanceAlgorithm::automatic;
   CostModel cost = CostModel::tokens();
   bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
-  bool refine = true;            ///< improve the assignment by moves and swaps afterwards
+  bool refine = true;            ///< then improve the assignment by moves and swaps
   Preset preset = Preset::none;  ///< assigns to DP ranks only while `algorithm` is automatic
   Strategy strategy = Strategy::hierarchical;
   PlacementRule placement = PlacementRule::locality;  ///< without a preset
-  /// How fast each DP rank works, in thousandths of any one unit; empty: all alike. A group of several is as
-  /// fast as its slowest.
+  /// How fast each DP rank works, in thousandths of any one unit; empty: all equal. A group is as fast as its
+  /// slowest rank.
   std::vector<std::int64_t> speeds = {};
-  /// Set: `cost` is where measuring begins, and later steps are balanced by what was measured.
+  /// Set: `cost` is the initial cost, and later steps are balanced by measured costs.
   std::optional<MeasuredCost> measured = std::nullopt;
-  /// By how much placement may make the DP rank that ends last later, in millionths (reassign_to_owners); 0:
-  /// not at all, parts only change hands as wholes.
+  /// How much later placement may make the DP rank that ends last, in millionths (reassign_to_owners); 0: not
+  /// at all, shares are only moved as a whole.
   std::int64_t placement_tolerance = 0;
-  /// What a micro-batch costs beside its samples, for CountRule::fastest and for groups; unset:
-  /// default_overhead of the cost.
+  /// The constant cost of a micro-batch, for CountRule::fastest and for groups; unset: default_overhead of
+  /// the cost.
   std::optional<Cost> overhead = std::nullopt;
   CommunicationSettings communication = {};
-  /// Set: DP ranks share out the encoder's work as well, of which `cost` knows nothing
+  /// Set: the encoder's work, which `cost` does not include, is balanced over DP ranks as well
   /// (partition_by_two_costs).
   std::optional<EncoderCost> encoder = std::nullopt;
 
@@ -123,26 +123,26 @@ struct BalanceSettings {
 
 struct MicroBatchSettings {
   MicroBatchMode mode = MicroBatchMode::packed;
-  /// The cap: tokens of one micro-batch after alignment, padding counted, over its whole CP group. Where
-  /// micro-batches have groups of their own sizes: of a group of one rank; larger ones hold so much a rank.
+  /// The cap: tokens of one micro-batch after alignment, including padding, over its whole CP group. If
+  /// micro-batches have groups of their own sizes: tokens of each rank of the group.
   std::int64_t max_tokens = 8192;
   std::optional<std::int64_t> max_samples;  ///< most samples of one micro-batch
   std::int64_t min_count = 1;               ///< fewest micro-batches of a DP rank
   std::optional<std::int64_t> multiple_of;  ///< the count is a multiple of it; unset: pp when vpp > 1, else 1
-  std::int64_t size = 1;                    ///< samples of a fixed micro-batch, fewer where the cap asks
+  std::int64_t size = 1;                    ///< samples of a fixed micro-batch, fewer if the cap requires it
   std::int64_t length_round = 64;           ///< a padded micro-batch's length is a multiple of it
-  bool shuffle = false;                     ///< draw the order in which fixed micro-batches are cut
+  bool shuffle = false;                     ///< cut fixed micro-batches in random order
   MicroBatchOrder order = MicroBatchOrder::pipeline;  ///< of packed micro-batches
-  /// Unset: as few as are found, balanced. Set: what that algorithm packs, which is not balanced afterwards.
+  /// Unset: as few as can be found, balanced. Set: the bins of that algorithm, which are not balanced.
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
-  /// Set: micro-batches of the whole run are handed out in so many shapes at most (see PackedShape). Then
-  /// max_samples is set, too: one shape must hold whatever may come.
+  /// Set: micro-batches of the whole run have at most this many shapes (see PackedShape). Then max_samples is
+  /// set, too: one shape must fit every possible micro-batch.
   std::optional<std::int64_t> shapes = std::nullopt;
-  /// In a Config: set, the cap in tokens a rank, from which plan_settings() works out max_tokens.
+  /// In a Config, if set: the cap in tokens a rank, from which plan_settings() computes max_tokens.
   std::optional<std::int64_t> max_tokens_per_rank = std::nullopt;
 
-  /// What a micro-batch may hold: tokens, and samples, of which a fixed one has its size at most.
+  /// What a micro-batch may hold: tokens, and samples, at most `size` in a fixed one.
   [[nodiscard]] BinLimits limits() const noexcept {
     BinLimits limits;
     limits.max_size = max_tokens;
@@ -153,14 +153,14 @@ struct MicroBatchSettings {
   friend bool operator==(const MicroBatchSettings&, const MicroBatchSettings&) = default;
 };
 
-/// How a step's global batch is cut into mini-batches, one an optimizer update.
+/// How a step's global batch is cut into mini-batches, one for each optimizer update.
 struct MiniBatchSettings {
   std::int64_t count = 1;  ///< mini-batches of a step
   /// True: mini-batches are cut first, and each is balanced over the DP ranks on its own, so that which
   /// samples share an update does not depend on the mesh. False: the global batch is balanced over the DP
   /// ranks, then each rank's share is cut at random, as ROLL does.
   bool keep = true;
-  bool shuffle = false;  ///< with keep: draw the mini-batches at random rather than in source order
+  bool shuffle = false;  ///< with keep: cut the mini-batches at random rather than in source order
 
   friend bool operator==(const MiniBatchSettings&, const MiniBatchSettings&) = default;
 };
@@ -168,11 +168,11 @@ struct MiniBatchSettings {
 /// Which tokens samples share.
 enum class PrefixSharing : std::uint8_t {
   none,     ///< every sample stands alone
-  prompts,  ///< samples of one uid share their prompt
-  trees,    ///< samples of one uid share whatever prefixes they have in common, and prefixes of prefixes
+  prompts,  ///< samples with the same uid share their prompt
+  trees,    ///< samples with the same uid share all common prefixes, and prefixes of prefixes
 };
 
-/// Context parallelism that fits each micro-batch: a group of its own size of neighbouring DP ranks runs it.
+/// Flexible context parallelism: each micro-batch is run by a group of its own size of neighboring DP ranks.
 struct FlexibleContext {
   int max_size = 1;  ///< of a group
   ContextSizes sizes = ContextSizes::powers_of_two;
@@ -191,55 +191,56 @@ struct PlanSettings {
   std::optional<FlexibleContext> flexible = std::nullopt;
   std::optional<std::int64_t> align;  ///< alignment of each sequence, in tokens; unset: what tp and cp need
   std::int64_t align_lcm = 1;         ///< least common multiple taken with the alignment
-  std::uint64_t seed = 1;             ///< of everything that is drawn; every step has its own draws
+  std::uint64_t seed = 1;             ///< of all random draws; every step has its own
   MiniBatchSettings mini_batches;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
-  std::vector<int> dp_of_rank;    ///< the DP rank each world rank belongs to; empty: nothing to place by
-  std::vector<int> node_of_rank;  ///< the node of each world rank; empty: not known
+  std::vector<int> dp_of_rank;    ///< the DP rank of each world rank; empty: no placement
+  std::vector<int> node_of_rank;  ///< the node of each world rank; empty: unknown
 
-  /// Tokens each sequence's length is rounded up to a multiple of, length_round counted in where
-  /// micro-batches are padded. Throws ConfigError when `align` is not a multiple of what the CP cut needs.
+  /// Each sequence's length is rounded up to a multiple of this many tokens, including length_round if
+  /// micro-batches are padded. Throws ConfigError if `align` is not a multiple of what the CP cut needs.
   [[nodiscard]] std::int64_t alignment() const { return alignment(cp.size); }
-  /// The same of a sequence that is cut over `group_size` ranks.
+  /// The same for a sequence that is cut over `group_size` ranks.
   [[nodiscard]] std::int64_t alignment(int group_size) const;
   /// The places of one DP rank.
   [[nodiscard]] ContextGroup context_of(DpRank rank) const noexcept {
     return {DataPlace{rank.value() * cp.size}, cp.size};
   }
-  /// The most ranks that a micro-batch's sequences are cut over.
+  /// The most ranks that a micro-batch's sequences may be cut over.
   [[nodiscard]] int largest_group() const noexcept { return flexible ? flexible->max_size : cp.size; }
   /// The cap of a micro-batch on a group of that size, in tokens.
   [[nodiscard]] std::int64_t cap(int group_size) const noexcept {
     return micro_batch.max_tokens * (group_size / cp.size);
   }
-  /// Whether DP ranks have different numbers of micro-batches, which they run without waiting for each other.
+  /// Whether DP ranks may have different numbers of micro-batches, which they run without waiting for each
+  /// other.
   [[nodiscard]] bool is_context_tree() const noexcept {
     return flexible && balance.strategy == Strategy::hierarchical;
   }
-  /// What the settings' communication comes to, with the overhead.
+  /// The settings' communication cost, with the overhead.
   [[nodiscard]] CommunicationCost communication_cost() const noexcept;
 
-  /// What the number of micro-batches must be a multiple of.
+  /// The number of micro-batches must be a multiple of this.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
-  /// The speeds that the costs of a plan's micro-batches are divided by to be times, one a DP rank; none
-  /// where they are alike and with `flexible`, where such a cost is a time: what the group takes as a whole,
-  /// in units of the fastest rank's work.
+  /// The speeds by which the costs of a plan's micro-batches are divided to get times, one for each DP rank;
+  /// none if they are equal, and with `flexible`, where such a cost is a time already: that of the whole
+  /// group, in units of the fastest rank's work.
   [[nodiscard]] std::span<const std::int64_t> speeds_of_costs() const noexcept {
     return flexible ? std::span<const std::int64_t>() : std::span<const std::int64_t>(balance.speeds);
   }
-  /// The speed of a micro-batch's ranks: of DP rank `rank`, or of the slowest of the group that runs it with
-  /// that. 1000 where speeds are alike.
+  /// The speed of a micro-batch's ranks: of DP rank `rank`, or of the slowest rank of its group. 1000 if
+  /// speeds are equal.
   [[nodiscard]] std::int64_t speed_of(DpRank rank, ContextGroup context) const;
 
-  /// Work as the time it takes DP rank `rank`, in units of the slowest rank's work: `cost` where speeds are
-  /// alike, and where it is a time. Precondition: validate() did not throw.
+  /// The time that work takes on DP rank `rank`, in units of the slowest rank's work: `cost` if speeds are
+  /// equal, and if it is a time already. Precondition: validate() did not throw.
   [[nodiscard]] Cost time_of(Cost cost, std::int64_t rank) const;
 
-  /// Throws ConfigError that names the key of the first setting that is out of range or does not fit the
-  /// others: sizes below 1, a cap below the alignment, speeds that are not one a DP rank.
+  /// Throws ConfigError that names the key of the first setting that is out of range or conflicts with
+  /// others: sizes below 1, a cap below the alignment, other than one speed for each DP rank.
   void validate() const;
 
   friend bool operator==(const PlanSettings&, const PlanSettings&) = default;

@@ -20,26 +20,26 @@ struct SharedGroup {
   friend bool operator==(const SharedGroup&, const SharedGroup&) = default;
 };
 
-/// The entries' groups by uid, prompt length and prompt (its hash), in the order of their first entries: an
-/// entry each where nothing is shared. Trees of one level, `[prompt | response 1 | ...]`.
+/// The entries' groups by uid, prompt length and prompt (its hash), in the order of their first entries;
+/// entries that share nothing have a group each. Trees with one level, `[prompt | response 1 | ...]`.
 [[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table);
 
-/// The entries of each uid, in the order of their first entries. O(size of the table).
+/// The entries with each uid, in the order of their first entries. O(size of the table).
 [[nodiscard]] std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table);
 
-/// The trees that the samples of each uid make, in the order of their first entries. `tokens` are those of
-/// every entry. Time in the order of the samples' total length.
+/// The trees of the samples with each uid, in the order of their first entries. `tokens` are those of every
+/// entry. O(total length of the samples).
 [[nodiscard]] std::vector<SharedGroup> prefix_trees(const LengthTable& table,
                                                     std::span<const std::span<const std::int64_t>> tokens);
 
 /// Throws InputError unless every entry is a sample of exactly one group. O(size of the table).
 void require_cover(const LengthTable& table, std::span<const SharedGroup> groups);
 
-/// The work of a tree: every segment attends to what is in front of it and to itself, once.
+/// The work of a tree: every segment attends to the tokens before it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
 
-/// Groups that fit under the settings' alignment and limits: these groups, those that do not fit split into
-/// sub-groups (see make_units). Throws LimitError that names the first sample that does not fit on its own.
+/// This group, or sub-groups of it that fit under the settings' alignment and limits (see make_units). Throws
+/// LimitError that names the first sample that does not fit on its own.
 [[nodiscard]] std::vector<SharedGroup> split_to_fit(const LengthTable& table, SharedGroup group,
                                                     const PlanSettings& settings);
 

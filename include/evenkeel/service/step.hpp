@@ -15,14 +15,14 @@ namespace evenkeel {
 
 struct StepRecord;
 
-/// Seconds one rank spent in each phase of a step. Phases follow each other; they sum to the step.
+/// Seconds that one rank spent in each phase of a step. Phases follow each other and add up to the step.
 struct PhaseSeconds {
-  double read = 0;      ///< reading or making this rank's samples, and looking through them
+  double read = 0;      ///< reading or making this rank's samples, and checking them
   double gather = 0;    ///< lengths and fields over all ranks
   double plan = 0;      ///< assignment, counts, micro-batches
-  double agree = 0;     ///< on the count of micro-batches, the wait for other ranks included
+  double agree = 0;     ///< on the count of micro-batches, including the wait for other ranks
   double exchange = 0;  ///< tokens into packed tensors: moving and packing are one copy
-  double pack = 0;      ///< what is packed without moving: loss weights, sequences put together anew
+  double pack = 0;      ///< packing without moving: loss weights, repacked sequences
 
   [[nodiscard]] double total() const noexcept { return read + gather + plan + agree + exchange + pack; }
   PhaseSeconds& operator+=(const PhaseSeconds& other) noexcept;
@@ -31,27 +31,28 @@ struct PhaseSeconds {
 /// What one rank runs one forward and backward pass over.
 struct MicroBatch {
   PackedMicroBatch tensors;
-  MicroBatchLoss loss;        ///< what its tokens weigh in the loss of its mini-batch
-  MiniBatchId mini_batch{0};  ///< the optimizer update it belongs to, 0-based; never falls within a step
+  MicroBatchLoss loss;        ///< the weights of its tokens in the loss of its mini-batch
+  MiniBatchId mini_batch{0};  ///< the optimizer update it belongs to, 0-based; never decreases within a step
   ContextGroup context;       ///< the places that run it together; Mesh::context() has their communicator
 };
 
-/// What a step hands one rank. Micro-batches are the trainer's own: it may change their tensors and add
-/// fields to them.
+/// One rank's part of a step. Micro-batches belong to the trainer: it may change their tensors and add fields
+/// to them.
 struct Step {
   std::int64_t index = 0;
   std::string profile;  ///< whose settings it was planned with; empty: the job's own
-  /// K of them, in the order to run them in; with `mesh.cp: flexible` and `balance.strategy: hierarchical` as
-  /// many as this rank takes part in. Each mini-batch has one at least: an empty one where it takes no part.
+  /// K of them, in the order to run them in; with `mesh.cp: flexible` and `balance.strategy: hierarchical`,
+  /// those that this rank takes part in. Each mini-batch has at least one: an empty one if this rank takes no
+  /// part.
   std::vector<MicroBatch> micro_batches;
 
   std::int64_t num_samples = 0;  ///< over all ranks
-  std::int64_t num_tokens = 0;   ///< over all ranks, shared ones once a sample
+  std::int64_t num_tokens = 0;   ///< over all ranks, counting shared ones for each sample
   ExchangeVolume volume;         ///< what this rank moved
   PhaseSeconds seconds;
   double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
 
-  /// How it was planned, for later passes and for collecting. Nothing in a step that was moved from.
+  /// How it was planned, for later passes and for collecting. Null in a step that was moved from.
   std::shared_ptr<const StepRecord> record;
 };
 

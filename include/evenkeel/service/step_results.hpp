@@ -11,20 +11,20 @@
 
 namespace evenkeel {
 
-/// What a trainer computed for a step, micro-batch by micro-batch, until DataService::collect takes it home.
-/// Owns copies.
+/// What a trainer computed for a step, micro-batch by micro-batch, for DataService::collect to return. Owns
+/// copies.
 class StepResults {
  public:
   explicit StepResults(std::size_t num_micro_batches) : micro_batches_(num_micro_batches) {}
 
-  /// Adds a result of micro-batch m: one row of `spec.trailing` elements a local packed row (kinds token and
-  /// response_token) or a sequence (kind sample). Local, and never throws: what is wrong with it (bytes that
-  /// are no whole rows, a wrong number of them, a name that was put before, a micro-batch that is not there)
-  /// is found when the results are collected, on all ranks together.
+  /// Adds a result of micro-batch m: one row of `spec.trailing` elements for each local packed row (kinds
+  /// token and response_token) or for each sequence (kind sample). Local, and never throws: errors (a wrong
+  /// number of bytes or rows, a name that was put before, a micro-batch that does not exist) are found when
+  /// the results are collected, on all ranks together.
   void put(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
 
   /// Adds a result of a counted kind: `counts` has each sample's number of rows, in the order of the
-  /// micro-batch's samples, filler too, whose rows nobody gets.
+  /// micro-batch's samples, including filler, whose rows are dropped.
   void put(std::size_t m, FieldSpec spec, std::span<const std::int64_t> counts,
            std::span<const std::byte> values);
 
@@ -34,14 +34,14 @@ class StepResults {
     put(m, FieldSpec{std::move(name), dtype_of<T>, kind, {}}, std::as_bytes(values));
   }
 
-  /// Says that this rank cannot take part in collecting: it throws this, on all ranks together, also where
-  /// results of this rank do not count. Local, and never throws. The first one stays.
+  /// Makes collecting throw this error, on all ranks together, even if results of this rank are not used.
+  /// Local, and never throws. The first error is kept.
   void fail(const ErrorReport& report) noexcept;
 
   [[nodiscard]] std::span<const MicroBatchResults> micro_batches() const noexcept { return micro_batches_; }
-  /// What was wrong with the first result that could not be put.
+  /// The error of the first result that could not be put.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
-  /// What fail() said.
+  /// The error of fail().
   [[nodiscard]] const std::optional<ErrorReport>& failure() const noexcept { return failure_; }
 
  private:

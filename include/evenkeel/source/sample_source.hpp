@@ -14,15 +14,15 @@
 
 namespace evenkeel {
 
-/// A field of the samples of a source, and what of it none of them shows: a stand-in that another source may
-/// decide.
+/// A field of a source's samples, and what is still open because no sample shows it: another source may
+/// decide it.
 struct SourceField {
   FieldSpec spec;
   bool is_kind_open = false;     ///< `token`, and perhaps response_token: all prompts are empty
   bool is_element_open = false;  ///< dtype and trailing dimensions: no sample has a row of it
 };
 
-/// Where samples come from: a numbered list of them that every rank can read any part of.
+/// A source of samples: a numbered list, of which every rank can read any part.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -30,65 +30,65 @@ class SampleSource {
   SampleSource& operator=(const SampleSource&) = delete;
   virtual ~SampleSource() = default;
 
-  /// Samples in all, equal on every rank.
+  /// The total number of samples, equal on every rank.
   [[nodiscard]] virtual std::int64_t num_samples() const = 0;
 
-  /// The tokens of the sample at a position (0-based), which the source knows since it was opened; equal on
+  /// The number of tokens of the sample at a position (0-based), known since the source was opened; equal on
   /// every rank. Local, O(1).
   [[nodiscard]] virtual std::int64_t tokens_in(std::int64_t position) const = 0;
 
-  /// Bytes of the files that samples are read from; 0 where they are not in files. Local.
+  /// Bytes of the files that samples are read from; 0 if they are not in files. Local.
   [[nodiscard]] virtual std::int64_t file_bytes() const { return 0; }
 
-  /// Collective over `comm`, which opened the source: equal on every rank. Reads files as far as the source
-  /// says: whole where opening does, too, else in part.
+  /// Collective over `comm`, which opened the source: equal on every rank. How much of the files is read
+  /// depends on the source: all of it if opening reads all, otherwise a part.
   [[nodiscard]] virtual SourceFingerprint fingerprint(const Communicator& comm) const = 0;
 
-  /// The samples at these positions (0-based), in this order. Local: each rank reads its own share and
-  /// nothing else. Throws InputError or IoError that names the place.
+  /// The samples at these positions (0-based), in this order. Local: each rank reads only its own share.
+  /// Throws InputError or IoError that names the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
 
-  /// What samples have beside input_ids, as the source knows it since it was opened; equal on every rank.
-  /// Local. Here: what the first sample has, which is read for it; throws as read().
+  /// The fields of samples besides input_ids, known since the source was opened; equal on every rank. Local.
+  /// By default: the fields of the first sample, which is read for this; throws as read().
   [[nodiscard]] virtual std::vector<SourceField> fields() const;
 
-  /// What these samples say their groups are called, of which read() gives the groups alone. Local. Throws as
-  /// read(). Here: nothing, as in a source that knows of no groups.
+  /// These samples' names for their groups; read() returns only the groups. Local. Throws as read(). By
+  /// default: nothing, as in a source without groups.
   [[nodiscard]] virtual std::vector<Uid> uids(std::span<const std::int64_t> positions) const {
     return std::vector<Uid>(positions.size());
   }
 
-  /// Says that this rank will read() these samples soon, next but one or sooner if it can be told, or that
-  /// another rank of its node will, so that they can be on their way from the disk by then. A hint: local,
-  /// does not wait, and changes nothing that read() gives. Does nothing where samples are not in files.
+  /// Announces that this rank, or another rank of its node, will read() these samples soon, usually in the
+  /// next call but one, so that they can be prefetched from disk. A hint: local, does not wait, and does not
+  /// change what read() returns. Does nothing if samples are not in files.
   virtual void expect(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
 
-  /// What the source holds beside the fields of its samples, and why it is left out, such as "'note' (text)";
-  /// empty when all is read.
+  /// What the source has besides the fields of its samples, and why it is left out, such as "'note' (text)";
+  /// empty if everything is read.
   [[nodiscard]] virtual std::string left_out() const { return {}; }
 
-  /// Fields that have one row a token only because nothing says whether they have one a response token, such
-  /// as "'advantages'"; empty when all is clear.
+  /// Fields that have one row a token only because nothing shows whether they have one a response token, such
+  /// as "'advantages'"; empty if there are none.
   [[nodiscard]] virtual std::string undecided() const { return {}; }
 };
 
 inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::max();
 
-/// No sample longer than this, in tokens, can be planned under any profile of `config`: the largest cap.
+/// No longer sample, in tokens, can be planned under any profile of `config`: the largest cap.
 [[nodiscard]] std::int64_t longest_sample(const Config& config);
 
-/// Collective over `comm`: opens the source a configuration names. A JSONL file is scanned in byte ranges,
-/// one a rank, which finds its lines, its fields and any malformed line before the first step. Each rank
-/// opens it once; all must have the same bytes open, and keep them: whatever takes the file's name later is
-/// not read, and a file that is written to is an IoError at the next read. The same goes for both files of an
-/// indexed dataset, whose index every rank reads, and for tensors, of which ranks read offsets or masks. Many
-/// files may be one source, and packed ones are unpacked once a node (docs/formats.md). A length table is
-/// read by rank 0 alone. Made-up tokens are not made for a sample of more than `max_tokens`: reading it
-/// throws LimitError. `fields` says what lines have under names of which they do not tell it themselves
+/// Collective over `comm`: opens the source that a configuration names. A JSONL file is scanned in byte
+/// ranges, one for each rank, which finds its lines, its fields and any malformed line before the first
+/// step. Each rank opens it once and keeps it open; all must have the same bytes: a file that replaces it
+/// later is not read, and if it is modified, the next read throws IoError. The same holds for both files of
+/// an indexed dataset, whose index every rank reads, and for tensors, of which ranks read offsets or masks.
+/// Many files may be one source, and compressed ones are decompressed once for each node (docs/formats.md).
+/// Only rank 0 reads a length table. Made-up tokens are not made for a sample of more than `max_tokens`:
+/// reading it throws LimitError. `fields` says how lines write the fields that need it
 /// (FieldSettings::read_as).
 ///
-/// Throws the same error on every rank: InputError that names the file when it holds no samples, or none with
-/// a field that `fields` says is there, ConfigError when the kind is not set, `embedded`, or ranks give
+/// Throws the same error on every rank: InputError that names the file if it has no samples, or none with a
+/// field that `fields` requires, ConfigError if the kind is not set or is `embedded`, or if ranks name
 /// different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const Communicator& comm,
                                                         const SourceSettings& config,

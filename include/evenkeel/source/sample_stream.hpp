@@ -21,7 +21,7 @@ class AnyStream;
 
 /// What a stream takes of one of its sources.
 struct StreamSource {
-  std::string name;      ///< in the configuration; empty where there is one source without a name
+  std::string name;      ///< in the configuration; empty for a single source without a name
   std::string path;      ///< as configured
   FilterCounts counts;   ///< of one epoch of the source
   std::string left_out;  ///< see SampleSource; so below
@@ -29,23 +29,23 @@ struct StreamSource {
 };
 
 /// A job's samples in the order in which its steps take them: the configured sources, filtered by length,
-/// mixed by weight, shuffled epoch by epoch where that is asked for, and cut into global batches. Which
-/// samples a step holds, and their order, is a pure function of the configuration's `source`, `sources` and
-/// `batch`, the content of the sources and the number of the step: no mesh, rank count or prefetch depth
-/// changes it. Where outliers are delayed (batch.delay_outliers) it follows from the configuration's own
-/// `balance`, `micro_batch` and `pack`, too, by which it is reckoned what that gains.
+/// mixed by weight, shuffled in each epoch if configured, and divided into global batches. Which samples a
+/// step has, and their order, is a pure function of the configuration's `source`, `sources` and `batch`, the
+/// content of the sources and the number of the step: the mesh, the number of ranks and the prefetch depth do
+/// not change it. If outliers are delayed (batch.delay_outliers), it also depends on the configuration's own
+/// `balance`, `micro_batch` and `pack`, from which the gain of the delay is computed.
 ///
-/// A sample's id is its number in its source, with those of the sources before it (by name) added; pieces of
-/// a split sample share it. Groups of different sources are different groups.
+/// A sample's id is its number in its source plus the numbers of samples of the sources before it (by name);
+/// pieces of a split sample share it. Groups of different sources are different groups.
 class SampleStream {
  public:
   static constexpr std::int64_t all_steps = std::numeric_limits<std::int64_t>::max();
 
   /// Collective over `comm`: opens the sources. `profiles` are the passes that will be made over each step,
-  /// whose caps say what is too long; none: one pass by the job's own settings. The stream ends after
-  /// `most_steps`, if not before. Throws the same error on every rank, as open_source() and BatchSchedule do;
-  /// ConfigError where filtered samples could still break a cap; InputError where a filter leaves nothing of
-  /// a source.
+  /// whose caps say what is too long; none: one pass with the job's own settings. The stream ends after at
+  /// most `most_steps`. Throws the same error on every rank, as open_source() and BatchSchedule do;
+  /// ConfigError if filtered samples could still exceed a cap; InputError if a filter leaves nothing of a
+  /// source.
   SampleStream(const Communicator& comm, const Config& config, std::span<const std::string> profiles = {},
                std::int64_t most_steps = all_steps);
   SampleStream(SampleStream&&) noexcept;
@@ -53,24 +53,24 @@ class SampleStream {
   ~SampleStream();
 
   [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept;
-  /// Samples that one epoch of the job takes.
+  /// The number of samples in one epoch of the job.
   [[nodiscard]] std::int64_t num_samples() const noexcept;
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
-  /// What this rank brings to a step: an equal, contiguous share of its samples; nothing where data ranks
-  /// read (see serve()). Local; called by one thread at a time, and fastest in the order of steps. Throws as
-  /// SampleSource::read(), and InputError where sources have different fields. Precondition: 0 <= step <
+  /// What this rank brings to a step: an equal, contiguous share of its samples; nothing if data ranks read
+  /// (see serve()). Local; called by one thread at a time, and fastest in the order of steps. Throws as
+  /// SampleSource::read(), and InputError if sources have different fields. Precondition: 0 <= step <
   /// num_steps().
   [[nodiscard]] RaggedBatch read(std::int64_t step);
 
-  /// What the delay of outliers did to the steps that were read here, or by data ranks; nothing where none
-  /// waits. With data ranks collective over the communicator it was made with, and equal on all ranks; else
+  /// What the delay of outliers did to the steps that were read here, or by data ranks; nothing without a
+  /// delay. With data ranks, collective over the stream's communicator and equal on all ranks; otherwise
   /// local. Not while another thread reads. Throws InputError on every trainer as describe().
   [[nodiscard]] DelayFigures delayed();
 
-  /// Collective over the communicator it was made with: fills in what a state says of sources. Looks at files
-  /// the first time it is called; after that it is O(sources), and still collective. Data ranks know the
-  /// newest stream only: throws InputError on every trainer for one of those before it.
+  /// Collective over the stream's communicator: fills in the sources of a state. Reads files the first time
+  /// it is called; later calls are O(sources), and still collective. Data ranks know only the newest stream:
+  /// for an older one, throws InputError on every trainer.
   void describe(ServiceState& state);
 
  private:

@@ -12,19 +12,19 @@ namespace evenkeel {
 /// A copy of the numbers as an int64 tensor on the CPU: for index_select by LocalPredictions and the like.
 [[nodiscard]] at::Tensor to_tensor(std::span<const std::int64_t> numbers);
 
-/// The rows of all CP ranks one after the other, [cp * local_rows, ...] as an all-gather gives them, in the
-/// order of the whole packed micro-batch, [num_rows, ...]. Differentiable.
+/// Reorders the rows of all CP ranks, [cp * local_rows, ...] as an all-gather gives them, to the order of the
+/// whole packed micro-batch, [num_rows, ...]. Differentiable.
 [[nodiscard]] at::Tensor merge_cp_rows(const PackedLayout& layout, const at::Tensor& gathered);
 
-/// bool [queries, keys]: true where `tin[k] <= tin[q] < tout[k]`, for functions that take a whole mask.
+/// bool [queries, keys]: true where `tin[k] <= tin[q] < tout[k]`, for functions that need a full mask.
 [[nodiscard]] at::Tensor attention_mask(const AncestorIntervals& queries, const AncestorIntervals& keys);
 
-/// Varlen attention over packed segments that share prefixes, on one CP rank, around the kernel a model
-/// already has. For groups and for trees; differentiable, with exact gradients: what many segments read from
-/// one row is added up on the way back.
+/// Varlen attention over packed segments that share prefixes, on one CP rank, around the kernel that a model
+/// already has. For groups and for trees; differentiable, with exact gradients: those of all segments that
+/// read a row are added up.
 class PackedAttention {
  public:
-  /// Keeps what it needs of the plan, with the padded pairs, so that queries stand as they are.
+  /// Copies what it needs of the plan, with the padded pairs, so that queries stay in place.
   explicit PackedAttention(const PrefixAttentionPlan& plan);
 
   /// Calls
@@ -32,9 +32,9 @@ class PackedAttention {
   ///     attention(q [local rows, h, d], k, v [gathered rows, hkv, d], cu_seqlens_q, cu_seqlens_k,
   ///               max_seqlen_q, max_seqlen_k, args...) -> [local rows, h, d]
   ///
-  /// as Flash Attention's varlen functions are called; cu_seqlens are int32 tensors, maxima int64. It must be
-  /// causal with each entry's last query aligned to its last key. q has the rank's rows; k and v are
-  /// [num_rows, hkv, d], those of the whole micro-batch (merge_cp_rows).
+  /// like Flash Attention's varlen functions; cu_seqlens are int32 tensors, maxima int64. It must be causal
+  /// with each entry's last query aligned to its last key. q has the rank's rows; k and v are [num_rows, hkv,
+  /// d], with the rows of the whole micro-batch (merge_cp_rows).
   template <typename Attention, typename... Args>
   [[nodiscard]] at::Tensor forward(Attention&& attention, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v, const Args&... args) const {

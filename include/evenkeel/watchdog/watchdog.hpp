@@ -10,100 +10,102 @@
 
 namespace evenkeel {
 
-/// What a thread of a rank was last seen to do.
+/// What a thread of a rank was last seen doing.
 struct WatchedThread {
   std::string phase;       ///< "exchange", "its own code"
   std::int64_t step = -1;  ///< -1: none
-  std::string waits;       ///< "other ranks in MPI_Allreduce"; empty where it waits for nobody
+  std::string waits;       ///< "other ranks in MPI_Allreduce"; empty if it does not wait
 
   friend bool operator==(const WatchedThread&, const WatchedThread&) = default;
 };
 
-/// What is known of a rank.
+/// What is known about a rank.
 struct WatchedRank {
   int rank = 0;
   std::string host;
   std::vector<WatchedThread> threads;  ///< those that have called Evenkeel
-  double silent = 0;                   ///< seconds since it was last heard of
-  double still = 0;                    ///< seconds since it last got on with anything
+  double silent = 0;                   ///< seconds since its last heartbeat
+  double still = 0;                    ///< seconds since it last made progress
   bool is_heard = false;               ///< ever
-  bool has_ended = false;              ///< its watchdog has gone, as it should at the end
+  bool has_ended = false;              ///< its watchdog has ended normally
 };
 
-/// Why a job cannot go on.
+/// Why a job cannot continue.
 struct WatchdogReport {
   std::string message;             ///< rank, host, phase and cause, in one line
-  std::vector<WatchedRank> ranks;  ///< all of them on the rank that finds out; none on others
+  std::vector<WatchedRank> ranks;  ///< all of them on the rank that finds out; empty on others
 
-  /// The message, and below it a line a rank, or a line for several that are alike.
+  /// The message, and below it a line for each rank; equal ranks share a line.
   [[nodiscard]] std::string text(std::size_t width) const;
 };
 
-/// What a watchdog is to do.
+/// What a watchdog does.
 struct WatchdogSettings {
-  /// A job that cannot go on is told within so many seconds, and not before three quarters of them; 0: never.
+  /// A job that cannot continue is reported within this many seconds, and not before three quarters of them;
+  /// 0: never.
   double seconds = 60;
-  /// Called on the rank that finds out, once, before any other hears of it. To tell people.
+  /// Called once on the rank that finds out, before any other rank hears of it. For telling users.
   std::function<void(const WatchdogReport&)> tells = {};
-  /// Called next, on every rank that can still be reached. To end the program, or let it end itself; where it
-  /// returns, this watchdog watches no more.
+  /// Called next, on every rank that can still be reached. For ending the program, or making it end; if it
+  /// returns, this watchdog stops.
   std::function<void(const WatchdogReport&)> ends = {};
-  /// Called for what keeps it from seeing some ranks. The job goes on.
+  /// Called if it cannot see some ranks. The job continues.
   std::function<void(const std::string&)> warns = {};
 };
 
-/// What a program does that has nothing of its own to do then: tells and warns on the standard error output,
-/// and ends the process at once with status 1.
+/// For programs without special needs: tells and warns on standard error, and ends the process at once with
+/// status 1.
 [[nodiscard]] WatchdogSettings ending_the_process(double seconds);
 
-/// This process, by the number that it has among the ranks that it will meet.
+/// This process, by its number among the ranks that it will meet.
 struct OneRank {
   int rank = 0;
 };
 
-/// Finds out that a job cannot go on, and why, where its ranks would else wait for each other without end.
-/// A thread a process sends a sign of life, with what the process does, to two ranks on different nodes where
-/// there are two, by UDP and never through MPI. A job cannot go on when
+/// Finds out that a job cannot continue, and why, if its ranks would otherwise wait for each other forever. A
+/// thread in each process sends heartbeats, with what the process does, to two ranks (on different nodes if
+/// possible), by UDP and never through MPI. A job cannot continue if
 ///
-/// - a rank that was heard is silent: it is stopped, or its machine or its link is down;
-/// - nothing gets on anywhere while some rank waits for others: one stays away in its own code, has left,
-///   or is in another collective call.
+/// - a rank that was heard before is silent: it is stopped, or its machine or its link is down;
+/// - no rank makes progress while some rank waits for others: one stays in its own code, has left, or is in
+///   another collective call.
 ///
-/// A rank gets on when any phase of its work begins or ends; while it uses processor time (one part in a
-/// hundred) outside of waits for other ranks; while bytes are read or written; and while the system lets it
-/// wait for a disk. So a slow job is never ended. What shows none of these, such as a thread that sleeps
-/// until a device is done, needs `tell_progress()` now and then, or more `seconds`. A rank that computes
-/// without end is not found. Time in which the whole job is suspended does not count.
+/// A rank makes progress when any phase of its work begins or ends; while it uses processor time (at least
+/// one hundredth) outside of waits for other ranks; while bytes are read or written; and while it waits for a
+/// disk. So a slow job is never ended. Work that shows none of these, such as a thread that sleeps until a
+/// device is done, needs `tell_progress()` now and then, or more `seconds`. A rank that computes endlessly is
+/// not detected. Time in which the whole job is suspended does not count.
 ///
-/// Before ranks have met, none knows of the others. A program may have it watched all the same: it begins
-/// alone, then meets. Until all have met, a rank that has come nowhere near is missed, too, when nothing
-/// moves in those that wait for it: so ranks must come within the time.
+/// Before ranks have met, they do not know of each other. To be watched from the beginning, each starts a
+/// watchdog alone, and then they meet. Until all have met, a rank that has not come is missed if the ranks
+/// that wait for it make no progress: so ranks must meet within the time.
 ///
-/// The functions of the settings run on the watchdog's thread and must not call MPI unless it permits
+/// The settings' functions run on the watchdog's thread, and must not call MPI unless MPI permits
 /// threads.
 class Watchdog {
  public:
-  /// Collective over `comm`. For one rank, or 0 seconds, nothing is watched. Throws on every rank IoError
-  /// when a rank cannot open a socket, LimitError when it cannot have a thread, InputError for seconds below
-  /// 0, MeshError for MPI_COMM_NULL and intercommunicators, MpiError while MPI is not running.
+  /// Collective over `comm`. For one rank, or 0 seconds, nothing is watched. Throws on every rank IoError if
+  /// a rank cannot open a socket, LimitError if it cannot have a thread, InputError for negative seconds,
+  /// MeshError for MPI_COMM_NULL and intercommunicators, MpiError if MPI is not running.
   Watchdog(const Communicator& comm, WatchdogSettings settings);
-  /// Local: begins alone. A wait for other ranks in which nothing moves in this process ends it; the lowest
-  /// rank that waits tells, of each machine one, and the others end after it, unless a launcher ends them.
-  /// For 0 seconds, nothing is ended. Throws std::bad_alloc; what else fails is told by meet(). Precondition:
-  /// 0 <= seconds.
+  /// Local: starts alone. A wait for other ranks without progress in this process ends it; on each machine,
+  /// the lowest rank that waits tells, and the others end after it, unless a launcher ends them. For 0
+  /// seconds, nothing is ended. Throws std::bad_alloc; meet() reports other errors. Precondition: 0 <=
+  /// seconds.
   Watchdog(OneRank own, WatchdogSettings settings);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
-  /// Local. May come after MPI_Finalize, which is watched then, too.
+  /// Local. May be called after MPI_Finalize, which is then watched, too.
   ~Watchdog();
 
-  /// Collective, once, for those that have begun alone: from now on ranks watch each other. Throws as the
-  /// first constructor does; then nothing more is watched than before.
+  /// Collective, once, for watchdogs that started alone: from now on ranks watch each other. Throws as the
+  /// first constructor does; then no more is watched than before.
   void meet(const Communicator& comm);
-  /// Another limit, the same on all ranks, once they have met; 0: from now on nothing is watched. Local.
+  /// Sets another limit, the same on all ranks, after they have met; 0: from now on nothing is watched.
+  /// Local.
   void set_seconds(double seconds);
 
-  /// This process has got on with its own work. Local; any thread; costs nothing.
+  /// Reports that this process has made progress with its own work. Local; any thread; costs nothing.
   static void tell_progress() noexcept;
 
  private:

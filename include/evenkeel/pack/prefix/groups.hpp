@@ -9,21 +9,21 @@
 
 namespace evenkeel {
 
-/// The lengths of b prefix groups in tokens: each group has one prefix (a prompt) and one or more suffixes
-/// (its responses), as many as it likes. Suffixes are numbered through all groups, 0..n-1. A value type, the
+/// The lengths of b prefix groups in tokens: each group has one prefix (a prompt) and any number of suffixes
+/// (its responses), at least one. Suffixes are numbered through all groups, 0..n-1. A value type, the
 /// `group_info` of PrefixGrouper.
 ///
 /// Example: {{3, 2, 1}, {2, 4}} is two groups: a prefix of 3 with suffixes of 2 and 1, and a prefix of 2 with
 /// one suffix of 4; suffix 2 is the only one of group 1.
 class PrefixGroups {
  public:
-  /// One list a group: the prefix's length, then those of its suffixes. Lengths may be 0. Throws InputError
-  /// when there is no group, a group has no suffix, or a length is negative; LimitError when a group has more
-  /// than 2^31-1 tokens. O(b + n).
+  /// One list for each group: the prefix's length, then those of its suffixes. Lengths may be 0. Throws
+  /// InputError if there is no group, a group has no suffix, or a length is negative; LimitError if a group
+  /// has more than 2^31-1 tokens. O(b + n).
   explicit PrefixGroups(std::span<const std::vector<std::int64_t>> group_info);
 
-  /// The groups of padded prefixes [b, any] and padded suffixes [n, any], whose masks tell the lengths; group
-  /// g has group_sizes[g] suffixes. Throws InputError when the sizes do not fit the masks, and as above.
+  /// The groups of padded prefixes [b, any] and padded suffixes [n, any], with lengths from the masks; group
+  /// g has group_sizes[g] suffixes. Throws InputError if the sizes do not fit the masks, and as above.
   [[nodiscard]] static PrefixGroups from_masks(const PaddedMask& prefix, const PaddedMask& suffix,
                                                std::span<const std::int64_t> group_sizes);
   /// The same with `group_size` suffixes in every group.

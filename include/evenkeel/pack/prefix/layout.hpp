@@ -19,7 +19,7 @@ struct PaddedShape {
   friend constexpr bool operator==(PaddedShape, PaddedShape) = default;
 };
 
-/// Where the padding of a row stands.
+/// On which side a row is padded.
 enum class PaddingSide : std::uint8_t { right, left };
 
 /// One token's place in a padded tensor.
@@ -30,7 +30,7 @@ struct TokenPosition {
   friend constexpr bool operator==(TokenPosition, TokenPosition) = default;
 };
 
-/// Neighbouring tokens of one row.
+/// Adjacent tokens of one row.
 struct TokenRun {
   std::int64_t row = 0;
   std::int64_t column = 0;  ///< of the first
@@ -39,9 +39,9 @@ struct TokenRun {
   friend constexpr bool operator==(TokenRun, TokenRun) = default;
 };
 
-/// Where tokens 0..size()-1 stand in a padded [batch, width] tensor, as maximal runs in token order: an index
-/// list that takes memory for every run, not for every token. Two of them with equally many tokens are a
-/// copy, in either direction. A value type.
+/// Where tokens 0..size()-1 are in a padded [batch, width] tensor, as maximal runs in token order: an index
+/// list that takes memory for every run, not for every token. Two of them with the same number of tokens
+/// describe a copy, in either direction. A value type.
 ///
 /// Example: mask {{0, 1, 1}, {1, 0, 1}} has runs (row 0, column 1, size 2), (1, 0, 1) and (1, 2, 1).
 class TokenPlaces {
@@ -49,10 +49,10 @@ class TokenPlaces {
   TokenPlaces() = default;
   /// Where the mask is 1, row after row. Throws InputError as lengths_of does. O(batch * width).
   explicit TokenPlaces(const PaddedMask& mask);
-  /// Dense rows of these lengths, padded on one side up to `width`. Throws InputError when a length is
-  /// negative or does not fit. O(rows).
+  /// Dense rows of these lengths, padded on one side up to `width`. Throws InputError if a length is negative
+  /// or too large. O(rows).
   TokenPlaces(std::span<const std::int64_t> lengths, std::int64_t width, PaddingSide side);
-  /// Any runs, in token order; empty ones are left out and neighbours merged. Throws InputError when one
+  /// Any runs, in token order; empty ones are left out and adjacent ones merged. Throws InputError if one
   /// leaves the shape.
   TokenPlaces(PaddedShape shape, std::span<const TokenRun> runs);
 
@@ -61,13 +61,13 @@ class TokenPlaces {
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   [[nodiscard]] std::span<const TokenRun> runs() const noexcept { return runs_; }
 
-  /// The places of the tokens in these ranges, in the order of the ranges; a token may be named many times.
-  /// Throws InputError when a range leaves 0..size(). Each range costs O(log runs) and the runs it touches.
+  /// The places of the tokens in these ranges, in the order of the ranges; a token may occur many times.
+  /// Throws InputError if a range leaves 0..size(). Each range costs O(log runs + the runs it touches).
   [[nodiscard]] TokenPlaces select(std::span<const RowRange> tokens) const;
 
   /// The places one by one. O(size).
   [[nodiscard]] std::vector<TokenPosition> positions() const;
-  /// [batch, width], row-major: 1 where a token stands. O(batch * width).
+  /// [batch, width], row-major: 1 where there is a token. O(batch * width).
   [[nodiscard]] std::vector<std::uint8_t> mask() const;
 
   friend bool operator==(const TokenPlaces&, const TokenPlaces&) = default;
@@ -84,38 +84,38 @@ class TokenPlaces {
 /// Dense rows padded to the longest of them.
 [[nodiscard]] TokenPlaces padded_to_longest(std::span<const std::int64_t> lengths, PaddingSide side);
 
-/// Throws InputError unless the two have equally many rows, and equally many tokens in each. O(runs).
+/// Throws InputError unless the two have the same number of rows, and of tokens in each. O(runs).
 void require_same_rows(const TokenPlaces& from, const TokenPlaces& to);
 
-/// What one place holds, in tensors [batch, heads, width, row_bytes]. Heads are for tensors that have them in
-/// front of the sequence; dimensions behind it are part of row_bytes.
+/// What one place holds, in tensors [batch, heads, width, row_bytes]. Heads are for tensors that have them
+/// before the sequence; later dimensions are part of row_bytes.
 struct RowFormat {
   std::size_t row_bytes = 0;
   std::int64_t heads = 1;
 };
 
-/// The two copy kernels of prefix groups. They move bytes in the runs' lengths and know no dtype. Both are
-/// local and deterministic, work is proportional to the bytes written, and both throw InputError when a
-/// buffer has another size than its shape and format ask for.
+/// The two copy kernels of prefix groups. They move bytes in runs and do not know dtypes. Both are local and
+/// deterministic, work is proportional to the bytes written, and both throw InputError if the size of a
+/// buffer does not match its shape and format.
 
 /// Copies token t from its place in `source` to its place in `target`, for all t and heads; other places of
-/// the target stay untouched. Throws InputError when the numbers of tokens differ. The
-/// buffers must not overlap.
+/// the target do not change. Throws InputError if the numbers of tokens differ. The buffers must not
+/// overlap.
 void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat format,
                  std::span<const std::byte> source, std::span<std::byte> target);
 
-/// Fills all places where no token stands with `pad_row` (empty: zeros). Throws InputError when the places
-/// are not in the order of the tensor.
+/// Fills all places without a token with `pad_row` (empty: zeros). Throws InputError if the places are not in
+/// the order of the tensor.
 void fill_padding(const TokenPlaces& tokens, RowFormat format, std::span<const std::byte> pad_row,
                   std::span<std::byte> target);
 
-/// What split() does with a prefix that has fewer tokens than suffixes are to take from it.
+/// What split() does with a prefix that has fewer tokens than suffixes take from it.
 enum class ShortPrefix : std::uint8_t {
   error,  ///< throws
-  pad,    ///< such a suffix row starts with padding, which its mask tells; the number of columns stays
+  pad,    ///< such a suffix row starts with padding, as in its mask; the number of columns stays
 };
 
-/// One way from the tokens of a tensor to those of another.
+/// A map from the tokens of a tensor to those of another.
 struct TokenMap {
   TokenPlaces source;
   TokenPlaces target;  ///< as many tokens as source
@@ -142,29 +142,29 @@ class PrefixLayout {
  public:
   /// Grouped rows without holes, padded to the longest group. O(b + n).
   explicit PrefixLayout(const PrefixGroups& groups, PaddingSide padding = PaddingSide::right);
-  /// Grouped rows whose tokens stand where the mask [b, s] is 1. Throws InputError when the mask has another
-  /// number of rows than there are groups, or in a row another number of ones than the group has tokens.
-  /// O(b * s + n).
+  /// Grouped rows with tokens where the mask [b, s] is 1. Throws InputError if the mask's number of rows
+  /// is not that of the groups, or a row's number of ones is not the group's number of tokens. O(b * s +
+  /// n).
   PrefixLayout(const PrefixGroups& groups, const PaddedMask& padding);
 
   [[nodiscard]] const PrefixGroups& groups() const noexcept { return groups_; }
   /// All tokens in the grouped tensor [b, s]; its mask is the padding mask.
   [[nodiscard]] const TokenPlaces& grouped() const noexcept { return grouped_; }
-  /// The prefixes' tokens: where they stand in the grouped tensor, and in the prefix tensor [b, sp].
+  /// The prefixes' tokens: where they are in the grouped tensor, and in the prefix tensor [b, sp].
   [[nodiscard]] const TokenMap& prefix() const noexcept { return prefix_; }
-  /// The suffixes' tokens: where they stand in the grouped tensor, and in the suffix tensor [n, ss].
+  /// The suffixes' tokens: where they are in the grouped tensor, and in the suffix tensor [n, ss].
   [[nodiscard]] const TokenMap& suffix() const noexcept { return suffix_; }
 
   /// What suffix attention attends to: [n, sp + ss], in row i the prefix of suffix i's group, left-padded to
-  /// sp columns, then suffix i. The source names a prefix's tokens once for every suffix of its group, so
-  /// that a gradient goes back by adding. O(b + n), plus the runs of a mask.
+  /// sp columns, then suffix i. The source has a prefix's tokens once for every suffix of its group, so
+  /// gradients must be added up. O(b + n), plus the runs of a mask.
   [[nodiscard]] TokenMap suffix_keys() const;
 
-  /// The last `include_prefix_last` tokens k of every prefix handed over to each of its suffixes: prefixes
-  /// [b, max(sp - k, 0)] and suffixes [n, k + ss], in whose row i suffix i starts at column k. With k = 1
-  /// row i holds, in order, what predicts each token of suffix i, then what follows it. Throws InputError
-  /// when k is negative, or when a prefix is shorter and `short_prefix` says so; LimitError
-  /// above 2^31-1. O(b + n), plus the runs of a mask.
+  /// Moves the last k = `include_prefix_last` tokens of every prefix to each of its suffixes: prefixes [b,
+  /// max(sp - k, 0)] and suffixes [n, k + ss], where suffix i starts at column k of row i. With k = 1, row i
+  /// has, in order, the tokens that predict each token of suffix i, then the last one. Throws InputError if k
+  /// is negative, or if a prefix is shorter and `short_prefix` is `error`; LimitError above 2^31-1. O(b + n),
+  /// plus the runs of a mask.
   [[nodiscard]] PrefixSplit split(std::int64_t include_prefix_last,
                                   ShortPrefix short_prefix = ShortPrefix::error) const;
 
@@ -172,9 +172,10 @@ class PrefixLayout {
   /// prefix's length; `padding` elsewhere.
   [[nodiscard]] std::vector<std::int64_t> position_ids(std::int64_t padding = 0) const;
 
-  /// Key mask of prefix attention, [b, sp]; causality comes on top, aligned at the last query and key.
+  /// Key mask of prefix attention, [b, sp]; to be combined with a causal mask aligned at the last query and
+  /// key.
   [[nodiscard]] std::vector<std::uint8_t> prefix_attention_mask() const { return prefix_.target.mask(); }
-  /// Key mask of suffix attention, [n, sp + ss]; causality comes on top, aligned likewise.
+  /// Key mask of suffix attention, [n, sp + ss]; to be combined in the same way.
   [[nodiscard]] std::vector<std::uint8_t> suffix_attention_mask() const {
     return suffix_keys().target.mask();
   }

@@ -11,15 +11,15 @@
 namespace evenkeel {
 
 /// Prefix groups in one packed micro-batch, `[prefix | suffix 1 | ... | suffix G]` group after group. Each
-/// prefix and each suffix is a segment: aligned and cut over the CP ranks on its own, as a sequence is, so
-/// that every rank holds an equal share of every prefix and every suffix. Tokens are packed, cut and merged
-/// through segments(), whose ragged rows are the segments' tokens back to back. A value type.
+/// prefix and each suffix is a segment: aligned and cut over the CP ranks on its own, like a sequence, so
+/// that every rank has an equal share of every prefix and every suffix. Tokens are packed, cut and merged
+/// with segments(), whose ragged rows are the segments' tokens back to back. A value type.
 ///
 /// Example: groups {{3, 2, 1}, {2, 4}} are segments of 3, 2, 1, 2 and 4 tokens in groups 0, 0, 0, 1, 1; with
 /// alignment 4 and cp 2 each takes 4 rows, 2 of them on each rank.
 class PackedPrefixLayout {
  public:
-  /// `samples` has the source line of every suffix. Throws InputError when their number is wrong, and as
+  /// `samples` has the source line of every suffix. Throws InputError if their number is wrong, and as
   /// PackedLayout does. O(b + n).
   PackedPrefixLayout(PrefixGroups groups, std::span<const SampleId> samples, std::int64_t alignment,
                      CpGroup cp);
@@ -31,12 +31,12 @@ class PackedPrefixLayout {
   [[nodiscard]] std::span<const SampleId> segment_sample() const noexcept { return segment_sample_; }
   /// 0-based group of each segment within the micro-batch.
   [[nodiscard]] std::span<const std::int64_t> segment_group() const noexcept { return segment_group_; }
-  /// The segment that holds group g's prefix; its suffixes follow.
+  /// The segment of group g's prefix; its suffixes follow.
   [[nodiscard]] std::int64_t prefix_segment(std::int64_t g) const noexcept {
     return g + groups_.suffixes_of(g).begin;
   }
-  /// Tokens in front of the segment in its samples, which are also its first position id: 0 for a prefix,
-  /// its prefix's length for a suffix.
+  /// Tokens before the segment in its samples, which is also its first position id: 0 for a prefix, its
+  /// prefix's length for a suffix.
   [[nodiscard]] std::int64_t tokens_before(std::int64_t segment) const noexcept;
 
   friend bool operator==(const PackedPrefixLayout&, const PackedPrefixLayout&) = default;
@@ -49,16 +49,17 @@ class PackedPrefixLayout {
 };
 
 /// Position ids of one CP rank's rows: a prefix counts from 0, every suffix from its prefix's length; pad
-/// rows run on, as in a packed layout without prefixes. `out` has segments().local_rows() elements.
+/// rows continue counting, as in a packed layout without prefixes. `out` has segments().local_rows()
+/// elements.
 void derive_position_ids(const PackedPrefixLayout& layout, CpRank rank, std::span<std::int64_t> out);
 
-/// What a varlen attention kernel needs on one CP rank: queries are the rank's local rows as they stand, keys
-/// and values are gathered from all rows of the micro-batch. Entry e is one run of rows of one segment (see
+/// What a varlen attention kernel needs on one CP rank: queries are the rank's local rows in place, keys and
+/// values are gathered from all rows of the micro-batch. Entry e is one run of rows of one segment (see
 /// cp_runs): its queries attend, causally and aligned at the last query and key (as in Flash Attention), to
 /// the segment's prefix and to the segment up to the run's end.
 ///
-/// The padded pair has no gaps on either side, so that a kernel which knows one pair only can take it: a true
-/// query never reaches a pad row. Kernels that know both pairs skip the pad rows.
+/// The padded pair has no gaps on either side, so it works with kernels that support only one pair: a true
+/// query never reaches a pad row. Kernels that support both pairs skip the pad rows.
 struct PrefixAttentionPlan {
   std::vector<std::int32_t> cu_seqlens_q{0};         ///< true queries, entries + 1
   std::vector<std::int32_t> cu_seqlens_q_padded{0};  ///< local rows, entries + 1
@@ -69,12 +70,12 @@ struct PrefixAttentionPlan {
   std::vector<std::int64_t> segment;                 ///< of each entry
   std::vector<RowRange> key_rows;  ///< the rows of the whole micro-batch to gather, in order
 };
-/// Throws LimitError when the gathered keys pass 2^31-1 rows. O(b + n).
+/// Throws LimitError if the gathered keys exceed 2^31-1 rows. O(b + n).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedPrefixLayout& layout, CpRank rank);
 
 /// Query-key pairs that causal attention over a pair of cumulative lengths scores: the work of attention.
-/// With zigzag, the padded pairs give every CP rank exactly the same number. The true pairs only save: what
-/// they leave out are pad rows, which stand on the ranks with a segment's last chunks. Throws InputError when
+/// With zigzag, the padded pairs give every CP rank exactly the same number. The true pairs give at most
+/// that: they leave out pad rows, which are on the ranks with a segment's last chunks. Throws InputError if
 /// the lists have different sizes or an entry has fewer keys than queries.
 [[nodiscard]] std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
                                          std::span<const std::int32_t> cu_seqlens_k);

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// One segment of a tree as its maker gives it.
+/// One segment of a tree, as input.
 struct TreeNode {
   std::int64_t parent = -1;  ///< an earlier segment; -1 for a root
   std::int64_t tokens = 0;
@@ -19,13 +19,13 @@ struct TreeNode {
 /// A run of tokens that the same samples share.
 struct TreeSegment {
   RowRange rows;                  ///< its rows in the tree
-  std::int64_t parent = -1;       ///< segment in front of it; -1 for a root
-  std::int64_t depth = 0;         ///< tokens in front of it in its samples: its first position id
-  std::int64_t subtree_end = 0;   ///< its descendants are the segments behind it up to this one, exclusive
+  std::int64_t parent = -1;       ///< the segment before it; -1 for a root
+  std::int64_t depth = 0;         ///< tokens before it in its samples: its first position id
+  std::int64_t subtree_end = 0;   ///< its descendants are the segments after it up to this one, exclusive
   std::int64_t first_sample = 0;  ///< the lowest number of a sample that goes through it
-  std::int64_t num_samples = 0;   ///< samples that go through it; above 1 it is shared
+  std::int64_t num_samples = 0;   ///< samples that go through it; it is shared if above 1
 
-  /// Where its tokens stand in each of its samples.
+  /// Where its tokens are in each of its samples.
   [[nodiscard]] constexpr RowRange source() const noexcept { return {depth, depth + rows.size()}; }
   friend constexpr bool operator==(const TreeSegment&, const TreeSegment&) = default;
 };
@@ -33,9 +33,9 @@ struct TreeSegment {
 /// Samples that share prefixes, and prefixes of prefixes, laid out depth-first with every shared token once.
 /// A value type.
 ///
-/// Segments are numbered depth-first: a parent, then the subtree of each child. Their rows stand back to back
+/// Segments are numbered depth-first: a parent, then the subtree of each child. Their rows are back to back
 /// in that order. A sample is the path of segments from a root to the segment where it ends; an empty sample
-/// ends at none (-1). There may be many roots: samples that share nothing.
+/// ends at none (-1). Samples that share nothing have different roots.
 ///
 /// Example: samples {1,2,3,4}, {1,2,3,5,6} and {1,2,7} make segments of 2, 1, 1, 2 and 1 tokens,
 /// `1 2 | 3 | 4 | 5 6 | 7`, with parents -1, 0, 1, 1, 0 and depths 0, 2, 3, 3, 2.
@@ -43,19 +43,19 @@ class PrefixTree {
  public:
   PrefixTree() = default;
   /// A tree from its structure: segments in depth-first order, and for each sample the segment where it ends
-  /// (-1: the sample is empty). This is how a tree travels: as two short lists, without tokens. Throws
-  /// InputError when a parent is not on the way from the segment before to its root, a length is negative, a
-  /// sample ends at no segment, or no sample goes through a segment; LimitError above 2^31-1 rows.
-  /// O(segments + samples).
+  /// (-1: the sample is empty). This is how a tree is sent: as two short lists, without tokens. Throws
+  /// InputError if a parent is not on the path from the previous segment to its root, a length is negative, a
+  /// sample ends at no segment, or no sample goes through a segment; LimitError above 2^31-1 rows. O(segments
+  /// + samples).
   PrefixTree(std::span<const TreeNode> segments, std::vector<std::int64_t> sample_ends);
 
   /// The tree of samples with these tokens: two samples share all tokens up to the first that differs. A
-  /// segment ends where samples part or one of them ends, so that paths are made of whole segments, none of
-  /// which is empty. Siblings stand in the order of their first samples. Equal samples share all their
-  /// segments. Time in the order of the samples' total length.
+  /// segment ends where samples diverge or one of them ends, so that paths consist of whole segments, none of
+  /// which is empty. Siblings are in the order of their first samples. Equal samples share all their
+  /// segments. O(total length of the samples).
   [[nodiscard]] static PrefixTree of_tokens(std::span<const std::span<const std::int64_t>> samples);
-  /// The tree of groups whose tokens are not looked at: a root for each prefix, a child for each suffix, in
-  /// the order of PackedPrefixLayout; samples are the suffixes. Empty prefixes and suffixes stay as segments.
+  /// The tree of groups, without their tokens: a root for each prefix, a child for each suffix, in the order
+  /// of PackedPrefixLayout; samples are the suffixes. Empty prefixes and suffixes are segments, too.
   [[nodiscard]] static PrefixTree of_groups(const PrefixGroups& groups);
 
   /// Segments.
@@ -64,7 +64,7 @@ class PrefixTree {
   [[nodiscard]] const TreeSegment& segment(std::int64_t s) const noexcept {
     return segments_[static_cast<std::size_t>(s)];
   }
-  /// Tokens, each shared one counted once.
+  /// Tokens, counting each shared one once.
   [[nodiscard]] std::int64_t num_rows() const noexcept {
     return segments_.empty() ? 0 : segments_.back().rows.end;
   }
@@ -80,18 +80,18 @@ class PrefixTree {
 
   /// The segments from a root to this one, both included; none for -1.
   [[nodiscard]] std::vector<std::int64_t> path_to(std::int64_t segment) const;
-  /// For every token of a sample its row.
+  /// The row of every token of a sample.
   [[nodiscard]] std::vector<std::int64_t> rows_of(std::int64_t sample) const;
-  /// For every token t of a sample the row that predicts it, which is the row of token t-1. Where samples
-  /// part, the one row in front serves all of them: gathering by these rows repeats it. Nothing predicts
-  /// token 0: -1. The row's position id is t-1.
+  /// For every token t of a sample, the row that predicts it, which is the row of token t-1. Where samples
+  /// diverge, the row before serves all of them: gathering by these rows repeats it. Nothing predicts token
+  /// 0: -1. The row's position id is t-1.
   [[nodiscard]] std::vector<std::int64_t> prediction_rows(std::int64_t sample) const;
 
-  /// All samples in the order in which a walk through the tree meets their ends; equal ones by number.
+  /// All samples in the order in which a depth-first walk meets their ends; equal ones by number.
   [[nodiscard]] std::vector<std::int64_t> depth_first_samples() const;
   /// The tree of some of the samples, numbered as listed, with the segments in this tree's order. Segments
-  /// between which none of them parts or ends any more become one, empty ones vanish. Throws InputError when
-  /// a sample does not exist. O(segments + samples).
+  /// between which none of them diverges or ends are merged, and empty ones removed. Throws InputError if a
+  /// sample does not exist. O(segments + samples).
   [[nodiscard]] PrefixTree subtree(std::span<const std::int64_t> samples) const;
 
   friend bool operator==(const PrefixTree&, const PrefixTree&) = default;

@@ -9,14 +9,14 @@
 
 namespace evenkeel {
 
-/// What every row of a tree sees, as two numbers a row: query row q sees key row k if and only if
+/// The rows that every row of a tree sees, as two numbers a row: query row q sees key row k if and only if
 ///
 ///     tin[k] <= tin[q] && tin[q] < tout[k]
 ///
-/// and that is so exactly when k's token is q's own or stands in front of it in all of q's samples. Nothing
-/// else is needed: tin numbers the rows depth-first, so that it also says the order inside a segment, and
-/// tout is the number behind the last row that hangs below. Two comparisons make the mask of any attention
-/// function that takes one.
+/// which holds exactly if k's token is q's own or before it in all of q's samples. Nothing else is needed:
+/// tin numbers the rows depth-first, which includes the order inside a segment, and tout is the number
+/// after the last row of the subtree. Two comparisons make the mask for any attention function that takes
+/// one.
 ///
 /// Example: for segments `1 2 | 3 | 4 | 5 6 | 7` tin is 0 to 6 and tout is 7 7 6 4 6 6 7.
 struct AncestorIntervals {
@@ -25,7 +25,7 @@ struct AncestorIntervals {
 
   friend bool operator==(const AncestorIntervals&, const AncestorIntervals&) = default;
 };
-/// Of the rows of a tree. O(rows).
+/// For the rows of a tree. O(rows).
 [[nodiscard]] AncestorIntervals ancestor_intervals(const PrefixTree& tree);
 
 /// Position ids of the rows of a tree: every token's position in its own samples. O(rows).
@@ -45,8 +45,8 @@ struct SharingSavings {
 [[nodiscard]] SharingSavings sharing_savings(const PrefixTree& tree);
 
 /// A tree in one packed micro-batch: its segments back to back, depth-first, each aligned and cut over the CP
-/// ranks on its own, as PackedPrefixLayout has them for trees of one level. Tokens are packed, cut and merged
-/// through segments(), whose ragged rows are the rows of tree(). A value type.
+/// ranks on its own, as in PackedPrefixLayout for trees with one level. Tokens are packed, cut and merged
+/// with segments(), whose ragged rows are the rows of tree(). A value type.
 ///
 /// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` with alignment 4 and cp 2 takes 4 rows a segment, 2 of them on
 /// each rank.
@@ -54,7 +54,7 @@ class PackedTreeLayout {
  public:
   /// Throws as PackedLayout does. O(segments).
   PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGroup cp);
-  /// The same rows as prefix groups have, seen as a tree of one level.
+  /// The rows of prefix groups as a tree with one level.
   explicit PackedTreeLayout(const PackedPrefixLayout& groups);
 
   [[nodiscard]] const PrefixTree& tree() const noexcept { return tree_; }
@@ -67,18 +67,18 @@ class PackedTreeLayout {
   PackedLayout segments_;
 };
 
-/// Position ids of one CP rank's rows: every segment counts from its depth; pad rows run on. `out` has
-/// segments().local_rows() elements.
+/// Position ids of one CP rank's rows: every segment counts from its depth; pad rows continue counting. `out`
+/// has segments().local_rows() elements.
 void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out);
 
-/// Ancestor intervals of one CP rank's rows, pad rows included. The numbers are the same on all ranks, so
-/// that queries of one rank meet keys of any: put the ranks' lists one after the other, as an all-gather puts
-/// their keys. No query sees a pad row. A pad row sees its own segment and what is in front of it, so that
-/// no row's softmax is empty. O(local rows).
+/// Ancestor intervals of one CP rank's rows, including pad rows. The numbers are the same on all ranks, so
+/// queries of one rank can be compared with keys of any: concatenate the ranks' lists in the order in which
+/// an all-gather puts their keys. No query sees a pad row. A pad row sees its own segment and those before
+/// it, so that no row's softmax is empty. O(local rows).
 [[nodiscard]] AncestorIntervals ancestor_intervals(const PackedTreeLayout& layout, CpRank rank);
 
 /// What a varlen attention kernel needs on one CP rank; see PrefixAttentionPlan. The keys of a run are the
-/// rows of all segments in front of it, then those of its own segment. O(sum of the segments' path lengths).
+/// rows of all segments before it, then those of its own segment. O(sum of the segments' path lengths).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank);
 
 }  // namespace evenkeel
