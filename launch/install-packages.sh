@@ -25,6 +25,7 @@ packages=(
 python=(
   python3-dev python3-numpy pybind11-dev python3-pybind11      # the extension module
   python3-pip python3-setuptools python3-venv python3-wheel    # pip install ./python
+  python3-omegaconf                                            # the import of other systems' configurations
 )
 debs=(
   dpkg-dev pkg-config # which libraries a program needs; what MPI's .pc file is called

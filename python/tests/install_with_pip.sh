@@ -33,6 +33,7 @@ for extension in ("_core", "_service"):
     assert list((folder / "evenkeel").glob(extension + "*.so")), extension + " is missing"
 print("evenkeel", evenkeel.__version__, "is installed")
 PROGRAM
+PYTHONPATH="$work/site" "$work/site/bin/evenkeel-import" --help >/dev/null
 
 # Trainers take longest there, and call what the other tests call.
 tests=("$work/copy/python/tests" --ignore "$work/copy/python/tests/training"

@@ -17,7 +17,7 @@ def test_everything_named_is_there_and_documented():
         assert getattr(evenkeel, name).__doc__, name
 
 
-def test_importing_it_imports_neither_torch_nor_mpi():
-    program = "import sys, evenkeel; print([m for m in ('torch', 'mpi4py') if m in sys.modules])"
+def test_importing_it_imports_neither_torch_nor_mpi_nor_omegaconf():
+    program = "import sys, evenkeel; print([m for m in ('torch', 'mpi4py', 'omegaconf') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

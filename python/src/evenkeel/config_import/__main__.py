@@ -1,0 +1,5 @@
+import sys
+
+from evenkeel.config_import import main
+
+sys.exit(main())

@@ -1,0 +1,175 @@
+"""The command line of evenkeel-import."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from typing import IO, NoReturn, Optional
+
+from evenkeel.config_import.importer import SYSTEMS, import_config
+from evenkeel.config_import.text import import_table
+from evenkeel.config_import.values import MOST_BYTES, printable
+from evenkeel.errors import ConfigError, Error, IoError
+
+_ABOUT = "Turn a MindSpeed-RL, ROLL or verl configuration into an Evenkeel one, key by key."
+_EPILOG = """\
+The configuration goes to standard output and the table to standard error; with --output, the configuration goes to the
+file and the table to standard output. Keys that could not be used are listed with the reason: nothing is dropped in
+silence. Where something is not found that decides memory, batches, the mesh or the loss, nothing is written and the
+status is 1; --allow-missing writes it with Evenkeel's defaults.
+
+Files that its defaults lists name are looked for beside it. Overrides are those of the launch command, in Hydra's words:
+KEY=VALUE, +KEY=VALUE, ++KEY=VALUE, ~KEY, GROUP=OPTION.
+
+Examples:
+  evenkeel-import grpo.yaml > evenkeel.yaml
+  evenkeel-import ppo_trainer.yaml --from verl --preset --output evenkeel.yaml
+  evenkeel-import verl/trainer/config/ppo_trainer.yaml --override data.train_batch_size=512 \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=24576
+
+Exit status: 0 success; 1 the work failed; 2 the command line or the configuration is wrong."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{printable(message)}. See: evenkeel-import --help")
+
+
+def _word(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("needs a value; it is empty, as a variable that is not set")
+    return text
+
+
+def _system(text: str) -> str:
+    if _word(text).lower() not in SYSTEMS:
+        raise argparse.ArgumentTypeError(f"'{text}' is none of {', '.join(SYSTEMS)}")
+    return text.lower()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="evenkeel-import",
+        usage="evenkeel-import FILE [OPTIONS]",
+        description=_ABOUT,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("FILE", type=_word, help="The foreign YAML file")
+    add("--from", dest="system", metavar="SYSTEM", type=_system,
+        help="Whose it is, when its keys do not tell: mindspeed-rl, roll or verl")
+    add("--output", metavar="FILE", type=_word, help="Write the configuration to this file")
+    add("--preset", action="store_true",
+        help="Set balance.preset too: the foreign system's exact partitions instead of Evenkeel's planner")
+    add("--override", metavar="KEY=VALUE", nargs="+", action="extend", default=[],
+        help="Lay these on the configuration, as the launch command does; ends at the next option")
+    add("--allow-missing", action="store_true",
+        help="Write the configuration although something that matters is not found")
+    return parser
+
+
+def _read(path: str) -> str:
+    """Bytes that are no UTF-8 become surrogates, of which reading the YAML tells."""
+    if os.path.isdir(path):
+        raise IoError(f"{path}: is a folder, not a file", path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise IoError(f"{path}: cannot open the configuration: {error.strerror}", path) from None
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _read_named(path: str) -> Optional[str]:
+    return _read(path) if os.path.isfile(path) else None
+
+
+def _write(path: str, text: str) -> None:
+    """The whole file or none."""
+    if os.path.isdir(path):
+        raise IoError(f"{path}: is a folder; a file is needed", path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise IoError(f"{path}: is there and is not a regular file", path)
+    try:
+        descriptor, made = tempfile.mkstemp(prefix=os.path.basename(path) + ".tmp-", dir=os.path.dirname(path) or ".")
+    except OSError as error:
+        raise IoError(f"{path}: cannot be created: {error.strerror}", path) from None
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(made, 0o666 & ~mask)
+        os.replace(made, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise IoError(f"{path}: cannot be written: {error.strerror}", path) from None
+
+
+def _width(stream: IO[str]) -> int:
+    """The characters of a line: COLUMNS, a terminal's own, else 80."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return max(20, int(columns))
+    with contextlib.suppress(OSError, ValueError):
+        return max(20, os.get_terminal_size(stream.fileno()).columns or 80)
+    return 80
+
+
+def _print(text: str) -> None:
+    """To standard output, or an error that names it."""
+    try:
+        if sys.stdout is None:
+            raise OSError(9, os.strerror(9))
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = None  # type: ignore[assignment]  # nothing of it is tried again at the end
+        raise IoError(f"standard output: cannot be written: {error.strerror}", "standard output") from None
+
+
+def _import(options: argparse.Namespace) -> int:
+    imported = import_config(
+        _read(options.FILE),
+        options.FILE,
+        options.system,
+        preset=options.preset,
+        overrides=options.override,
+        environment=os.environ,
+        read_file=_read_named,
+    )
+    if imported.missing and not options.allow_missing:
+        print(import_table(imported, _width(sys.stderr)), file=sys.stderr)
+        _tell(
+            f"nothing is written: {len(imported.missing)} of what decides memory, batches, the mesh or the loss not "
+            "found; Evenkeel's defaults would be used with --allow-missing"
+        )
+        return 1
+    if options.output is None:
+        _print(imported.yaml)
+        print(import_table(imported, _width(sys.stderr)), file=sys.stderr, end="")
+    else:
+        _write(options.output, imported.yaml)
+        _print(import_table(imported, _width(sys.stdout)))
+    return 0
+
+
+def _tell(message: str) -> None:
+    print(f"evenkeel-import: error: {message}", file=sys.stderr)
+
+
+def run(arguments: list[str]) -> int:
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has left ends it without a word
+    try:
+        return _import(_parser().parse_args(arguments))
+    except Error as error:
+        _tell(str(error))
+        return 2 if isinstance(error, ConfigError) else 1

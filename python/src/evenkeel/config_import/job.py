@@ -1,0 +1,191 @@
+"""The process grid, batches and balance of the job."""
+
+from __future__ import annotations
+
+from evenkeel.config_import.facts import LARGEST_COUNT, Facts
+from evenkeel.config_import.tables import Trainer
+
+
+def trainer_of(facts: Facts) -> Trainer | None:
+    return facts.table.trainers.get(facts.word("trainer") or "")
+
+
+def import_mesh(facts: Facts) -> None:
+    trainer = trainer_of(facts)
+    cp = ["cp", "ulysses", "engine_ulysses"]
+    on_megatron = trainer is None or trainer.is_megatron
+    if on_megatron:
+        for axis in ("tp", "pp", "vpp"):
+            facts.set(f"mesh.{axis}", facts.integer(axis), axis)
+        _import_vpp_of_layers(facts)
+    else:
+        why = f"only Megatron reads it, and this job trains with {facts.word('trainer')}"
+        facts.leave("tp pp vpp cp dynamic_cp rank_cap", why)
+        cp = ["ulysses", "engine_ulysses"]
+    if trainer is not None and trainer.is_megatron:
+        facts.leave("ulysses engine_ulysses", "Megatron does not read it")
+        cp = ["cp"]
+    is_dynamic = on_megatron and facts.flag("dynamic_cp") is True
+    if is_dynamic and facts.integer("rank_cap") is not None:
+        _import_flexible_cp(facts)
+        return
+    _import_cp(facts, cp)
+    why = "cp is the same for all micro-batches"
+    if is_dynamic:
+        why = "each micro-batch has a cp of its own, and the cap of a rank is not found"
+        facts.miss("mesh.cp", "dynamic_cp", why)
+    if on_megatron:
+        facts.leave("dynamic_cp rank_cap", why)
+
+
+def _import_vpp_of_layers(facts: Facts) -> None:
+    """Megatron on Ascend counts the layers of a virtual stage."""
+    of_stage = facts.integer("vpp_layers")
+    if of_stage is None or "mesh.vpp" in facts.settings:
+        return
+    why = "mesh.vpp is the layers of a pipeline stage over this: the model's layers are not found"
+    layers = facts.integer("layers")
+    facts.leave("vpp_layers", why)
+    if layers is None:
+        facts.miss("mesh.vpp", "vpp_layers", why)
+        return
+    stages = facts.mesh_size("pp") * of_stage
+    if layers % stages:
+        facts.refuse("vpp_layers", f"{layers} layers do not divide by pp times this")
+    facts.set("mesh.vpp", layers // stages, "vpp_layers layers", "layers / pp / this")
+
+
+def _import_flexible_cp(facts: Facts) -> None:
+    """Context parallelism that Megatron chooses for each micro-batch."""
+    facts.set("mesh.cp", "flexible", "dynamic_cp", "each micro-batch has a group of its own")
+    facts.settle("cp", "groups have the sizes that their micro-batches need")
+    if facts.mesh_size("pp") > 1:
+        facts.set_because("balance.strategy", "grid", "with mesh.cp: flexible the stages of a pipeline need it")
+
+
+def _import_cp(facts: Facts, stated: list[str]) -> None:
+    """How many ranks share a sequence: several keys may say it, and all but one are 1."""
+    sizes = {fact: facts.integer(fact) for fact in stated}
+    cp = max((fact for fact in stated if facts.has(fact)), key=lambda fact: sizes[fact] or 0, default=stated[0])
+    size = sizes[cp] or 1
+    for other, there in sizes.items():
+        if there is not None and there > 1 and there != size:
+            facts.refuse(other, "context parallelism has two sizes")
+        facts.settle(other, "")
+    if sizes[cp] is not None:
+        facts.set("mesh.cp", size, cp)
+    if size == 1:
+        facts.settle("cp_algo", "nothing is cut while cp is 1")
+    elif cp != "cp":
+        facts.set("pack.cp_layout", "contiguous", cp, "Ulysses: chunks in order")
+    else:
+        _import_cp_layout(facts)
+
+
+def _import_cp_layout(facts: Facts) -> None:
+    algorithm = facts.word("cp_algo")
+    layout = {"megatron_cp_algo": "zigzag", "ulysses_cp_algo": "contiguous"}.get(algorithm or "")
+    if layout is not None:
+        facts.set("pack.cp_layout", layout, "cp_algo")
+    elif algorithm is not None:
+        why = "no layout of Evenkeel's: set pack.cp_layout to zigzag or contiguous"
+        facts.leave("cp_algo", why)
+        facts.miss("pack.cp_layout", "cp_algo", why)
+
+
+def import_batch(facts: Facts) -> None:
+    if facts.table.batch == "prompts":
+        _import_prompts(facts)
+    elif facts.table.batch == "samples":
+        facts.set("batch.global_batch", facts.integer("prompts"), "prompts")
+        facts.want("batch.global_batch", ["prompts"], "no key says how many samples a step has")
+    else:
+        _import_rank_batches(facts)
+    _import_order(facts)
+
+
+_UPDATE = "rank_batch accumulation devices"
+
+
+def _samples_of_update(facts: Facts) -> int | None:
+    """ROLL's samples of one update over all DP ranks; None when the file does not say enough."""
+    rank_batch, devices = facts.integer("rank_batch"), facts.count("devices")
+    accumulation = facts.integer("accumulation") if facts.has("accumulation") else 1
+    if rank_batch is None or devices is None or accumulation is None:
+        return None
+    if any(facts.is_lost(fact) for fact in ("tp", "cp", "pp", "ulysses", "engine_ulysses")):
+        return None
+    of_model = facts.mesh_size("tp") * facts.mesh_size("cp") * facts.mesh_size("pp")
+    if devices % of_model:
+        facts.refuse("devices", f"{devices} devices do not divide by the {of_model} of tp, cp and pp")
+    return min(rank_batch * accumulation, LARGEST_COUNT) * (devices // of_model)
+
+
+def _import_rank_batches(facts: Facts) -> None:
+    """SFT and DPO: a step is one update."""
+    samples = _samples_of_update(facts)
+    if samples is not None and samples > LARGEST_COUNT:
+        facts.refuse("rank_batch", f"more samples a step than {LARGEST_COUNT}")
+    facts.set("batch.global_batch", samples, _UPDATE, "times the DP ranks")
+    facts.leave(_UPDATE, "batch.global_batch needs more than this file says")
+    facts.want("batch.global_batch", _UPDATE.split(), "the keys do not say how large an update is")
+
+
+def _import_prompts(facts: Facts) -> None:
+    prompts = facts.integer("prompts")
+    responses = facts.integer("responses") if facts.has("responses") else 1
+    samples = None if prompts is None or responses is None else prompts * responses
+    if samples is not None and samples > LARGEST_COUNT:
+        facts.refuse("prompts", f"more samples a step than {LARGEST_COUNT}")
+    facts.set("batch.global_batch", samples, "prompts responses")
+    facts.leave("responses", "the step's number of prompts is not in this file: set batch.global_batch")
+    _import_mini_batches(facts, prompts, samples)
+    facts.want("batch.global_batch", ["prompts"], "no key says how many prompts a step has")
+    facts.want("batch.mini_batches", ["mini", "rank_batch", "devices"], "the keys do not say how large an update is")
+
+
+def _import_mini_batches(facts: Facts, prompts: int | None, samples: int | None) -> None:
+    whole, part, sources = prompts, facts.integer("mini"), "prompts mini"
+    if whole is None or part is None:
+        whole, part, sources = samples, _samples_of_update(facts), f"{_UPDATE} prompts responses"
+    if whole is not None and part is not None:
+        note = "it does not divide the step: mini-batches differ by one sample at most" if whole % part else ""
+        facts.set("batch.mini_batches", -(-whole // part), sources, note)
+    needs = "more than this file says" if prompts is not None else "the step's size too, which this file does not say"
+    facts.leave(f"mini {_UPDATE}", f"batch.mini_batches needs {needs}")
+
+
+def _import_order(facts: Facts) -> None:
+    facts.set("batch.epochs", facts.integer("epochs"), "epochs")
+    shuffle = facts.flag("shuffle")
+    facts.set("batch.shuffle", shuffle, "shuffle")
+    keeps_order = facts.flag("no_shuffle") if shuffle is None else None
+    facts.set("batch.shuffle", None if keeps_order is None else not keeps_order, "no_shuffle")
+    facts.set("batch.drop_last", facts.flag("drop_last"), "drop_last")
+    facts.set("batch.seed", facts.integer("seed", 0), "seed")
+    is_random = facts.flag("random_mini")
+    note = "each rank's share is cut at random" if is_random else "mini-batches in source order, each balanced"
+    facts.set("batch.keep_mini_batch", None if is_random is None else not is_random, "random_mini", note)
+
+
+def import_balance(facts: Facts) -> None:
+    balance = facts.flag("balance")
+    if facts.has_flexible_cp():
+        facts.settle("balance", "with mesh.cp: flexible it is always balanced")
+    elif balance is not None:
+        facts.set("balance.algorithm", "auto" if balance else "none", "balance")
+    if facts.table.cost and (balance is not False or facts.has_flexible_cp()):
+        facts.set_because("balance.cost", facts.table.cost, f"{facts.table.title} balances work, not tokens")
+
+
+def import_preset(facts: Facts) -> None:
+    """The foreign system's own partitions."""
+    table = facts.table
+    if facts.has_flexible_cp():
+        facts.refuse("dynamic_cp", "--preset needs a cp that is one number: import without it")
+    facts.set_because("balance.preset", table.system, "--preset: its own partitions")
+    if not table.balanced_by_default and "balance.algorithm" not in facts.settings:
+        facts.set_because("balance.algorithm", "none", "--preset: it does not balance unless asked to")
+    packs = any(it.value == "packed" for path, it in facts.settings.items() if path.endswith("micro_batch.mode"))
+    if packs and table.align_lcm:
+        facts.set_because("pack.align_lcm", table.align_lcm, "--preset: its packing aligns to it too")

@@ -1,0 +1,234 @@
+"""What OmegaConf's references in a configuration stand for.
+
+OmegaConf reads their language. What they lead to is looked up here, because each value has to know how it was found,
+and because what a file that is not here may say must not be taken for its default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from omegaconf.errors import GrammarParseError, InterpolationResolutionError
+from omegaconf.grammar_parser import parse
+from omegaconf.grammar_visitor import GrammarVisitor
+
+from evenkeel.config_import import arithmetic
+from evenkeel.config_import.values import TOO_LARGE, Lost, Path, Value, dotted, refuse, starts_with
+
+MOST_WORK = 200_000
+DEEPEST = 64
+MANDATORY = "is ??? there: a value that has to be given, on the command line, say"
+
+
+@dataclass
+class LostPart:
+    """A part of a configuration that a file which is not here would fill."""
+
+    package: Path  # where its keys would stand
+    entry: str  # as its defaults list has it: "actor@actor_rollout_ref.actor: dp_actor"
+    file: str  # "actor/dp_actor.yaml"
+
+
+def has_reference(value: Value) -> bool:
+    return isinstance(value.data, str) and "${" in value.data
+
+
+def value_of(data: Any, written: str = "") -> Value:
+    """What OmegaConf reads, as a value; `written` is its text."""
+    if isinstance(data, Value):
+        return data
+    if isinstance(data, list):
+        return Value([value_of(item) for item in data])
+    if isinstance(data, dict):
+        return Value({str(key): value_of(item) for key, item in data.items()})
+    if data is None or isinstance(data, str):
+        return Value(data, quoted=written[:1] in ("'", '"'))
+    return Value(written.strip() or (str(data).lower() if isinstance(data, bool) else str(data)))
+
+
+class _Visitor(GrammarVisitor):
+    """OmegaConf's, which remembers what the parts of a text followed."""
+
+    def __init__(self, on_key: Any, on_resolver: Any) -> None:
+        super().__init__(on_key, on_resolver, None)
+        self.parts: list[str] = []
+
+    def visitInterpolation(self, ctx: Any) -> Any:  # noqa: N802
+        value = super().visitInterpolation(ctx)
+        self.parts.insert(0, getattr(value, "via", ""))
+        return value
+
+    def visitConfigKey(self, ctx: Any) -> str:  # noqa: N802
+        child = ctx.getChild(0)
+        return str(child.symbol.text if hasattr(child, "symbol") else self.visitInterpolation(child))
+
+    def visitQuotedValue(self, ctx: Any) -> Any:  # noqa: N802
+        value = value_of(self.visit(ctx.getChild(1))) if ctx.getChildCount() == 3 else Value("")
+        return replace(value, quoted=True)
+
+    def _unescape(self, seq: Any) -> Any:
+        around, self.parts = self.parts, []
+        text = super()._unescape(seq)
+        value = Value(text, via=", ".join(part for part in self.parts if part))
+        self.parts = around
+        return value
+
+
+def literal(text: str, place: str) -> Value:
+    """A list or a map as it is written on a command line. References in it stay: they are followed where it stands."""
+    visitor = _Visitor(
+        lambda key, memo: Value(f"${{{key}}}"),
+        lambda name, args, args_str: Value(f"${{{name}:{','.join(args_str)}}}"),
+    )
+    try:
+        return value_of(visitor.visit(parse(text, parser_rule="singleElement", lexer_mode="VALUE_MODE")))
+    except GrammarParseError as error:
+        refuse(place, f"malformed value: {str(error).splitlines()[0]}")
+
+
+class References:
+    """Follows ${a.b}, ${.sibling}, ${a[0]}, ${a.${b}}, ${oc.select:key,default}, ${oc.env:NAME}, ${oc.decode:text}
+    and arithmetic. A value that cannot be followed keeps its text and says why."""
+
+    def __init__(self, root: Value, environment: Mapping[str, str], lost: list[LostPart]) -> None:
+        self.root = root
+        self.environment = environment
+        self.lost = lost
+        self.followed: dict[Path, Value] = {}  # so that each text is read once
+        self.open: list[Path] = []  # the places that are being read, outermost first
+        self.work = 0
+
+    def follow_all(self) -> Value:
+        return self.follow(self.root, ())
+
+    def follow(self, value: Value, at: Path) -> Value:
+        """Everything below a value whose place in the configuration is `at`."""
+        self.work += 1
+        if self.work > MOST_WORK:
+            refuse(self.root.place, TOO_LARGE)
+        if has_reference(value):
+            return self.evaluate(value, at)
+        if isinstance(value.data, dict):
+            return replace(value, data={key: self.follow(entry, (*at, key)) for key, entry in value.data.items()})
+        if isinstance(value.data, list):
+            return replace(value, data=[self.follow(item, (*at, str(i))) for i, item in enumerate(value.data)])
+        is_mandatory = value.data == "???" and not value.quoted
+        return replace(value, missing=MANDATORY if is_mandatory else value.missing)
+
+    def evaluate(self, value: Value, at: Path) -> Value:
+        """A text with references in it."""
+        if at not in self.followed:
+            if at in self.open or len(self.open) > DEEPEST:
+                result = Value(missing=f"refers to itself, by way of {dotted(self.open[-1])}")
+            else:
+                self.open.append(at)
+                result = self.read(str(value.data), at)
+                self.open.pop()
+            if result.missing:
+                result = Value(value.data, missing=result.missing)
+            self.followed[at] = replace(result, written=str(value.data), place=value.place)
+        return replace(self.followed[at])
+
+    def read(self, text: str, at: Path, rule: str = "configValue", mode: str = "DEFAULT_MODE") -> Value:
+        visitor = _Visitor(
+            lambda key, memo: self.referred(key, at),
+            lambda name, args, args_str: self.resolve(name, [*map(value_of, args, args_str)], at),
+        )
+        try:
+            return value_of(visitor.visit(parse(text, parser_rule=rule, lexer_mode=mode)), text)
+        except Lost as lost:
+            return Value(missing=str(lost))
+        except RecursionError:
+            return Value(missing="its references are nested too deeply")
+        except (GrammarParseError, InterpolationResolutionError):
+            return Value(missing="has a reference that cannot be read")
+
+    def path_of(self, key: str, at: Path) -> Path | None:
+        """"a.b", "a[0]", ".b", "..b": dots lead from a value to the sections around it. None when they lead out."""
+        up = len(key) - len(key.lstrip("."))
+        path = (at[: len(at) - up] if up else ()) + tuple(re.findall(r"[^.\[\]]+", key))
+        return path if up <= len(at) and path else None
+
+    def referred(self, key: str, at: Path) -> Value:
+        path = self.path_of(key, at)
+        if path is None:
+            return Value(missing=f"refers to {key}, which leads out of the file")
+        selected = self.select(path)
+        return selected.add_via(f"follows {dotted(path)}") if selected else Value(missing=self.why_absent(path))
+
+    def select(self, path: Path) -> Value | None:
+        """What a path leads to; None when nothing stands there."""
+        node = self.root
+        for depth, part in enumerate(path):
+            if has_reference(node) and not node.missing:
+                node = self.evaluate(node, path[:depth])
+            if node.missing:
+                return node
+            if isinstance(node.data, dict) and part in node.data:
+                node = node.data[part]
+            elif isinstance(node.data, list) and part.isdecimal() and int(part) < len(node.data):
+                node = node.data[int(part)]
+            else:
+                return None
+        return self.follow(node, path)
+
+    def why_absent(self, path: Path) -> str:
+        part = next((part for part in self.lost if starts_with(path, part.package)), None)
+        if part:
+            return f"refers to {dotted(path)}, which {part.file} may say, and that file is not found"
+        return f"refers to {dotted(path)}, which this file does not have"
+
+    def resolve(self, name: str, arguments: list[Value], at: Path) -> Value:
+        if name in ("oc.select", "oc.env"):
+            if arguments and arguments[0].missing:
+                return arguments[0]
+            if not 1 <= len(arguments) <= 2 or not isinstance(arguments[0].data, str):
+                return Value(missing=f"has an {name} that cannot be read")
+            return (self.select_or_default if name == "oc.select" else self.from_environment)(arguments, at)
+        broken = next((argument for argument in arguments if argument.missing), None)
+        if broken:
+            return broken
+        if name == "oc.decode" and len(arguments) == 1:
+            return self.decode(arguments[0], at)
+        if name == "oc.deprecated" and arguments:
+            return self.select_or_default(arguments[:1], at)
+        value = arithmetic.resolve(name, arguments)
+        if value is None:
+            return Value(missing=f"needs the resolver {name}, which cannot be followed here")
+        value = replace(value)
+        for argument in arguments:
+            value.add_via(argument.via)
+        return value if value.via else value.add_via(f"worked out by {name}")
+
+    def select_or_default(self, arguments: list[Value], at: Path) -> Value:
+        key = str(arguments[0].data)
+        path = self.path_of(key, at)
+        if path is None:
+            return Value(missing=f"refers to {key}, which leads out of the file")
+        selected = self.select(path)
+        if selected and selected.data != "???":
+            return selected.add_via(f"follows {dotted(path)}")
+        if not selected and any(starts_with(path, part.package) for part in self.lost):
+            return Value(missing=self.why_absent(path))
+        fallback = replace(arguments[1]) if len(arguments) == 2 else Value()
+        return fallback.add_via(f"there is no {dotted(path)}: its default")
+
+    def from_environment(self, arguments: list[Value], at: Path) -> Value:
+        name = str(arguments[0].data)
+        if name in self.environment:
+            return Value(self.environment[name], quoted=True, via=f"{name} of the environment")
+        if len(arguments) == 1:
+            return Value(missing=f"needs {name}, which is not set in the environment")
+        return replace(arguments[1]).add_via(f"{name} is not set in the environment: its default")
+
+    def decode(self, argument: Value, at: Path) -> Value:
+        """A text as if it stood in the file: "[1, 2]" becomes a list."""
+        if not isinstance(argument.data, str):
+            return argument
+        value = self.read(argument.data.strip(), at, "singleElement", "VALUE_MODE")
+        if value.missing and not has_reference(argument):
+            value = Value(argument.data.strip())
+        return value.add_via(argument.via)

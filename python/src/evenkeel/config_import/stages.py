@@ -1,0 +1,203 @@
+"""The micro-batches of each pass over a step, which become profiles; those of training are the job's own too."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evenkeel.config_import.facts import LARGEST_COUNT, Facts, default_of_setting
+from evenkeel.config_import.tables import Stage
+
+_ALL = "packed padded algorithm cap gpu_cap padded_cap max_samples min_count size global_size length_round shuffle"
+
+
+class _Setting(NamedTuple):
+    """The value of a key of a stage's micro_batch section."""
+
+    value: object
+    facts: str
+    note: str = ""
+    why: str = ""  # of one that no fact states
+
+
+class _StageReader:
+    """Reads what a file says of one stage."""
+
+    def __init__(self, facts: Facts, rule: Stage) -> None:
+        self.facts = facts
+        self.rule = rule
+        self.mode = ""  # while the file does not say
+        self.settings: dict[str, _Setting] = {}
+        self.is_asked_for = rule.is_required or facts.mentions_stage(rule.name)
+        if facts.has_flexible_cp():
+            self.read_flexible()
+        else:
+            self.read()
+
+    def fact(self, names: str) -> str:
+        return " ".join(f"{self.rule.name}.{name}" for name in names.split())
+
+    def integer(self, name: str) -> int | None:
+        return self.facts.integer(self.fact(name))
+
+    def path_of(self, key: str) -> str:
+        is_training = self.rule.name == self.facts.table.stages[0].name
+        return f"micro_batch.{key}" if is_training else f"profiles.{self.rule.name}.micro_batch.{key}"
+
+    def read_flexible(self) -> None:
+        """All passes pack under one cap, whatever they would do with a cp that is one number."""
+        if self.is_asked_for:
+            self.settings["mode"] = _Setting("packed", "dynamic_cp")
+            self.settings["max_tokens_per_rank"] = _Setting(self.facts.integer("rank_cap"), "rank_cap")
+        self.facts.settle(self.fact("packed"), "")
+        why = "with mesh.cp: flexible its micro-batches are packed under max_tokens_per_rank"
+        self.facts.leave(self.fact(_ALL), why)
+
+    def read(self) -> None:
+        self.read_mode()
+        if self.mode == "packed" or (self.mode == "fixed" and self.is_packed()):
+            self.read_cap()
+        if self.mode == "packed":
+            self.add_integer("max_samples")
+            self.add_integer("min_count")
+        if self.mode == "padded":
+            self.add_integer("max_tokens", "padded_cap")
+            self.add_integer("length_round")
+        if self.mode == "fixed":
+            self.read_size()
+            # The plain split counts samples only; Evenkeel's own cap would cut its micro-batches smaller.
+            self.settings.setdefault("max_tokens", _Setting(LARGEST_COUNT, "", why="no cap there"))
+        # Only the plain split shuffles; that nothing is shuffled holds for all.
+        shuffle = self.facts.flag(self.fact("shuffle"))
+        if shuffle is not None and (not shuffle or self.mode in ("fixed", "")):
+            self.settings["shuffle"] = _Setting(shuffle, self.fact("shuffle"))
+        why = f"has no effect when micro_batch.mode is {self.mode}"
+        self.facts.leave(self.fact(_ALL), why if self.mode else "how micro-batches are cut is not in this file")
+
+    def is_packed(self) -> bool:
+        return self.facts.flag(self.fact("packed")) is True
+
+    def read_mode(self) -> None:
+        facts = self.facts
+        if self.is_packed():
+            algorithm = facts.word(self.fact("algorithm"))
+            if not facts.is_lost(self.fact("algorithm")):
+                modes = {"load_balance": "packed", "none": "fixed"}
+                mode = modes.get(facts.table.packing_algorithm if algorithm is None else algorithm)
+                if mode is None:
+                    facts.refuse(self.fact("algorithm"), "expected none or load_balance")
+                self.set_mode(mode, "packed algorithm")
+        elif facts.is_lost(self.fact("packed")):
+            return
+        elif facts.flag(self.fact("padded")) is True:
+            self.set_mode("padded", "padded")
+        elif not facts.is_lost(self.fact("padded")) and any(map(facts.has, self.fact("size global_size").split())):
+            self.set_mode("fixed", "packed padded size global_size")
+
+    def set_mode(self, mode: str, facts: str) -> None:
+        self.mode = mode
+        self.settings["mode"] = _Setting(mode, self.fact(facts))
+
+    def add_integer(self, key: str, name: str = "") -> None:
+        value = self.integer(name or key)
+        if value is not None:
+            self.settings[key] = _Setting(value, self.fact(name or key))
+
+    def read_cap(self) -> None:
+        self.add_integer("max_tokens", "cap")
+        of_gpu = self.integer("gpu_cap")
+        if of_gpu is None:
+            return
+        cap = self.fact("gpu_cap")
+        if any(map(self.facts.is_lost, ("cp", "ulysses", "engine_ulysses"))):
+            why = "is of one GPU, and how many share a sequence is not found"
+            self.facts.miss(self.path_of("max_tokens"), cap, why)
+            return
+        gpus = self.facts.mesh_size("cp")
+        if of_gpu * gpus > LARGEST_COUNT:
+            self.facts.refuse(cap, f"too large, times {gpus} GPUs")
+        note = f"of one GPU there, of the CP group here: times {gpus}" if gpus > 1 else ""
+        self.settings["max_tokens"] = _Setting(of_gpu * gpus, cap, note)
+
+    def read_size(self) -> None:
+        if self.facts.has(self.fact("size")):
+            self.add_integer("size")
+            return
+        over_all, nodes, gpus = self.integer("global_size"), self.facts.integer("nodes"), self.facts.integer("gpus")
+        size = self.fact("global_size")
+        if over_all is None:
+            return
+        if nodes is None or gpus is None:
+            self.facts.miss(self.path_of("size"), size, "is over all GPUs, and their number is not found")
+            return
+        of_model = self.facts.mesh_size("tp") * self.facts.mesh_size("cp") * self.facts.mesh_size("pp")
+        ranks = nodes * gpus // of_model
+        if not 1 <= ranks <= over_all:
+            self.facts.refuse(size, "fewer than the DP ranks")
+        self.settings["size"] = _Setting(over_all // ranks, size, "over all GPUs there, of one DP rank here")
+
+    def want_the_rest(self) -> None:
+        """After the settings are set: what is missing for them."""
+        if self.facts.has_flexible_cp():
+            return
+        if not self.mode:
+            if self.is_asked_for:
+                why = "the keys do not say how this pass cuts its micro-batches"
+                self.want("mode", "packed padded size global_size", why)
+        elif self.mode == "fixed":
+            self.want("size", "size global_size", "its micro-batches have a fixed size, and no key says it")
+        else:
+            cap = "padded_cap" if self.mode == "padded" else "cap"
+            self.want("max_tokens", f"{cap} gpu_cap", "its micro-batches have a cap, and no key says it")
+
+    def want(self, key: str, names: str, why: str) -> None:
+        self.facts.want(self.path_of(key), self.fact(names).split(), why)
+
+    def set_all(self, section: str) -> None:
+        for key, it in self.settings.items():
+            if it.why:
+                self.facts.set_because(section + key, str(it.value), it.why)
+            else:
+                self.facts.set(section + key, it.value, it.facts, it.note)
+
+
+def _keep_defaults(facts: Facts, section: str, stage: _StageReader, training: _StageReader) -> None:
+    """What a profile would take over from the job's own settings although its stage does not say it. A cap and a size that
+    a stage needs and does not say are missing, and told so."""
+    if "mode" not in stage.settings:
+        return
+    of_mode = {"padded": ["length_round"], "fixed": ["size"]}
+    for key in ["max_tokens", "max_samples", "min_count", "shuffle", *of_mode.get(str(stage.settings["mode"].value), [])]:
+        if key in training.settings and key not in stage.settings:
+            is_needed = key in ("max_tokens", "size")
+            why = "not found: Evenkeel's default" if is_needed else "only training sets it"
+            facts.set_because(section + key, default_of_setting(f"micro_batch.{key}"), why)
+
+
+def import_stages(facts: Facts) -> None:
+    training: _StageReader | None = None
+    for rule in facts.table.stages:
+        why = rule.idle(facts) if rule.idle else ""
+        if why:
+            facts.left_sections.append((rule.section, why))
+            continue
+        stage = _StageReader(facts, rule)
+        section = f"profiles.{rule.name}.micro_batch."
+        if training is None:
+            stage.set_all("micro_batch.")
+        stage.set_all(section)
+        stage.want_the_rest()
+        if training is not None:
+            _keep_defaults(facts, section, stage, training)
+        training = training or stage
+    _import_packing(facts)
+
+
+def _import_packing(facts: Facts) -> None:
+    """Packing without padding is what Evenkeel does anyway: the key says so only where nothing else does."""
+    packing = facts.flag("packing")
+    if packing is False:
+        facts.leave("packing", "Evenkeel packs: padding is never computed on")
+    elif packing and "micro_batch.mode" not in facts.settings:
+        facts.set("micro_batch.mode", "packed", "packing")
+    elif packing:
+        facts.settle("packing", "always so: micro-batches are packed without padding")

@@ -1,0 +1,42 @@
+"""What tests of the import share."""
+
+import yaml
+
+from evenkeel import Config
+from evenkeel.config_import.importer import import_config
+
+
+def imported(text, system=None, **options):
+    """Imports a file and checks what holds for every import: the configuration it gives is a valid one."""
+    result = import_config(text, "job.yaml", system, **options)
+    Config.parse(result.yaml, "imported")
+    return result
+
+
+def outcomes(config):
+    """What each key of the file became: its Evenkeel keys, "-" when nothing has to be set, "unused: why"."""
+    understood = {key.foreign: ", ".join(key.evenkeel) or "-" for key in config.keys}
+    return {**understood, **{key.foreign: f"unused: {key.note}" for key in config.unused}}
+
+
+def outcome(config, key):
+    return outcomes(config)[key]
+
+
+def note_of(config, key):
+    return next(it.note for it in config.keys + config.unused if it.foreign == key)
+
+
+def setting(config, path):
+    """The value of "section.key" in the imported YAML; "(not set)" when it is not there."""
+    node = yaml.load(config.yaml, yaml.BaseLoader)
+    for part in path.split("."):
+        if not isinstance(node, dict) or part not in node:
+            return "(not set)"
+        node = node[part]
+    return node
+
+
+def missing(config):
+    """What is missing, one "foreign key -> what Evenkeel would use" each."""
+    return [f"{it.foreign} -> {setting}" for it in config.missing for setting in it.evenkeel]
