@@ -1,6 +1,7 @@
 #include "config/suggest.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -9,6 +10,23 @@ namespace {
 
 std::size_t tolerance(std::string_view word) {
   return std::max<std::size_t>(1, word.size() / 3);
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
+/// O(|left| * |right|).
+std::size_t edit_distance(std::string_view left, std::string_view right) {
+  std::vector<std::vector<std::size_t>> cost(left.size() + 1, std::vector<std::size_t>(right.size() + 1));
+  for (std::size_t i = 0; i <= left.size(); ++i) cost[i][0] = i;
+  std::iota(cost[0].begin(), cost[0].end(), std::size_t{0});
+  for (std::size_t i = 1; i <= left.size(); ++i) {
+    for (std::size_t j = 1; j <= right.size(); ++j) {
+      const std::size_t replaced = cost[i - 1][j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({replaced, cost[i - 1][j] + 1, cost[i][j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
+      if (swapped) cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+    }
+  }
+  return cost[left.size()][right.size()];
 }
 
 /// As edit_distance, or more than `most`, at once where lengths tell.
@@ -27,21 +45,6 @@ std::string_view parent(std::string_view path) {
 }
 
 }  // namespace
-
-std::size_t edit_distance(std::string_view left, std::string_view right) {
-  std::vector<std::vector<std::size_t>> cost(left.size() + 1, std::vector<std::size_t>(right.size() + 1));
-  for (std::size_t i = 0; i <= left.size(); ++i) cost[i][0] = i;
-  std::iota(cost[0].begin(), cost[0].end(), std::size_t{0});
-  for (std::size_t i = 1; i <= left.size(); ++i) {
-    for (std::size_t j = 1; j <= right.size(); ++j) {
-      const std::size_t replaced = cost[i - 1][j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
-      cost[i][j] = std::min({replaced, cost[i - 1][j] + 1, cost[i][j - 1] + 1});
-      const bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
-      if (swapped) cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-    }
-  }
-  return cost[left.size()][right.size()];
-}
 
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> candidates) {
   std::optional<std::string> best;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,10 +7,6 @@
 #include <vector>
 
 namespace evenkeel::config_detail {
-
-/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
-/// O(|left| * |right|).
-[[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
 /// The candidate nearest to a misspelt word, the first of equals; nothing when none is near enough to be
 /// meant (a third of the word's letters, at least one).

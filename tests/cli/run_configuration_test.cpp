@@ -72,24 +72,6 @@ TEST_F(RunConfiguration, without_a_source_does_not_run_and_is_told_which_there_a
   EXPECT_EQ(run_evenkeel("config show " + job()).status, 0);
 }
 
-TEST_F(RunConfiguration, that_was_imported_does_not_run_on_made_up_samples) {
-  write_text(scratch_ / "verl.yaml", R"(
-data: {train_batch_size: 64, max_prompt_length: 512, max_response_length: 1024}
-actor_rollout_ref:
-  actor: {strategy: fsdp, use_dynamic_bsz: true, ppo_max_token_len_per_gpu: 4096, ppo_mini_batch_size: 64,
-          ppo_epochs: 1, loss_agg_mode: token-mean, ulysses_sequence_parallel_size: 1, shuffle: false}
-  rollout: {n: 1, log_prob_use_dynamic_bsz: true, log_prob_max_token_len_per_gpu: 4096}
-  ref: {log_prob_use_dynamic_bsz: true, log_prob_max_token_len_per_gpu: 4096}
-trainer: {balance_batch: true}
-)");
-  const ProgramResult imported =
-      run_evenkeel("config import " + (scratch_ / "verl.yaml").string() + " --from verl --output " + job());
-  ASSERT_EQ(imported.status, 0) << imported.err;
-  const ProgramResult result = mpirun_evenkeel(2, "run " + job());
-  EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("source.kind: is not set"));
-}
-
 TEST_F(RunConfiguration, that_is_empty_is_not_the_default_job) {
   const ProgramResult result = mpirun_evenkeel(2, "run /dev/null --set source.kind=synthetic");
   EXPECT_EQ(result.status, 2);

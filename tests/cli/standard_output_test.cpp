@@ -22,7 +22,6 @@ class FilesForAll {
   FilesForAll() {
     write_text(scratch_ / "job.yaml", "source: {kind: synthetic, samples: 16}\n");
     write_text(scratch_ / "lengths.csv", "length\n5\n6\n7\n");
-    write_text(scratch_ / "grpo.yaml", "rl_config: {use_dp_batch_balance: true, gamma: 1.0}\n");
     write_text(scratch_ / "rollouts.jsonl", R"({"uid":"a","prompt_ids":[1,2],"response_ids":[3]})"
                                             "\n");
   }
@@ -64,11 +63,9 @@ TEST_P(EveryCommandThatPrints, ends_without_a_word_when_its_reader_has_left) {
 
 INSTANTIATE_TEST_SUITE_P(Program, EveryCommandThatPrints,
                          testing::Values("--help", "--version", "run --help", "config schema",
-                                         "config show job.yaml", "config import grpo.yaml --allow-missing",
-                                         "config import grpo.yaml --allow-missing --output own.yaml",
-                                         "plan --lengths lengths.csv", "plan --compare --lengths lengths.csv",
-                                         "inspect rollouts.jsonl", "inspect lengths.csv",
-                                         "synth --samples 2 --out made.jsonl",
+                                         "config show job.yaml", "plan --lengths lengths.csv",
+                                         "plan --compare --lengths lengths.csv", "inspect rollouts.jsonl",
+                                         "inspect lengths.csv", "synth --samples 2 --out made.jsonl",
                                          "run job.yaml --log-level off --progress off"),
                          [](const auto& command) {
                            std::string name = command.param;

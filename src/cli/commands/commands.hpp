@@ -22,7 +22,5 @@ void add_convert_command(CLI::App& app, Action& chosen);
 void add_config_command(CLI::App& app, Action& chosen);
 void add_bench_command(CLI::App& app, Action& chosen);
 void add_completion_command(CLI::App& app, Action& chosen);
-/// Adds a subcommand of `config`.
-void add_config_import_command(CLI::App& config, Action& chosen);
 
 }  // namespace evenkeel::cli

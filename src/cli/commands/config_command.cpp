@@ -61,20 +61,33 @@ void add_show_command(CLI::App& config, Action& chosen) {
   });
 }
 
+/// Whoever types it is told where it went, whatever stands behind it.
+void add_import_command(CLI::App& config, Action& chosen) {
+  auto* command = config.add_subcommand(
+      "import", "Is part of the Python package: python3 -m evenkeel.config_import, or evenkeel-import");
+  command->prefix_command();
+  command->callback([&chosen] {
+    chosen = []() -> int {
+      throw ConfigError("config import",
+                        "is the command python3 -m evenkeel.config_import of the Python package, or "
+                        "evenkeel-import where pip installed it");
+    };
+  });
+}
+
 }  // namespace
 
 void add_config_command(CLI::App& app, Action& chosen) {
-  auto* config = app.add_subcommand(
-      "config", "The configuration: its keys, one file checked and filled in, or another system's imported");
+  auto* config =
+      app.add_subcommand("config", "The configuration: its keys, and one file checked and filled in");
   config->require_subcommand(1);
   add_schema_command(*config, chosen);
   add_show_command(*config, chosen);
-  add_config_import_command(*config, chosen);
+  add_import_command(*config, chosen);
   config->footer(
       "Examples:\n"
       "  evenkeel config schema micro_batch.max_tokens\n"
-      "  evenkeel config show job.yaml\n"
-      "  evenkeel config import ppo_trainer.yaml --from verl --output job.yaml");
+      "  evenkeel config show job.yaml");
 }
 
 }  // namespace evenkeel::cli
