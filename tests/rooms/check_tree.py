@@ -11,7 +11,6 @@ MOST_LINES = 500
 TOPS = ('bench', 'cmake', 'configs', 'examples', 'include', 'launch', 'python', 'src', 'tests')
 
 CROWDED = {
-    'src/config/import': 'moves to Python, over OmegaConf',
     'tests/golden': 'one file for each function of another system',
 }
 LONG = {
