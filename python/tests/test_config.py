@@ -27,14 +27,14 @@ def test_files_texts_mappings_and_keywords_say_the_same(job):
 def test_keywords_change_what_the_base_says(job):
     changed = Config(job, micro_batch={"max_tokens": 1024})
     assert changed == Config(mesh={"dp": 4}, micro_batch={"max_tokens": 1024})
-    assert Config(changed, mesh={"dp": 2}).settings()["mesh.dp"] == "2"
-    assert Config.load(job, ["mesh.dp=8"]).settings()["mesh.dp"] == "8"
+    assert Config(changed, mesh={"dp": 2}).settings()["mesh.dp"] == 2
+    assert Config.load(job, ["mesh.dp=8"]).settings()["mesh.dp"] == 8
 
 
 def test_profiles_start_from_the_final_settings():
     config = Config({"profiles": {"log_prob": {"micro_batch": {"max_tokens": 99}}}}, balance={"refine": False})
     assert config.profiles == ["log_prob"]
-    assert config.settings()["profiles.log_prob.balance.refine"] == "false"
+    assert config.settings()["profiles.log_prob.balance.refine"] is False
 
 
 def test_a_configuration_is_a_value(job):

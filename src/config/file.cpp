@@ -375,8 +375,8 @@ std::string entries_to_yaml(const NamedSection& named, const Config& config) {
   return text;
 }
 
-/// The text of a configuration file. Throws IoError that names it when it cannot be read or has
-/// more than 1 MiB.
+}  // namespace
+
 std::string read_config_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
@@ -399,8 +399,6 @@ std::string read_config_text(const std::filesystem::path& file) {
   }
   return text;
 }
-
-}  // namespace
 
 Config parse_config(const std::string& yaml, std::string_view name, std::span<const std::string> overrides) {
   Loader loader;

@@ -56,9 +56,10 @@ class Config:
         """The configuration as a YAML file, one line a key; parsing it gives an equal one."""
         return self._core.to_yaml()
 
-    def settings(self) -> dict[str, str]:
-        """Every key and its value as YAML, such as ``{"micro_batch.max_tokens": "8192"}``."""
-        return self._core.settings()
+    def settings(self) -> dict[str, Any]:
+        """Every key and its value, such as ``{"micro_batch.max_tokens": 8192}``: numbers and truth values as such, all else as
+        its YAML text."""
+        return {key: _value_of(text) for key, text in self._core.settings().items()}
 
     @property
     def profiles(self) -> list[str]:
@@ -69,12 +70,23 @@ class Config:
         return isinstance(other, Config) and self._core == other._core
 
     def __repr__(self) -> str:
-        defaults = Config().settings()
-        changed = [f"{key}={value}" for key, value in self.settings().items() if defaults.get(key) != value]
+        defaults = Config()._core.settings()
+        changed = [f"{key}={value}" for key, value in self._core.settings().items() if defaults.get(key) != value]
         return f"Config({', '.join(changed)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Config.parse, (self.to_yaml(), "pickled configuration")
+
+
+def _value_of(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    return text
 
 
 def _texts_of(base: ConfigLike) -> list[tuple[str, str]]:

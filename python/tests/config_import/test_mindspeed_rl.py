@@ -77,9 +77,9 @@ actor_config: {context_parallel_size: 2, context_parallel_algo: megatron_cp_algo
 rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096, ref_max_packing_token_size: 16384}
 """)
     settings = Config.parse(config.yaml).settings()
-    assert settings["mesh.cp"] == "2"
-    assert settings["micro_batch.max_tokens"] == settings["profiles.update.micro_batch.max_tokens"] == "4096"
-    assert settings["profiles.ref.micro_batch.max_tokens"] == "16384"
+    assert settings["mesh.cp"] == 2
+    assert settings["micro_batch.max_tokens"] == settings["profiles.update.micro_batch.max_tokens"] == 4096
+    assert settings["profiles.ref.micro_batch.max_tokens"] == 16384
     assert settings["profiles.ref.loss.micro_batches"] == "mean"
 
 

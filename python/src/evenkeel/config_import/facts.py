@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 LARGEST_COUNT = (1 << 31) - 1  # that an Evenkeel key of tokens or samples takes
 
-DEFAULTS = Config().settings()  # of Evenkeel's keys, as YAML text, in the order of the reference page
+DEFAULTS = Config()._core.settings()  # of Evenkeel's keys, as YAML text, in the order of the reference page
 
 _DECIDED_BY_STAGE = {
     "micro_batch.mode": "packed padded algorithm",
