@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "plan/settings/requirements.hpp"
 #include "plan/transfer/layer_split.hpp"
 
 namespace evenkeel {
@@ -28,22 +29,21 @@ int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int pl
 }
 
 /// What is wrong with `profiles` of a field is told as what is wrong with the configuration's.
-void require_known(const std::vector<std::string>& profiles, const Config& config) {
-  for (const std::string& name : profiles) static_cast<void>(config.profile(name));
+void require_known(const std::vector<std::string>& profiles, const std::string& where, const Config& config) {
+  for (const std::string& name : profiles) {
+    try {
+      static_cast<void>(config.profile(name));
+    } catch (const ConfigError& error) {
+      throw ConfigError(where, error.report().message, error.report().hint);
+    }
+  }
 }
 
-void require_sizes_fit(const MeshSettings& mesh) {
-  if (!mesh.flexible_cp && mesh.context_sizes == ContextSizes::any)
-    throw ConfigError("mesh.context_sizes", "is any, and cp is a number",
-                      "Leave it out, or set mesh.cp: flexible");
-  if (!mesh.max_cp) return;
-  const std::string value = "is " + std::to_string(*mesh.max_cp);
-  if (!mesh.flexible_cp)
-    throw ConfigError("mesh.max_cp", value + ", and cp is a number",
-                      "Leave it out, or set mesh.cp: flexible");
-  if (mesh.context_sizes != ContextSizes::any && !std::has_single_bit(static_cast<unsigned>(*mesh.max_cp)))
-    throw ConfigError("mesh.max_cp", value + ", which is no power of two",
-                      "Set 1, 2, 4, 8, ..., or mesh.context_sizes: any");
+void require_power_of_two(const MeshSettings& mesh) {
+  if (!mesh.max_cp || mesh.context_sizes == ContextSizes::any) return;
+  if (std::has_single_bit(static_cast<unsigned>(*mesh.max_cp))) return;
+  throw ConfigError("mesh.max_cp", "is " + std::to_string(*mesh.max_cp) + ", which is no power of two",
+                    "Set 1, 2, 4, 8, ..., or mesh.context_sizes: any");
 }
 
 void require_countable(std::int64_t per_rank, std::int64_t ranks) {
@@ -64,7 +64,7 @@ void limit_samples_to_cap(PlanSettings& settings) {
 
 /// What depends on how many ranks run a micro-batch together.
 void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
-  require_sizes_fit(mesh);
+  require_power_of_two(mesh);
   const std::optional<std::int64_t> per_rank = std::exchange(settings.micro_batch.max_tokens_per_rank, {});
   if (!per_rank && settings.micro_batch.max_tokens == 0) {
     throw ConfigError("micro_batch.max_tokens",
@@ -76,67 +76,41 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
     settings.micro_batch.max_tokens = *per_rank * settings.cp.size;
     return;
   }
-  if (!per_rank) {
-    throw ConfigError(
-        "micro_batch.max_tokens_per_rank",
-        "is not set, and with mesh.cp: flexible it is the cap: a group of any size holds so many "
-        "tokens a rank",
-        "Set it in place of micro_batch.max_tokens");
-  }
   settings.micro_batch.max_tokens = *per_rank;
   settings.flexible =
       FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp)), mesh.context_sizes};
   require_countable(*per_rank, settings.flexible->max_size);
 }
 
-void require_delay_is_whole(const DelaySettings& delay) {
-  const std::string unset = "is not set, and batch.delay_outliers is " + std::to_string(delay.steps);
-  if (!delay.longer_than) {
-    throw ConfigError("batch.outlier_length", unset + ": nothing says which samples are outliers",
-                      "Set it to the tokens above which a sample is one");
-  }
-  if (!delay.companions) {
-    throw ConfigError("batch.outlier_companions", unset + ": nothing says how many outliers come together",
-                      "Set it to the number of DP ranks");
-  }
+/// What a pass's settings are, whatever the groups of the mesh.
+PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
+  PlanSettings settings;
+  settings.dp = sizes.dp;
+  settings.tp = sizes.tp;
+  settings.pp = sizes.pp;
+  settings.vpp = config.mesh.vpp;
+  settings.cp = {sizes.cp, pass.pack.cp_layout};
+  settings.align = pass.pack.align;
+  settings.align_lcm = pass.pack.align_lcm;
+  settings.seed = config.batch.seed;
+  settings.mini_batches = config.mini_batches;
+  settings.mini_batches.shuffle = config.batch.shuffle || config.sources.size() > 1;
+  settings.balance = pass.balance;
+  settings.micro_batch = pass.micro_batch;
+  settings.sharing = config.prefix;
+  return settings;
 }
 
-// What a step holds must follow from the configuration and the lengths alone.
-void require_delay_fits(const Config& config) {
-  const auto refuse = [](const std::string& key, const std::string& why, const std::string& hint) {
-    throw ConfigError(key, why, hint);
-  };
-  if (config.mesh.flexible_cp) {
-    refuse("batch.delay_outliers",
-           "is for DP ranks that wait for a long sample, and with mesh.cp: flexible a group of its own takes "
-           "that",
-           "Leave it out, or set mesh.cp to a number");
-  }
-  if (config.prefix != PrefixSharing::none) {
-    refuse("batch.delay_outliers",
-           "would part samples that share a prefix: steps are arranged by lengths alone, before samples are "
-           "read "
-           "and it is known which of them share tokens",
-           "Leave it out, or set prefix.share: false");
-  }
-  if (config.balance.measured) {
-    refuse("batch.delay_outliers",
-           "goes by what samples cost, and with balance.cost: measured that changes with every run: steps "
-           "would hold other samples each time",
-           "Set balance.cost to a model");
-  }
-  if (config.balance.encoder) {
-    refuse(
-        "batch.delay_outliers",
-        "goes by lengths alone, and balance.cost counts the work of an encoder by rows of a field, which are "
-        "not known before a step is read",
-        "Leave encoder out, or batch.delay_outliers");
-  }
-  if (!config.balance.speeds.empty()) {
-    refuse("batch.delay_outliers",
-           "would make what steps hold depend on balance.speeds, and so on the machines of one mesh",
-           "Leave one of them out");
-  }
+/// What a pass chooses with these settings. Outliers are delayed by the configuration's own alone.
+Choices choices_of(const Config& config, const PlanSettings& settings, const Profile& pass, bool is_own) {
+  Choices choices = choices_of(settings);
+  choices.loss = pass.loss.aggregation;
+  if (is_own) choices.delay = config.delay;
+  choices.flexible_cp = config.mesh.flexible_cp;
+  choices.names_largest_group = config.mesh.max_cp.has_value();
+  choices.context_sizes = config.mesh.context_sizes;
+  choices.has_cap_of_a_rank = pass.micro_batch.max_tokens_per_rank.has_value();
+  return choices;
 }
 
 }  // namespace
@@ -167,47 +141,24 @@ Profile Config::profile(std::string_view name) const {
 
 void Config::require_valid_fields() const {
   for (const auto& [name, settings] : fields) {
-    try {
-      require_valid(settings, name, mesh.pp, mesh.vpp);
-      require_known(settings.profiles, *this);
-    } catch (const ConfigError& error) {
-      const std::string key = error.report().where.empty() ? "" : "." + error.report().where;
-      throw ConfigError("fields." + name + key, error.report().message, error.report().hint);
-    }
+    require_valid(settings, name, mesh.pp, mesh.vpp);
+    require_known(settings.profiles, "fields." + name + ".profiles", *this);
   }
 }
 
 PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view profile_name) const {
-  const Profile chosen = profile(profile_name);
-  PlanSettings settings;
-  settings.dp = sizes.dp;
-  settings.tp = sizes.tp;
-  settings.pp = sizes.pp;
-  settings.vpp = mesh.vpp;
-  settings.cp = {sizes.cp, chosen.pack.cp_layout};
-  settings.align = chosen.pack.align;
-  settings.align_lcm = chosen.pack.align_lcm;
-  settings.seed = batch.seed;
-  settings.mini_batches = mini_batches;
-  settings.mini_batches.shuffle = batch.shuffle || sources.size() > 1;
-  settings.balance = chosen.balance;
-  settings.micro_batch = chosen.micro_batch;
-  settings.sharing = prefix;
+  const Profile pass = profile(profile_name);
+  PlanSettings settings = settings_of(*this, pass, sizes);
+  require_together(choices_of(*this, settings, pass, profile_name.empty()));
   use_group_sizes(mesh, settings);
   limit_samples_to_cap(settings);
-  if (settings.flexible && chosen.loss.aggregation == LossAggregation::mindspeed_rl) {
-    throw ConfigError(
-        "loss.aggregation",
-        "mindspeed-rl weighs a sample by the samples of its rank, and with mesh.cp: flexible the "
-        "ranks of a sample have different ones",
-        "Choose another aggregation, or set mesh.cp to a number");
-  }
   return settings;
 }
 
 PlanSettings Config::delay_settings(std::int64_t longest) const {
-  require_delay_is_whole(delay);
-  require_delay_fits(*this);
+  const Profile pass = profile({});
+  const GridPoint meshed{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
+  require_together(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
   Config own = *this;
   own.mesh = {};
   own.micro_batch.order = MicroBatchOrder::plan;  // none changes when ranks that meet are done

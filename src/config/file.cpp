@@ -13,6 +13,7 @@
 #include "config/named_sections.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
+#include "plan/settings/requirements.hpp"
 
 namespace evenkeel {
 namespace {
@@ -253,15 +254,12 @@ void require_valid_sources(const Config& config, const std::string& file) {
 
 void require_valid_delay(const Config& config, const std::string& file) {
   if (!config.delay.is_on()) return;
-  const bool are_pushed =
-      config.sources.empty() && config.source.kind.value_or(SourceKind::embedded) == SourceKind::embedded;
+  Choices choices;
+  choices.delay = config.delay;
+  choices.are_samples_read =
+      !config.sources.empty() || config.source.kind.value_or(SourceKind::embedded) != SourceKind::embedded;
   try {
-    if (are_pushed) {
-      throw ConfigError("batch.delay_outliers",
-                        "is for samples that Evenkeel reads, and source.kind names none: what the program "
-                        "brings for a step comes in it",
-                        "Leave it out, or name a source");
-    }
+    require_together(choices);
     config.delay_settings(1).validate();
   } catch (const Error& error) {
     throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
@@ -282,13 +280,14 @@ void require_valid_fields(const Config& config, const std::string& file) {
     throw ConfigError(file + "field", "says what becomes of fields, and fields names none",
                       "Name them: fields: {NAME: {}}");
   }
-  for (const auto& [name, field] : config.fields) {
-    if (field.read_as && !may_read_lines(config)) {
-      throw ConfigError(file + "fields." + name + ".read_as",
-                        "says what JSON lines have, and no source is of kind jsonl", "Leave it out");
-    }
-  }
   try {
+    for (const auto& [name, field] : config.fields) {
+      Choices choices;
+      choices.field = field;
+      choices.field_name = name;
+      choices.are_lines_read = may_read_lines(config);
+      require_together(choices);
+    }
     config.require_valid_fields();
   } catch (const ConfigError& error) {
     throw ConfigError(file + error.report().where, error.report().message, error.report().hint);

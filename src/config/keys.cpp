@@ -103,9 +103,7 @@ Keys mesh_keys() {
       key("mesh.tp", m, &MeshSettings::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
       cp_key("Ranks of context parallelism; each gets its part of every sequence. flexible gives each "
              "micro-batch a group of its own size of neighbouring DP ranks (context_sizes); mesh.dp is then "
-             "the number of ranks over tp and pp. It goes with packed micro-batches, max_tokens_per_rank, "
-             "algorithm auto, free counts, kept mini-batches, pack.align auto, refine and no "
-             "preset; with pp or expert parallelism set strategy: grid."),
+             "the number of ranks over tp and pp. With expert parallelism set strategy: grid, too."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
           "With cp: flexible the largest group of a micro-batch, a power of two unless context_sizes is any; "
           "auto is the largest there is."),
@@ -155,14 +153,10 @@ Keys balance_keys() {
           "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
           "the latest times the trainer reports, beginning with an initial cost (tokens). With an encoder "
           "DP ranks share out its work as well, which it does for the rows of a field (linear and "
-          "quadratic, in the units of the model's cost); it goes with algorithm auto, strategy "
-          "hierarchical, refine, free counts, equal speeds, no preset, a number for mesh.cp, "
-          "placement_tolerance 0 and micro-batches that are not padded."),
+          "quadratic, in the units of the model's cost)."),
       key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
           "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is assigned "
-          "so that ranks end together. Goes with algorithm auto, strategy hierarchical, refine, free counts, "
-          "no preset and micro-batches that are not padded. With mesh.cp: flexible a group is as fast as its "
-          "slowest rank, and strategy grid goes, too."),
+          "so that ranks end together. With mesh.cp: flexible a group is as fast as its slowest rank."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
           "Give DP ranks equal numbers of samples, to within one; with prefix.share, of groups that share "
           "something, or of the parts into which the cap splits them."),
@@ -171,8 +165,7 @@ Keys balance_keys() {
       key("balance.strategy", b, &BalanceSettings::strategy, strategies,
           "Assign to DP ranks first and let each pack its own; or pack the whole step first and lay its "
           "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
-          "all-to-all). grid goes with packed micro-batches, algorithm auto, free counts, kept mini-batches "
-          "and no preset."),
+          "all-to-all)."),
       key("balance.placement", b, &BalanceSettings::placement, placements,
           "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
           "travel; or as the algorithm numbers them, as presets always have it."),
@@ -181,10 +174,7 @@ Keys balance_keys() {
           "go "
           "to the DP rank that holds them, or change places, while no rank passes that and no more "
           "micro-batches "
-          "are needed. 0 leaves balance as it is. Goes with placement locality, strategy hierarchical, "
-          "algorithms that balance work, no preset, kept mini-batches and micro-batches "
-          "that "
-          "are not padded."),
+          "are needed. 0 leaves balance as it is."),
       key("balance.overhead", b, &BalanceSettings::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
           "What a micro-batch costs whatever it holds, in the units of the cost; auto is the work of 256 "
@@ -245,7 +235,7 @@ Keys micro_batch_keys() {
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
           "first, or the one found whose simulated pipeline ends first (1F1B, or interleaved with vpp > 1; "
-          "with pp 1 as pipeline; no preset). In a tree (cp: flexible with strategy hierarchical) larger "
+          "with pp 1 as pipeline). In a tree (cp: flexible with strategy hierarchical) larger "
           "groups come first, whatever this says; in a grid and in waves it is the order of whole columns "
           "and waves, by their longest micro-batch."),
       key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
@@ -253,19 +243,16 @@ Keys micro_batch_keys() {
           "algorithm "
           "of that name makes of the aligned lengths, each filled as far as the cap lets it, without "
           "balancing "
-          "afterwards. A name goes with packed micro-batches, strategy hierarchical and no preset."),
+          "afterwards."),
       key("micro_batch.count", m, &MicroBatchSettings::count, counts,
           "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
           "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
-          "them. The cap holds at every count. fastest goes with packed micro-batches, packing auto, "
-          "strategy "
-          "hierarchical and no preset."),
+          "them. The cap holds at every count."),
       key("micro_batch.shapes", m, &MicroBatchSettings::shapes,
           OptionalInteger<Int64>{"null", {1, most_shapes}},
           "Most shapes (rows, sequences, max_seqlen) that micro-batches of the whole run are padded to, for "
           "CUDA graphs and batch-invariant kernels; the same in all profiles; null is a shape of its own for "
-          "each. Without max_samples there are then at most as many samples as the cap has alignments. Goes "
-          "with packed and fixed micro-batches, a cp that is a number, no preset and prefix.share: false."),
+          "each. Without max_samples there are then at most as many samples as the cap has alignments."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
   };
@@ -297,8 +284,7 @@ Keys prefix_keys() {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
         "Samples of one uid share tokens, which travel and are computed once: nothing, their prompt, or "
         "every "
-        "prefix that some of them have in common. Goes with packed and fixed micro-batches, no preset and no "
-        "batch.delay_outliers."},
+        "prefix that some of them have in common."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),

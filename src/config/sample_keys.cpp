@@ -102,11 +102,7 @@ Keys batch_keys() {
           Integer<Int64>{0, most_steps_delayed},
           "The most steps that a sample of more than outlier_length tokens waits for others of like size to "
           "come with it, which keeps DP ranks from waiting for a single one; 0: none waits. It changes which "
-          "samples a step holds. It does not go with mesh.cp: flexible, which needs it least; with "
-          "prefix.share, since steps are arranged by lengths alone, before samples are read and anybody "
-          "knows "
-          "which of them share tokens and are to stay together; nor with balance.cost: measured and "
-          "balance.speeds, since neither a run nor its machines may decide what a step holds."),
+          "samples a step holds."),
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
           OptionalInteger<Int64>{"null", {1, largest_int32}},
           "Tokens above which a sample is an outlier for delay_outliers."),

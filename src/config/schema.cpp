@@ -9,6 +9,7 @@
 #include "config/keys.hpp"
 #include "config/suggest.hpp"
 #include "evenkeel/base/error.hpp"
+#include "plan/settings/requirements.hpp"
 
 namespace evenkeel {
 namespace {
@@ -35,6 +36,14 @@ key is refused, since it is more often a mistake than meant: `{}` stands for all
 
 Words are those named under Values. `auto` lets Evenkeel choose, `null` means none. Where a value is marked as
 not in this version, the key is accepted with its default only.
+)";
+
+constexpr std::string_view requirements_head = R"(
+## Requirements
+
+A job whose configuration has a setting of the first column without the setting next to it is refused before its first
+step, on every rank, with the reason.
+
 )";
 
 constexpr std::string_view table_head = R"(
@@ -66,7 +75,11 @@ std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
 std::span<const ConfigKey> config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all;
-    for (const auto& spec : config_detail::key_specs()) all.push_back(spec.key);
+    for (const auto& spec : config_detail::key_specs()) {
+      ConfigKey& key = all.emplace_back(spec.key);
+      const std::string needs = needs_of(key.path);
+      if (!needs.empty()) key.meaning += " " + needs;
+    }
     return all;
   }();
   return keys;
@@ -100,6 +113,7 @@ std::string config_reference_markdown() {
     page << "| `" << key.path << "` | " << key.type << " | `" << key.default_value << "` | " << key.values
          << " | " << key.meaning << " |\n";
   }
+  page << requirements_head << requirements_markdown();
   return page.str();
 }
 

@@ -14,7 +14,7 @@ struct ConfigKey {
   std::string type;           ///< "integer", "integer or auto", "word", ...
   std::string default_value;  ///< as YAML text
   std::string values;         ///< the range, or the words allowed, and those this version does not have yet
-  std::string meaning;        ///< one plain sentence
+  std::string meaning;        ///< plain sentences, and what it needs of other keys
 };
 
 /// Every key, section by section, in the order of the reference page. Lives as long as the program.

@@ -53,12 +53,14 @@ TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
 
 TEST(ConfigDelay, asks_for_everything_that_decides_what_a_step_holds) {
   const std::string source = "source: {kind: synthetic}\nbatch: {delay_outliers: 4";
-  EXPECT_EQ(refusal(source + "}"),
-            "job.yaml: batch.outlier_length: is not set, and batch.delay_outliers is 4: nothing says which "
-            "samples are outliers. Set it to the tokens above which a sample is one");
-  EXPECT_EQ(refusal(source + ", outlier_length: 512}"),
-            "job.yaml: batch.outlier_companions: is not set, and batch.delay_outliers is 4: nothing says how "
-            "many outliers come together. Set it to the number of DP ranks");
+  EXPECT_EQ(
+      refusal(source + "}"),
+      "job.yaml: batch.outlier_length: is not set, and batch.delay_outliers needs it, since nothing else "
+      "says which samples are outliers. Set it to the tokens above which a sample is one");
+  EXPECT_EQ(
+      refusal(source + ", outlier_length: 512}"),
+      "job.yaml: batch.outlier_companions: is not set, and batch.delay_outliers needs it, since nothing "
+      "else says how many outliers come together. Set it to the number of DP ranks");
   EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
 }
 
@@ -82,7 +84,7 @@ TEST(ConfigDelay, is_refused_beside_what_it_does_not_go_with_and_why) {
 
 TEST(ConfigDelay, is_for_samples_that_evenkeel_reads) {
   const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
-  const std::string why = "job.yaml: batch.delay_outliers: is for samples that Evenkeel reads";
+  const std::string why = "job.yaml: batch.delay_outliers: needs samples that Evenkeel reads";
   EXPECT_THAT(refusal(batch), testing::StartsWith(why));
   EXPECT_THAT(refusal(batch + "\nsource: {kind: embedded}"), testing::StartsWith(why));
 }
@@ -211,17 +213,19 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
       "for each virtual stage");
   EXPECT_EQ(
       refusal("fields: {x: {hand_out: narrow}}\n"),
-      "job.yaml: fields.x.hand_out: is narrow, and the wire is as-brought. Set wire: narrow, which finds "
-      "the smallest type");
-  EXPECT_EQ(
-      refusal("fields: {x: {layers: stage, stage: all}}\n"),
-      "job.yaml: fields.x.stage: is set, and layers say which stage is sent what. Leave out one of them");
-  EXPECT_EQ(
-      refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
-      "job.yaml: fields.x.read_as: says what JSON lines have, and no source is of kind jsonl. Leave it out");
+      "job.yaml: fields.x.hand_out: narrow needs integers that travel so, since the smallest type is found "
+      "for the way. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
+  EXPECT_EQ(refusal("fields: {x: {layers: stage, stage: all}}\n"),
+            "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
+            "say which "
+            "stage is sent what. Set fields.x.layers: null, or fields.x.stage: last");
+  EXPECT_EQ(refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
+            "job.yaml: fields.x.read_as: needs JSON lines, since it says what these have. Set source.kind: "
+            "jsonl, or "
+            "fields.x.read_as: null");
   EXPECT_EQ(refusal("fields: {x: {cut_by: y, share: equal}}\n"),
-            "job.yaml: fields.x.cut_by: is set, and share is equal: rows that lie once for all ranks are not "
-            "cut. Leave out one of them");
+            "job.yaml: fields.x.cut_by: needs values of each sample's own, since rows that lie once for all "
+            "ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
   EXPECT_EQ(
       refusal("fields: {labels: {wire: narrow}}\n"),

@@ -13,6 +13,7 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/settings/checks.hpp"
+#include "plan/settings/requirements.hpp"
 
 namespace evenkeel {
 
@@ -27,199 +28,28 @@ void require_size(std::int64_t value, std::string_view key) {
   plan_checks::require_at_most(std::numeric_limits<std::int32_t>::max(), value, key);
 }
 
-/// A grid assigns and packs at once, so that nothing that rules the one or the other alone fits it.
-void require_fits_grid(const PlanSettings& settings) {
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("balance.strategy", "grid needs " + needed,
-                      "Set " + key + ", or strategy: hierarchical");
-  };
-  const BalanceSettings& balance = settings.balance;
-  if (settings.micro_batch.mode != MicroBatchMode::packed)
-    refuse("packed micro-batches", "micro_batch.mode: packed");
-  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
-  if (balance.algorithm != BalanceAlgorithm::automatic)
-    refuse("its own algorithm", "balance.algorithm: auto");
-  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
-  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
-    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
-}
-
-/// Only assigning by work alone can take speeds into account.
-void require_speeds_fit(const PlanSettings& settings) {
-  const BalanceSettings& balance = settings.balance;
-  if (std::ssize(balance.speeds) != settings.dp) {
-    throw ConfigError(
-        "balance.speeds",
-        "has " + number_of(std::ssize(balance.speeds), "speed") + " for " + number_of(settings.dp, "DP rank"),
-        "Give one speed a DP rank");
+void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
+  if (std::ssize(speeds) != dp) {
+    throw ConfigError("balance.speeds",
+                      "has " + number_of(std::ssize(speeds), "speed") + " for " + number_of(dp, "DP rank"),
+                      "Give one speed a DP rank");
   }
-  for (const std::int64_t speed : balance.speeds) require_size(speed, "balance.speeds");
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("balance.speeds", "need " + needed, "Set " + key + ", or leave speeds out");
-  };
-  if (balance.strategy == Strategy::grid && !settings.flexible)
-    refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
-  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
-  if (balance.algorithm != BalanceAlgorithm::automatic)
-    refuse("their own algorithm", "balance.algorithm: auto");
-  if (!balance.refine) refuse("refinement", "balance.refine: true");
-  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
-  if (settings.micro_batch.mode == MicroBatchMode::padded)
-    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
+  for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
 }
 
-/// Ways of packing that Evenkeel's own packed micro-batches have, DP rank by DP rank.
-void require_packing_fits(const PlanSettings& settings, const std::string& key) {
-  const bool own = settings.micro_batch.mode == MicroBatchMode::packed &&
-                   settings.balance.preset == Preset::none &&
-                   settings.balance.strategy == Strategy::hierarchical;
-  if (own) return;
-  throw ConfigError(key, "is for packed micro-batches, assigned before they are packed, without a preset",
-                    "Leave it out, or set micro_batch.mode: packed, balance.strategy: hierarchical and "
-                    "balance.preset: none");
-}
-
-void require_packing_and_count_fit(const PlanSettings& settings) {
-  const MicroBatchSettings& micro_batch = settings.micro_batch;
-  if (micro_batch.packing) require_packing_fits(settings, "micro_batch.packing");
-  if (micro_batch.count == CountRule::fewest) return;
-  require_packing_fits(settings, "micro_batch.count");
-  if (!micro_batch.packing) return;
-  throw ConfigError("micro_batch.count",
-                    "fastest balances at every count it tries, which packing by name does not",
-                    "Set micro_batch.packing: auto, or micro_batch.count: fewest");
-}
-
-/// Samples may go from one DP rank to another only where nothing but work and count decided.
-void require_tolerance_fits(const PlanSettings& settings) {
-  const BalanceSettings& balance = settings.balance;
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("balance.placement_tolerance", "above 0 needs " + needed,
-                      "Set " + key + ", or placement_tolerance: 0");
-  };
-  if (balance.placement != PlacementRule::locality) refuse("placement", "balance.placement: locality");
-  if (balance.strategy == Strategy::grid)
-    refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
-  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
-  if (balance.algorithm == BalanceAlgorithm::sorted_stride || balance.algorithm == BalanceAlgorithm::none)
-    refuse("samples that are assigned by work", "balance.algorithm: auto");
-  if (settings.micro_batch.mode == MicroBatchMode::padded)
-    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
-  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
-    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
-}
-
-/// Sequences that share tokens have no lengths of their own that could be padded, or that other systems plan
-/// by.
-void require_sharing_fits(const PlanSettings& settings) {
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("prefix.share", "needs " + needed, "Set " + key + ", or prefix.share: false");
-  };
-  if (settings.micro_batch.mode == MicroBatchMode::padded)
-    refuse("micro-batches that are not padded, since shared tokens stand in several samples",
-           "micro_batch.mode: packed or fixed");
-  if (settings.balance.preset != Preset::none)
-    refuse("Evenkeel's own planning, since presets plan every sample alone", "balance.preset: none");
-}
-
-void require_measurable(const PlanSettings& settings) {
-  const MeasuredCost& measured = *settings.balance.measured;
-  require_at_least(1, measured.every, "balance.cost: measured: every");
-  require_at_least(1, measured.window, "balance.cost: measured: window");
-  if (settings.balance.preset == Preset::none) return;
-  throw ConfigError("balance.cost", "measured needs Evenkeel's own planning: presets have costs of their own",
-                    "Set balance.preset: none, or another cost");
-}
-
-/// Two kinds of work are evened out by exchanges that know nothing else, and the encoder's is done before
-/// micro-batches are begun.
-void require_encoder_fits(const PlanSettings& settings) {
-  const BalanceSettings& balance = settings.balance;
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("balance.cost", "with an encoder needs " + needed,
-                      "Set " + key + ", or leave encoder out");
-  };
-  if (balance.strategy == Strategy::grid)
-    refuse("samples that are assigned before they are packed", "balance.strategy: hierarchical");
-  if (settings.flexible) refuse("DP ranks that encode for themselves", "mesh.cp to a number");
-  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
-  if (balance.algorithm != BalanceAlgorithm::automatic)
-    refuse("its own algorithm", "balance.algorithm: auto");
-  if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
-  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
-  if (!balance.speeds.empty()) refuse("ranks that are alike", "balance.speeds: []");
-  if (balance.placement_tolerance > 0)
-    refuse("samples that stay where they are assigned", "balance.placement_tolerance: 0");
-  if (balance.measured) refuse("a model's cost that stays as it is", "another cost of the model");
-  if (settings.micro_batch.mode == MicroBatchMode::padded)
-    refuse("micro-batches whose lengths are not shared", "micro_batch.mode: packed");
-}
-
-void require_order_fits(const PlanSettings& settings) {
-  if (settings.micro_batch.order != MicroBatchOrder::schedule) return;
-  if (settings.balance.preset == Preset::none) return;
-  throw ConfigError("micro_batch.order",
-                    "schedule needs Evenkeel's own planning: presets have orders of their own",
-                    "Set balance.preset: none, or another order");
-}
-
-/// Every micro-batch must fit into one shape, which padding behind its samples makes up.
-void require_shapes_fit(const PlanSettings& settings) {
-  const MicroBatchSettings& micro_batch = settings.micro_batch;
-  require_size(*micro_batch.shapes, "micro_batch.shapes");
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("micro_batch.shapes", "needs " + needed,
-                      "Set " + key + ", or micro_batch.shapes: null");
-  };
-  if (micro_batch.mode == MicroBatchMode::padded)
-    refuse("sequences back to back, since padded ones have a shape of their own",
-           "micro_batch.mode: packed or fixed");
-  if (settings.balance.preset != Preset::none)
-    refuse("Evenkeel's own planning, since presets do not keep the cap", "balance.preset: none");
-  if (settings.sharing != PrefixSharing::none)
-    refuse("samples that stand alone, since nothing says how many segments shared prefixes come to",
-           "prefix.share: false");
-  if (settings.flexible)
-    refuse("groups of one size, since what a rank computes depends on the size of its group",
-           "mesh.cp to a number");
-  if (!micro_batch.max_samples)
-    refuse("a limit on samples, which Config::plan_settings() works out", "micro_batch.max_samples");
+/// What Config::plan_settings() sees to.
+void require_as_configured(const PlanSettings& settings) {
+  if (settings.flexible && settings.cp.size != 1)
+    throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
+  if (settings.balance.encoder && settings.balance.measured)
+    throw ConfigError("balance.cost", "with an encoder needs a model's cost that stays as it is",
+                      "Leave one of them out");
+  if (settings.micro_batch.shapes && !settings.micro_batch.max_samples)
+    throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
 }
 
 /// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
 constexpr std::int64_t most_alignment = std::numeric_limits<std::int32_t>::max();
-
-/// Groups of their own sizes are assigned, packed and laid out at once.
-void require_flexible_fits(const PlanSettings& settings) {
-  const auto refuse = [](const std::string& needed, const std::string& key) {
-    throw ConfigError("mesh.cp", "flexible needs " + needed, "Set " + key + ", or mesh.cp to a number");
-  };
-  const BalanceSettings& balance = settings.balance;
-  const MicroBatchSettings& micro_batch = settings.micro_batch;
-  require_at_least(1, settings.flexible->max_size, "mesh.max_cp");
-  plan_checks::require_at_most(settings.dp, settings.flexible->max_size, "mesh.max_cp");
-  if (micro_batch.mode != MicroBatchMode::packed) refuse("packed micro-batches", "micro_batch.mode: packed");
-  if (balance.preset != Preset::none) refuse("Evenkeel's own planning", "balance.preset: none");
-  if (balance.algorithm != BalanceAlgorithm::automatic)
-    refuse("its own algorithm", "balance.algorithm: auto");
-  if (balance.equal_count) refuse("free numbers of samples", "balance.equal_count: false");
-  if (!balance.refine) refuse("refinement, which is a part of it", "balance.refine: true");
-  if (settings.cp.size != 1) refuse("DP ranks of one place", "the size of cp to 1");
-  if (!settings.mini_batches.keep && settings.mini_batches.count > 1)
-    refuse("mini-batches that are cut first", "batch.keep_mini_batch: true");
-  if (balance.placement_tolerance > 0)
-    refuse("samples that stay where they are assigned", "balance.placement_tolerance: 0");
-  if (micro_batch.packing) refuse("its own packing", "micro_batch.packing: auto");
-  if (micro_batch.count == CountRule::fastest) refuse("its own counts", "micro_batch.count: fewest");
-  if (settings.align) refuse("an alignment that depends on the group", "pack.align: auto");
-  if (balance.strategy == Strategy::grid) return;
-  if (settings.pp > 1)
-    refuse("groups that meet at every micro-batch, as the stages of a pipeline do", "balance.strategy: grid");
-  if (micro_batch.min_count > 1 || settings.count_multiple() > 1) {
-    refuse("micro-batches that each rank has any number of, unless ranks meet at every one",
-           "micro_batch.min_count: 1 and multiple_of: auto, or balance.strategy: grid");
-  }
-}
 
 /// So many micro-batches are made of any step, however few samples it has: each takes time and memory.
 void require_few_forced(const PlanSettings& settings) {
@@ -319,17 +149,19 @@ void PlanSettings::validate() const {
   require_size(micro_batch.length_round, "micro_batch.length_round");
   require_size(mini_batches.count, "batch.mini_batches");
   require_few_forced(*this);
-  if (balance.strategy == Strategy::grid) require_fits_grid(*this);
-  if (flexible) require_flexible_fits(*this);
-  if (!balance.speeds.empty()) require_speeds_fit(*this);
-  if (balance.encoder) require_encoder_fits(*this);
-  if (balance.measured) require_measurable(*this);
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
-  if (balance.placement_tolerance > 0) require_tolerance_fits(*this);
-  require_packing_and_count_fit(*this);
-  require_order_fits(*this);
-  if (sharing != PrefixSharing::none) require_sharing_fits(*this);
-  if (micro_batch.shapes) require_shapes_fit(*this);
+  if (!balance.speeds.empty()) require_one_a_rank(balance.speeds, dp);
+  if (balance.measured) {
+    require_at_least(1, balance.measured->every, "balance.cost: measured: every");
+    require_at_least(1, balance.measured->window, "balance.cost: measured: window");
+  }
+  if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
+  if (flexible) {
+    require_at_least(1, flexible->max_size, "mesh.max_cp");
+    plan_checks::require_at_most(dp, flexible->max_size, "mesh.max_cp");
+  }
+  require_together(choices_of(*this));
+  require_as_configured(*this);
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
     throw ConfigError(flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",

@@ -9,6 +9,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "plan/settings/requirements.hpp"
 
 namespace evenkeel {
 namespace {
@@ -18,10 +19,10 @@ constexpr std::array<std::string_view, 6> own_fields{input_ids_field,    labels_
                                                      position_ids_field, loss_mask_field,
                                                      loss_weights_field, prediction_rows_field};
 
-void require_valid(const LayerMap& map, int pp, int vpp) {
+void require_valid(const LayerMap& map, const std::string& where, int pp, int vpp) {
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
-    throw ConfigError("layers",
+    throw ConfigError(where,
                       "lists the layers of " + std::to_string(map.stages.size()) +
                           " stages, and mesh has pp " + std::to_string(pp) + " x vpp " + std::to_string(vpp),
                       "Give one list for each virtual stage");
@@ -29,8 +30,7 @@ void require_valid(const LayerMap& map, int pp, int vpp) {
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
     const std::vector<std::int64_t>& layers = map.stages[stage];
     if (std::set(layers.begin(), layers.end()).size() == layers.size()) continue;
-    throw ConfigError("layers", "names a layer of stage " + std::to_string(stage) + " twice",
-                      "Name each once");
+    throw ConfigError(where, "names a layer of stage " + std::to_string(stage) + " twice", "Name each once");
   }
 }
 
@@ -74,22 +74,16 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
 }  // namespace
 
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp) {
+  const std::string where = "fields." + name;
   if (!is_about_lines_alone(field) && std::ranges::find(own_fields, name) != own_fields.end()) {
-    throw ConfigError("", "is a field that tensors are completed with, and is handed out as it is",
+    throw ConfigError(where, "is a field that tensors are completed with, and is handed out as it is",
                       "Leave out what is set but read_as: axes or runs");
   }
-  if (field.layers && field.stage != FieldStages::last) {
-    throw ConfigError("stage", "is set, and layers say which stage is sent what", "Leave out one of them");
-  }
-  if (field.hand_out == FieldWidth::narrow && field.wire != FieldWidth::narrow) {
-    throw ConfigError("hand_out", "is narrow, and the wire is as-brought",
-                      "Set wire: narrow, which finds the smallest type");
-  }
-  if (!field.cut_by.empty() && field.share == FieldSharing::equal) {
-    throw ConfigError("cut_by", "is set, and share is equal: rows that lie once for all ranks are not cut",
-                      "Leave out one of them");
-  }
-  if (field.layers) require_valid(*field.layers, pp, vpp);
+  Choices choices;
+  choices.field = field;
+  choices.field_name = name;
+  require_together(choices);
+  if (field.layers) require_valid(*field.layers, where + ".layers", pp, vpp);
 }
 
 std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std::int64_t layers, int pp,

@@ -8,8 +8,8 @@
 
 namespace evenkeel {
 
-/// Throws ConfigError, whose `where` is a key of `field`, where the settings of the field `name` do not fit
-/// each other or a pipeline of `pp` ranks with `vpp` parts each.
+/// Throws ConfigError that names the key, such as fields.NAME.layers, where the settings of the field `name`
+/// do not go together (requirements) or fit a pipeline of `pp` ranks with `vpp` parts each.
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp);
 
 /// For each pipeline rank the layers, of `layers` in all, that it is handed: those of its first part, then of

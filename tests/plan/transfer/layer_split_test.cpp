@@ -63,7 +63,7 @@ TEST(FieldSettings, that_do_not_fit_each_other_are_refused) {
   };
   FieldSettings narrow;
   narrow.hand_out = FieldWidth::narrow;
-  EXPECT_EQ(refusal(narrow).where, "hand_out");
+  EXPECT_EQ(refusal(narrow).where, "fields.x.hand_out");
   narrow.wire = FieldWidth::narrow;
   require_valid(narrow, "x", 2, 1);
   EXPECT_THAT(refusal(narrow, "input_ids").message, HasSubstr("completed with"));

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "evenkeel/plan/field_settings.hpp"
+#include "evenkeel/plan/loss.hpp"
+#include "evenkeel/plan/outlier_delay.hpp"
+#include "evenkeel/plan/settings.hpp"
+
+namespace evenkeel {
+
+/// What decides whether settings go together: those of one pass, and what is known of the job around it. What
+/// is not known is as by default, which goes with everything.
+struct Choices {
+  BalanceSettings balance{};
+  MicroBatchSettings micro_batch{};
+  MiniBatchSettings mini_batches{};
+  PrefixSharing sharing = PrefixSharing::none;
+  LossAggregation loss = LossAggregation::token_mean;
+  DelaySettings delay{};
+  bool flexible_cp = false;          ///< mesh.cp: flexible
+  bool names_largest_group = false;  ///< mesh.max_cp
+  ContextSizes context_sizes = ContextSizes::powers_of_two;
+  int pp = 1;
+  std::int64_t count_multiple = 1;  ///< PlanSettings::count_multiple
+  bool names_alignment = false;     ///< pack.align
+  bool has_cap_of_a_rank = true;    ///< micro_batch.max_tokens_per_rank
+  bool are_samples_read = true;     ///< rather than brought by the program, step by step
+  bool are_lines_read = true;       ///< some source may have JSON lines
+  FieldSettings field{};            ///< of a field that samples bring
+  std::string_view field_name = {};
+};
+
+/// What these settings choose, which know nothing of the job around.
+[[nodiscard]] Choices choices_of(const PlanSettings& settings);
+
+/// A setting that does not go with all others.
+struct Feature {
+  std::string_view key;      ///< "balance.strategy"
+  std::string_view value;    ///< "grid"; empty where it is enough that the key is set
+  std::string_view instead;  ///< what to set to do without it: "balance.strategy: hierarchical"
+  bool (*is_used)(const Choices& choices);
+};
+
+/// What a feature needs of another key.
+struct Need {
+  std::string_view key;    ///< "micro_batch.mode"
+  std::string_view value;  ///< what it is to be: "packed or fixed"; empty where it is to be set at all
+  std::string_view words;  ///< what that means: "sequences back to back"; of a value to be set, how
+  bool (*is_met)(const Choices& choices);
+};
+
+/// What does not go together: a feature is refused where its need is not met.
+struct Requirement {
+  Feature feature;
+  Need need;
+  std::string_view why;  ///< what follows "since"
+};
+
+/// All there are, feature by feature. The one table: settings are refused by it, and the pages of keys are
+/// generated from it. Lives as long as the program.
+[[nodiscard]] std::span<const Requirement> requirements();
+
+/// Throws ConfigError of the first requirement that is not met: it names the feature's key, or the one that
+/// is to be set, and says what is needed, why, and what to set.
+void require_together(const Choices& choices);
+
+/// What of a key needs other keys, as sentences: "grid needs micro_batch.mode: packed and balance.preset:
+/// none." Empty where it goes with everything.
+[[nodiscard]] std::string needs_of(std::string_view key);
+
+/// All requirements as a table in Markdown, with the reasons.
+[[nodiscard]] std::string requirements_markdown();
+
+}  // namespace evenkeel

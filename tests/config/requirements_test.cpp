@@ -1,0 +1,153 @@
+// What does not go together: each line of the table refuses, with its reason, and stands in the pages of
+// keys.
+#include "plan/settings/requirements.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/refusal.hpp"
+#include "config/schema.hpp"
+
+namespace evenkeel {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A configuration that breaks one requirement and no other, for each in the table's order.
+std::vector<std::string> broken_configurations() {
+  std::vector<std::string> all;
+  const auto add = [&](const std::string& feature, const std::vector<std::string>& others) {
+    for (const std::string& other : others)
+      all.push_back("{" + feature + (other.empty() ? "" : ", " + other) + "}");
+  };
+  const std::string fields = "fields: {x: ";
+  add("mesh: {max_cp: 2}", {""});
+  add("mesh: {context_sizes: any}", {""});
+
+  const std::string per_rank = "micro_batch: {max_tokens_per_rank: 64";
+  add("mesh: {cp: flexible}",
+      {"", per_rank + ", mode: fixed}", per_rank + "}, balance: {preset: verl}",
+       per_rank + "}, balance: {algorithm: lpt}", per_rank + "}, balance: {equal_count: true}",
+       per_rank + "}, balance: {refine: false}",
+       per_rank + "}, batch: {mini_batches: 2, keep_mini_batch: false}",
+       per_rank + "}, balance: {placement_tolerance: 0.1}", per_rank + ", packing: best-fit-decreasing}",
+       per_rank + ", count: fastest}", per_rank + "}, pack: {align: 64}"});
+  add("mesh: {cp: flexible, pp: 2}", {per_rank + "}"});
+  add("mesh: {cp: flexible}", {per_rank + ", min_count: 2}"});
+  add("mesh: {cp: flexible}", {per_rank + "}, loss: {aggregation: mindspeed-rl}"});
+
+  add("micro_batch: {mode: fixed}, balance: {strategy: grid}", {""});
+  for (const std::string other : {"preset: roll", "algorithm: none", "equal_count: true"})
+    add("balance: {strategy: grid, " + other + "}", {""});
+  add("balance: {strategy: grid}", {"batch: {mini_batches: 2, keep_mini_batch: false}"});
+
+  for (const std::string other :
+       {"strategy: grid", "preset: verl", "algorithm: lpt", "refine: false", "equal_count: true"})
+    add("balance: {speeds: [1, 1], " + other + "}", {""});
+  add("balance: {speeds: [1, 1]}", {"micro_batch: {mode: padded}"});
+
+  const std::string encodes = "balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}";
+  add(encodes + ", strategy: grid}", {""});
+  add(encodes + "}", {"mesh: {cp: flexible}, " + per_rank + "}"});
+  for (const std::string other : {"preset: verl", "algorithm: lpt", "refine: false", "equal_count: true",
+                                  "speeds: [1, 1]", "placement_tolerance: 0.1"})
+    add(encodes + ", " + other + "}", {""});
+  add(encodes + "}", {"micro_batch: {mode: padded}"});
+
+  add("balance: {cost: measured, preset: verl}", {""});
+
+  for (const std::string other :
+       {"placement: none", "strategy: grid", "preset: verl", "algorithm: sorted-stride"})
+    add("balance: {placement_tolerance: 0.1, " + other + "}", {""});
+  add("balance: {placement_tolerance: 0.1}",
+      {"micro_batch: {mode: padded}", "batch: {mini_batches: 2, keep_mini_batch: false}"});
+
+  for (const std::string way : {"packing: best-fit-decreasing", "count: fastest"}) {
+    add("micro_batch: {" + way + ", mode: fixed}", {""});
+    add("micro_batch: {" + way + "}", {"balance: {preset: verl}", "balance: {strategy: grid}"});
+  }
+  add("micro_batch: {count: fastest, packing: best-fit-decreasing}", {""});
+
+  add("micro_batch: {order: schedule}", {"balance: {preset: verl}"});
+
+  add("micro_batch: {shapes: 8, mode: padded}", {""});
+  add("micro_batch: {shapes: 8}", {"balance: {preset: verl}", "prefix: {share: true}"});
+  add("mesh: {cp: flexible}", {per_rank + ", shapes: 8}"});
+
+  add("prefix: {share: true}", {"micro_batch: {mode: padded}", "balance: {preset: verl}"});
+
+  const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
+  const std::string reads = "source: {kind: synthetic}";
+  add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
+  add(delays, {""});
+  add(reads + ", " + delays, {"mesh: {cp: flexible}, " + per_rank + "}", "prefix: {share: tree}",
+                              "balance: {cost: measured}", encodes + "}", "balance: {speeds: [1, 0.5]}"});
+
+  add(fields + "{layers: stage, stage: all}}", {""});
+  add(fields + "{hand_out: narrow}}", {""});
+  add(fields + "{cut_by: y, share: equal}}", {""});
+  add(fields + "{read_as: text}}", {reads});
+  return all;
+}
+
+/// The key that a refusal names.
+std::string refusing_key(const Requirement& requirement) {
+  std::string key(requirement.need.value.empty() ? requirement.need.key : requirement.feature.key);
+  return key.starts_with("field.") ? "fields.x." + key.substr(6) : key;
+}
+
+TEST(Requirements, refuse_what_does_not_go_together_with_the_key_the_reason_and_what_to_set) {
+  const std::vector<std::string> broken = broken_configurations();
+  ASSERT_EQ(broken.size(), requirements().size());
+  for (std::size_t i = 0; i < broken.size(); ++i) {
+    const Requirement& requirement = requirements()[i];
+    const std::string message = test::refusal(broken[i]);
+    EXPECT_THAT(message, StartsWith("job.yaml: " + refusing_key(requirement) + ": ")) << broken[i];
+    EXPECT_THAT(message, HasSubstr(", since " + std::string(requirement.why) + ". Set ")) << broken[i];
+  }
+}
+
+TEST(Requirements, say_what_is_needed_of_which_key) {
+  EXPECT_EQ(test::refusal("balance: {strategy: grid, equal_count: true}"),
+            "job.yaml: balance.strategy: grid needs free numbers of samples, since what it lays out is "
+            "micro-batches, whatever they hold. Set balance.equal_count: false, or balance.strategy: "
+            "hierarchical");
+  EXPECT_EQ(
+      test::refusal("mesh: {cp: flexible}"),
+      "job.yaml: micro_batch.max_tokens_per_rank: is not set, and mesh.cp: flexible needs it, since it is "
+      "the cap then: a group of any size holds so many tokens a rank. Set it in place of "
+      "micro_batch.max_tokens");
+  EXPECT_EQ(test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
+            "job.yaml: profiles.update.balance.speeds: needs refinement, since it is a part of how work is "
+            "shared out by speed. Set balance.refine: true, or balance.speeds: equal");
+}
+
+TEST(Requirements, are_about_keys_that_there_are_and_leave_the_defaults_alone) {
+  std::set<std::string> keys;
+  for (const ConfigKey& key : config_keys()) keys.insert(key.path);
+  for (const auto& [feature, need, why] : requirements()) {
+    EXPECT_TRUE(keys.contains(std::string(feature.key))) << feature.key;
+    EXPECT_TRUE(keys.contains(std::string(need.key))) << need.key;
+    EXPECT_FALSE(feature.is_used({})) << feature.key;
+  }
+}
+
+TEST(Requirements, are_told_with_the_key_and_listed_on_the_page_with_their_reasons) {
+  const std::string page = config_reference_markdown();
+  for (const auto& [feature, need, why] : requirements()) {
+    EXPECT_THAT(config_schema_text(feature.key, 10'000), HasSubstr(" " + std::string(need.key)))
+        << feature.key;
+    EXPECT_THAT(page, HasSubstr("| " + std::string(why) + " |\n"));
+  }
+  EXPECT_THAT(config_schema_text("micro_batch.packing", 10'000),
+              HasSubstr("Where it is set, it needs micro_batch.mode: packed; balance.preset: none; "
+                        "balance.strategy: hierarchical."));
+}
+
+}  // namespace
+}  // namespace evenkeel
