@@ -4,8 +4,8 @@
 
 #include "balance/context/schedule.hpp"
 #include "bound/waves_bound.hpp"
-#include "plan/assign/flexible_items.hpp"
 #include "plan/assign/mini_batches.hpp"
+#include "plan/strategies/flexible_items.hpp"
 
 namespace evenkeel {
 

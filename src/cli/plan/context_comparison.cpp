@@ -14,7 +14,7 @@
 #include "bound/flexible_bound.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/flexible_groups.hpp"
+#include "plan/strategies/flexible_groups.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "bound/flexible_bound.hpp"
 #include "cli/plan/pipeline_figures.hpp"
-#include "plan/assign/flexible_groups.hpp"
+#include "plan/strategies/flexible_groups.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches/fastest_count.hpp"
-#include "plan/micro_batches/micro_batcher.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,13 +6,13 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "plan/assign/flexible_groups.hpp"
 #include "plan/assign/mini_batches.hpp"
-#include "plan/micro_batches/grid_micro_batches.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
-#include "plan/micro_batches/padded_micro_batches.hpp"
 #include "plan/placement/placement.hpp"
 #include "plan/placement/step_placement.hpp"
+#include "plan/strategies/flexible_groups.hpp"
+#include "plan/strategies/grid_micro_batches.hpp"
+#include "plan/strategies/padded_micro_batches.hpp"
 #include "plan/units/unit_segments.hpp"
 
 namespace evenkeel {

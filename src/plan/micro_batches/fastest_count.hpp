@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/micro_batches/micro_batcher.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 namespace evenkeel {
 

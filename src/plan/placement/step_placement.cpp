@@ -8,8 +8,8 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "plan/assign/reassignment.hpp"
-#include "plan/micro_batches/micro_batcher.hpp"
 #include "plan/placement/placement.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 namespace evenkeel {
 namespace {

@@ -11,7 +11,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/flexible_groups.hpp"
+#include "plan/strategies/flexible_groups.hpp"
 
 namespace evenkeel {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/flexible_groups.hpp"
+#include "plan/strategies/flexible_groups.hpp"
 
 namespace evenkeel {
 namespace {

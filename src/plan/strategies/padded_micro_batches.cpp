@@ -1,4 +1,4 @@
-#include "plan/micro_batches/padded_micro_batches.hpp"
+#include "plan/strategies/padded_micro_batches.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "plan/micro_batches/preset_micro_batches.hpp"
+#include "plan/strategies/preset_micro_batches.hpp"
 
 #include "balance/bins/capped_partition.hpp"
 #include "plan/micro_batches/micro_batches.hpp"

@@ -1,4 +1,4 @@
-#include "plan/assign/flexible_groups.hpp"
+#include "plan/strategies/flexible_groups.hpp"
 #include "bound/flexible_bound.hpp"
 
 #include <gmock/gmock.h>

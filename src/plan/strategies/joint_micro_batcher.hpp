@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "plan/micro_batches/micro_batcher.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "plan/micro_batches/grid_micro_batches.hpp"
+#include "plan/strategies/grid_micro_batches.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "plan/assign/flexible_items.hpp"
+#include "plan/strategies/flexible_items.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "plan/micro_batches/fixed_micro_batches.hpp"
+#include "plan/strategies/fixed_micro_batches.hpp"
 
 #include <utility>
 

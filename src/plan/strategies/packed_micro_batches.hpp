@@ -1,7 +1,7 @@
 #pragma once
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "plan/micro_batches/micro_batcher.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 namespace evenkeel {
 

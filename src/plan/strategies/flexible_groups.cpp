@@ -1,4 +1,4 @@
-#include "plan/assign/flexible_groups.hpp"
+#include "plan/strategies/flexible_groups.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,9 +14,9 @@
 #include "balance/context/waves/waves.hpp"
 #include "balance/groups/grouped_items.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "plan/assign/flexible_items.hpp"
 #include "plan/assign/mini_batches.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/strategies/flexible_items.hpp"
 
 namespace evenkeel {
 namespace {

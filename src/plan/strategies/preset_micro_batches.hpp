@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/micro_batches/micro_batcher.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "plan/micro_batches/packed_micro_batches.hpp"
+#include "plan/strategies/packed_micro_batches.hpp"
 
 #include "balance/bins/capped_partition.hpp"
 #include "plan/micro_batches/micro_batches.hpp"

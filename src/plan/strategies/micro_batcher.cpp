@@ -1,10 +1,10 @@
-#include "plan/micro_batches/micro_batcher.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 
 #include "evenkeel/base/assertions.hpp"
-#include "plan/micro_batches/fixed_micro_batches.hpp"
-#include "plan/micro_batches/joint_micro_batcher.hpp"
-#include "plan/micro_batches/packed_micro_batches.hpp"
-#include "plan/micro_batches/preset_micro_batches.hpp"
+#include "plan/strategies/fixed_micro_batches.hpp"
+#include "plan/strategies/joint_micro_batcher.hpp"
+#include "plan/strategies/packed_micro_batches.hpp"
+#include "plan/strategies/preset_micro_batches.hpp"
 
 namespace evenkeel {
 
