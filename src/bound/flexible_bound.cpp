@@ -6,6 +6,7 @@
 #include "bound/waves_bound.hpp"
 #include "plan/assign/mini_batches.hpp"
 #include "plan/strategies/flexible_items.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 
@@ -15,8 +16,8 @@ Cost flexible_lower_bound(const StepProblem& problem) {
   Cost bound = 0;
   for (std::int64_t m = 0; m < cut.size(); ++m) {
     const FlexibleItems items(problem.settings, units, cut[m]);
-    bound += problem.settings.is_context_tree() ? context_lower_bound(items.problem())
-                                                : context_waves_lower_bound(items.problem());
+    bound += strategy_of(problem.settings).ranks_meet() ? context_waves_lower_bound(items.problem())
+                                                        : context_lower_bound(items.problem());
   }
   return bound;
 }

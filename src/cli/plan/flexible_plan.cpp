@@ -10,6 +10,7 @@
 #include "bound/flexible_bound.hpp"
 #include "cli/plan/pipeline_figures.hpp"
 #include "plan/strategies/flexible_groups.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -92,7 +93,8 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
                              const TextStyle& style) {
   using enum TextTable::Align;
   const PlanSettings& settings = problem.settings;
-  const NumberedMicroBatches numbered(plan, !settings.is_context_tree());
+  const bool ranks_meet = strategy_of(settings).ranks_meet();
+  const NumberedMicroBatches numbered(plan, ranks_meet);
   TextTable table({{"ranks of a group", right},
                    {"micro-batches", right},
                    {"samples", right},
@@ -101,13 +103,13 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
   for (const auto& [size, of_size] : by_size(problem.table, numbered))
     table.add({grouped(size), grouped(of_size.micro_batches), grouped(of_size.samples),
                grouped(of_size.tokens), grouped(of_size.longest)});
-  const Cost end = end_of(plan, !settings.is_context_tree());
+  const Cost end = end_of(plan, ranks_meet);
   const Cost bound = flexible_lower_bound(problem);
   const std::string heading = fmt::format(
       "{}, {} on {}, which meet {}: {}, cap {} a rank, planned in {:.4f} s; the last rank ends {:.2f} % "
       "after the lower bound",
       counted(problem.table.size(), "sample"), counted(problem.table.num_tokens(), "token"),
-      counted(settings.dp, "DP rank"), settings.is_context_tree() ? "once" : "at every micro-batch",
+      counted(settings.dp, "DP rank"), ranks_meet ? "at every micro-batch" : "once",
       counted(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
       counted(settings.micro_batch.max_tokens, "token"), seconds,
       bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
@@ -116,16 +118,16 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
 }
 
 nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds) {
-  const bool is_tree = problem.settings.is_context_tree();
-  const NumberedMicroBatches numbered(plan, !is_tree);
+  const bool ranks_meet = strategy_of(problem.settings).ranks_meet();
+  const NumberedMicroBatches numbered(plan, ranks_meet);
   nlohmann::json micro_batches = nlohmann::json::array();
   for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
   nlohmann::json json = {{"data_ranks", problem.settings.dp},
-                         {"meet", is_tree ? "step" : "micro_batch"},
+                         {"meet", ranks_meet ? "micro_batch" : "step"},
                          {"num_micro_batches", plan.num_micro_batches()},
                          {"micro_batches", std::move(micro_batches)},
                          {"ranks", numbered.of_ranks()},
-                         {"end", end_of(plan, !is_tree)},
+                         {"end", end_of(plan, ranks_meet)},
                          {"lower_bound", flexible_lower_bound(problem)},
                          {"plan_seconds", seconds}};
   add_pipeline(json, plan, problem.settings);

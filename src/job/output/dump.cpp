@@ -19,6 +19,7 @@
 #include "io/safetensors/safetensors.hpp"
 #include "job/output/numbered_name.hpp"
 #include "job/tensor_views.hpp"
+#include "plan/strategies/strategy.hpp"
 #include "service/derived_names.hpp"
 #include "service/step_record.hpp"
 #include "source/dump/dump_schema.hpp"
@@ -177,7 +178,7 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
 
 DumpForm dump_form_of(const PlanSettings& settings) noexcept {
   if (!settings.flexible) return DumpForm::grid;
-  return settings.is_context_tree() ? DumpForm::context_tree : DumpForm::context_waves;
+  return strategy_of(settings).ranks_meet() ? DumpForm::context_waves : DumpForm::context_tree;
 }
 
 std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place,

@@ -13,7 +13,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches/fastest_count.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
-#include "plan/strategies/micro_batcher.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -38,7 +38,7 @@ class RankPlanner {
       : settings_(problem.settings),
         ranks_(ranks),
         num_mini_batches_(std::ssize(assignment.mini_batches)),
-        batcher_(make_micro_batcher(problem, assignment)) {}
+        batcher_(strategy_of(problem.settings).micro_batcher(problem, assignment)) {}
 
   /// What each rank needs; returns the largest of these ranks, for each mini-batch.
   [[nodiscard]] std::vector<std::int64_t> count() {

@@ -6,13 +6,7 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "plan/assign/mini_batches.hpp"
-#include "plan/micro_batches/micro_batches.hpp"
-#include "plan/placement/placement.hpp"
-#include "plan/placement/step_placement.hpp"
-#include "plan/strategies/flexible_groups.hpp"
-#include "plan/strategies/grid_micro_batches.hpp"
-#include "plan/strategies/padded_micro_batches.hpp"
+#include "plan/strategies/strategy.hpp"
 #include "plan/units/unit_segments.hpp"
 
 namespace evenkeel {
@@ -45,34 +39,25 @@ std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
   return groups;
 }
 
-/// The units, and who gets them; with a grid, and with groups of their own sizes, the micro-batches too.
-StepAssignment units_assigned(const StepProblem& problem) {
+/// The units, in groups that are those of DP ranks.
+StepAssignment units_of(const StepProblem& problem) {
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);
-  if (problem.settings.flexible) {
-    assign_flexible(problem, assignment);
-    return assignment;
-  }
   assignment.groups = groups_of_dp_ranks(problem.settings);
-  if (problem.settings.balance.strategy == Strategy::grid) {
-    const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, assignment.units);
-    for (std::int64_t m = 0; m < mini_batches.size(); ++m)
-      assignment.mini_batches.push_back(assign_grid(problem, assignment.units, mini_batches[m]));
-  } else {
-    for (IdGroups<UnitId>& units : split_into_mini_batches(problem, assignment.units))
-      assignment.mini_batches.emplace_back().units = std::move(units);
-  }
-  place_shares(problem, assignment);
+  return assignment;
+}
+
+/// The units, and who gets them.
+StepAssignment units_assigned(const StepProblem& problem) {
+  StepAssignment assignment = units_of(problem);
+  strategy_of(problem.settings).assign(problem, assignment);
   return assignment;
 }
 
 /// Adds what follows from who gets what.
 StepAssignment completed(const StepProblem& problem, StepAssignment assignment) {
-  if (problem.settings.micro_batch.mode == MicroBatchMode::padded) {
-    for (MiniBatchAssignment& mini_batch : assignment.mini_batches)
-      mini_batch.joint = plan_padded(problem, assignment.units, mini_batch.units);
-  }
+  strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
   assignment.shares = whole_shares(assignment);
   assignment.segments = segments_of_units(problem, assignment);
   return assignment;
@@ -80,7 +65,7 @@ StepAssignment completed(const StepProblem& problem, StepAssignment assignment) 
 
 void require_fitting(const StepProblem& problem) {
   problem.settings.validate();
-  require_samples_fit(problem.table, problem.settings);
+  strategy_of(problem.settings).require_samples_fit(problem.table, problem.settings);
 }
 
 }  // namespace
@@ -110,15 +95,12 @@ std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
 }
 
 bool follows_from_units(const PlanSettings& settings) noexcept {
-  return settings.balance.strategy != Strategy::grid && !settings.flexible;
+  return strategy_of(settings).follows_from_units();
 }
 
 StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
   EVENKEEL_PRECONDITION(cheap, follows_from_units(problem.settings));
-  StepAssignment assignment;
-  assignment.step = problem.step;
-  assignment.units = make_units(problem);
-  assignment.groups = groups_of_dp_ranks(problem.settings);
+  StepAssignment assignment = units_of(problem);
   for (IdGroups<UnitId>& of_mini_batch : units)
     assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
   return completed(problem, std::move(assignment));

@@ -16,30 +16,6 @@
 namespace evenkeel {
 namespace {
 
-// Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
-void require_padded_work_fits(const LengthTable& table, const PlanSettings& settings) {
-  std::int64_t longest = 0;
-  for (const LengthEntry& entry : table.entries()) longest = std::max(longest, entry.shape.length());
-  const std::int64_t padded = align_up(longest, settings.alignment());
-  constexpr Cost most = Cost{1} << 62;
-  if (settings.balance.cost(padded) < most / std::max<std::int64_t>(1, table.size())) return;
-  throw LimitError("balance.cost",
-                   std::to_string(table.size()) + " samples padded to " + std::to_string(padded) +
-                       " tokens can cost 2^62 or more",
-                   "Divide the coefficients by a number: only their ratio matters");
-}
-
-[[noreturn]] void throw_above_largest_group(const SampleShape& sample, const PlanSettings& settings) {
-  const int size = settings.largest_group();
-  throw LimitError("sample " + std::to_string(sample.id.value()),
-                   "has " + number_of(sample.length(), "token") + ", " +
-                       std::to_string(align_up(sample.length(), settings.alignment(size))) +
-                       " after alignment, above what the largest group of " + number_of(size, "rank") +
-                       " holds under the cap, " + std::to_string(settings.cap(size)),
-                   "Raise micro_batch.max_tokens_per_rank, mesh.max_cp or the number of ranks, or shorten or "
-                   "drop the sample");
-}
-
 /// How the micro-batches are to be run, in an order that follows from nothing but them.
 RunOrder named_order(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
   RunOrder falling(micro_batches.size());
@@ -69,13 +45,12 @@ void reorder(std::vector<MicroBatchPlan>& micro_batches, const RunOrder& order) 
   micro_batches = std::move(reordered);
 }
 
-/// Steps that simulations of one mini-batch's list may take: of a DP rank's, or in a grid of all ranks' at
-/// once. Planning all ranks in one process then takes no more than some tenths of a second longer.
-std::int64_t most_steps_of_a_list(const PlanSettings& settings) {
+/// Steps that simulations of one list may take, of so many of a mini-batch. Planning all ranks in one process
+/// then takes no more than some tenths of a second longer.
+std::int64_t most_steps_of_a_list(const PlanSettings& settings, std::int64_t lists) {
   constexpr std::int64_t of_a_list = std::int64_t{1} << 20;
   constexpr std::int64_t of_a_step = std::int64_t{1} << 25;
-  const std::int64_t lists_of_a_mini_batch = settings.balance.strategy == Strategy::grid ? 1 : settings.dp;
-  return std::min(of_a_list, of_a_step / lists_of_a_mini_batch / settings.mini_batches.count);
+  return std::min(of_a_list, of_a_step / lists / settings.mini_batches.count);
 }
 
 }  // namespace
@@ -109,18 +84,21 @@ MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> ch
   return plan;
 }
 
-void require_samples_fit(const LengthTable& table, const PlanSettings& settings) {
+const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment(settings.largest_group());
-  const std::int64_t cap = settings.cap(settings.largest_group());
-  const std::int64_t longest = cap / alignment * alignment;
-  for (const LengthEntry& entry : table.entries()) {
-    const std::int64_t length = entry.shape.length();
-    if (length <= longest) continue;
-    if (settings.flexible) throw_above_largest_group(entry.shape, settings);
-    plan_checks::throw_above_cap(entry.shape.id.value(),
-                                 {length, align_up(length, alignment), alignment, cap});
-  }
-  if (settings.micro_batch.mode == MicroBatchMode::padded) require_padded_work_fits(table, settings);
+  const std::int64_t longest = settings.cap(settings.largest_group()) / alignment * alignment;
+  const auto found = std::ranges::find_if(
+      table.entries(), [&](const LengthEntry& entry) { return entry.shape.length() > longest; });
+  return found == table.entries().end() ? nullptr : &*found;
+}
+
+void require_below_cap(const LengthTable& table, const PlanSettings& settings) {
+  const LengthEntry* above = first_above_cap(table, settings);
+  if (above == nullptr) return;
+  const std::int64_t alignment = settings.alignment();
+  const std::int64_t length = above->shape.length();
+  plan_checks::throw_above_cap(above->shape.id.value(), {length, align_up(length, alignment), alignment,
+                                                         settings.micro_batch.max_tokens});
 }
 
 std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept {
@@ -133,7 +111,8 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchO
   reorder(micro_batches, named_order(micro_batches, order));
 }
 
-void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings) {
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings,
+                         std::int64_t lists) {
   const MicroBatchOrder order = settings.micro_batch.order;
   if (order != MicroBatchOrder::schedule) {
     order_micro_batches(micro_batches, order);
@@ -144,8 +123,8 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanS
                                     named_order(micro_batches, MicroBatchOrder::cost)};
   std::vector<Cost> costs;
   for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
-  reorder(micro_batches,
-          order_by_schedule({settings.pp, settings.vpp}, costs, named, most_steps_of_a_list(settings)));
+  reorder(micro_batches, order_by_schedule({settings.pp, settings.vpp}, costs, named,
+                                           most_steps_of_a_list(settings, lists)));
 }
 
 }  // namespace evenkeel

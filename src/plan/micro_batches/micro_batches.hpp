@@ -30,10 +30,12 @@ struct MicroBatchFigures {
 [[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen,
                                             const MicroBatchFigures& figures);
 
-/// Throws LimitError when a sample of the table is longer than the cap on its own; the error names the first
-/// such sample, its length, its aligned length and the cap. Also when padded samples may cost 2^62 in all. On
-/// the replicated table, so that every rank throws the same.
-void require_samples_fit(const LengthTable& table, const PlanSettings& settings);
+/// The first sample that is longer than the cap on its own, on the largest group; nullptr where all fit.
+[[nodiscard]] const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings);
+
+/// Throws LimitError that names it, its length, its aligned length and the cap. On the replicated table, so
+/// that every rank throws the same. Precondition: groups are those of DP ranks.
+void require_below_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
 /// multiple that the pipeline needs, at least 1.
@@ -49,7 +51,9 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchO
 
 /// The same by the settings' order. For `schedule` it is order_by_schedule of the orders `pipeline`, `plan`
 /// and `cost` with the settings' pp and vpp: where pp is 1, that of `pipeline`. How long it may look for a
-/// better one falls with the DP ranks and mini-batches of a step: at most 2^20 steps of simulations a list.
-void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings);
+/// better one falls with the mini-batches of a step and the `lists` that are ordered for each: one a DP rank,
+/// or one of what stands for all. At most 2^20 steps of simulations a list. Precondition: lists >= 1.
+void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings,
+                         std::int64_t lists);
 
 }  // namespace evenkeel

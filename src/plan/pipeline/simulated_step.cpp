@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/pipeline/pipeline_schedule.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -14,7 +15,7 @@ using Times = std::vector<Cost>;
 
 /// Of each mini-batch what each pipeline runs.
 std::vector<std::vector<Times>> times_of(const StepPlan& plan, const PlanSettings& settings) {
-  const bool meet = settings.balance.strategy == Strategy::grid;
+  const bool meet = strategy_of(settings).ranks_meet();
   std::vector<std::vector<Times>> times(plan.counts.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     std::vector<std::size_t> next(times.size());

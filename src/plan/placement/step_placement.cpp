@@ -9,14 +9,13 @@
 #include "evenkeel/base/assertions.hpp"
 #include "plan/assign/reassignment.hpp"
 #include "plan/placement/placement.hpp"
-#include "plan/strategies/micro_batcher.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 namespace {
 
 bool wants_placement(const PlanSettings& settings) {
-  return settings.balance.placement == PlacementRule::locality && settings.balance.preset == Preset::none &&
-         !settings.dp_of_rank.empty();
+  return settings.balance.placement == PlacementRule::locality && !settings.dp_of_rank.empty();
 }
 
 /// Who holds each sample, as far as placing goes. Ranks beside the grid are near no DP rank. What they bring
@@ -98,10 +97,11 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
   return Partition(shares);
 }
 
+/// Else micro-batches follow from shares, and are planned once these are placed.
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
-  const bool is_grid = problem.settings.balance.strategy == Strategy::grid;
+  const bool follows = strategy_of(problem.settings).follows_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
-    return mini_batch.joint.none_planned() != is_grid;
+    return mini_batch.joint.none_planned() == follows;
   });
 }
 
@@ -115,7 +115,7 @@ void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_r
 
 /// The most micro-batches any DP rank needs, of each mini-batch.
 std::vector<std::int64_t> counts_needed(const StepProblem& problem, const StepAssignment& assignment) {
-  const auto batcher = make_micro_batcher(problem, assignment);
+  const auto batcher = strategy_of(problem.settings).micro_batcher(problem, assignment);
   std::vector<std::int64_t> needed;
   for (const MiniBatchId m : ids_below<MiniBatchId>(std::ssize(assignment.mini_batches))) {
     std::int64_t& most = needed.emplace_back(0);

@@ -45,4 +45,9 @@ std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std:
   return micro_batches;
 }
 
+std::unique_ptr<const MicroBatcher> FixedStrategy::micro_batcher(const StepProblem& problem,
+                                                                 const StepAssignment& assignment) const {
+  return std::make_unique<FixedMicroBatcher>(problem, assignment);
+}
+
 }  // namespace evenkeel

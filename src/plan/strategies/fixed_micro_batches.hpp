@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/strategies/micro_batcher.hpp"
+#include "plan/strategies/hierarchical.hpp"
 
 namespace evenkeel {
 
@@ -20,6 +20,13 @@ class FixedMicroBatcher final : public MicroBatcher {
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
   [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
+};
+
+/// Each DP rank cuts its own.
+class FixedStrategy : public HierarchicalStrategy {
+ public:
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+      const StepProblem& problem, const StepAssignment& assignment) const override;
 };
 
 }  // namespace evenkeel

@@ -7,16 +7,19 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "balance/context/tree/tree.hpp"
 #include "balance/context/waves/waves.hpp"
 #include "balance/groups/grouped_items.hpp"
-#include "evenkeel/base/assertions.hpp"
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
 #include "plan/assign/mini_batches.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/strategies/flexible_items.hpp"
+#include "plan/strategies/joint_micro_batcher.hpp"
 
 namespace evenkeel {
 namespace {
@@ -34,45 +37,13 @@ std::vector<std::int64_t> wave_order(const ContextSchedule& schedule, const Plan
     Cost& slowest = stand_ins[static_cast<std::size_t>(task.wave)].cost;
     slowest = std::max(slowest, task.time);
   }
-  order_micro_batches(stand_ins, settings);
+  order_micro_batches(stand_ins, settings, 1);
   std::vector<std::int64_t> position(stand_ins.size());
   for (std::size_t at = 0; at < stand_ins.size(); ++at) {
     const std::int64_t wave = schedule.waves - 1 - stand_ins[at].entries.front().value();
     position[static_cast<std::size_t>(wave)] = static_cast<std::int64_t>(at);
   }
   return position;
-}
-
-/// Ranks run the tasks that they take part in, in the order of these: an empty one of their own where they
-/// take part in none, so that each has a last micro-batch, after which it reduces its gradients.
-void run_in_order(const ContextSchedule& schedule, const PlanSettings& settings, JointMicroBatches& joint) {
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    const ContextTask& task = schedule.tasks[t];
-    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
-      joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
-  }
-  for (int r = 0; r < settings.dp; ++r) {
-    const DpRank rank{r};
-    if (joint.of_rank(rank).empty()) joint.run(rank, joint.add({}, {.context = settings.context_of(rank)}));
-  }
-}
-
-/// Ranks run one micro-batch a wave: an empty one of their own where they take part in none.
-void run_in_waves(const ContextSchedule& schedule, const PlanSettings& settings, JointMicroBatches& joint) {
-  std::vector<std::vector<std::int64_t>> of_ranks;
-  for (int r = 0; r < settings.dp; ++r) {
-    const std::int64_t idle = joint.add({}, {.context = settings.context_of(DpRank{r})});
-    of_ranks.emplace_back(static_cast<std::size_t>(schedule.waves), idle);
-  }
-  const std::vector<std::int64_t> position = wave_order(schedule, settings);
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    const ContextTask& task = schedule.tasks[t];
-    const auto at = static_cast<std::size_t>(position[static_cast<std::size_t>(task.wave)]);
-    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
-      of_ranks[static_cast<std::size_t>(rank)][at] = static_cast<std::int64_t>(t);
-  }
-  for (int r = 0; r < settings.dp; ++r)
-    joint.run_all(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
 }
 
 /// The micro-batch of each unit of a step, numbered within its mini-batch.
@@ -98,28 +69,17 @@ void add_tasks(const ContextSchedule& schedule, const FlexibleItems& items, Join
   }
 }
 
-JointMicroBatches schedule_mini_batch(const StepProblem& problem, const PackUnits& units,
-                                      IdView<UnitId> mini_batch, MicroBatchOfUnit& micro_batch_of_unit) {
-  const PlanSettings& settings = problem.settings;
-  const FlexibleItems items(settings, units, mini_batch);
-  const ContextSchedule schedule = settings.is_context_tree()
-                                       ? schedule_context_tree(items.problem())
-                                       : schedule_context_waves(items.problem(), settings.count_multiple(),
-                                                                settings.micro_batch.min_count);
-  JointMicroBatches joint(settings.dp);
-  add_tasks(schedule, items, joint, micro_batch_of_unit);
-  if (settings.is_context_tree()) {
-    run_in_order(schedule, settings, joint);
-  } else {
-    run_in_waves(schedule, settings, joint);
-  }
+/// How many micro-batches a DP rank needs, as it turned out and at least.
+GroupCount count_of(const JointMicroBatches& joint, const ContextProblem& problem,
+                    const PlanSettings& settings) {
+  GroupCount count;
   for (int r = 0; r < settings.dp; ++r)
-    joint.count.needed = std::max(joint.count.needed, std::ssize(joint.of_rank(DpRank{r})));
+    count.needed = std::max(count.needed, std::ssize(joint.of_rank(DpRank{r})));
   std::int64_t rows = 0;
-  for (const ContextWork& work : items.problem().items) rows += work.rows;
+  for (const ContextWork& work : problem.items) rows += work.rows;
   const std::int64_t whole = settings.micro_batch.max_tokens * settings.dp;
-  joint.count.lower_bound = rows / whole + (rows % whole != 0 ? 1 : 0);
-  return joint;
+  count.lower_bound = rows / whole + (rows % whole != 0 ? 1 : 0);
+  return count;
 }
 
 /// Groups that run something, numbered as they run: larger ones first; then from the first place on.
@@ -171,17 +131,60 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
   return groups;
 }
 
+[[noreturn]] void throw_above_largest_group(const SampleShape& sample, const PlanSettings& settings) {
+  const int size = settings.largest_group();
+  throw LimitError("sample " + std::to_string(sample.id.value()),
+                   "has " + number_of(sample.length(), "token") + ", " +
+                       std::to_string(align_up(sample.length(), settings.alignment(size))) +
+                       " after alignment, above what the largest group of " + number_of(size, "rank") +
+                       " holds under the cap, " + std::to_string(settings.cap(size)),
+                   "Raise micro_batch.max_tokens_per_rank, mesh.max_cp or the number of ranks, or shorten or "
+                   "drop the sample");
+}
+
+/// As many as a DP rank takes part in, each with the group that runs it.
+class TreeMicroBatcher final : public JointMicroBatcher {
+ public:
+  using JointMicroBatcher::JointMicroBatcher;
+
+ private:
+  void complete(std::vector<MicroBatchPlan>& /*micro_batches*/, MiniBatchShare /*share*/,
+                std::int64_t /*count*/) const override {}
+};
+
+/// As many on all DP ranks.
+class WavesMicroBatcher final : public JointMicroBatcher {
+ public:
+  using JointMicroBatcher::JointMicroBatcher;
+
+ private:
+  void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare /*share*/,
+                std::int64_t count) const override {
+    micro_batches.resize(static_cast<std::size_t>(count));
+  }
+};
+
 }  // namespace
 
-void assign_flexible(const StepProblem& problem, StepAssignment& assignment) {
-  EVENKEEL_PRECONDITION(cheap, problem.settings.flexible.has_value());
+void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
+  const LengthEntry* above = first_above_cap(table, settings);
+  if (above != nullptr) throw_above_largest_group(above->shape, settings);
+}
+
+void FlexibleStrategy::assign(const StepProblem& problem, StepAssignment& assignment) const {
+  const PlanSettings& settings = problem.settings;
   const PackUnits& units = assignment.units;
   const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
   MicroBatchOfUnit micro_batch_of_unit(static_cast<std::size_t>(units.size()));
-  GroupNumbers numbers(problem.settings.dp);
+  GroupNumbers numbers(settings.dp);
   for (std::int64_t m = 0; m < cut.size(); ++m) {
+    const FlexibleItems items(settings, units, cut[m]);
+    const ContextSchedule scheduled = schedule(items.problem(), settings);
     JointMicroBatches& joint = assignment.mini_batches.emplace_back().joint;
-    joint = schedule_mini_batch(problem, units, cut[m], micro_batch_of_unit);
+    joint = JointMicroBatches(settings.dp);
+    add_tasks(scheduled, items, joint, micro_batch_of_unit);
+    run(scheduled, settings, joint);
+    joint.count = count_of(joint, items.problem(), settings);
     add_groups_of(joint, numbers);
   }
   assignment.groups = numbers.number();
@@ -195,6 +198,60 @@ void assign_flexible(const StepProblem& problem, StepAssignment& assignment) {
     mini_batch.units =
         IdGroups<UnitId>(partition_by_group(cut.items()[m], of_units, std::ssize(assignment.groups)));
   }
+}
+
+ContextSchedule ContextTreeStrategy::schedule(const ContextProblem& problem,
+                                              const PlanSettings& /*settings*/) const {
+  return schedule_context_tree(problem);
+}
+
+// Ranks run the tasks that they take part in, in the order of these: an empty one of their own where they
+// take part in none, so that each has a last micro-batch, after which it reduces its gradients.
+void ContextTreeStrategy::run(const ContextSchedule& schedule, const PlanSettings& settings,
+                              JointMicroBatches& joint) const {
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const ContextTask& task = schedule.tasks[t];
+    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
+      joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
+  }
+  for (int r = 0; r < settings.dp; ++r) {
+    const DpRank rank{r};
+    if (joint.of_rank(rank).empty()) joint.run(rank, joint.add({}, {.context = settings.context_of(rank)}));
+  }
+}
+
+std::unique_ptr<const MicroBatcher> ContextTreeStrategy::micro_batcher(
+    const StepProblem& problem, const StepAssignment& assignment) const {
+  return std::make_unique<TreeMicroBatcher>(problem, assignment);
+}
+
+ContextSchedule ContextWavesStrategy::schedule(const ContextProblem& problem,
+                                               const PlanSettings& settings) const {
+  return schedule_context_waves(problem, settings.count_multiple(), settings.micro_batch.min_count);
+}
+
+// Ranks run one micro-batch a wave: an empty one of their own where they take part in none.
+void ContextWavesStrategy::run(const ContextSchedule& schedule, const PlanSettings& settings,
+                               JointMicroBatches& joint) const {
+  std::vector<std::vector<std::int64_t>> of_ranks;
+  for (int r = 0; r < settings.dp; ++r) {
+    const std::int64_t idle = joint.add({}, {.context = settings.context_of(DpRank{r})});
+    of_ranks.emplace_back(static_cast<std::size_t>(schedule.waves), idle);
+  }
+  const std::vector<std::int64_t> position = wave_order(schedule, settings);
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const ContextTask& task = schedule.tasks[t];
+    const auto at = static_cast<std::size_t>(position[static_cast<std::size_t>(task.wave)]);
+    for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
+      of_ranks[static_cast<std::size_t>(rank)][at] = static_cast<std::int64_t>(t);
+  }
+  for (int r = 0; r < settings.dp; ++r)
+    joint.run_all(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
+}
+
+std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
+    const StepProblem& problem, const StepAssignment& assignment) const {
+  return std::make_unique<WavesMicroBatcher>(problem, assignment);
 }
 
 Cost end_of(const StepPlan& plan, bool meets) {

@@ -1,20 +1,56 @@
 #pragma once
 
-#include "evenkeel/balance/partition.hpp"
+#include "balance/context/schedule.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/step_assignment.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 
 /// Gives every unit of a step to a group of its own size and the group a micro-batch of it, mini-batch by
-/// mini-batch, into `assignment`: its groups, falling by size and rising by first place, what they have of
-/// each mini-batch, and the micro-batches of all DP ranks. With strategy `hierarchical` by
-/// schedule_context_tree, where DP ranks have as many micro-batches as they take part in; with `grid` by
-/// schedule_context_waves, where they have equally many, one a wave. DP ranks that no group of a tree or of a
-/// wave needs get an empty micro-batch of their own. With speeds a group is as fast as its slowest member,
-/// and times are in units of the fastest rank's work. The settings' order is then that of whole waves. Local
-/// and deterministic on replicated input. Preconditions: settings.flexible; units are made.
-void assign_flexible(const StepProblem& problem, StepAssignment& assignment);
+/// mini-batch: the assignment's groups, falling by size and rising by first place, what they have of each
+/// mini-batch, and the micro-batches of all DP ranks. DP ranks that no group needs get an empty micro-batch
+/// of their own. With speeds a group is as fast as its slowest member, and times are in units of the fastest
+/// rank's work.
+class FlexibleStrategy : public PlanningStrategy {
+ public:
+  void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const final;
+  void assign(const StepProblem& problem, StepAssignment& assignment) const final;
+
+ private:
+  [[nodiscard]] virtual ContextSchedule schedule(const ContextProblem& problem,
+                                                 const PlanSettings& settings) const = 0;
+  /// Tells DP ranks what they run, in which order: the tasks are micro-batches of the same numbers.
+  virtual void run(const ContextSchedule& schedule, const PlanSettings& settings,
+                   JointMicroBatches& joint) const = 0;
+};
+
+/// By schedule_context_tree: DP ranks have as many micro-batches as they take part in.
+class ContextTreeStrategy final : public FlexibleStrategy {
+ public:
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+      const StepProblem& problem, const StepAssignment& assignment) const override;
+
+ private:
+  [[nodiscard]] ContextSchedule schedule(const ContextProblem& problem,
+                                         const PlanSettings& settings) const override;
+  void run(const ContextSchedule& schedule, const PlanSettings& settings,
+           JointMicroBatches& joint) const override;
+};
+
+/// By schedule_context_waves: DP ranks have equally many micro-batches, one a wave. The settings' order is
+/// that of whole waves.
+class ContextWavesStrategy final : public FlexibleStrategy {
+ public:
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+      const StepProblem& problem, const StepAssignment& assignment) const override;
+  [[nodiscard]] bool ranks_meet() const noexcept override { return true; }
+
+ private:
+  [[nodiscard]] ContextSchedule schedule(const ContextProblem& problem,
+                                         const PlanSettings& settings) const override;
+  void run(const ContextSchedule& schedule, const PlanSettings& settings,
+           JointMicroBatches& joint) const override;
+};
 
 /// When the last DP rank is done, where a micro-batch's cost is the time that its ranks take for it: they
 /// wait for each other at the end of each mini-batch or, where they meet, at every micro-batch too.

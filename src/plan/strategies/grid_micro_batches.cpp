@@ -7,7 +7,10 @@
 #include "balance/grid/grid_partition.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "plan/assign/mini_batches.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/placement/step_placement.hpp"
+#include "plan/strategies/joint_micro_batcher.hpp"
 #include "plan/units/picked_units.hpp"
 
 namespace evenkeel {
@@ -25,14 +28,12 @@ std::vector<std::int64_t> column_order(const Partition& cells, std::span<const C
       stand_in.cost = std::max(stand_in.cost, sums[static_cast<std::size_t>(row * shape.columns + j)]);
     stand_in.entries = {EntryId{shape.columns - 1 - j}};  // of equals the first column goes first
   }
-  order_micro_batches(stand_ins, settings);
+  order_micro_batches(stand_ins, settings, 1);
   std::vector<std::int64_t> columns;
   for (const MicroBatchPlan& stand_in : stand_ins)
     columns.push_back(shape.columns - 1 - stand_in.entries.front().value());
   return columns;
 }
-
-}  // namespace
 
 MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& units,
                                 IdView<UnitId> mini_batch) {
@@ -59,6 +60,20 @@ MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& uni
   }
   assigned.units = IdGroups<UnitId>(IdGroups<UnitId>(shares).items().with_sorted_items());
   return assigned;
+}
+
+}  // namespace
+
+void GridStrategy::assign(const StepProblem& problem, StepAssignment& assignment) const {
+  const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, assignment.units);
+  for (std::int64_t m = 0; m < mini_batches.size(); ++m)
+    assignment.mini_batches.push_back(assign_grid(problem, assignment.units, mini_batches[m]));
+  place_shares(problem, assignment);
+}
+
+std::unique_ptr<const MicroBatcher> GridStrategy::micro_batcher(const StepProblem& problem,
+                                                                const StepAssignment& assignment) const {
+  return std::make_unique<JointMicroBatcher>(problem, assignment);
 }
 
 }  // namespace evenkeel

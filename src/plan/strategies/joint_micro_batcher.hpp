@@ -10,7 +10,7 @@
 namespace evenkeel {
 
 /// Hands out what one plan over all DP ranks has made already.
-class JointMicroBatcher final : public MicroBatcher {
+class JointMicroBatcher : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
 

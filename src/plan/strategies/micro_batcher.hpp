@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,14 +26,17 @@ class MicroBatcher {
 
   /// How many micro-batches it needs, before the DP ranks agree.
   [[nodiscard]] virtual GroupCount count(MiniBatchShare share) const = 0;
-  /// Exactly `count` of them in the order to run them in, empty ones where units run out; in a context tree
-  /// as many as the rank has. Precondition: count >= count(share).needed.
+  /// Exactly `count` of them in the order to run them in, empty ones where units run out, unless DP ranks
+  /// have different numbers. Precondition: count >= count(share).needed.
   [[nodiscard]] std::vector<MicroBatchPlan> pack(MiniBatchShare share, std::int64_t count) const;
 
  protected:
   /// At most `count`.
   [[nodiscard]] virtual std::vector<MicroBatchPlan> packed(MiniBatchShare share,
                                                            std::int64_t count) const = 0;
+  /// Adds empty ones, and says who runs all of them: the places of the DP rank.
+  virtual void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
+                        std::int64_t count) const;
 
   [[nodiscard]] const StepProblem& problem() const noexcept { return problem_; }
   [[nodiscard]] const PlanSettings& settings() const noexcept { return problem_.settings; }
@@ -50,9 +52,5 @@ class MicroBatcher {
   StepProblem problem_;
   const StepAssignment& assignment_;
 };
-
-/// The batcher of the settings' mode. This is the only place that asks for it.
-[[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(const StepProblem& problem,
-                                                                     const StepAssignment& assignment);
 
 }  // namespace evenkeel

@@ -35,8 +35,13 @@ std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
     micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
-  order_micro_batches(micro_batches, settings());
+  order_micro_batches(micro_batches, settings(), settings().dp);
   return micro_batches;
+}
+
+std::unique_ptr<const MicroBatcher> PackedStrategy::micro_batcher(const StepProblem& problem,
+                                                                  const StepAssignment& assignment) const {
+  return std::make_unique<PackedMicroBatcher>(problem, assignment);
 }
 
 }  // namespace evenkeel

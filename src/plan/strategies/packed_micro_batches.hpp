@@ -1,7 +1,7 @@
 #pragma once
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "plan/strategies/micro_batcher.hpp"
+#include "plan/strategies/hierarchical.hpp"
 
 namespace evenkeel {
 
@@ -15,6 +15,13 @@ class PackedMicroBatcher final : public MicroBatcher {
 
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+};
+
+/// Each DP rank packs and orders its own.
+class PackedStrategy : public HierarchicalStrategy {
+ public:
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+      const StepProblem& problem, const StepAssignment& assignment) const override;
 };
 
 }  // namespace evenkeel

@@ -1,11 +1,15 @@
 #include "plan/strategies/padded_micro_batches.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "evenkeel/base/assertions.hpp"
+#include "evenkeel/base/error.hpp"
+#include "plan/assign/simple_partitions.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
+#include "plan/strategies/joint_micro_batcher.hpp"
 #include "plan/units/picked_units.hpp"
 
 namespace evenkeel {
@@ -32,8 +36,6 @@ MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId>
   return figures;
 }
 
-}  // namespace
-
 JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units,
                               const IdGroups<UnitId>& shares) {
   EVENKEEL_PRECONDITION(cheap, !units.shared());
@@ -52,6 +54,39 @@ JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units
     }
   }
   return joint;
+}
+
+void require_padded_work_fits(const LengthTable& table, const PlanSettings& settings) {
+  std::int64_t longest = 0;
+  for (const LengthEntry& entry : table.entries()) longest = std::max(longest, entry.shape.length());
+  const std::int64_t padded = align_up(longest, settings.alignment());
+  constexpr Cost most = Cost{1} << 62;
+  if (settings.balance.cost(padded) < most / std::max<std::int64_t>(1, table.size())) return;
+  throw LimitError("balance.cost",
+                   std::to_string(table.size()) + " samples padded to " + std::to_string(padded) +
+                       " tokens can cost 2^62 or more",
+                   "Divide the coefficients by a number: only their ratio matters");
+}
+
+}  // namespace
+
+void PaddedStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
+  HierarchicalStrategy::require_samples_fit(table, settings);
+  require_padded_work_fits(table, settings);
+}
+
+void PaddedStrategy::add_joint_micro_batches(const StepProblem& problem, StepAssignment& assignment) const {
+  for (MiniBatchAssignment& mini_batch : assignment.mini_batches)
+    mini_batch.joint = plan_padded(problem, assignment.units, mini_batch.units);
+}
+
+Partition PaddedStrategy::assign_automatically(const AssignedWork& work, const PlanSettings& settings) const {
+  return sorted_stride(work.rows, settings.dp).with_sorted_items();
+}
+
+std::unique_ptr<const MicroBatcher> PaddedStrategy::micro_batcher(const StepProblem& problem,
+                                                                  const StepAssignment& assignment) const {
+  return std::make_unique<JointMicroBatcher>(problem, assignment);
 }
 
 }  // namespace evenkeel

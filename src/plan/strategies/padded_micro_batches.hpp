@@ -1,12 +1,21 @@
 #pragma once
 
-#include "plan/assign/step_assignment.hpp"
+#include "plan/strategies/hierarchical.hpp"
 
 namespace evenkeel {
 
-/// The padded micro-batches of one mini-batch, whose lengths all DP ranks share (plan_padded_batches), from
-/// the units that each DP rank got. O(n log n). Precondition: units are single samples.
-[[nodiscard]] JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units,
-                                            const IdGroups<UnitId>& shares);
+/// Padded micro-batches, whose lengths all DP ranks share (plan_padded_batches), from the units that each DP
+/// rank got. O(n log n). Precondition: units are single samples.
+class PaddedStrategy : public HierarchicalStrategy {
+ public:
+  /// Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
+  void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const override;
+  void add_joint_micro_batches(const StepProblem& problem, StepAssignment& assignment) const override;
+  /// Least is wasted when the i-th samples of all DP ranks are about equally long.
+  [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
+                                               const PlanSettings& settings) const override;
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+      const StepProblem& problem, const StepAssignment& assignment) const override;
+};
 
 }  // namespace evenkeel

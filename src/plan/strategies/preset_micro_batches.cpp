@@ -1,8 +1,10 @@
 #include "plan/strategies/preset_micro_batches.hpp"
 
 #include "balance/bins/capped_partition.hpp"
+#include "balance/partition/lpt.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/reference/micro_batches.hpp"
+#include "plan/reference/roll_batch_balance.hpp"
 #include "plan/units/picked_units.hpp"
 
 namespace evenkeel {
@@ -27,6 +29,12 @@ auto with_batching(const PlanSettings& settings, Use use) {
 
 }  // namespace
 
+Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings) {
+  if (settings.balance.preset == Preset::mindspeed_rl)
+    return longest_processing_time(lengths, settings.dp, GroupSize::equal).with_sorted_items();
+  return roll_batch_balance(lengths, settings.dp);
+}
+
 GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
   const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
   const std::int64_t needed =
@@ -43,6 +51,11 @@ std::vector<MicroBatchPlan> PresetMicroBatcher::packed(MiniBatchShare share, std
   for (std::int64_t g = 0; g < groups.size(); ++g)
     micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
   return micro_batches;
+}
+
+std::unique_ptr<const MicroBatcher> PresetPackedStrategy::micro_batcher(
+    const StepProblem& problem, const StepAssignment& assignment) const {
+  return std::make_unique<PresetMicroBatcher>(problem, assignment);
 }
 
 }  // namespace evenkeel

@@ -1,11 +1,13 @@
 #pragma once
 
-#include "plan/strategies/micro_batcher.hpp"
+#include "plan/strategies/fixed_micro_batches.hpp"
+#include "plan/strategies/packed_micro_batches.hpp"
+#include "plan/strategies/padded_micro_batches.hpp"
 
 namespace evenkeel {
 
-/// The micro-batches of another system, exactly as it makes them (see plan/reference/micro_batches.hpp). They do
-/// not keep the cap where it does not. The lower bound is that of packing under the cap.
+/// The micro-batches of another system, exactly as it makes them (see plan/reference/micro_batches.hpp). They
+/// do not keep the cap where it does not. The lower bound is that of packing under the cap.
 class PresetMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
@@ -15,5 +17,33 @@ class PresetMicroBatcher final : public MicroBatcher {
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
 };
+
+/// Which DP rank has what is the other system's matter, too: shares are not placed.
+template <class Way>
+class NumberedAsReference : public Way {
+  void place(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const final {}
+};
+
+/// What BalanceAlgorithm::automatic does under a preset: what its system does.
+[[nodiscard]] Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings);
+
+template <class Way>
+class AssignedAsReference : public NumberedAsReference<Way> {
+ public:
+  [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
+                                               const PlanSettings& settings) const final {
+    return assign_as_preset(work.rows, settings);
+  }
+};
+
+/// Another system's partition and micro-batches; or its partition alone, with micro-batches of a fixed size.
+/// ROLL's dynamic batching, which pads, assigns as padded micro-batches do anyway.
+class PresetPackedStrategy final : public AssignedAsReference<PackedStrategy> {
+ public:
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+      const StepProblem& problem, const StepAssignment& assignment) const override;
+};
+class PresetFixedStrategy final : public AssignedAsReference<FixedStrategy> {};
+class PresetPaddedStrategy final : public NumberedAsReference<PaddedStrategy> {};
 
 }  // namespace evenkeel

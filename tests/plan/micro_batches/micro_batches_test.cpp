@@ -5,6 +5,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/strategies/strategy.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -66,10 +67,10 @@ TEST(OrderMicroBatches, by_schedule_ends_first_and_is_as_for_a_pipeline_where_th
   PlanSettings settings;
   settings.micro_batch.order = MicroBatchOrder::schedule;
   std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
-  order_micro_batches(micro_batches, settings);
+  order_micro_batches(micro_batches, settings, settings.dp);
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 3, 5, 4, 2));
   settings.pp = 4;
-  order_micro_batches(micro_batches, settings);
+  order_micro_batches(micro_batches, settings, settings.dp);
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 2, 3, 5, 4));
 }
 
@@ -143,6 +144,10 @@ TEST(AgreedCount, is_at_least_the_minimum_and_a_multiple_of_what_the_pipeline_ne
   settings.pp = 3;
   settings.vpp = 2;
   EXPECT_EQ(agreed_count(5, settings), 9);
+}
+
+void require_samples_fit(const LengthTable& table, const PlanSettings& settings) {
+  strategy_of(settings).require_samples_fit(table, settings);
 }
 
 TEST(RequireSamplesFit, names_the_sample_its_lengths_and_the_cap) {
