@@ -8,6 +8,8 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
+#include "plan/settings/requirements.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -99,11 +101,10 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   picture.shares_prefixes = settings.sharing != PrefixSharing::none;
   picture.asks_for_more = settings.micro_batch.count == CountRule::fastest ||
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
-  picture.may_be_a_grid = settings.balance.strategy == Strategy::hierarchical && !settings.flexible &&
-                          settings.micro_batch.mode == MicroBatchMode::packed &&
-                          settings.balance.algorithm == BalanceAlgorithm::automatic &&
-                          settings.balance.preset == Preset::none && !settings.balance.equal_count &&
-                          settings.balance.speeds.empty() && settings.mini_batches.keep;
+  PlanSettings as_grid = settings;
+  as_grid.balance.strategy = Strategy::grid;
+  picture.may_be_a_grid =
+      !strategy_of(settings).ranks_meet() && !settings.flexible && go_together(choices_of(as_grid));
   picture.cost = words_for(settings.balance.cost);
   return picture;
 }

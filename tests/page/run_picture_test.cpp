@@ -148,5 +148,25 @@ TEST(PictureOfAPlan, counts_what_the_plan_has) {
   EXPECT_DOUBLE_EQ(picture.max_over_mean_before, 14.0 / 12);
 }
 
+TEST(PictureOfAPlan, may_be_a_grid_where_that_would_not_be_refused) {
+  const LengthTable table = LengthTable::of(std::vector<std::int64_t>{7, 3, 9, 5});
+  const auto may_be_a_grid = [&](auto change) {
+    PlanSettings settings;
+    settings.dp = 2;
+    change(settings);
+    const StepPlan plan = plan_step({table, settings, 0, {}});
+    return picture_of(table, settings, plan).planning.may_be_a_grid;
+  };
+  EXPECT_TRUE(may_be_a_grid([](PlanSettings&) {}));
+  EXPECT_TRUE(may_be_a_grid([](PlanSettings& s) { s.mini_batches.keep = false; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.mini_batches = {2, false, false}; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.preset = Preset::verl; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.speeds = {1000, 500}; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.placement_tolerance = 1000; }));
+  EXPECT_FALSE(
+      may_be_a_grid([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; }));
+}
+
 }  // namespace
 }  // namespace evenkeel

@@ -29,7 +29,7 @@ ALLOWED = {
     "src/job/output/dump.cpp": (1, "folders are named after groups where there is no grid of cp"),
     "src/report/gather_figures.cpp": (2, "figures of whole samples on DP ranks, and of padding"),
     "src/page/mesh_picture.cpp": (2, "the page names the mesh"),
-    "src/page/step_picture.cpp": (12, "the page tells the mode, names presets, and draws a group's parts"),
+    "src/page/step_picture.cpp": (9, "the page tells the mode, names presets, and draws a group's parts"),
     "src/cli/commands/plan_command.cpp": (7, "a plan with groups of their own sizes is told in other words"),
     "src/cli/plan/plan_comparison.cpp": (1, "it makes the settings that it compares"),
     "src/cli/plan/context_comparison.cpp": (6, "it makes the settings that it compares"),

@@ -1,6 +1,7 @@
 #include "plan/settings/requirements.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "evenkeel/base/error.hpp"
 
@@ -239,6 +240,14 @@ std::string written(std::string_view text, const Choices& choices) {
   return "fields." + std::string(choices.field_name) + "." + std::string(text.substr(section.size()));
 }
 
+/// The first requirement that is not met; nullptr where all are.
+const Requirement* first_broken(const Choices& choices) {
+  const auto* const found = std::ranges::find_if(table, [&](const Requirement& requirement) {
+    return requirement.feature.is_used(choices) && !requirement.need.is_met(choices);
+  });
+  return found == std::end(table) ? nullptr : found;
+}
+
 [[noreturn]] void refuse(const Requirement& requirement, const Choices& choices) {
   const auto& [feature, need, why] = requirement;
   const std::string since = ", since " + std::string(why);
@@ -274,11 +283,13 @@ std::span<const Requirement> requirements() {
   return table;
 }
 
+bool go_together(const Choices& choices) {
+  return first_broken(choices) == nullptr;
+}
+
 void require_together(const Choices& choices) {
-  for (const Requirement& requirement : table) {
-    if (requirement.feature.is_used(choices) && !requirement.need.is_met(choices))
-      refuse(requirement, choices);
-  }
+  const Requirement* broken = first_broken(choices);
+  if (broken != nullptr) refuse(*broken, choices);
 }
 
 std::string needs_of(std::string_view key) {

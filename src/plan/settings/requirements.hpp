@@ -64,6 +64,9 @@ struct Requirement {
 /// generated from it. Lives as long as the program.
 [[nodiscard]] std::span<const Requirement> requirements();
 
+/// Whether all requirements are met.
+[[nodiscard]] bool go_together(const Choices& choices);
+
 /// Throws ConfigError of the first requirement that is not met: it names the feature's key, or the one that
 /// is to be set, and says what is needed, why, and what to set.
 void require_together(const Choices& choices);
