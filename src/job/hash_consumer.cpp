@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "io/safetensors/safetensors.hpp"
-#include "job/output/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "pack/derived_fields.hpp"
+#include "source/dump/dump_names.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/cp_layout.hpp"

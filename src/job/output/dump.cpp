@@ -17,11 +17,11 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "job/output/numbered_name.hpp"
 #include "job/tensor_views.hpp"
 #include "plan/strategies/strategy.hpp"
 #include "service/derived_names.hpp"
 #include "service/step_record.hpp"
+#include "source/dump/dump_names.hpp"
 #include "source/dump/dump_schema.hpp"
 
 namespace evenkeel {
@@ -183,13 +183,7 @@ DumpForm dump_form_of(const PlanSettings& settings) noexcept {
 
 std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place,
                                   DumpForm form) {
-  if (form != DumpForm::grid) {
-    return dir / numbered_name("step-", step, 6) / numbered_name("data-", place.dp, 3) /
-           numbered_name("tp-", place.tp, 3) / numbered_name("pp-", place.pp, 3);
-  }
-  return dir / numbered_name("step-", step, 6) / numbered_name("dp-", place.dp, 3) /
-         numbered_name("cp-", place.cp, 3) / numbered_name("tp-", place.tp, 3) /
-         numbered_name("pp-", place.pp, 3);
+  return dumped_place(dir, step, place, form != DumpForm::grid) / dumped_copy(place.tp, place.pp);
 }
 
 void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer) {
@@ -202,8 +196,7 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWri
   }
   DumpSchema schema = schema_of_rank(step, writer);
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const std::filesystem::path file =
-        folder / (numbered_name("mb-", static_cast<std::int64_t>(m), 5) + ".safetensors");
+    const std::filesystem::path file = folder / dumped_name(static_cast<std::int64_t>(m));
     const MicroBatch& micro_batch = step.micro_batches[m];
     describe_micro_batch(step, m, schema);
     Metadata metadata = context_metadata(micro_batch, m, writer.form);

@@ -2,8 +2,7 @@
 
 #include <simdjson.h>
 
-#include <array>
-#include <cstdio>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "evenkeel/base/error.hpp"
 #include "io/files/input_file.hpp"
 #include "io/jsonl/json_text.hpp"
+#include "source/dump/dump_names.hpp"
 
 namespace evenkeel {
 namespace {
@@ -23,26 +23,14 @@ namespace fs = std::filesystem;
 constexpr const char* marker_name = "evenkeel-run.json";
 constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
 
-std::string numbered(const char* prefix, std::int64_t number, int digits) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%s%0*lld", prefix, digits, static_cast<long long>(number));
-  return text.data();
-}
-
-fs::path step_folder(const fs::path& folder, std::int64_t step) {
-  return folder / numbered("step-", step, 6);
-}
-
 /// The folders of a place along dp and cp, in which those of tensor-parallel ranks are.
 fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
-  const fs::path step = step_folder(folder, part.step);
-  if (part.cp == 0) return step / numbered("data-", part.place, 3);
-  return step / numbered("dp-", part.place / part.cp, 3) / numbered("cp-", part.place % part.cp, 3);
+  const int cp = std::max(1, part.cp);
+  return dumped_place(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
 }
 
 fs::path file_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp, std::int64_t pp) {
-  return place_folder(folder, part) / numbered("tp-", tp, 3) / numbered("pp-", pp, 3) /
-         (numbered("mb-", part.number, 5) + ".safetensors");
+  return place_folder(folder, part) / dumped_copy(tp, pp) / dumped_name(part.number);
 }
 
 bool is_there(const fs::path& path) {
