@@ -60,7 +60,7 @@ def test_nothing_is_padded_to_nothing():
 @pytest.mark.parametrize(
     "call, what",
     [
-        (lambda: padding.lengths_of_mask(np.full((2, 2), 2)), "2; a mask holds 0 and 1 only"),
+        (lambda: padding.lengths_of_mask(np.full((2, 2), 2)), "2; a mask has only 0 and 1"),
         (lambda: padding.lengths_of_mask(np.full((2, 2), 256)), "a mask holds 0 and 1 only"),
         (lambda: padding.lengths_of_mask(np.full((2, 2), -1)), "a mask holds 0 and 1 only"),
         (lambda: padding.lengths_of_mask(np.ones((2, 2))), "dtype float64"),

@@ -26,7 +26,7 @@ std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view 
 }
 
 void require_groups(std::int64_t k) {
-  if (k < 1) throw InputError("k", std::to_string(k) + " groups asked for; at least 1 is needed");
+  if (k < 1) throw InputError("k", std::to_string(k) + " groups were requested; at least 1 is needed");
 }
 
 namespace {

@@ -79,7 +79,7 @@ std::int64_t FieldSpec::row_elements() const {
   std::int64_t elements = 1;
   for (const std::int64_t dimension : trailing) {
     if (dimension > most / elements) {
-      throw InputError(where, "has rows of shape " + shape_of(*this) + ", which are of 2^63 bytes or more");
+      throw InputError(where, "has rows of shape " + shape_of(*this) + ", which have 2^63 bytes or more");
     }
     elements *= dimension;
   }
@@ -105,7 +105,7 @@ std::size_t Column::checked_bytes(std::int64_t rows) const {
   if (rows < 0 || (rows > 0 && row_bytes_ > static_cast<std::size_t>(max_bytes / rows))) {
     throw InputError("field '" + spec_.name + "'",
                      "cannot have " + std::to_string(rows) + " rows of " + std::to_string(row_bytes_) +
-                         " bytes: a column has at least no rows, and less than 2^63 bytes");
+                         " bytes: a column cannot have a negative number of rows, or 2^63 bytes or more");
   }
   return offset_of(rows);
 }

@@ -84,14 +84,13 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
   const std::string kind(name_of(spec.kind));
   if (is_counted(spec.kind)) {
     if (field.samples().are_in_common()) {
-      throw InputError(where, "has rows that samples have in common, as micro-batches may have them",
-                       "Bring each sample's own");
+      throw InputError(where, "has rows that samples share, as micro-batches may", "Bring each sample's own");
     }
     if (field.samples().size() == size()) return;
     throw InputError(where,
                      "has " + kind + " of " + std::to_string(field.samples().size()) +
                          " samples; the batch has " + std::to_string(size()) + " samples",
-                     "Say for every sample how many it has, 0 too");
+                     "Give the number of rows of every sample, including 0");
   }
   if (field.rows() == rows_of(spec.kind)) return;
   throw InputError(where, "has " + std::to_string(field.rows()) + " rows; a " + kind +

@@ -20,7 +20,7 @@ SampleRows SampleRows::of_counts(std::span<const std::int64_t> counts) {
       throw InputError(
           "sample " + std::to_string(made.size()) + " of the batch",
           "has " + std::to_string(count) + " rows, with " + std::to_string(before) + " of samples before it",
-          "Rows are counted from 0 to 2^63 - 1");
+          "Numbers of rows must be from 0 to 2^63 - 1");
     }
     made.offsets_.push_back(before + count);
   }
@@ -29,8 +29,8 @@ SampleRows SampleRows::of_counts(std::span<const std::int64_t> counts) {
 
 SampleRows SampleRows::of_offsets(std::vector<std::int64_t> offsets) {
   if (offsets.empty() || offsets.front() != 0 || !std::ranges::is_sorted(offsets)) {
-    throw InputError("offsets", "are no prefix sums: they must start at 0 and never fall",
-                     "Give one offset more than there are samples");
+    throw InputError("offsets", "are not prefix sums: they must start at 0 and never decrease",
+                     "Give one more offset than there are samples");
   }
   if (offsets.size() == 1) return {};
   SampleRows made;

@@ -50,7 +50,7 @@ ErrorReport report_of_current_exception(evenkeel_status status) {
   ErrorReport report = report_current_exception();
   if (status != EVENKEEL_ERROR_INTERNAL) return report;
   report.where = "evenkeel";
-  report.hint = "This is an error of the library itself: please report it";
+  report.hint = "This is a bug in Evenkeel: please report it";
   return report;
 }
 

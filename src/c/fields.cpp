@@ -47,7 +47,7 @@ std::string names_of(std::span<const Column> fields) {
 // Whose the rows of a counted field are.
 SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
   if (field.ranges != nullptr) {
-    throw InputError(where, "has ranges, as fields have that are handed out with rows in common",
+    throw InputError(where, "has ranges, like returned fields with shared rows",
                      "Bring each sample's own rows, with offsets");
   }
   require_list(field.offsets, field.num_samples, "field->offsets");
@@ -65,7 +65,7 @@ void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
   throw InputError(where,
                    "is of " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
-                   "Leave num_samples, offsets and ranges 0, or bring rows, text or bytes");
+                   "Set num_samples, offsets and ranges to 0, or bring rows, text or bytes");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ void require_same_sources(const evenkeel_service& service, SampleStream& samples
   ServiceState now = together(service.trainers(), [&] { return service.service->state(); });
   samples.describe(now);
   fail_together(service.trainers(), try_on_replicated_data([&] {
-                  require_same_job(*service.from, now, "the state to go on from");
+                  require_same_job(*service.from, now, "the state to resume from");
                 }));
 }
 

@@ -55,7 +55,7 @@ std::string unknown_option(const CLI::App& command, const CLI::App& deepest, con
   const std::string name = word.substr(0, word.find('='));
   const std::string text = "unknown option " + name + of_command(command);
   if (&command != &deepest && deepest.get_option_no_throw(name) != nullptr)
-    return name + " is an option of " + deepest.get_name() + ": write it behind that word";
+    return name + " is an option of " + deepest.get_name() + ": write it after that word";
   const std::vector<std::string> names = option_names(command);
   if (const auto nearest = config_detail::nearest_word(name, names))
     return text + "; did you mean " + *nearest + "?";

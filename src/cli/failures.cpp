@@ -15,7 +15,7 @@ namespace evenkeel::cli {
 namespace {
 
 constexpr const char* out_of_memory =
-    "out of memory: this needs more than the machine gives. Use fewer or shorter samples, a smaller batch or "
+    "out of memory: this needs more than the machine has. Use fewer or shorter samples, a smaller batch or "
     "fewer ranks";
 
 }  // namespace

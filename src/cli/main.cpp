@@ -14,13 +14,12 @@ namespace {
 
 constexpr const char* about =
     "Evenkeel keeps every rank of an LLM training job on an even keel: it assigns variable-length samples "
-    "to data-parallel ranks by work, packs them into micro-batches that never break the memory cap, and "
-    "hands "
-    "each rank its context-parallel share of the tensors.";
+    "to data-parallel ranks by work, packs them into micro-batches that never exceed the memory cap, and "
+    "delivers each rank its context-parallel share of the tensors.";
 
 constexpr const char* footer =
     "\n"
-    "Every command has examples of its own: evenkeel help COMMAND.\n"
+    "Every command has its own examples: evenkeel help COMMAND.\n"
     "\n"
     "Exit status: 0 success; 1 the work failed; 2 the command line or the configuration is wrong.";
 

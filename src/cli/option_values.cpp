@@ -31,7 +31,7 @@ bool is_whole(const std::string& text) {
 }
 
 std::string no_number(const std::string& text, const std::string& allowed) {
-  return fmt::format("'{}' is no whole number; allowed: {}", printable(text), allowed);
+  return fmt::format("'{}' is not an integer; allowed: {}", printable(text), allowed);
 }
 
 template <typename Number>
@@ -53,12 +53,12 @@ std::string one_of_words(std::string& text, const std::vector<std::string>& word
     return {};
   }
   const auto nearest = config_detail::nearest_word(small, words);
-  return fmt::format("'{}' is none of {}{}", printable(text), fmt::join(words, ", "),
+  return fmt::format("'{}' is not one of {}{}", printable(text), fmt::join(words, ", "),
                      nearest ? "; did you mean " + *nearest + "?" : "");
 }
 
 std::string not_empty(const std::string& text) {
-  return text.empty() ? "needs a value; it is empty, as a variable that is not set" : "";
+  return text.empty() ? "needs a value; it is empty, like a variable that is not set" : "";
 }
 
 std::string not_an_option(const std::string& text) {
@@ -82,7 +82,7 @@ CLI::Validator decimal_number() {
   return {[](const std::string& text) -> std::string {
             double number = 0;
             if (reads_as(text, number) && std::isfinite(number)) return {};
-            return fmt::format("'{}' is no number", printable(text));
+            return fmt::format("'{}' is not a number", printable(text));
           },
           ""};
 }

@@ -46,7 +46,7 @@ CLI::Validator listening_address() {
     const std::string port = colon == std::string::npos ? given : given.substr(colon + 1);
     if (!is_address(address) || !is_port(port)) {
       return fmt::format(
-          "'{}' is no port from 0 to 65535, nor an IPv4 address and such a port (0.0.0.0:9464)",
+          "'{}' is neither a port from 0 to 65535 nor an IPv4 address with a port (0.0.0.0:9464)",
           printable(given));
     }
     given = address + ":" + port;
@@ -70,10 +70,10 @@ class PrometheusMetrics::Families {
     try {
       exposer_.emplace(address, 1);
     } catch (const std::exception&) {
-      throw IoError("--prometheus " + address,
-                    "cannot be listened on: the port is taken or not permitted, or the "
-                    "address is not this machine's",
-                    "Give another port; 0 takes any that is free");
+      throw IoError(
+          "--prometheus " + address,
+          "cannot listen there: the port is in use or not permitted, or the address is not this machine's",
+          "Give another port; 0 takes any free port");
     }
     exposer_->RegisterCollectable(registry_);
   }
@@ -105,7 +105,7 @@ int PrometheusMetrics::port() const {
 }
 
 void PrometheusMetrics::begins(std::int64_t steps) {
-  families_->set("evenkeel_planned_steps", "Steps that the run is to make.", {}, static_cast<double>(steps));
+  families_->set("evenkeel_planned_steps", "Steps that the run will make.", {}, static_cast<double>(steps));
   write_file();
 }
 
@@ -118,9 +118,9 @@ void PrometheusMetrics::passed(const StepFigures& f) {
     families_->count(name, help, profile, static_cast<double>(more));
   };
   count("evenkeel_passes_total", "Passes over a step.", 1);
-  count("evenkeel_samples_total", "Samples handed out.", f.samples);
+  count("evenkeel_samples_total", "Samples delivered.", f.samples);
   count("evenkeel_tokens_total", "True tokens of these samples.", f.tokens);
-  count("evenkeel_rows_total", "Rows handed out, alignment counted.", f.rows);
+  count("evenkeel_rows_total", "Rows delivered, including alignment.", f.rows);
   if (f.shapes)
     count("evenkeel_shape_padding_rows_total", "Rows added to reach one of few shapes.", f.shapes->padding);
   count("evenkeel_padded_rows_total", "Rows that a padded batch would take.", f.padded_rows);
@@ -154,12 +154,11 @@ void PrometheusMetrics::passed(const StepFigures& f) {
                  profile, static_cast<double>(f.widest));
   families_->set("evenkeel_micro_batch_cap_rows", "Rows that a micro-batch may have.", profile,
                  static_cast<double>(f.cap));
-  families_->set("evenkeel_tensor_memory_peak_bytes",
-                 "Most that tensors took at a time so far, on the rank with most.", {},
-                 static_cast<double>(f.peak_bytes));
+  families_->set("evenkeel_tensor_memory_peak_bytes", "Peak memory of tensors so far, on the rank with most.",
+                 {}, static_cast<double>(f.peak_bytes));
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  families_->set("evenkeel_latest_pass_timestamp_seconds", "When the latest pass was over, since 1970.", {},
-                 now.count());
+  families_->set("evenkeel_latest_pass_timestamp_seconds",
+                 "When the latest pass ended, in seconds since 1970.", {}, now.count());
   write_file();
 }
 

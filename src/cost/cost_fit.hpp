@@ -62,9 +62,9 @@ struct FitGroups {
 /// Least squares with no negative coefficient, made robust by Huber's weights (1964): an observation that is
 /// far off, for the median of all, counts by its distance and not by its square. Nothing, so that the caller
 /// keeps the model it has, when fewer than 16 observations are sound (finite, above 0 seconds), when they
-/// cannot tell tokens from squares (all of one shape, or all samples of one length), or when nothing explains
-/// the times, or only with coefficients that no ordinary double holds. Where they only cannot tell the
-/// overhead (micro-batches filled to within 1 % of each other), it is 0, and its time is the tokens' and
+/// cannot separate tokens from squares (all of one shape, or all samples of one length), or when nothing
+/// explains the times, or only with coefficients that no ordinary double holds. Where they only cannot tell
+/// the overhead (micro-batches filled to within 1 % of each other), it is 0, and its time is the tokens' and
 /// squares'. Deterministic; the order of observations may change the last digits. O(n log n).
 ///
 /// Observations of groups tell c too, by alternating between coefficients and which observations have

@@ -37,7 +37,7 @@ std::int64_t model_product(std::int64_t left, std::int64_t right, std::int64_t a
 void require_positive(std::string_view name, std::int64_t value) {
   if (value < 1) {
     throw InputError("model." + std::string(name),
-                     std::to_string(value) + " is no size; at least 1 is needed");
+                     std::to_string(value) + " is not a size; at least 1 is needed");
   }
 }
 

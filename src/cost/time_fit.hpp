@@ -41,7 +41,7 @@ class TimeFit {
   /// Preconditions: `times` is not empty; overlap is from 0 to 1.
   TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<PresentHop, num_links>& present);
 
-  /// Nothing when the times cannot tell tokens from squares.
+  /// Nothing when the times cannot separate tokens from squares.
   [[nodiscard]] std::optional<Result> best() const;
 
  private:

@@ -66,7 +66,7 @@ Meeting meeting_of(std::span<const OwnWords> words) {
     throw ConfigError("mesh.data_ranks",
                       "is " + std::to_string(*data) + ", so that " + data_ranks_in_words(*data) + ", but " +
                           who + (should_serve ? " trains" : " serves"),
-                      "Let the first ranks, and no others, serve: mpirun -n " + std::to_string(*data) +
+                      "Start exactly the first ranks with serve: mpirun -n " + std::to_string(*data) +
                           " evenkeel serve CONFIG : -n ... trainer");
   }
   return meeting;
@@ -179,8 +179,9 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
                         "Use the same number for all services of a communicator");
     }
     if (data > 0) {
-      throw InputError("communicator", "is another one than that over which data ranks were met first",
-                       "Make all services, prefetchers and streams over the one that `evenkeel serve` has");
+      throw InputError(
+          "communicator", "differs from the first one that was used with data ranks",
+          "Make all services, prefetchers and streams over the communicator of `evenkeel serve`");
     }
   }
   bool are_all_decided = false;
@@ -191,7 +192,7 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
   }
   if (data == 0) return world;
   if (world.foreign() != nullptr) {
-    throw ConfigError("mesh.data_ranks", "is " + std::to_string(data) + ", and only MPI reaches data ranks",
+    throw ConfigError("mesh.data_ranks", "is " + std::to_string(data) + ", and data ranks need MPI",
                       "Set it to 0, or start all ranks under mpirun");
   }
   fail_together(world, try_on_replicated_data([&] { static_cast<void>(config.grid(world.size())); }));
@@ -262,8 +263,8 @@ int DataLine::first_data_rank() noexcept {
 
 void DataLine::tell(const DataCall& call, GuardedWork& work) {
   if (!line()) {
-    throw InputError("data ranks", "have been dismissed, and are called again",
-                     "Dismiss them when the last stream, prefetcher and service over them has gone");
+    throw InputError("data ranks", "were dismissed, and are called again",
+                     "Dismiss them after the last stream, prefetcher and service over them was destroyed");
   }
   if (line()->serves || line()->everyone.rank() != 0) return;
   std::string text;

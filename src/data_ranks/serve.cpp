@@ -35,7 +35,7 @@ class Served {
 
 RaggedBatch read_from(const std::shared_ptr<ServedStream>& stream, std::int64_t step, Served& served) {
   if (!stream) {
-    throw InputError("samples", "are asked for of which no stream is open",
+    throw InputError("samples", "were requested, but no stream is open",
                      "Make a SampleStream over the same communicator on the trainers first");
   }
   RaggedBatch batch = stream->read(step);

@@ -74,7 +74,7 @@ std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const Resul
 void require_column(const Column* column, const FieldSpec& spec, std::int64_t rows, std::size_t micro_batch) {
   const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(micro_batch);
   if (column == nullptr)
-    throw InputError(where, "is missing; other micro-batches have it", "Put it for every micro-batch");
+    throw InputError(where, "is missing; other micro-batches have it", "Put it in every micro-batch");
   if (column->spec() != spec)
     throw InputError(where, "has another dtype, kind or shape than in micro-batch 0");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
@@ -98,7 +98,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     if (results[m].fields.size() != results[0].fields.size()) {
       throw InputError("results of micro-batch " + std::to_string(m),
                        "have other fields than those of micro-batch 0",
-                       "Put the same fields for every micro-batch");
+                       "Put the same fields in every micro-batch");
     }
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {

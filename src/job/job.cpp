@@ -51,7 +51,7 @@ void require_fields_are_sent(const Config& config, std::span<const std::string> 
     const std::vector<std::string>& profiles = settings.profiles;
     if (profiles.empty() || std::ranges::find_first_of(passes, profiles) != passes.end()) continue;
     throw ConfigError("fields." + name + ".profiles",
-                      "names none of the profiles of this run, so that nobody would be sent the field",
+                      "names none of this run's profiles, so no rank would get the field",
                       "Name one with --profiles, or set it to all");
   }
 }
@@ -62,10 +62,10 @@ std::vector<std::string> named_passes(const JobSettings& options, const Config& 
   std::set<std::string> seen;
   for (const std::string& name : options.profiles) {
     if (name.empty())
-      throw ConfigError("--profiles", "names an empty profile", "Write names, commas between them");
+      throw ConfigError("--profiles", "names an empty profile", "Write names separated by commas");
     if (!seen.insert(name).second) {
       throw ConfigError("--profiles", "names " + name + " twice",
-                        "Passes are told apart by their profiles: give the second one a profile of its own");
+                        "Passes are identified by their profiles: give the second one a profile of its own");
     }
     static_cast<void>(config.profile(name));
   }
@@ -229,7 +229,7 @@ void Job::require_fields_of_settings(const Step& step) const {
   fail_together(world(), try_on_replicated_data([&] {
                   for (const auto& [name, settings] : config_.fields) {
                     if (std::ranges::find(brought, name, &CarriedField::name) != brought.end()) continue;
-                    throw ConfigError("fields." + name, "is a field that no sample brings",
+                    throw ConfigError("fields." + name, "is a field that no sample has",
                                       "evenkeel inspect lists those of a source");
                   }
                 }));
@@ -270,7 +270,7 @@ void Job::start_prefetching() {
   prefetcher_.emplace(ranks_.world(), config_, steps_, read, state_.begin(), ChangedJob::accepted,
                       profiles_[0]);
   if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
-    observer_.warns("MPI gives no MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
+    observer_.warns("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
 
 std::int64_t Job::run_passes(Step step) {

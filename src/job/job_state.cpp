@@ -47,7 +47,7 @@ std::string JobState::read_or_refuse(bool overwrite) {
   if (settings_.resume) return to_text(*found);
   if (found->next_step == 0) return {};
   throw IoError(folder_->path(), fmt::format("is the state of a job before step {}", found->next_step),
-                "Give --resume to go on with it, --overwrite to begin anew, or --state another folder");
+                "Give --resume to continue it, --overwrite to start again, or --state another folder");
 }
 
 std::vector<std::string> JobState::accept(const ServiceState& now) const {

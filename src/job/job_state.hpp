@@ -25,7 +25,7 @@ struct StateSettings {
 /// A job's state over all of its ranks: rank 0 has the folder, all have the state that the job begins with.
 class JobState {
  public:
-  /// Collective. Reads the state to go on from, or makes one of a job that begins, with a new name. Throws
+  /// Collective. Reads the state to resume from, or makes one of a job that begins, with a new name. Throws
   /// the same error on every rank: as StateFolder does, and IoError for a folder with a state of a job that
   /// has made steps, when it is not to be resumed nor, by `overwrite`, to be given up.
   JobState(const boost::mpi::communicator& world, const StateSettings& settings, const Config& config,

@@ -44,7 +44,7 @@ void require_running_mpi() {
   check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
   if (initialized != 0 && finalized == 0) return;
   throw MpiError("communicator", finalized != 0 ? "MPI has been finalized" : "MPI has not been initialized",
-                 "Make it after MPI_Init and let go of it before MPI_Finalize");
+                 "Make it after MPI_Init, and destroy it before MPI_Finalize");
 }
 
 }  // namespace
@@ -54,13 +54,13 @@ void require_ranks_of_one_group(const Communicator& comm) {
   require_running_mpi();
   if (!comm) {
     throw MeshError("communicator", "is MPI_COMM_NULL: this process is not among its ranks",
-                    "Leave out ranks that have no part in the job");
+                    "Do not call this on ranks that are not part of the job");
   }
   int is_between_groups = 0;
   check_mpi(MPI_Comm_test_inter(comm, &is_between_groups), "MPI_Comm_test_inter");
   if (is_between_groups != 0) {
-    throw MeshError("communicator", "is an intercommunicator, whose ranks are two groups",
-                    "Merge them first (MPI_Intercomm_merge), or give each group one of its own");
+    throw MeshError("communicator", "is an intercommunicator, with two groups of ranks",
+                    "Merge them first (MPI_Intercomm_merge), or use one communicator for each group");
   }
 }
 

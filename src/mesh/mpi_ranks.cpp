@@ -119,11 +119,11 @@ Communicator MpiRanks::neighbours(int first, int count) const {
 }
 
 Communicator ForeignRanks::neighbours(int first, int count) const {
-  throw MeshError("communicator",
-                  "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1) +
-                      " cannot be made a group by what connects them, which is not MPI",
-                  "Make the groups of MicroBatch::context with its own calls, or set mesh.context_sizes: "
-                  "powers-of-two");
+  throw MeshError(
+      "communicator",
+      "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1) +
+          " cannot be made a group, since they are not connected by MPI",
+      "Make the groups of MicroBatch::context in the trainer, or set mesh.context_sizes: powers-of-two");
 }
 
 Communicator MpiRanks::split_by_node() const {

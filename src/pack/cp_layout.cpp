@@ -46,7 +46,7 @@ void require_cumulative(std::span<const std::int32_t> cu_seqlens, const char* wh
   }
   const auto fall = std::ranges::adjacent_find(cu_seqlens, std::ranges::greater{});
   if (fall == cu_seqlens.end()) return;
-  throw InputError(what, "cumulative lengths fall from " + std::to_string(*fall) + " to " +
+  throw InputError(what, "cumulative lengths decrease from " + std::to_string(*fall) + " to " +
                              std::to_string(*std::next(fall)));
 }
 

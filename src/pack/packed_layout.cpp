@@ -67,7 +67,7 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
       throw InputError("sequence " + std::to_string(i),
                        "of length " + std::to_string(lengths[i]) + " cannot have the aligned length " +
                            std::to_string(aligned_lengths[i]),
-                       "Use a multiple of " + std::to_string(alignment) + " that is not below the length");
+                       "Use a multiple of " + std::to_string(alignment) + " that is at least the length");
     }
     append(lengths[i], checked_rows(aligned_lengths[i]));
   }
@@ -85,7 +85,7 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
     throw InputError("packed micro-batch",
                      std::to_string(num_rows()) + " rows in " + std::to_string(size()) +
                          " sequences cannot be padded to " + std::to_string(rows),
-                     "At least one sequence is needed, and whole multiples of the alignment of " +
+                     "At least one sequence is needed, and a multiple of the alignment of " +
                          std::to_string(alignment_) + " can be added");
   }
   PackedLayout padded = *this;
@@ -101,7 +101,7 @@ PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
     throw InputError("packed micro-batch",
                      "of " + text_of({local_rows(), size(), max_seqlen_}) + " cannot be padded to " +
                          text_of(shape) + " with an alignment of " + std::to_string(alignment_),
-                     "Choose a shape of no less, with a sequence left for the rows that are added");
+                     "Choose a shape that is at least as large, with a sequence for the added rows");
   }
   PackedLayout padded = *this;
   const std::int64_t longest = shape.max_seqlen / alignment_ * alignment_;

@@ -30,7 +30,7 @@ void require_mask_shape(const PaddedMask& mask) {
 [[noreturn]] void refuse_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
   throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
-                                       std::to_string(*wrong) + "; a mask holds 0 and 1 only");
+                                       std::to_string(*wrong) + "; a mask has only 0 and 1");
 }
 
 /// Calls visit(row, entries) for each row of a mask that was found to hold 0 and 1 only.

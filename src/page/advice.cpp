@@ -46,18 +46,18 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
                  " the costliest sample alone is more than a DP rank's mean work: no assignment of whole "
                  "samples makes that even.";
     advice.then =
-        "A larger batch.global_batch gives the other ranks more to do meanwhile; a larger mesh.cp with fewer "
-        "DP ranks shares the sample; batch.delay_outliers lets such samples come together.";
+        "A larger batch.global_batch gives the other ranks more to do; a larger mesh.cp with fewer DP ranks "
+        "splits the sample; batch.delay_outliers puts such samples into one step.";
   } else if (!planning.preset.empty()) {
-    advice.why = "balance.preset: " + planning.preset + " repeats how that system assigns samples.";
-    advice.then = "evenkeel plan --compare shows what Evenkeel's own planning makes of the same lengths.";
+    advice.why = "balance.preset: " + planning.preset + " reproduces how that system assigns samples.";
+    advice.then = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
   } else if (planning.pads_micro_batches) {
     advice.why =
-        "micro_batch.mode: padded deals samples out by length, so that those that are padded together "
-        "are alike.";
+        "micro_batch.mode: padded assigns samples by length, so that those that are padded together are "
+        "similar.";
     advice.then = "Try micro_batch.mode: packed, which balances work.";
   } else if (planning.equal_count) {
-    advice.why = "balance.equal_count asks for equally many samples on every DP rank.";
+    advice.why = "balance.equal_count requires the same number of samples on every DP rank.";
     advice.then = "Without it, work can be more even.";
   } else if (a_rank < 8) {
     advice.why = "A DP rank has " + counted(a_rank, "sample") + " a step, few to balance with.";
@@ -94,9 +94,8 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
   Advice& advice = all.emplace_back();
   advice.share = at_each - at_end;
   advice.what = fmt::format(
-      "Where DP ranks meet after every micro-batch, an average one waits {} of the planned work's time, and "
-      "{} where "
-      "they meet at the end of the step.",
+      "If DP ranks meet after every micro-batch, an average one waits {} of the planned work's time, and {} "
+      "if they meet at the end of the step.",
       percent(at_each), percent(at_end));
   if (planning.has_fixed_micro_batches) {
     advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
@@ -107,8 +106,8 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
     advice.then =
         "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";
   } else if (!planning.preset.empty()) {
-    advice.why = "balance.preset: " + planning.preset + " repeats how that system packs micro-batches.";
-    advice.then = "evenkeel plan --compare shows what Evenkeel's own planning makes of the same lengths.";
+    advice.why = "balance.preset: " + planning.preset + " reproduces how that system packs micro-batches.";
+    advice.then = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
   } else {
     advice.why = "The first, second, third ... micro-batches of DP ranks differ in work.";
     advice.then = planning.may_be_a_grid
@@ -123,24 +122,24 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
   if (share < least_share) return;
   const std::string empty =
       sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", grouped(sums.empty));
-  all.push_back({share,
-                 fmt::format("A DP rank has {} over all steps; by tokens and cap, {} may do.{}",
-                             counted(sums.micro_batches, "micro-batch", "micro-batches"),
-                             grouped(sums.lower_bound), empty),
-                 run.planning().asks_for_more ? "micro_batch.count, min_count or multiple_of (of itself pp, "
-                                                "where mesh.vpp is above 1) may ask for more."
-                                              : "All DP ranks have as many as the one that needs most, and "
-                                                "whole samples do not always fill the cap.",
-                 run.planning().asks_for_more
-                     ? "Where nothing needs them, leave these keys out."
-                     : "A slightly larger micro_batch.max_tokens may save one a step."});
+  all.push_back(
+      {share,
+       fmt::format("A DP rank has {} over all steps; by tokens and cap, {} may be enough.{}",
+                   counted(sums.micro_batches, "micro-batch", "micro-batches"), grouped(sums.lower_bound),
+                   empty),
+       run.planning().asks_for_more
+           ? "micro_batch.count, min_count or multiple_of (of itself pp, "
+             "where mesh.vpp is above 1) may ask for more."
+           : "All DP ranks have as many as the one that needs most, and samples do not always fill the cap.",
+       run.planning().asks_for_more ? "If nothing needs them, leave these keys out."
+                                    : "A slightly larger micro_batch.max_tokens may save one a step."});
 }
 
 void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double share = share_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
   if (share < least_padding) return;
   const PlanningPicture& planning = run.planning();
-  const std::string what = percent(share) + " of the rows handed out hold no token.";
+  const std::string what = percent(share) + " of the delivered rows hold no token.";
   if (planning.pads_micro_batches) {
     all.push_back({share, what, "micro_batch.mode: padded pads every sample to its micro-batch's longest.",
                    "Try micro_batch.mode: packed, if the model takes packed sequences."});
@@ -149,7 +148,7 @@ void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Adv
   const std::int64_t mean = sums.samples == 0 ? 0 : sums.tokens / sums.samples;
   all.push_back(
       {share, what,
-       fmt::format("Lengths are aligned to {}, and a sample has {} in the mean.",
+       fmt::format("Lengths are aligned to {}, and a sample has {} on average.",
                    counted(planning.alignment, "token"), counted(mean, "token")),
        "The alignment follows from mesh.tp, mesh.cp, pack.align and pack.align_lcm: for samples this "
        "short, fewer CP ranks waste less."});
@@ -163,8 +162,9 @@ void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector
        fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
                    counted(sums.above_cap, "micro-batch", "micro-batches"),
                    sums.above_cap == 1 ? "is" : "are", grouped(sums.widest), grouped(run.planning().cap)),
-       "balance.preset: " + run.planning().preset + " repeats another system's plan, which keeps no cap.",
-       "Leave balance.preset out to have the cap kept, or leave memory for the widest."});
+       "balance.preset: " + run.planning().preset +
+           " reproduces another system's plan, which does not keep the cap.",
+       "Leave balance.preset out to keep the cap, or leave memory for the widest."});
 }
 
 /// Where steps are made one by one, in the trainer's time.
@@ -174,10 +174,9 @@ void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, s
   if (share < least_wait) return;
   all.push_back(
       {std::min(share, 1.0),
-       fmt::format(
-           "The trainer stood still for {:.1f} s of {:.1f} s until steps were made; most of it is {}.",
-           sums.waited, circumstances.seconds, phase_names.at(longest_phase(sums.seconds))),
-       "exchange.prefetch: 0 makes no step ahead.",
+       fmt::format("The trainer waited {:.1f} s of {:.1f} s for steps to be made; most of it is {}.",
+                   sums.waited, circumstances.seconds, phase_names.at(longest_phase(sums.seconds))),
+       "exchange.prefetch: 0 makes no steps ahead.",
        "exchange.prefetch: 1 makes the next step while the trainer computes."});
 }
 
@@ -190,10 +189,10 @@ void add_slow_readers(const RunPicture& run, const PassFigures& sums, std::vecto
   if (slowest == run.ranks().end()) return;
   all.push_back(
       {std::min(share, 1.0),
-       fmt::format("Reading took {:.1f} s on rank {} and {:.1f} s in the mean; the others waited in gather.",
+       fmt::format("Reading took {:.1f} s on rank {} and {:.1f} s on average; the others waited in gather.",
                    slowest->seconds[0], slowest - run.ranks().begin(), sums.seconds[0]),
-       "Ranks meet before a step is planned, and wait for the one that reads longest.",
-       "Look at that rank's disk and node."});
+       "Ranks meet before a step is planned, and wait for the slowest reader.",
+       "Check that rank's disk and node."});
 }
 
 }  // namespace

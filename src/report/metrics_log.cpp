@@ -14,8 +14,8 @@ std::int64_t step_in(const std::string& line, const std::filesystem::path& path,
   const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
   const auto step = json.is_object() ? json.find("step") : json.end();
   if (!json.is_object() || step == json.end() || !step->is_number_integer()) {
-    throw InputError(path.string() + ":" + std::to_string(number), "does not tell of a step",
-                     "Give the folder of the run that is to go on, or move the file away");
+    throw InputError(path.string() + ":" + std::to_string(number), "does not describe a step",
+                     "Give the folder of the run to resume, or move the file away");
   }
   return step->get<std::int64_t>();
 }

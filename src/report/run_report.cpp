@@ -81,7 +81,7 @@ void add_token_rows(const RunTotals& t, Table& table) {
   table.row("tokens", grouped(total.tokens));
   table.row("rows in a padded batch", grouped(total.padded_rows));
   table.row(
-      "rows handed out",
+      "rows delivered",
       fmt::format("{} ({:.1f} % {})", grouped(total.rows), percent_of(total.rows - total.filled, total.rows),
                   t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
   table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", counted(removed, "row"),
@@ -107,7 +107,7 @@ void add_cost_rows(const StepFigures& last, Table& table) {
   const CostInUse& cost = last.cost;
   const std::string from = counted(cost.observations, "time");
   const std::string kept =
-      cost.kept ? fmt::format(", kept since {} cannot tell tokens from squares", from) : ", from " + from;
+      cost.kept ? fmt::format(", kept since {} cannot separate tokens from squares", from) : ", from " + from;
   if (!cost.times)
     return table.row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
   table.row("cost, measured",
@@ -139,9 +139,9 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
 void add_shape_rows(const RunTotals& t, Table& table) {
   if (!t.shapes) return;
   table.row("padding to few shapes",
-            fmt::format("{}, {:.1f} % of the rows handed out", counted(t.shapes->padding, "row"),
+            fmt::format("{}, {:.1f} % of the rows delivered", counted(t.shapes->padding, "row"),
                         percent_of(t.shapes->padding, t.passes.total().rows)));
-  table.row("shapes", fmt::format("{} of {} handed out, {} chosen", std::ssize(t.shapes->handed_out),
+  table.row("shapes", fmt::format("{} of {} used, {} chosen", std::ssize(t.shapes->handed_out),
                                   t.shapes->most, t.shapes->chosen));
 }
 

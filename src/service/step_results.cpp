@@ -12,8 +12,9 @@ namespace {
 std::int64_t rows_in(std::span<const std::byte> values, std::size_t row_bytes, const std::string& where) {
   const std::size_t stray = row_bytes == 0 ? values.size() : values.size() % row_bytes;
   if (stray == 0) return row_bytes == 0 ? 0 : static_cast<std::int64_t>(values.size() / row_bytes);
-  throw InputError(where, "has " + std::to_string(values.size()) + " bytes, which are no whole rows of " +
-                              std::to_string(row_bytes) + " bytes");
+  throw InputError(where, "has " + std::to_string(values.size()) +
+                              " bytes, which is not a multiple of rows of " + std::to_string(row_bytes) +
+                              " bytes");
 }
 
 std::string name_of_result(std::size_t m, const FieldSpec& spec) {
@@ -32,8 +33,10 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> 
     std::vector<Column>& fields = fields_for(m, spec);
     const std::string where = name_of_result(m, spec);
     if (is_counted(spec.kind)) {
-      throw InputError(where, "is of " + std::string(name_of(spec.kind)) + ", which samples count",
-                       "Put it with the number of rows of every sample");
+      throw InputError(
+          where,
+          "is of " + std::string(name_of(spec.kind)) + ", for which each sample has its own number of rows",
+          "Put it with the number of rows of every sample");
     }
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
     fields.push_back(filled(Column::unwritten(std::move(spec), rows), values));
@@ -48,7 +51,8 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::int64_
     const std::string where = name_of_result(m, spec);
     if (!is_counted(spec.kind)) {
       throw InputError(where,
-                       "is of kind " + std::string(name_of(spec.kind)) + ", which samples do not count",
+                       "is of kind " + std::string(name_of(spec.kind)) +
+                           ", for which samples do not have their own numbers of rows",
                        "Put it without numbers of rows");
     }
     SampleRows samples = SampleRows::of_counts(counts);
@@ -74,7 +78,7 @@ std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spe
   }
   std::vector<Column>& fields = micro_batches_[m].fields;
   if (std::ranges::any_of(fields, [&](const Column& c) { return c.spec().name == spec.name; }))
-    throw InputError(name_of_result(m, spec), "was put twice", "Put each result once a micro-batch");
+    throw InputError(name_of_result(m, spec), "was put twice", "Put each result once for each micro-batch");
   return fields;
 }
 

@@ -102,16 +102,16 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";
     const std::string by(cut_by(told, field.name));
     if (by.empty()) {
-      throw InputError(name, is_cut + "nothing says which rows go with which of a sample's tokens",
-                       "Say it with fields." + field.name + ".cut_by" + keep);
+      throw InputError(name, is_cut + "it is not configured which rows go with which of a sample's tokens",
+                       "Set fields." + field.name + ".cut_by" + keep);
     }
     const auto ranges =
         std::ranges::find(fields, by, [](const SourceField& other) { return other.spec.name; });
     if (ranges != fields.end() && has_form_of_ranges(ranges->spec)) continue;
     throw InputError(name,
-                     is_cut + "'" + by + "', which is to say which rows go with which tokens, is " +
-                         (ranges == fields.end() ? "not there" : "no rows [2] of int64"),
-                     "Bring [first token, after the last] of each row under that name" + keep);
+                     is_cut + "'" + by + "', which should say which rows go with which tokens, is " +
+                         (ranges == fields.end() ? "not there" : "not rows [2] of int64"),
+                     "Bring [first token, after the last] of each row as a field with that name" + keep);
   }
 }
 

@@ -21,7 +21,7 @@ namespace {
 SourceKind required_kind(const SourceSettings& config) {
   if (config.kind) return *config.kind;
   throw ConfigError(
-      "source.kind", "is not set: nothing says where samples come from",
+      "source.kind", "is not set, so it is unknown where samples come from",
       "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
       "line, in source.path), safetensors or numpy (tensors of samples in source.path), megatron (an indexed "
       "dataset, source.path.bin and .idx), dump (what run --dump wrote), lengths (a table of lengths in "
@@ -113,8 +113,8 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
     case SourceKind::embedded:
       break;
   }
-  throw ConfigError("source.kind", "embedded has no source of its own: the embedding program brings samples",
-                    "Use any other kind to run on its own");
+  throw ConfigError("source.kind", "embedded means that the embedding program brings samples",
+                    "Use another kind");
 }
 
 }  // namespace evenkeel

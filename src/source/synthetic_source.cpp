@@ -108,7 +108,7 @@ SourceFingerprint LengthTableSource::fingerprint(const Communicator& comm) const
 std::vector<Uid> LengthTableSource::uids(std::span<const std::int64_t> positions) const {
   if (uids_.empty()) uids_ = read_uids_of_table(InputFile(path_));
   if (uids_.size() != rows_.size())
-    throw IoError(path_, "has changed while in use", "Let nobody write to a file in use");
+    throw IoError(path_, "has changed while in use", "Do not modify a file that is in use");
   std::vector<Uid> uids;
   uids.reserve(positions.size());
   for (const std::int64_t position : positions) uids.push_back(uids_[static_cast<std::size_t>(position)]);

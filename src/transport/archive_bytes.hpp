@@ -28,7 +28,7 @@ void from_archive(std::string bytes, T& value) {
     std::stringbuf stream(std::move(bytes), std::ios::in);
     CheckedArchive(stream) >> value;
   } catch (const boost::archive::archive_exception& error) {
-    throw InputError("what another rank has sent", std::string("cannot be read: ") + error.what(),
+    throw InputError("a message from another rank", std::string("cannot be read: ") + error.what(),
                      "Start the same program on all ranks");
   }
 }

@@ -243,8 +243,8 @@ bool moves_without_messages(const Communicator& comm, const TransportSettings& o
 
 void prepare_exchange(const Communicator& comm, const TransportSettings& options) {
   if (comm.foreign() != nullptr && options.aggregate == NodeAggregation::always) {
-    throw ConfigError("exchange.aggregate", "is always, and only MPI's messages go through leaders",
-                      "Set it to auto or never where something else than MPI connects the ranks");
+    throw ConfigError("exchange.aggregate", "is always, and leaders are used only with MPI",
+                      "Set it to auto or never if the ranks are not connected by MPI");
   }
   static_cast<void>(shared_memory(comm, options.path));
   if (comm.size() > 1) static_cast<void>(group_for(comm, options));

@@ -19,7 +19,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) {
   throw IoError("watchdog", "cannot " + what + ": " + std::strerror(errno),
-                "Raise the limit on open files, or set watchdog.seconds: 0 to go without");
+                "Raise the limit on open files, or set watchdog.seconds: 0 to disable the watchdog");
 }
 
 void close_on_exec_without_waiting(int descriptor) {

@@ -167,7 +167,7 @@ std::string message_of(const Verdict& verdict, std::span<const WatchedRank> rank
   EVENKEEL_PRECONDITION(cheap, verdict.kind != Verdict::Kind::healthy);
   const std::string end = end_of(seconds);
   if (verdict.kind == Verdict::Kind::crossed) {
-    return "nothing has moved for " + tenths(least_still(ranks)) +
+    return "no progress for " + tenths(least_still(ranks)) +
            " seconds: all ranks wait for each other, and not all in the same call" + end;
   }
   const std::string who = named(verdict.blamed) + hosts_of(verdict.blamed, ranks);
@@ -183,11 +183,11 @@ std::string message_of(const Verdict& verdict, std::span<const WatchedRank> rank
     double silent = INFINITY;
     for (const int rank : verdict.blamed)
       silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent);
-    return who + (one ? " has" : " have") + " given no sign of life for " + tenths(silent) + " seconds, " +
-           seen + ": stopped, or the machine or its link is down" + end;
+    return who + (one ? " has" : " have") + " sent no heartbeat for " + tenths(silent) + " seconds, " + seen +
+           ": stopped, or the machine or its link is down" + end;
   }
-  return "nothing has moved for " + tenths(least_still(ranks)) + " seconds while others wait for " + who +
-         ", " + seen + end;
+  return "no progress for " + tenths(least_still(ranks)) + " seconds while others wait for " + who + ", " +
+         seen + end;
 }
 
 std::string message_of_silence(int rank, std::span<const int> judges, double seconds) {
@@ -204,11 +204,11 @@ std::string message_of_silence(int rank, std::span<const int> judges, double sec
 
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {
   const std::array<int, 1> alone{0};
-  std::string text = "nothing has moved for " + tenths(rank.still) + " seconds on rank " +
+  std::string text = "no progress for " + tenths(rank.still) + " seconds on rank " +
                      std::to_string(rank.rank) + hosts_of(alone, std::span(&rank, 1));
   for (const WatchedThread& thread : rank.threads)
     text += (&thread == &rank.threads.front() ? ", in " : "; ") + doing(thread);
-  return text + ": one of them does not come, and which one nobody knows before the watchdogs have met" +
+  return text + ": one of them does not come; which one is unknown until the watchdogs have met" +
          end_of(seconds);
 }
 

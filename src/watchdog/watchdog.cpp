@@ -413,7 +413,7 @@ void Watchdog::Parts::warn_of_unheard(std::span<const RankSigns> signs) {
   const std::vector<int> ranks = unheard(signs);
   if (ranks.empty() || !settings_.warns) return;
   settings_.warns("the watchdog does not hear " + named(ranks) +
-                  ": datagrams (UDP, IPv4) do not get through. It sees only that others fall silent");
+                  ": datagrams (UDP, IPv4) do not get through. It can only see that other ranks fall silent");
 }
 
 void Watchdog::Parts::end_job(WatchdogReport report) {

@@ -87,7 +87,7 @@ TEST_F(ConvertCommand, drops_what_it_is_told_to_and_refuses_to_seem_to) {
   EXPECT_THAT(misspelt.err, AllOf(HasSubstr("--drop: names 'advantges'"), HasSubstr("advantages")));
   const ProgramResult kept = convert("a.jsonl", "c.jsonl", "--progress off --drop prompt_lengths");
   EXPECT_EQ(kept.status, 1);
-  EXPECT_THAT(kept.err, HasSubstr("always tells where prompts end"));
+  EXPECT_THAT(kept.err, HasSubstr("always has where prompts end"));
   EXPECT_FALSE(std::filesystem::exists(in("c.jsonl")));
 }
 
@@ -195,11 +195,11 @@ TEST_F(ConvertCommand, is_told_how_lines_write_fields_and_refuses_to_be_told_of_
     return convert(from, "none.npz", "--progress off --read-as " + told).err;
   };
   EXPECT_THAT(refusal("told.jsonl", "v=runs,position_ids=axes,w=text"),
-              HasSubstr("no line has a field 'w', which is to be read as text"));
+              HasSubstr("no line has a field 'w', which should be read as text"));
   EXPECT_THAT(refusal("told.npz", "v=runs"), HasSubstr("--read-as: says what JSON lines have"));
-  EXPECT_THAT(refusal("told.jsonl", "v"), HasSubstr("'v' is no NAME=FORMAT"));
+  EXPECT_THAT(refusal("told.jsonl", "v"), HasSubstr("'v' is not NAME=FORMAT"));
   EXPECT_THAT(refusal("told.jsonl", "v=lists"),
-              HasSubstr("'lists' is none of rows, text, bytes, axes, runs"));
+              HasSubstr("'lists' is not one of rows, text, bytes, axes, runs"));
   EXPECT_THAT(refusal("told.jsonl", "v=runs,v=rows"), HasSubstr("names 'v' twice"));
 }
 

@@ -229,7 +229,7 @@ TEST_F(JobsWithDataRanks, that_were_stopped_go_on_with_fewer_more_or_none) {
   expect_success(set_aside(1, settings, options + "8"));
   const ProgramResult last = alone(settings, options + "100");
   expect_success(last);
-  EXPECT_THAT(last.err, HasSubstr("goes on with step 8, 2 steps left"));
+  EXPECT_THAT(last.err, HasSubstr("resumes with step 8, 2 steps left"));
   EXPECT_THAT(last.err, Not(HasSubstr("accepted")));
   expect_equal_folders("whole", "dump");
   expect_equal_folders("whole-results", "results");
@@ -244,7 +244,7 @@ TEST_F(JobsWithDataRanks, refuse_a_state_of_another_job_and_leave_all_as_it_is) 
   write_text(scratch_ / "rollouts.jsonl", rollouts + rollouts);
   const ProgramResult other = set_aside(1, "", "--dump dump --state state --resume");
   EXPECT_NE(other.status, 0);
-  EXPECT_THAT(other.err, HasSubstr("is of another job: rollouts.jsonl had "));
+  EXPECT_THAT(other.err, HasSubstr("belongs to another job: rollouts.jsonl had "));
   EXPECT_EQ(json_of("dump/evenkeel-run.json").at("steps"), 2);
 }
 

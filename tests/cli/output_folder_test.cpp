@@ -195,7 +195,7 @@ TEST_F(OutputFolder, of_a_run_that_failed_is_incomplete) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("cap of 8"));
   EXPECT_THAT(inspect("dump"), AllOf(HasSubstr("incomplete"), HasSubstr("2 steps, ")));
-  EXPECT_THAT(shell(failing).err, HasSubstr("dump: holds what is left of a run that did not end"));
+  EXPECT_THAT(shell(failing).err, HasSubstr("dump: holds the files of a run that did not end"));
 }
 
 TEST_F(OutputFolder, of_a_run_that_failed_before_it_wrote_anything_is_as_it_was) {

@@ -141,8 +141,8 @@ TEST_F(PrometheusOfARun, refuses_what_is_no_address_with_a_sentence) {
                                   "[::1]:9464", "1.2.3.400:1"}) {
     const ProgramResult result = run_evenkeel("run job.yaml --prometheus=" + wrong);
     EXPECT_EQ(result.status, 2) << wrong << result.err;
-    EXPECT_THAT(result.err,
-                HasSubstr("--prometheus: '" + wrong + "' is no port from 0 to 65535, nor an IPv4 address"))
+    EXPECT_THAT(result.err, HasSubstr("--prometheus: '" + wrong +
+                                      "' is neither a port from 0 to 65535 nor an IPv4 address"))
         << wrong;
   }
 }

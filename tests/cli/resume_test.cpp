@@ -92,7 +92,7 @@ TEST_F(Resume, where_there_is_no_state_begins) {
   const ProgramResult first = expect_success("$run --dump dump --state state --resume");
   EXPECT_THAT(first.err, testing::Not(HasSubstr("goes on")));
   const ProgramResult again = expect_success("$run --dump dump --state state --resume");
-  EXPECT_THAT(again.err, HasSubstr("goes on with step 12, 0 steps left"));
+  EXPECT_THAT(again.err, HasSubstr("resumes with step 12, 0 steps left"));
 }
 
 TEST_F(Resume, that_is_to_stop_before_where_it_stands_leaves_all_as_it_is) {
@@ -163,7 +163,7 @@ TEST_F(Resume, writes_steps_anew_that_came_after_the_state) {
   expect_success(
       "cp state/evenkeel-state.previous.json state/evenkeel-state.json; touch dump/step-000003/mine");
   const ProgramResult result = expect_success("$run --dump dump --state state --resume");
-  EXPECT_THAT(result.err, HasSubstr("goes on with step 5, 7 steps left"));
+  EXPECT_THAT(result.err, HasSubstr("resumes with step 5, 7 steps left"));
   EXPECT_FALSE(fs::exists(scratch_ / "dump/step-000006/dp-000/cp-001"));
   EXPECT_TRUE(fs::exists(scratch_ / "dump/step-000004/dp-000/cp-001"));
   EXPECT_TRUE(fs::exists(scratch_ / "dump/step-000003/mine"));

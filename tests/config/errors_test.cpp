@@ -209,7 +209,7 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
   EXPECT_EQ(
       refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
-      "job.yaml: fields.x.layers: lists the layers of 1 stages, and mesh has pp 2 x vpp 1. Give one list "
+      "job.yaml: fields.x.layers: lists layers for 1 stages, and mesh has pp 2 x vpp 1. Give one list "
       "for each virtual stage");
   EXPECT_EQ(
       refusal("fields: {x: {hand_out: narrow}}\n"),
@@ -227,10 +227,9 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
             "job.yaml: fields.x.cut_by: needs values of each sample's own, since rows that lie once for all "
             "ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
-  EXPECT_EQ(
-      refusal("fields: {labels: {wire: narrow}}\n"),
-      "job.yaml: fields.labels: is a field that tensors are completed with, and is handed out as it is. "
-      "Leave out what is set but read_as: axes or runs");
+  EXPECT_EQ(refusal("fields: {labels: {wire: narrow}}\n"),
+            "job.yaml: fields.labels: is a built-in field, which is delivered unchanged. "
+            "Leave out all settings except read_as: axes or runs");
   EXPECT_EQ(
       refusal("field: {wire: narrow}\n"),
       "job.yaml: field: says what becomes of fields, and fields names none. Name them: fields: {NAME: {}}");
@@ -341,7 +340,7 @@ TEST(ConfigSpeeds, are_positive_numbers) {
 
 TEST(ConfigSpeeds, are_one_a_dp_rank_where_their_number_is_known) {
   EXPECT_EQ(refusal("mesh: {dp: 3}\nbalance: {speeds: [1, 2]}"),
-            "job.yaml: balance.speeds: has 2 speeds for 3 DP ranks. Give one speed a DP rank");
+            "job.yaml: balance.speeds: has 2 speeds for 3 DP ranks. Give one speed for each DP rank");
   EXPECT_EQ(refusal("balance: {speeds: [1, 2]}"), "accepted");
 }
 

@@ -99,7 +99,7 @@ TEST(IndexedDatasetWriter, bytes_that_are_no_elements_and_tokens_of_floats_are_r
             "is of float32; tokens are integers");
   const std::array<std::byte, 6> bytes{};
   EXPECT_EQ(report_of<InputError>([&] { writer.add_bytes(bytes); }).message,
-            "sequence 0 has 6 bytes, which is no multiple of the 4 of float32");
+            "sequence 0 has 6 bytes, which is not a multiple of the 4 of float32");
 }
 
 TEST(IndexedDatasetWriter, without_commit_older_files_stay_and_nothing_is_left_behind) {

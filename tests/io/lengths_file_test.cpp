@@ -108,7 +108,7 @@ TEST(LengthTable, a_value_that_runs_over_several_lines_is_an_error_on_its_first)
 }
 
 TEST(LengthTable, quotation_marks_enclose_whole_values) {
-  EXPECT_EQ(lengths_error("length\n\"12\"3\n", ".csv", 2).message, "has '3' behind the quoted value '12'");
+  EXPECT_EQ(lengths_error("length\n\"12\"3\n", ".csv", 2).message, "has '3' after the quoted value '12'");
   EXPECT_THAT(lengths_error("length\n1\"2\"\n", ".csv", 2).message, HasSubstr("length is '1\"2\"'"));
   EXPECT_THAT(read("length,uid\n \"7\" ,\"\"\n", ".csv"), ElementsAre(FileLengths{0, 7, own_group(1)}));
 }

@@ -136,7 +136,7 @@ TEST(SampleTensors, of_one_row_a_token_or_response_token_alike_are_undecided) {
   EXPECT_EQ(tensors.open({{"evenkeel_fields", R"({"x":"response_token"})"}}).fields()[0].kind,
             FieldKind::response_token);
   EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
-              HasSubstr("has not the shape of a sample field"));
+              HasSubstr("does not have the shape of a sample field"));
 }
 
 TEST(SampleTensors, with_offsets_of_their_own_are_rows_that_samples_count) {
@@ -162,8 +162,8 @@ TEST(SampleTensors, offsets_that_are_no_prefix_sums_of_the_rows_are_refused_by_n
     return tensors.refusal(kinds.empty() ? std::map<std::string, std::string>{}
                                          : std::map<std::string, std::string>{{"evenkeel_fields", kinds}});
   };
-  EXPECT_THAT(said_of({0, 2, 1}), HasSubstr("'patches_offsets' [3] falls, or does not begin at 0"));
-  EXPECT_THAT(said_of({1, 2, 3}), HasSubstr("falls, or does not begin at 0"));
+  EXPECT_THAT(said_of({0, 2, 1}), HasSubstr("'patches_offsets' [3] decreases, or does not begin at 0"));
+  EXPECT_THAT(said_of({1, 2, 3}), HasSubstr("decreases, or does not begin at 0"));
   EXPECT_THAT(said_of({0, 1, 2}), HasSubstr("ends at 2; 'patches' has 3 rows"));
   EXPECT_THAT(said_of({}, R"({"patches":"rows"})"), HasSubstr("Add 'patches_offsets'"));
 }
@@ -410,7 +410,7 @@ TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
   const SampleTensors samples = tensors.open();
   EXPECT_EQ(samples.uid_of(0), Uid("q1"));
   EXPECT_THAT(report_of<InputError>([&] { (void)samples.uid_of(1); }).message,
-              HasSubstr("of sample 1 is no UTF-8 from byte 1 on"));
+              HasSubstr("of sample 1 is not UTF-8 from byte 1 on"));
   EXPECT_TRUE(samples.fields().empty() && samples.left_out().empty());
   Tensors falling;
   falling.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});

@@ -61,7 +61,8 @@ TEST(Unpacking, refuses_a_file_that_is_cut_off_anywhere_with_its_name_and_place)
       const TemporaryFile file(packed.substr(0, size), ".x");
       const ErrorReport report = report_of<InputError>([&] { (void)unpacked(file); });
       EXPECT_EQ(report.where, file.path());
-      EXPECT_EQ(report.message, "cannot be unpacked at byte " + std::to_string(size) + ": it ends too early");
+      EXPECT_EQ(report.message,
+                "cannot be decompressed at byte " + std::to_string(size) + ": it ends too early");
     }
   }
 }

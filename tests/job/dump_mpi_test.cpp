@@ -107,7 +107,7 @@ TEST(Dump, has_no_tensor_whose_name_a_field_of_the_samples_could_have) {
       RaggedBatch batch = equal_samples(world);
       batch.add_field({name, DType::int64, FieldKind::sample, {}});
       EXPECT_THAT(testing_support::message_of([&] { (void)service.step(batch); }),
-                  HasSubstr("field '" + name + "': has the name of something that Evenkeel makes itself"));
+                  HasSubstr("field '" + name + "': has a name that Evenkeel uses itself"));
     }
   }
 }

@@ -127,7 +127,7 @@ JOB
   diff -r --exclude=evenkeel-run.json alone once
   for how in "${launchers[@]}"; do
     ends "$how" "${jobs[$how]}" COMPLETED 0
-    log_says "$how-${jobs[$how]}.log" "goes on with step" || fail "$how: it began again" "$how-${jobs[$how]}.log"
+    log_says "$how-${jobs[$how]}.log" "resumes with step" || fail "$how: it began again" "$how-${jobs[$how]}.log"
     diff -r --exclude=evenkeel-run.json alone "$how"
   done
 }

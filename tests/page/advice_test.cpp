@@ -135,7 +135,7 @@ TEST(Advice, names_the_rank_that_reads_longest) {
   step.ranks[1].seconds[0] = 6;
   step.seconds = {2, 4, 0, 0, 1, 0};
   step.slowest = {6, 6, 0, 0, 1, 0};
-  EXPECT_THAT(advice_on_step(step)[0].what, HasSubstr("6.0 s on rank 1 and 2.0 s in the mean"));
+  EXPECT_THAT(advice_on_step(step)[0].what, HasSubstr("6.0 s on rank 1 and 2.0 s on average"));
 }
 
 TEST(Advice, begins_with_what_weighs_most) {

@@ -105,7 +105,7 @@ TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_s
   RunReport report;
   report.add(figures);
   const std::string text = to_text(report);
-  EXPECT_THAT(text, HasSubstr("rows handed out                     500 (4.0 % alignment)"));
+  EXPECT_THAT(text, HasSubstr("rows delivered                      500 (4.0 % alignment)"));
   EXPECT_THAT(text, HasSubstr("padding removed                     900 rows, 45.0 % of the padded batch"));
   EXPECT_THAT(text, HasSubstr("rows saved by sharing               600 of 1,100 (54.5 %)"));
 }
@@ -129,8 +129,8 @@ TEST(RunReport, tells_what_few_shapes_cost_and_how_many_there_were) {
     report.add(figures);
   }
   const std::string text = to_text(report);
-  EXPECT_THAT(text, HasSubstr("padding to few shapes               30 rows, 1.5 % of the rows handed out"));
-  EXPECT_THAT(text, HasSubstr("shapes                              3 of 8 handed out, 3 chosen"));
+  EXPECT_THAT(text, HasSubstr("padding to few shapes               30 rows, 1.5 % of the rows delivered"));
+  EXPECT_THAT(text, HasSubstr("shapes                              3 of 8 used, 3 chosen"));
   const nlohmann::json shapes = to_json(report).at("steps").at(1).at("shapes");
   EXPECT_EQ(shapes.at("padding"), 15);
   EXPECT_EQ(shapes.at("handed_out").at(0).at("rows"), 80);

@@ -37,6 +37,6 @@ for arguments in 'run job.yaml --log-level debug' 'inspect rollouts.jsonl' 'benc
   # shellcheck disable=SC2086
   told=$("$program" $arguments 2>&1) || status=$?
   [[ $status == 2 ]] || fail "'$arguments' ends with $status"
-  [[ "$told" == "evenkeel: error: ${arguments%% *} needs MPI, and this program was built without"* ]] ||
+  [[ "$told" == "evenkeel: error: ${arguments%% *} needs MPI, and this program was built without it"* ]] ||
     fail "'$arguments' says: $told"
 done

@@ -69,7 +69,7 @@ TEST(ServiceState, holds_no_communication_that_no_times_can_tell) {
   const std::string text = to_text(made_up_state());
   const std::string broken = replaced(text, "\"between_nodes\": 0.0", "\"between_nodes\": -1.0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
-              HasSubstr("between_nodes that is no number of seconds"));
+              HasSubstr("between_nodes that is not a number of seconds"));
 }
 
 TEST(ServiceState, of_before_there_could_be_few_shapes_is_read_and_written_as_ever) {
@@ -183,7 +183,7 @@ TEST(Differences, the_mesh_the_exchange_and_names_of_files_are_none) {
 TEST(Differences, name_the_key_both_values_and_what_becomes_of_steps) {
   EXPECT_THAT(
       differences(made_up_state(), with_settings("batch: {seed: 9}")),
-      ElementsAre("batch.seed was 1 and is 9: steps would hold other samples: some twice, others never"));
+      ElementsAre("batch.seed was 1 and is 9: steps would have other samples: some twice, others never"));
   EXPECT_THAT(
       differences(made_up_state(), with_settings("micro_batch: {max_tokens: 100}")),
       ElementsAre(AllOf(HasSubstr("max_tokens was 8192 and is 100"), HasSubstr("other micro-batches"))));

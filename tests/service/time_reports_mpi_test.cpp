@@ -131,7 +131,7 @@ TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_say
   if (world.rank() == 0) service.report_time(unreported, 0, 0.5);
   const Step kept = service.step(share_of(world, 1));
   EXPECT_EQ(kept.record->cost, (CostInUse{CostModel::flops_7b(), std::nullopt, 1, true}));
-  EXPECT_TRUE(says(report_of(kept), "as configured, kept since 1 time cannot tell tokens from squares"));
+  EXPECT_TRUE(says(report_of(kept), "as configured, kept since 1 time cannot separate tokens from squares"));
   report_all(service, kept);
   const Step fitted = service.step(share_of(world, 2));
   EXPECT_TRUE(says(report_of(fitted), "s a token + 1e-07 s a squared length, from"));

@@ -386,7 +386,7 @@ TEST(DumpSource, that_lacks_any_file_is_refused_with_its_name) {
   config.micro_batch.size = 8;  // of 26 samples
   const std::string last = world.size() < 4 ? "mb-00001.safetensors" : "mb-00000.safetensors";
   EXPECT_THAT(refusal_without(config, ends_with(last)),
-              HasSubstr(last + ": is missing, and the run wrote it"));
+              HasSubstr(last + ": is missing, although the run wrote it"));
   for (const char* axis : {"cp-", "tp-", "pp-", "dp-"}) {
     if (world.size() == 1) continue;
     config.mesh = {};

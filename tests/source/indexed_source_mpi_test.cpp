@@ -161,7 +161,7 @@ TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everyb
   weights.kind = SourceKind::megatron;
   weights.path = path;
   EXPECT_THAT(message_of([&] { (void)open_source(world, weights); }),
-              AllOf(HasSubstr("weights.idx"), HasSubstr("float32, which are no tokens")));
+              AllOf(HasSubstr("weights.idx"), HasSubstr("float32, which are not tokens")));
   world.barrier();
 }
 

@@ -221,7 +221,7 @@ TEST(JsonlFiles, leave_no_unpacked_files_behind_and_need_a_folder_for_them) {
     (void)open_source(world, folder.source("a.gz"));
     ADD_FAILURE() << "unpacked to nowhere";
   } catch (const IoError& error) {
-    EXPECT_THAT(error.report().message, HasSubstr("cannot be unpacked to " + folder.path("nowhere")));
+    EXPECT_THAT(error.report().message, HasSubstr("cannot be decompressed to " + folder.path("nowhere")));
   }
   before != nullptr ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
 }

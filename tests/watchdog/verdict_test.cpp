@@ -131,17 +131,15 @@ const std::vector<WatchedRank> four{watched(0, "n1", {"gather lengths", 3, "othe
                                     watched(3, "n2", {"gather lengths", 3, "other ranks in MPI_Allreduce"})};
 
 TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
-  EXPECT_EQ(
-      message_of({Kind::silent, {2}}, four, 60),
-      "rank 2 (host n2) has given no sign of life for 50.0 seconds, last seen in read samples of step 3: "
-      "stopped, or the machine or its link is down. The job ends (watchdog.seconds: 60)");
+  EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
+            "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last seen in read samples of step 3: "
+            "stopped, or the machine or its link is down. The job ends (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
-  EXPECT_EQ(
-      message_of({Kind::absent, {2}}, four, 60),
-      "nothing has moved for 51.0 seconds while others wait for rank 2 (host n2), last seen in read samples "
-      "of step 3. The job ends (watchdog.seconds: 60)");
+  EXPECT_EQ(message_of({Kind::absent, {2}}, four, 60),
+            "no progress for 51.0 seconds while others wait for rank 2 (host n2), last seen in read samples "
+            "of step 3. The job ends (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_ranks_that_have_not_come_says_where_to) {
@@ -158,12 +156,11 @@ TEST(Message, of_ranks_that_have_not_come_says_where_to) {
 }
 
 TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
-  EXPECT_EQ(
-      message_of_waiting(watched(5, "n1", {"ranks meet", -1, "other ranks in MPI_Allreduce"}), 60),
-      "nothing has moved for 51.0 seconds on rank 5 (host n1), in ranks meet, waiting for other ranks in "
-      "MPI_Allreduce: one of them does not come, and which one nobody knows before the watchdogs have met. "
-      "The "
-      "job ends (watchdog.seconds: 60)");
+  EXPECT_EQ(message_of_waiting(watched(5, "n1", {"ranks meet", -1, "other ranks in MPI_Allreduce"}), 60),
+            "no progress for 51.0 seconds on rank 5 (host n1), in ranks meet, waiting for other ranks in "
+            "MPI_Allreduce: one of them does not come; which one is unknown until the watchdogs have met. "
+            "The "
+            "job ends (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_a_rank_that_hears_nobody_any_more_names_those_it_should_hear) {

@@ -140,8 +140,10 @@ std::vector<std::int64_t> counts_of(const std::string& name, FieldKind kind, con
                                     const py::object& counts) {
   const std::string where = "field '" + name + "'";
   if (counts.is_none()) {
-    throw InputError(where, "is of " + std::string(word_of(kinds, kind)) + ", which samples count",
-                     "Pass one value a sample, or rows with offsets");
+    throw InputError(
+        where,
+        "is of " + std::string(word_of(kinds, kind)) + ", for which each sample has its own number of rows",
+        "Pass one value a sample, or rows with offsets");
   }
   std::vector<std::int64_t> numbers = integers_of(counts, where);
   const std::int64_t total = SampleRows::of_counts(numbers).rows();

@@ -235,7 +235,7 @@ Partition partition_under_limits(std::span<const Cost> costs, BinItems items, Bi
                    "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
                        " groups under the limits was found; at least " +
                        std::to_string(min_bins_lower_bound(items, limits)) + " are needed",
-                   "ask count_groups() how many are");
+                   "Call count_groups() for a possible number");
 }
 
 }  // namespace evenkeel

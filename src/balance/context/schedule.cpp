@@ -65,7 +65,7 @@ void require_lists(const ContextProblem& problem) {
     const bool ends_agree = problem.offsets.front() >= 0 &&
                             problem.offsets.back() <= static_cast<std::int64_t>(problem.lengths.size());
     if (!ends_agree || !std::ranges::is_sorted(problem.offsets))
-      throw InputError("offsets", "they fall, or lie outside the lengths");
+      throw InputError("offsets", "they decrease, or are outside the lengths");
   }
   if (n == 0) return;
   if (problem.alignments.size() <= static_cast<std::size_t>(problem.max_size))

@@ -65,7 +65,7 @@ void add_pack(CLI::App& bench, Action& chosen) {
   add_count(*command, "--row-bytes", options.row_bytes, "Bytes of a token's row");
   add_count(*command, "--cp", options.cp, "Context-parallel ranks of the zigzag cut");
   command->add_flag("--warm", options.warm,
-                    "Use the same buffers in every call; only what is compared with PyTorch");
+                    "Use the same buffers in every call; only cases that are compared with PyTorch");
   command->add_option("--seed", options.seed, "Seed of the lengths")
       ->type_name("NUMBER")
       ->check(seed_number())
@@ -92,7 +92,7 @@ void add_plan(CLI::App& bench, Action& chosen) {
       ->type_name("FILE");
   add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
   add_count(*command, "--draws", options.draws, "Batches packed under the cap");
-  add_count(*command, "--max-items", options.max_items, "Leave out cases of more samples");
+  add_count(*command, "--max-items", options.max_items, "Leave out cases with more samples");
   command->add_option("--python", options.python, "Python to compare with")
       ->type_name("PROGRAM")
       ->capture_default_str();
@@ -141,7 +141,7 @@ bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char
   bench::TransferOptions& options = words->options;
   add_common_options(*command, *words);
   add_count(*command, "--bytes", options.bytes, "Bytes of samples each rank holds, roughly");
-  command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank when left out")
+  command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank by default")
       ->type_name("COUNT")
       ->check(whole_number(1));
   add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
@@ -170,13 +170,13 @@ void add_prefix(CLI::App& bench, Action& chosen) {
 
 void add_read(CLI::App& bench, Action& chosen) {
   auto* command =
-      bench.add_subcommand("read", "Samples from a file that is not cached, in its order against shuffled");
+      bench.add_subcommand("read", "Samples from a file that is not cached, in order against shuffled");
   auto words = std::make_shared<BenchCommand<bench::ReadOptions>>();
   bench::ReadOptions& options = words->options;
   add_common_options(*command, *words);
   command
       ->add_option("--folder", options.folder,
-                   "Where to make the file, on the disk to measure; $TMPDIR when left out")
+                   "Where to make the file, on the disk to measure; $TMPDIR by default")
       ->type_name("DIR");
   add_count(*command, "--bytes", options.bytes, "Bytes of the file");
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
@@ -187,11 +187,11 @@ void add_read(CLI::App& bench, Action& chosen) {
 
 void add_dedicated(CLI::App& bench, Action& chosen) {
   auto* command = bench.add_subcommand(
-      "dedicated", "What trainers wait for: reading and planning themselves, against data ranks");
+      "dedicated", "How long trainers wait: reading and planning themselves, against data ranks");
   auto words = std::make_shared<BenchCommand<bench::DedicatedOptions>>();
   bench::DedicatedOptions& options = words->options;
   add_common_options(*command, *words);
-  command->add_option("--folder", options.folder, "Where to make the job's file; $TMPDIR when left out")
+  command->add_option("--folder", options.folder, "Where to make the job's file; $TMPDIR by default")
       ->type_name("DIR");
   add_count(*command, "--data-ranks", options.data_ranks, "Ranks that read for the others");
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
@@ -204,7 +204,7 @@ void add_dedicated(CLI::App& bench, Action& chosen) {
 
 void add_soak(CLI::App& bench, Action& chosen) {
   auto* command =
-      bench.add_subcommand("soak", "Very many steps: whether they stay as fast, in as much memory");
+      bench.add_subcommand("soak", "Very many steps: whether their time and memory stay the same");
   auto words = std::make_shared<BenchCommand<bench::SoakOptions>>();
   bench::SoakOptions& options = words->options;
   add_json(*command, *words);
@@ -213,10 +213,10 @@ void add_soak(CLI::App& bench, Action& chosen) {
       ->check(whole_number(10, std::int64_t{1} << 40))
       ->capture_default_str();
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
-  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, 4096 at least");
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, at least 4096");
   command
       ->add_option("--fail-every", options.fail_every,
-                   "Let a reader throw on one rank every so many steps; none does when left out")
+                   "Make a reader throw on one rank after every this many steps; never by default")
       ->type_name("STEPS")
       ->check(whole_number(1));
   command->footer("Example, under mpirun:\n  mpirun -n 4 evenkeel bench soak --fail-every 100");
@@ -239,10 +239,9 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   bench::TransferOptions& step =
       add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
   command->get_subcommand("step")
-      ->add_option(
-          "--prefetch", step.prefetch,
-          "Also make so many steps ahead, and measure how long a trainer waits whose compute takes 1.2 times "
-          "as long as the data work")
+      ->add_option("--prefetch", step.prefetch,
+                   "Also make this many steps ahead, and measure how long a trainer waits if its compute "
+                   "takes 1.2 times as long as the data work")
       ->type_name("STEPS")
       ->check(whole_number(1, 16));
   add_prefix(*command, chosen);

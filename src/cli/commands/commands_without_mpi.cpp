@@ -15,7 +15,8 @@ void add_missing_command(CLI::App& app, Action& chosen, const std::string& name)
   command->prefix_command();  // whatever follows belongs to the command that is not here
   command->callback([name, &chosen] {
     chosen = [name] {
-      tell_error(name + " needs MPI, and this program was built without: configure with -DEVENKEEL_MPI=ON");
+      tell_error(name +
+                 " needs MPI, and this program was built without it: configure with -DEVENKEEL_MPI=ON");
       return wrong_use;
     };
   });

@@ -32,7 +32,7 @@ void add_schema_command(CLI::App& config, Action& chosen) {
   auto* command =
       config.add_subcommand("schema", "Print keys with their types, defaults, values and meanings");
   auto options = std::make_shared<SchemaOptions>();
-  command->add_option("KEY", options->key, "A key or a section, such as micro_batch; all keys when left out");
+  command->add_option("KEY", options->key, "A key or a section, such as micro_batch; all keys by default");
   command->add_flag("--markdown", options->markdown, "As the reference page docs/configuration.md, all keys");
   command->footer(
       "Examples:\n"

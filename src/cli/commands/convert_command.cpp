@@ -201,41 +201,39 @@ int convert(const ConvertOptions& options) {
 void add_convert_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "convert",
-      "Write samples in another format: the same samples in the same order, and nothing lost unasked");
+      "Write samples in another format: the same samples in the same order, and nothing is lost silently");
   auto options = std::make_shared<ConvertOptions>();
-  command
-      ->add_option("A", options->from,
-                   "What to read: a file, a pattern in quotation marks, or the folder of a dump")
+  command->add_option("A", options->from, "What to read: a file, a quoted pattern, or the folder of a dump")
       ->required();
-  command->add_option("B", options->to, "The file to write; its ending tells the format")->required();
+  command->add_option("B", options->to, "The file to write; its extension implies the format")->required();
   command
       ->add_option("--from", options->from_kind,
-                   "The format of A, as source.kind calls it, where its name does not tell")
+                   "The format of A, as in source.kind, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(words_of(kinds)));
   add_read_as_option(*command, options->told);
-  command->add_option("--to", options->to_kind, "The format of B, where its name does not tell")
+  command->add_option("--to", options->to_kind, "The format of B, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(words_of(formats)));
   command
-      ->add_option("--drop", options->drop,
-                   "What B may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that it "
-                   "has no room for")
+      ->add_option(
+          "--drop", options->drop,
+          "What B may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that it cannot hold")
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
       ->add_option(
           "--shard-samples", options->shard_samples,
-          "Write files of so many samples each; of rollouts.jsonl these are rollouts-00000.jsonl, ...")
+          "Write files of this many samples each; for rollouts.jsonl these are rollouts-00000.jsonl, ...")
       ->type_name("COUNT")
       ->check(whole_number(1));
   command
       ->add_option("--vocab-size", options->vocab_size,
-                   "Let megatron's tokens have two bytes where that is below 65500")
+                   "Store megatron's tokens in two bytes if this is below 65500")
       ->type_name("COUNT")
       ->check(whole_number(1));
-  command->add_flag("--overwrite", options->overwrite, "Replace B where it is there already");
+  command->add_flag("--overwrite", options->overwrite, "Replace B if it exists");
   command
       ->add_option_function<std::string>(
           "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },

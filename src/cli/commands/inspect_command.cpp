@@ -211,7 +211,7 @@ void inspect_tensors(std::unique_ptr<const TensorFile> file) {
   const bool has_tokens = file->find(input_ids_field) || file->find(tensor_names::tokens);
   if (is_of_a_dump || !has_tokens) return;
   if (file->tensors().size() == 1) {
-    std::cout << "no samples: nothing tells where they begin and end\n";
+    std::cout << "no samples: nothing says where they begin and end\n";
     return;
   }
   inspect_samples(SampleTensors(std::move(file)));
@@ -366,13 +366,12 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
       "Show what is in a file: rollouts (.jsonl, also .gz and .zst), a length table (.csv, .jsonl), an "
-      "indexed dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and the samples they hold, or a "
-      "job's state; of an output folder of `run`, whether its run is over, its files are all there, and "
+      "indexed dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and their samples, or a "
+      "job's state; for an output folder of `run`: whether the run has ended, whether all its files exist, "
+      "and "
       "its report or state");
   auto options = std::make_shared<InspectOptions>();
-  command
-      ->add_option("FILE", options->path,
-                   "The file or output folder to look into, or a pattern in quotation marks")
+  command->add_option("FILE", options->path, "The file or output folder to show, or a quoted pattern")
       ->required();
   add_read_as_option(*command, options->told);
   command->footer(

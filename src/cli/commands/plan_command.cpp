@@ -200,9 +200,9 @@ std::string page_of(const PlanInput& input, const GridPoint& mesh, const PlanSet
 /// The ways compared are those that all systems have.
 void warn_of_what_is_not_compared(const PlanSettings& settings) {
   if (settings.sharing != PrefixSharing::none)
-    tell_warning("prefix.share does not count here: --compare plans every sample on its own");
+    tell_warning("prefix.share is ignored: --compare plans every sample on its own");
   if (settings.micro_batch.mode != MicroBatchMode::packed)
-    tell_warning("micro_batch.mode does not count here: --compare plans packed micro-batches");
+    tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
 
 /// Other systems' ways to plan for a cp that is fixed, then what cp could be.
@@ -228,8 +228,8 @@ void require_cost_of_lengths(const PlanSettings& settings) {
   if (!settings.balance.encoder) return;
   throw ConfigError("balance.cost",
                     "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
-                        "', and a plan knows nothing but lengths",
-                    "Plan without encoder: --set balance.cost with the model's cost alone");
+                        "', and a plan knows only lengths",
+                    "Plan without encoder: --set balance.cost to the model's cost");
 }
 
 /// What a run does that depends on which rank reads what.
@@ -237,9 +237,8 @@ void warn_of_what_owners_decide(const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
   if (balance.placement_tolerance > 0) {
     tell_warning(
-        "balance.placement_tolerance does not count here: it moves samples to the DP ranks that hold them, "
-        "and "
-        "a plan does not know which do");
+        "balance.placement_tolerance is ignored: it moves samples to the DP ranks that hold them, and a plan "
+        "does not know which do");
   }
   const bool is_placed = balance.placement == PlacementRule::locality && balance.preset == Preset::none;
   if (settings.dp > 1 && is_placed && settings.micro_batch.mode == MicroBatchMode::fixed &&
@@ -298,28 +297,28 @@ void add_plan_command(CLI::App& app, Action& chosen) {
           "The lengths: .csv with the columns prompt_length and response_length (or length), or .jsonl")
       ->type_name("FILE")
       ->required();
-  command->add_option("--config", options->config, "The job's configuration; the defaults when left out")
+  command->add_option("--config", options->config, "The job's configuration; all defaults if not given")
       ->type_name("FILE");
   command->add_option("--set", options->overrides, "Override a key of the file; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--profile", options->profile, "Plan with the settings of this profile")
       ->type_name("NAME");
-  command->add_option("--ranks", options->ranks, "Ranks of the world to plan for, when mesh.dp is auto")
+  command->add_option("--ranks", options->ranks, "Total number of ranks to plan for, if mesh.dp is auto")
       ->type_name("COUNT")
       ->check(whole_number(1, most_ranks));
   command->add_option("--json", options->json, "Write the whole plan to this file")->type_name("FILE");
   command
-      ->add_option("--html", options->html,
-                   "Write the plan as a page with charts to this file: what each DP rank has, and "
-                   "what to change")
+      ->add_option(
+          "--html", options->html,
+          "Write the plan to this file as a page with charts: what each DP rank gets, and what to change")
       ->type_name("FILE");
   command->add_flag("--compare", options->compare,
-                    "Plan in several ways, those of other systems among them, and show them side by side; "
-                    "--json writes the same as an array");
+                    "Plan in several ways, including those of other systems, and show them side by side; "
+                    "--json writes them as an array");
   command->footer(
-      "The whole table is one step. A .jsonl file of rollouts will do for a table; with prefix.share it must "
-      "be one, unless the table has uids and prompt lengths.\n"
+      "The whole table is one step. A .jsonl file of rollouts is a table, too; prefix.share needs one, "
+      "unless the table has uids and prompt lengths.\n"
       "\n"
       "Examples:\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768\n"

@@ -56,7 +56,7 @@ class ShownJob final : public JobObserver {
   }
   void begins(std::int64_t samples, std::int64_t from, std::int64_t steps) override {
     spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
-    if (from > 0) spdlog::info("goes on with step {}, {} left", from, counted(steps - from, "step"));
+    if (from > 0) spdlog::info("resumes with step {}, {} left", from, counted(steps - from, "step"));
     progress_.emplace(style_, steps - from);
     if (metrics_) metrics_->begins(steps);
   }
@@ -133,46 +133,46 @@ int run(const RunOptions& options) {
 void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
       .add_option("--dump", options->dump,
-                  "Write what every rank was handed to this folder, as safetensors a micro-batch")
+                  "Write what every rank gets to this folder, as one safetensors file for each micro-batch")
       ->type_name("FOLDER");
   command
-      .add_option(
-          "--report", options->report,
-          "Write the report to this folder, as text, JSON and a page with charts (report.html); keeps some "
-          "KiB a step on rank 0")
+      .add_option("--report", options->report,
+                  "Write the report to this folder, as text, JSON and a page with charts (report.html); "
+                  "keeps a few KiB a step on rank 0")
       ->type_name("FOLDER");
   command
       .add_option("--results", options->results,
-                  "Let the demonstration consumer hash every token, bring the hashes home and write them to "
-                  "this folder in source order, as safetensors a step")
+                  "Make the demonstration consumer hash every token, collect the hashes and write them to "
+                  "this folder in source order, as one safetensors file for each step")
       ->type_name("FOLDER");
   command
-      .add_option(
-          "--trace", options->trace,
-          "Write trace.json to this folder, for Perfetto: every phase on every rank, and what went from "
-          "rank to rank")
+      .add_option("--trace", options->trace,
+                  "Write trace.json for Perfetto to this folder: every phase on every rank, and what went "
+                  "from rank to rank")
       ->type_name("FOLDER");
   command.add_flag("--overwrite", options->overwrite,
-                   "Where these folders hold an earlier run's files, remove those, and nothing else");
+                   "If these folders have an earlier run's files, remove those, and nothing else");
 }
 
 void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   auto* state = command
                     .add_option("--state", options->state.folder,
-                                "Keep the job's state in this folder, so that a later run can go on with it")
+                                "Keep the job's state in this folder, so that a later run can resume it")
                     ->type_name("FOLDER");
   command
-      .add_option("--state-every", options->state.every, "Write it after every so many steps, and at the end")
+      .add_option("--state-every", options->state.every,
+                  "Write it after every this many steps, and at the end")
       ->type_name("COUNT")
       ->check(whole_number(1))
       ->needs(state);
-  auto* resume = command.add_flag("--resume", options->state.resume,
-                                  "Go on from the state in that folder; begin where there is none yet");
+  auto* resume =
+      command.add_flag("--resume", options->state.resume,
+                       "Resume from the state in that folder; start from the beginning if there is none");
   resume->needs(state);
   command
       .add_flag_function(
           "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
-          "Go on even where configuration or sources are not those of the state; says what differs")
+          "Resume even if configuration or sources differ from the state; says what differs")
       ->needs(resume);
 }
 
@@ -193,16 +193,15 @@ void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>
 
 void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
-      .add_option(
-          "--profiles", options->profiles,
-          "Pass over each step's samples once a profile, in this order, such as log_prob,update; with "
-          "several, --dump and --results get a folder each")
+      .add_option("--profiles", options->profiles,
+                  "Run each step's samples once for each profile, in this order, such as log_prob,update; "
+                  "with several, --dump and --results have a folder for each")
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
       .add_option("--steps", options->max_steps,
-                  "Stop after this many steps in all, those before --resume among them")
+                  "Stop after this many steps in total, including those before --resume")
       ->type_name("COUNT")
       ->check(whole_number(1));
 }
@@ -218,7 +217,7 @@ void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& o
       ->type_name("LEVEL")
       ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));
   command.add_flag("--log-all-ranks", options->log_all_ranks,
-                   "Log lines from every rank, not from rank 0 only");
+                   "Log lines from every rank, not only from rank 0");
 }
 
 }  // namespace
@@ -246,7 +245,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
   add_prometheus_options(*command, options);
   add_telling_options(*command, options);
   command->footer(
-      "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto takes what remains).\n"
+      "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto uses all that remain).\n"
       "\n"
       "Examples:\n"
       "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n"

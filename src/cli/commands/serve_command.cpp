@@ -70,7 +70,7 @@ int serve_trainers(const ServeOptions& options) {
 
 void add_serve_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
-      "serve", "Be the data ranks of a job: read, filter, plan and send, while other ranks train");
+      "serve", "Run the data ranks of a job: read, filter, plan and send, while other ranks train");
   auto options = std::make_shared<ServeOptions>();
   command->add_option("CONFIG", options->config, "The job's configuration, the same as the trainers'")
       ->required();
@@ -81,7 +81,7 @@ void add_serve_command(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   command
       ->add_option("--steps", options->steps,
-                   "End the data after this many steps in all, and with it a trainer that runs through them")
+                   "End the data after this many steps in total, and with it a trainer that reads to the end")
       ->type_name("COUNT")
       ->check(whole_number(1));
   command->add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")

@@ -71,7 +71,7 @@ void add_number(CLI::App& command, const char* name, std::int64_t& number, const
 }  // namespace
 
 void add_synth_command(CLI::App& app, Action& chosen) {
-  auto* command = app.add_subcommand("synth", "Write made-up long-tailed GRPO rollouts as JSON lines");
+  auto* command = app.add_subcommand("synth", "Write made-up long-tailed GRPO rollouts as JSON Lines");
   auto options = std::make_shared<SynthOptions>();
   command->add_option("--out", options->out, "The file to write, such as rollouts.jsonl")
       ->type_name("FILE")

@@ -186,20 +186,19 @@ std::string advice(const LengthTable& table, const ContextWays& ways, const Best
       fmt::format("{} are longer than the {} of a rank, and the longest has {}", long_samples(table, ways),
                   counted(ways.tokens_per_rank(), "token"), counted(ways.longest(), "token"));
   if (!once.fixed || !meeting.fixed) {
-    return fmt::format("No cp that divides the ranks holds all samples, and mesh.cp: flexible does: {}.",
+    return fmt::format("No cp that divides the ranks holds all samples, but mesh.cp: flexible does: {}.",
                        lengths);
   }
   constexpr double worth_it = 1.01;
   if (std::max(once.gain(), meeting.gain()) < worth_it) {
     return fmt::format(
-        "mesh.cp: flexible gains nothing on these lengths over cp {} ({} where ranks meet at every "
+        "mesh.cp: flexible gains nothing on these lengths over cp {} ({} if ranks meet at every "
         "micro-batch): {}.",
         once.fixed->cp, meeting.fixed->cp, lengths);
   }
   return fmt::format(
       "With mesh.cp: flexible{} the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast "
-      "as "
-      "with cp {} where ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or "
+      "as with cp {} if ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or "
       "leaves ranks waiting.",
       once.flexible.any_sizes ? " and context_sizes: any" : "", once.gain(), once.fixed->cp, meeting.gain(),
       meeting.fixed->cp, lengths);

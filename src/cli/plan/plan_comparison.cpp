@@ -114,7 +114,7 @@ std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyl
                fmt::format("{:.4f}", plan.seconds)});
   }
   return table.to_text(style.width) + indented(
-                                          "waiting: the part of their time that DP ranks wait, which meet "
+                                          "waiting: the part of their time that DP ranks wait, if they meet "
                                           "once a step or at each micro-batch",
                                           0, style.width);
 }

@@ -67,7 +67,7 @@ PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing) {
 PlanInput input_of_documents(const std::filesystem::path& path, PrefixSharing sharing) {
   const IndexedDataset dataset(dataset_prefix(path));
   if (sharing != PrefixSharing::none) {
-    throw InputError(path.string(), "has documents without prompts, which share none",
+    throw InputError(path.string(), "has documents without prompts, so they share none",
                      "Set prefix.share: false");
   }
   TableBuilder builder;
@@ -85,8 +85,8 @@ void require_shared_prompts(const std::string& path, const LengthTable& table) {
   }
   throw InputError(
       path,
-      "tells of no prompt that samples share, as prefix.share: true asks for: no two have a uid "
-      "and a prompt_length in common",
+      "has no prompt that samples share, which prefix.share: true needs: no two have the same uid and "
+      "prompt_length",
       "Give the table the columns uid, prompt_length and response_length, or rollouts with their "
       "tokens (.jsonl), or set prefix.share: false");
 }
@@ -95,10 +95,9 @@ PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing shar
   const InputFile file(path);
   if (sharing != PrefixSharing::none && has_tokens(file)) return input_with_tokens(file, sharing);
   if (sharing == PrefixSharing::trees) {
-    throw InputError(
-        file.path(), "has lengths and no tokens, which alone tell the trees that prefix.share: tree asks for",
-        "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, which "
-        "goes by uid and prompt_length");
+    throw InputError(file.path(), "has lengths and no tokens, and prefix.share: tree needs tokens",
+                     "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, "
+                     "which uses uid and prompt_length");
   }
   PlanInput input{table_of_lengths(file), {}};
   if (sharing == PrefixSharing::prompts && input.table.size() > 0)
@@ -112,8 +111,7 @@ PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing shari
   note_reading(path.string(), std::span(&path, 1));
   PlanInput input =
       names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing);
-  if (input.table.size() == 0)
-    throw InputError(path.string(), "has no samples", "A plan needs one at the least");
+  if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "A plan needs at least one");
   return input;
 }
 

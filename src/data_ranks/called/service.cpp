@@ -27,9 +27,9 @@ std::vector<std::string> names_of(std::span<const Column> columns) {
 
 RaggedBatch require_none(RaggedBatch brought) {
   if (brought.size() == 0) return brought;
-  throw InputError(
-      "samples", std::to_string(brought.size()) + " are brought by a rank that trains, where data ranks read",
-      "Bring none, or set mesh.data_ranks to 0");
+  throw InputError("samples",
+                   std::to_string(brought.size()) + " were brought by a trainer, and data ranks read",
+                   "Bring none, or set mesh.data_ranks to 0");
 }
 
 std::unique_ptr<CalledService> CalledService::make(const Communicator& everyone, const Config& config,

@@ -69,8 +69,7 @@ void CalledStream::describe(ServiceState& state) {
 // Data ranks know the newest stream only.
 void CalledStream::require_newest(std::string_view what) const {
   if (!DataLine::is_laid() || DataLine::is_newest_stream(number_)) return;
-  throw InputError("stream",
-                   "cannot be " + std::string(what) + ": its data ranks were asked for another one since",
+  throw InputError("stream", "cannot be " + std::string(what) + ": its data ranks have a newer one since",
                    "Ask for it before the next stream is made");
 }
 

@@ -95,8 +95,8 @@ RaggedBatch HostedPasses::results_of(const StepOrigin& origin, const std::vector
   const std::lock_guard lock(mutex_);
   const Hosted* const hosted = look_up(origin);
   if (hosted == nullptr || hosted->results.empty()) {
-    throw InputError("added fields", "are of a step of which nothing was collected",
-                     "With data ranks, add what was collected of the step: its samples are there");
+    throw InputError("added fields", "are for a step from which nothing was collected",
+                     "With data ranks, add what was collected from the step: its samples are there");
   }
   RaggedBatch found({hosted->results.back().samples().begin(), hosted->results.back().samples().end()});
   for (const std::string& name : names) {
@@ -105,8 +105,8 @@ RaggedBatch HostedPasses::results_of(const StepOrigin& origin, const std::vector
       if (const Column* const column = results.find(name)) newest = column;
     }
     if (newest == nullptr) {
-      throw InputError("added field '" + name + "'", "was not collected of the step",
-                       "With data ranks, add what was collected of the step: its samples are there");
+      throw InputError("added field '" + name + "'", "was not collected from the step",
+                       "With data ranks, add what was collected from the step: its samples are there");
     }
     found.add_field(Column(*newest));
   }

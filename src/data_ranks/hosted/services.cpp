@@ -84,7 +84,7 @@ ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedW
   GuardedWork work(before);
   ServiceState from;
   work([&] {
-    if (call.state) from = parse_state(*call.state, "the state to go on from");
+    if (call.state) from = parse_state(*call.state, "the state to resume from");
     prepare(from);
   });
   work.agree(everyone_);

@@ -30,9 +30,9 @@ Announcements& kept_announcements(const Communicator& comm) {
       if (static_cast<std::size_t>(first) != rank) continue;
       const auto text = [&](std::size_t of) { return std::string(texts.of(of).begin(), texts.of(of).end()); };
       told += (told.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
-      if (rank != 0 && text(rank) == text(0)) told += ", another one of the same name";
+      if (rank != 0 && text(rank) == text(0)) told += ", another one with the same name";
     }
-    throw InputError("step", "ranks do not do the same: " + told,
+    throw InputError("step", "ranks do different things: " + told,
                      "Make each call on all ranks, with the same step, in the same order");
   });
   fail_with_report_of(comm, 0, work.error());

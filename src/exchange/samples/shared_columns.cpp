@@ -248,8 +248,8 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
 [[noreturn]] void throw_all_leases_held() {
   throw LimitError("shared tensors",
                    "this rank still holds those of " + std::to_string(num_marks) +
-                       " steps ago; more steps at a time cannot be told apart",
-                   "Let go of old steps, or set exchange.tp_copies: own, and share: none for fields");
+                       " steps ago, and no more steps can be kept at a time",
+                   "Release old steps, or set exchange.tp_copies: own, and share: none for fields");
 }
 
 void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::uint64_t number,

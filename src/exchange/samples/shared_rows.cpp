@@ -96,7 +96,7 @@ class SharedRows {
                      "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
                          " of samples " + std::to_string(table_[one].shape.id.value()) + " and " +
                          std::to_string(table_[other].shape.id.value()) +
-                         ", whose tokens are equal there; with shared prefixes they have one row for both",
+                         ", which have equal tokens there; with shared prefixes both have one row",
                      "Bring one value a response token, or set prefix.share: false");
   }
 

@@ -23,7 +23,7 @@ AppendedFile::AppendedFile(std::filesystem::path path, std::int64_t kept) : path
   if (is_cut) return;
   const int reason = errno;
   ::close(std::exchange(descriptor_, -1));
-  if (!is_file) throw IoError(path_.string(), "is there and is not a regular file");
+  if (!is_file) throw IoError(path_.string(), "exists and is not a regular file");
   throw system_error(path_.string(), "cannot be shortened", reason);
 }
 

@@ -20,7 +20,7 @@ void require_replaceable(const std::filesystem::path& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder; a file is needed");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw IoError(path.string(), "is there and is not a regular file");
+    throw IoError(path.string(), "exists and is not a regular file");
   }
 }
 

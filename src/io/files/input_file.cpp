@@ -21,7 +21,7 @@ constexpr std::int64_t num_samples = 64;
 constexpr std::int64_t sample_bytes = std::int64_t{16} << 10;
 constexpr std::int64_t fetched_bytes = std::int64_t{128}
                                        << 10;  ///< Linux may cut what is asked for above this
-constexpr const char* while_in_use = "Let nobody write to a file in use: write a new one and start again";
+constexpr const char* while_in_use = "Do not modify a file that is in use: write a new one and start again";
 
 FileVersion version_of(const struct stat& status) {
   constexpr std::int64_t nanoseconds = 1'000'000'000;
@@ -104,7 +104,7 @@ void InputFile::fill(const Piece& piece) const {
     if (got < 0) throw system_error(path_, "cannot be read", errno);
     if (got == 0) {
       require_unchanged();
-      throw IoError(path_, "ends at byte " + std::to_string(offset) + ", before what it should hold",
+      throw IoError(path_, "ends at byte " + std::to_string(offset) + ", before the end of its content",
                     "Was it changed while it was read?");
     }
     out = out.subspan(static_cast<std::size_t>(got));

@@ -39,7 +39,8 @@ class PackedBytes {
   [[nodiscard]] bool at_end() const noexcept { return read_ == file_.size(); }
 
   [[noreturn]] void fail(std::int64_t byte, const std::string& what, const std::string& hint) const {
-    throw InputError(file_.path(), "cannot be unpacked at byte " + std::to_string(byte) + ": " + what, hint);
+    throw InputError(file_.path(), "cannot be decompressed at byte " + std::to_string(byte) + ": " + what,
+                     hint);
   }
 
  private:
@@ -48,8 +49,8 @@ class PackedBytes {
   std::int64_t read_ = 0;
 };
 
-constexpr const char* is_whole_gzip = "Is this a whole gzip file? gzip -t tells";
-constexpr const char* is_whole_zstd = "Is this a whole zstd file? zstd -t tells";
+constexpr const char* is_whole_gzip = "Is this a complete gzip file? Try gzip -t";
+constexpr const char* is_whole_zstd = "Is this a complete zstd file? Try zstd -t";
 
 /// zlib's state for gzip files, which has the packed bytes at hand and the room for unpacked ones.
 class Inflation {
@@ -124,7 +125,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
       if (code == ZSTD_error_memory_allocation) throw std::bad_alloc();
       const bool is_wide = code == ZSTD_error_frameParameter_windowTooLarge;
       packed.fail(packed.read() - static_cast<std::int64_t>(in.size - in.pos), ZSTD_getErrorName(wanted),
-                  is_wide ? "Pack it with zstd without --long or --ultra" : is_whole_zstd);
+                  is_wide ? "Compress it with zstd without --long or --ultra" : is_whole_zstd);
     }
     take(std::span(out).first(room.pos));
     is_full = room.pos == room.size && wanted != 0;

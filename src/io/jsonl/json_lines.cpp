@@ -73,11 +73,12 @@ class LineBlock {
   if (const auto found = find_non_finite(text)) {
     throw InputError(where,
                      (found->field.empty() ? "" : "field '" + found->field + "' ") + "holds " + found->word +
-                         " in column " + std::to_string(found->column) + "; JSON has no NaN and no Infinity",
+                         " in column " + std::to_string(found->column) +
+                         "; JSON does not have NaN and Infinity",
                      "Write a finite number, or leave the sample out");
   }
   throw InputError(where, std::string("is not valid JSON: ") + simdjson::error_message(error),
-                   text.starts_with('[') || text == "{" ? "Write one whole object a line" : "");
+                   text.starts_with('[') || text == "{" ? "Write one complete object a line" : "");
 }
 
 simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const LineNames& names,

@@ -128,7 +128,7 @@ class RowReader {
     const std::int64_t axes = spec_.trailing.empty() ? 0 : spec_.trailing.front();
     array lists;
     if (value.get(lists) || count_of(lists) != axes)
-      fail("is " + text_of(value) + "; " + std::to_string(axes) + " lists, one an axis, are needed");
+      fail("is " + text_of(value) + "; " + std::to_string(axes) + " lists, one for each axis, are needed");
     for (const element item : lists) {
       array list;
       if (item.get(list) || count_of(list) != rows)
@@ -228,7 +228,7 @@ FieldSpec readable(const FieldSpec& spec) {
   if (spec.kind == FieldKind::text || spec.kind == FieldKind::bytes) return spec;
   if (spec.dtype == DType::boolean || spec.dtype == DType::int64 || spec.dtype == DType::float32) return spec;
   throw InputError("field '" + spec.name + "'", "cannot be read as " + std::string(name_of(spec.dtype)) +
-                                                    "; JSON lines give bool, int64 and float32");
+                                                    "; JSON Lines have bool, int64 and float32");
 }
 
 /// Collects lines into the columns of a batch.

@@ -254,8 +254,8 @@ void require_told_fields(const JsonlSchema& schema, const ToldFormats& told, con
     if (schema.empty || std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end())
       continue;
     throw InputError(
-        source, "no line has a field '" + name + "', which is to be read as " + std::string(name_of(format)),
-        "Bring the field, or do not say how it is written");
+        source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
+        "Bring the field, or do not set how it is written");
   }
 }
 

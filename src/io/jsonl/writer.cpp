@@ -48,7 +48,8 @@ void append_element(std::string& text, std::integral auto value) {
 
 template <std::floating_point T>
 void append_element(std::string& text, T value) {
-  if (!std::isfinite(value)) throw InputError({}, "is " + std::to_string(value) + ", which JSON cannot hold");
+  if (!std::isfinite(value))
+    throw InputError({}, "is " + std::to_string(value) + ", which JSON cannot express");
   std::array<char, 32> buffer;
   std::string_view digits = print(buffer, value);
   if constexpr (std::is_same_v<T, float>) {
@@ -62,8 +63,7 @@ void append_element(std::string& text, T value) {
 void append_text(std::string& text, std::string_view value) {
   const std::size_t valid = utf8_prefix(value);
   if (valid < value.size()) {
-    throw InputError(
-        {}, "is no UTF-8 from byte " + std::to_string(valid) + " on, as a text in JSON lines has to be");
+    throw InputError({}, "is not UTF-8 from byte " + std::to_string(valid) + " on, and JSON Lines are UTF-8");
   }
   text += nlohmann::json(value).dump();
 }
@@ -131,7 +131,7 @@ void append_value(std::string& text, const Column& column, RowRange rows) {
       return append_rows<double>(text, column, rows);
     default:
       throw InputError({}, "has elements of " + std::string(name_of(column.spec().dtype)) +
-                               ", which JSON lines have no form for");
+                               ", which JSON Lines cannot express");
   }
 }
 
@@ -139,7 +139,7 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
   const std::string& name = column.spec().name;
   try {
     if (!column.spec().trailing.empty() && column.row_bytes() == 0)
-      throw InputError({}, "has rows without elements, whose shape JSON lines do not tell");
+      throw InputError({}, "has rows without elements, whose shape JSON Lines do not show");
     text += ',';
     append_text(text, name);
     text += ':';
@@ -192,7 +192,7 @@ void require_writable_names(const RaggedBatch& batch) {
   for (const std::string_view key : {uid_key, prompt_key, response_key}) {
     if (batch.find(key) == nullptr) continue;
     throw InputError("field '" + std::string(key) + "'",
-                     "has a name that JSON lines use for the rollout itself");
+                     "has a name that JSON Lines use for the rollout itself");
   }
 }
 

@@ -125,7 +125,7 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
 }
 
 void IndexedDataset::fail(const std::string& message) const {
-  throw InputError(index_.path(), message, "Is this a whole index of a Megatron-Core dataset?");
+  throw InputError(index_.path(), message, "Is this a complete index of a Megatron-Core dataset?");
 }
 
 void IndexedDataset::read_header() {
@@ -174,7 +174,7 @@ void IndexedDataset::read_counts() {
   left -= ends * offset_bytes;
   if (left != 0 && left != sequences) {
     fail("has " + std::to_string(left) + " bytes after " + std::to_string(sequences) + " sequences and " +
-         std::to_string(ends) + " starts of documents; none may follow, or a mode for each sequence");
+         std::to_string(ends) + " starts of documents; only a mode for each sequence may follow");
   }
   has_modes_ = left != 0;
   num_documents_ = static_cast<std::int64_t>(ends) - 1;
@@ -238,7 +238,7 @@ void IndexedDataset::read_documents() {
              " at sequence " + std::to_string(start) + at_byte(begin + document * offset_bytes);
     };
     if (document == 0 && start != 0) fail(place() + "; the first one starts at 0");
-    if (start < before) fail(place() + ", before the one ahead of it, at " + std::to_string(before));
+    if (start < before) fail(place() + ", before the previous one, at " + std::to_string(before));
     if (start > num_sequences() || (is_end && start != num_sequences())) {
       fail(place() + "; there are " + std::to_string(num_sequences()) + " sequences");
     }

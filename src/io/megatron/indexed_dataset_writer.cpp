@@ -66,7 +66,7 @@ void IndexedDatasetWriter::add_bytes(std::span<const std::byte> elements) {
   const std::size_t length = elements.size() / size_of(dtype_);
   if (elements.size() % size_of(dtype_) != 0) {
     throw InputError(data_path_, next_sequence() + " has " + std::to_string(elements.size()) +
-                                     " bytes, which is no multiple of the " +
+                                     " bytes, which is not a multiple of the " +
                                      std::to_string(size_of(dtype_)) + " of " + std::string(name_of(dtype_)));
   }
   if (length > max_length) {

@@ -89,7 +89,8 @@ class NpyArray {
 /// NumPy 1.24 writes (format 1.0). The file appears whole or not at all (AtomicFile).
 ///
 /// Throws InputError when bytes are not the shape's product times the element size, a dimension is negative,
-/// there are more than 32 (NumPy's limit), or the dtype is bfloat16, which NumPy has not. Throws IoError.
+/// there are more than 32 (NumPy's limit), or the dtype is bfloat16, which NumPy does not have. Throws
+/// IoError.
 void write_npy(const std::filesystem::path& path, DType dtype, std::span<const std::int64_t> shape,
                std::span<const std::byte> bytes);
 

@@ -104,7 +104,7 @@ class HeaderParser {
     if (descr.starts_with('>')) {
       fail(what + ", which are big-endian", "Save array.astype(array.dtype.newbyteorder('<'))");
     }
-    fail(what + "; bool, integers of 8 to 64 bits and floats of 16 to 64 bits are read",
+    fail(what + "; supported are bool, integers of 8 to 64 bits and floats of 16 to 64 bits",
          "Save it with array.astype() of one of these");
   }
 
@@ -140,7 +140,7 @@ class HeaderParser {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(first, last, value);
     if (error != std::errc{}) fail_here("an integer below 2^63");
-    if (*first == '0' && end - first > 1) fail_here("an integer without zeros ahead");
+    if (*first == '0' && end - first > 1) fail_here("an integer without leading zeros");
     at_ += static_cast<std::size_t>(end - first);
     return value;
   }
@@ -153,7 +153,7 @@ class HeaderParser {
     const std::size_t begin = at_ + 1;
     const std::size_t end = text_.find_first_of(quote == '"' ? "\"\\\n" : "'\\\n", begin);
     if (end == std::string_view::npos || text_[end] != quote) {
-      fail("the header has a text that does not end, or has a backslash or line feed in it" + at_byte(at_),
+      fail("the header has a text that does not end, or contains a backslash or line feed" + at_byte(at_),
            npy::is_whole);
     }
     at_ = end + 1;

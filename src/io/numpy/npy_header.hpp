@@ -21,7 +21,7 @@ inline constexpr std::int64_t version_at = 6;
 inline constexpr std::int64_t length_at = 8;
 inline constexpr std::int64_t max_header_bytes = 10'000;
 inline constexpr std::size_t max_dimensions = 32;
-inline constexpr std::string_view is_whole = "Is this a whole .npy file? numpy.save writes one";
+inline constexpr std::string_view is_whole = "Is this a complete .npy file? numpy.save writes one";
 
 /// What the header says.
 struct Header {

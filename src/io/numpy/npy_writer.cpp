@@ -13,7 +13,7 @@ constexpr std::size_t max_digits = 21;  // of the first dimension, which others 
 
 NpyDType checked_dtype(DType dtype, const std::string& path) {
   if (const std::optional<NpyDType> found = npy::npy_dtype(dtype)) return *found;
-  throw InputError(path, "cannot hold " + std::string(name_of(dtype)) + ", which NumPy has not",
+  throw InputError(path, "cannot hold " + std::string(name_of(dtype)) + ", which NumPy does not have",
                    "Write float32, or a safetensors file");
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view ending = ".npy";
 constexpr std::int64_t least_zip_bytes = 22;
 constexpr std::uint64_t most_per_packed_byte = 1032;  // of deflate: 258 bytes take two bits at least
-constexpr const char* is_whole = "Is this a whole .npz file? numpy.savez writes one";
+constexpr const char* is_whole = "Is this a complete .npz file? numpy.savez writes one";
 
 /// Throws what libzip says about `where`: files that cannot be read, or are not what they were when they were
 /// opened, are told from files that are damaged.
@@ -131,8 +131,8 @@ std::int64_t NpzFile::checked_size(std::uint64_t member, const std::string& wher
   const bool is_stored = stat.comp_method == ZIP_CM_STORE;
   if (!is_stored && stat.comp_method != ZIP_CM_DEFLATE) {
     throw InputError(where,
-                     "is packed by method " + std::to_string(stat.comp_method) +
-                         "; stored (0) and deflated (8) members are read",
+                     "is compressed with method " + std::to_string(stat.comp_method) +
+                         "; supported are stored (0) and deflated (8)",
                      write_anew);
   }
   if (stat.comp_size > static_cast<std::uint64_t>(file_.size())) {
@@ -143,15 +143,15 @@ std::int64_t NpzFile::checked_size(std::uint64_t member, const std::string& wher
   }
   if (is_stored ? stat.size != stat.comp_size : stat.size / most_per_packed_byte > stat.comp_size) {
     throw InputError(where,
-                     "has " + std::to_string(stat.size) + " bytes says the directory; its " +
+                     "has " + std::to_string(stat.size) + " bytes, says the directory; its " +
                          std::to_string(stat.comp_size) + " packed bytes cannot hold them",
                      is_whole);
   }
   if (std::cmp_greater(stat.size, max_bytes)) {
     throw LimitError(where,
                      "has " + std::to_string(stat.size) + " bytes; at most " + std::to_string(max_bytes) +
-                         " are unpacked into memory",
-                     "Save large arrays with numpy.save, which are read piece by piece");
+                         " are decompressed into memory",
+                     "Save large arrays with numpy.save: these are read in pieces");
   }
   return static_cast<std::int64_t>(stat.size);
 }

@@ -157,7 +157,7 @@ void write_npz(const std::filesystem::path& path, std::span<const TensorStream> 
   std::string directory;
   for (const TensorStream& tensor : tensors) {
     if (!names.insert(tensor.name).second)
-      throw InputError(path.string(), "is to hold '" + tensor.name + "' twice");
+      throw InputError(path.string(), "should hold '" + tensor.name + "' twice");
     directory += directory_entry(write_member(file, tensor, path.string()));
   }
   const std::uint64_t begin = file.written();

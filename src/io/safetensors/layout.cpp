@@ -55,7 +55,7 @@ class HeaderReader {
     for (const SafetensorsEntry& entry : entries) {
       if (entry.begin != expected) {
         fail("tensor '" + entry.name + "' starts at byte " + std::to_string(entry.begin) +
-             "; without holes or overlap it starts at " + std::to_string(expected));
+             "; without gaps or overlap it starts at " + std::to_string(expected));
       }
       expected = entry.end;
     }
@@ -66,7 +66,7 @@ class HeaderReader {
   }
 
   [[noreturn]] void fail(const std::string& message) const {
-    throw InputError(path_, message, "Is this a whole safetensors file?");
+    throw InputError(path_, message, "Is this a complete safetensors file?");
   }
 
   std::vector<SafetensorsEntry> entries;
@@ -112,7 +112,7 @@ class HeaderReader {
     if (parts["dtype"].get(word)) fail(what + " has no dtype");
     name = word;
     if (const std::optional<std::int64_t> bits = safetensors::bits_of(word)) return *bits;
-    fail(what + " has the dtype " + name + ", which the format has not");
+    fail(what + " has the dtype " + name + ", which the format does not have");
   }
 
   std::vector<std::int64_t> read_integers(const std::string& what,

@@ -80,7 +80,7 @@ class CsvLine {
     rest_.remove_prefix(i + 1);
     const std::size_t comma = rest_.find(',');
     if (const std::string_view behind = trimmed(rest_.substr(0, comma)); !behind.empty()) {
-      throw InputError(where_, "has " + in_quotes(behind) + " behind the quoted value " + in_quotes(value),
+      throw InputError(where_, "has " + in_quotes(behind) + " after the quoted value " + in_quotes(value),
                        "Quote whole values, and write a quotation mark inside as two");
     }
     rest_ = comma == std::string_view::npos ? std::string_view{} : rest_.substr(comma);

@@ -77,7 +77,7 @@ void SampleSpool::add(const RaggedBatch& batch) {
   samples_.insert(samples_.end(), batch.samples().begin(), batch.samples().end());
   const bool same = std::ranges::equal(batch.fields(), specs_, {}, &Column::spec);
   if (!same)
-    throw InputError(beside_.string(), "is to hold samples with different fields",
+    throw InputError(beside_.string(), "should hold samples with different fields",
                      "Give all samples the same fields");
   for (std::size_t f = 0; f < columns_.size(); ++f) {
     const Column& column = batch.fields()[f];

@@ -58,13 +58,13 @@ void SampleTensors::add_field(std::size_t tensor) {
                       (is_padded() && told->second == FieldKind::sample && !stored.shape.empty() &&
                        stored.rows() == num_samples_);
     if (!fits)
-      fail(tensor,
-           "has not the shape of a " + std::string(name_of(told->second)) + " field, as the file calls it");
+      fail(tensor, "does not have the shape of a " + std::string(name_of(told->second)) +
+                       " field, which the file says it is");
     kinds = {told->second};
   }
   if (kinds.empty()) {
     left_out_.emplace_back(
-        stored.name, is_padded() ? "its rows are no samples" : "its rows are neither tokens nor samples");
+        stored.name, is_padded() ? "its rows are not samples" : "its rows are neither tokens nor samples");
     return;
   }
   const bool tokens_or_responses =
@@ -72,8 +72,8 @@ void SampleTensors::add_field(std::size_t tensor) {
   if (kinds.size() > 1 && !tokens_or_responses) {
     fail(tensor,
          "may have one row a sample or one a " + std::string(name_of(kinds[0])) +
-             ": there are as many of both",
-         "Say what it is in the metadata " + std::string(tensor_names::field_kinds) + R"(, such as {")" +
+             ": there are equally many of both",
+         "Set its kind in the metadata " + std::string(tensor_names::field_kinds) + R"(, such as {")" +
              stored.name + R"(": "sample"})");
   }
   if (tokens_or_responses) undecided_.push_back(stored.name);
@@ -105,7 +105,7 @@ std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) c
                            at(*offsets).shape == std::vector{num_samples_ + 1};
   if (is_told && !has_offsets) {
     fail(tensor, "has no offsets of its rows",
-         "Add '" + offsets_name(name) + "', one integer more than there are samples");
+         "Add '" + offsets_name(name) + "', with one more integer than there are samples");
   }
   if (!has_offsets || at(tensor).shape.empty()) return std::nullopt;
   if (is_told) return offsets;
@@ -127,7 +127,7 @@ SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tenso
   try {
     rows = SampleRows::of_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
   } catch (const InputError&) {
-    fail(offsets, "falls, or does not begin at 0");
+    fail(offsets, "decreases, or does not begin at 0");
   }
   if (rows.rows() != at(tensor).rows()) {
     fail(offsets, "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
@@ -160,7 +160,7 @@ void SampleTensors::find_fields() {
     if (is_repeated) {
       left_out_.emplace_back(name, "repeats " + at(tokens_).name);
     } else if (name == input_ids_field || name == names::tokens) {
-      left_out_.emplace_back(name, "has the name of tokens");
+      left_out_.emplace_back(name, "has a name for tokens");
     } else if (!at(tensor).dtype) {
       left_out_.emplace_back(name, "elements of " + at(tensor).stored);
     } else if (const auto offsets = offsets_of_field(tensor)) {

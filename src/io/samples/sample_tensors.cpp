@@ -122,7 +122,7 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
   if (const std::size_t valid = utf8_prefix(text); valid < text.size())
     fail(*uid_,
-         "of sample " + std::to_string(sample) + " is no UTF-8 from byte " + std::to_string(valid) + " on");
+         "of sample " + std::to_string(sample) + " is not UTF-8 from byte " + std::to_string(valid) + " on");
   return text;
 }
 
@@ -233,7 +233,7 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
          "Read the whole dump: source.kind dump, with the folder as source.path");
   const std::optional<std::size_t> tokens = one_of(input_ids_field, tensor_names::tokens);
   if (!tokens)
-    fail("has neither input_ids nor tokens", "Samples are made of integer tokens under one of these names");
+    fail("has neither input_ids nor tokens", "Samples need integer tokens with one of these names");
   tokens_ = *tokens;
   if (!file_->has_integers(tokens_) || at(tokens_).dtype == DType::boolean)
     fail(tokens_, "holds " + at(tokens_).stored + "; tokens are integers");
@@ -269,12 +269,12 @@ void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions)
 void SampleTensors::find_ragged() {
   const auto offsets = one_of(tensor_names::offsets, tensor_names::cu_seqlens);
   if (!offsets) {
-    fail(tokens_, "has one dimension, and nothing tells where samples begin",
+    fail(tokens_, "has one dimension, and nothing says where samples begin",
          "Add offsets [samples + 1], from 0 to the number of tokens; or save [samples, columns] with "
          "attention_mask");
   }
   require_integers(*offsets, 1);
-  if (at(*offsets).rows() < 1) fail(*offsets, "is empty; it has one element more than there are samples");
+  if (at(*offsets).rows() < 1) fail(*offsets, "is empty; it needs one more element than there are samples");
   offsets_ = offsets;
   num_samples_ = at(*offsets).rows() - 1;
 }
@@ -282,14 +282,13 @@ void SampleTensors::find_ragged() {
 void SampleTensors::find_padded() {
   const auto mask = file_->find(tensor_names::attention_mask);
   if (!mask) {
-    fail(tokens_,
-         "has two dimensions, and nothing tells tokens from padding: lengths are not guessed from pad tokens",
-         "Add attention_mask of the same shape, not 0 where a token stands (attention_mask.npy beside a .npy "
-         "file, both named by a pattern)");
+    fail(tokens_, "has two dimensions, and no mask: lengths are not guessed from pad tokens",
+         "Add attention_mask of the same shape, with 0 at padding (attention_mask.npy beside a .npy file, "
+         "both named by a pattern)");
   }
   require_integers(*mask, 2);
   if (at(*mask).shape != at(tokens_).shape)
-    fail(*mask, "has not the shape of the tokens, " + shape_text_of(at(tokens_).shape));
+    fail(*mask, "does not have the shape of the tokens, " + shape_text_of(at(tokens_).shape));
   mask_ = mask;
   num_samples_ = at(tokens_).rows();
   width_ = at(tokens_).shape[1];
@@ -307,9 +306,9 @@ void SampleTensors::find_uids() {
     uid_offsets_ = offsets;
     uid_bytes_ = rows_of_offsets(*offsets, *uid_);
   } else if (at(*uid_).rows() != num_samples_) {
-    fail(*uid_, "has not one element a sample: there are " + std::to_string(num_samples_),
-         "Write an integer a sample, or texts as uint8 with uid_offsets, one integer more than there are "
-         "samples");
+    fail(*uid_, "does not have one element a sample: there are " + std::to_string(num_samples_),
+         "Write an integer a sample, or texts as uint8 with uid_offsets, with one more integer than there "
+         "are samples");
   }
 }
 
@@ -361,7 +360,7 @@ void SampleTensors::find_response_width() {
     response_width_ = of_mask;
   } else if (!prompt_lengths_ && !prompt_offsets_) {
     fail(*file_->find(tensor_names::response_mask),
-         "is as wide as '" + at(tokens_).name + "': nothing tells where prompts end",
+         "is as wide as '" + at(tokens_).name + "': nothing says where prompts end",
          "Add responses or prompt_lengths");
   }
 }

@@ -50,7 +50,7 @@ void require_the_same_from_json(const Column& column, const std::filesystem::pat
   if (spec.kind == FieldKind::sample && !spec.trailing.empty())
     refuse(path, "cannot hold " + field + ": a list has one row a token or a response token", spec.name);
   if (!spec.trailing.empty() && spec.row_elements() == 0)
-    refuse(path, "cannot hold " + field + ": its rows have no elements, which does not tell their shape",
+    refuse(path, "cannot hold " + field + ": its rows have no elements, so their shape would be lost",
            spec.name);
   if (spec.dtype == DType::float16 || spec.dtype == DType::bfloat16)
     refuse(path, "cannot hold " + field + " of " + std::string(name_of(spec.dtype)), spec.name);
@@ -68,7 +68,7 @@ class RolloutWriter : public SampleWriter {
   RolloutWriter(const std::filesystem::path& path, Dropped dropped)
       : path_(path), dropped_(std::move(dropped)), lines_(path) {
     if (dropped_.contains(prompt_word)) {
-      throw InputError(path_.string(), "always tells where prompts end", "Leave out --drop prompt_lengths");
+      throw InputError(path_.string(), "always has where prompts end", "Leave out --drop prompt_lengths");
     }
   }
 
@@ -104,18 +104,18 @@ class DocumentWriter : public SampleWriter {
     for (const Column& column : batch.fields()) {
       const std::string& name = column.spec().name;
       if (name == input_ids_field || is_dropped(dropped_, name)) continue;
-      refuse(path_, "holds tokens alone, and samples have a field '" + name + "'", name);
+      refuse(path_, "can hold only tokens, and samples have a field '" + name + "'", name);
     }
     const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
-        refuse(path_, "cannot tell where prompts end, and " + sample + " has one", prompt_word);
+        refuse(path_, "cannot hold where prompts end, and " + sample + " has one", prompt_word);
       // Documents are groups of their own.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))
-        refuse(path_, "cannot tell which samples are a group, and " + sample + " has a uid", group_word);
+        refuse(path_, "cannot hold which samples are a group, and " + sample + " has a uid", group_word);
       const RowRange rows = batch.rows_of(FieldKind::token, i);
       const auto mine =
           tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
@@ -171,7 +171,7 @@ class TableWriter : public SampleWriter {
     for (const Column& column : batch.fields()) {
       const std::string& name = column.spec().name;
       if (!is_dropped(dropped_, name))
-        refuse(path_, "holds lengths alone, and samples have '" + name + "'", name);
+        refuse(path_, "can hold only lengths, and samples have '" + name + "'", name);
     }
     std::string text;
     for (std::size_t i = 0; i < uids.size(); ++i) {
@@ -196,12 +196,13 @@ class TableWriter : public SampleWriter {
     const std::string of_sample = " of sample " + std::to_string(sample.id.value());
     std::string why;
     if (has_texts_.value_or(is_text) != is_text) {
-      why = "cannot tell the uid" + of_sample + ", " + (is_text ? "a text" : "an integer") + ", from " +
+      why = "cannot hold the uid" + of_sample + ", " + (is_text ? "a text" : "an integer") + ", from " +
             (is_text ? "the integers" : "the texts") + " that others have";
     } else if (is_text && (text->empty() || text->find_first_of("\r\n") != std::string::npos ||
                            std::string_view(" \t").find(text->front()) != std::string_view::npos ||
                            std::string_view(" \t").find(text->back()) != std::string_view::npos)) {
-      why = "cannot hold the uid" + of_sample + ": it is empty, of several lines, or has a space at an end";
+      why = "cannot hold the uid" + of_sample +
+            ": it is empty, has several lines, or begins or ends with a space";
     }
     if (!why.empty() && !dropped_.contains("all")) refuse(path_, why, group_word);
     if (!why.empty()) return {};

@@ -106,7 +106,7 @@ void validate(const LengthDistribution& lengths, const std::string& name) {
 void require_sample(const SyntheticSpec& spec, SampleId id) {
   if (id.value() >= 0 && id.value() < spec.samples()) return;
   throw InputError("sample " + std::to_string(id.value()),
-                   "is not there; the source has " + std::to_string(spec.samples()) + " samples");
+                   "does not exist; the source has " + std::to_string(spec.samples()) + " samples");
 }
 
 std::int64_t prompt_of(const SyntheticSpec& spec, SampleId id) {

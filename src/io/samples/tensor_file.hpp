@@ -74,7 +74,7 @@ class TensorFile {
 [[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::filesystem::path& path);
 
 /// Throws as NpzFile and NpyArray do. Arrays that are stored (`numpy.savez`) are read where they are;
-/// deflated ones are unpacked into memory, all of them together at most `max_bytes`, else LimitError.
+/// deflated ones are decompressed into memory, all of them together at most `max_bytes`, else LimitError.
 [[nodiscard]] std::unique_ptr<TensorFile> open_npz(const std::filesystem::path& path,
                                                    std::int64_t max_bytes = std::int64_t{1} << 30);
 

@@ -40,7 +40,7 @@ class KeptUids {
         throw InputError(
             path_.string(),
             "cannot hold the uid of sample " + std::to_string(samples[i].id.value()) + ": " + why,
-            "Write JSON lines, give all samples uids of one kind, or leave them out: --drop uid");
+            "Write JSON Lines, give all samples uids of one kind, or leave them out: --drop uid");
       }
       are_lost_ = true;
     }
@@ -185,8 +185,8 @@ class SpoolingWriter : public SampleWriter {
     if (dropped_.contains("all")) return false;
     throw InputError(path_.string(),
                      has_own_name
-                         ? "cannot hold field '" + spec.name + "', whose name means something else there"
-                         : "cannot hold field '" + spec.name + "' of bfloat16, which NumPy has not",
+                         ? "cannot hold field '" + spec.name + "', whose name is reserved there"
+                         : "cannot hold field '" + spec.name + "' of bfloat16, which NumPy does not have",
                      "Write it in another format, or leave it out: --drop " + spec.name);
   }
 
@@ -232,7 +232,7 @@ class PaddedWriter : public SpoolingWriter {
 
   void close() override {
     if (!keeps("prompt_lengths")) {
-      throw InputError(path_.string(), "always tells where prompts end", "Leave out --drop prompt_lengths");
+      throw InputError(path_.string(), "always has where prompts end", "Leave out --drop prompt_lengths");
     }
     for (const SampleShape& sample : spool_.samples()) {
       prompt_width_ = std::max(prompt_width_, sample.prompt);

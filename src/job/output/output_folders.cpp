@@ -153,8 +153,9 @@ void OutputFolders::require_apart() const {
 void OutputFolders::warn_of_missing_locks() const {
   for (const RunFolder& folder : folders_) {
     if (folder.keeps_others_out()) continue;
-    spdlog::warn("{}: the file system knows no locks; a second run that writes here would not be noticed",
-                 folder.canonical().string());
+    spdlog::warn(
+        "{}: the file system does not support locks; a second run that writes here would not be noticed",
+        folder.canonical().string());
   }
 }
 

@@ -98,7 +98,7 @@ fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool lo
   fs::path first;
   visit_run_entries(folder, layout, [&](const RunEntry& entry) {
     if (entry.kind == RunEntry::Kind::foreign) {
-      throw IoError(entry.path.string(), "has a name that a run writes to, and is nothing that a run made",
+      throw IoError(entry.path.string(), "has a name that a run uses, but was not made by a run",
                     "Move it away, or give another folder");
     }
     if (first.empty() && entry.kind == RunEntry::Kind::file) first = entry.path;
@@ -206,7 +206,7 @@ void RunFolder::require_same_passes() const {
     refuse(
         fmt::format("has steps before {} of this job with {}, and this run would add steps with {}",
                     marker_.first_step, passes_in_words(earlier_->passes), passes_in_words(marker_.passes)),
-        "Go on with the --profiles that the job began with, or give " + option_ + " another folder");
+        "Use the --profiles that the job began with, or give " + option_ + " another folder");
   }
 }
 
@@ -281,7 +281,7 @@ void RunFolder::refuse_used(const fs::path& first_file) const {
                        told_of(earlier_->by), earlier_->ended),
            hint);
   }
-  refuse(fmt::format("holds what is left of a run that did not end ({}), {}", told_of(earlier_->by), example),
+  refuse(fmt::format("holds the files of a run that did not end ({}), {}", told_of(earlier_->by), example),
          hint);
 }
 
@@ -303,7 +303,7 @@ void RunFolder::require_not_inside_another() const {
     const std::string within = (*canonical_.lexically_relative(above).begin()).string();
     const std::optional<RunMarker> other = marker_or_nothing(above);
     if (!is_step_folder(within) && !(other && other->profiles.contains(within))) continue;
-    refuse("lies among the files of the run in " + above.string(), "Give " + option_ + " another folder");
+    refuse("is among the files of the run in " + above.string(), "Give " + option_ + " another folder");
   }
 }
 

@@ -44,7 +44,7 @@ std::string profile_of(std::string name) {
   const bool plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
   });
-  if (!plain) throw InputError("", "has a profile '" + name + "', which is no name for one");
+  if (!plain) throw InputError("", "has a profile '" + name + "', which is not a valid name");
   return name;
 }
 
@@ -118,7 +118,7 @@ std::optional<RunMarker> read_run_marker(const std::filesystem::path& folder) {
   try {
     return marker_of(Json::parse(text));
   } catch (const Json::exception& error) {
-    throw InputError(path.string(), std::string("does not tell of a run: ") + error.what());
+    throw InputError(path.string(), std::string("does not describe a run: ") + error.what());
   } catch (const InputError& error) {
     throw InputError(path.string(), error.report().message);
   }

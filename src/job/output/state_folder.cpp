@@ -77,7 +77,7 @@ std::optional<ServiceState> StateFolder::read() const {
   } catch (const InputError& error) {
     ErrorReport report = error.report();
     if (is_there(folder_ / previous_name)) {
-      report.hint = fmt::format("The state before it is in {}: put it in its place to go on from there",
+      report.hint = fmt::format("The previous state is in {}: rename it to resume from there",
                                 (folder_ / previous_name).string());
     }
     throw InputError(std::move(report));

@@ -28,7 +28,7 @@ void require_prefixes(const PrefixGroups& groups, std::int64_t needed) {
     throw InputError("include_prefix_last",
                      std::to_string(needed) + " tokens cannot be taken from the prefix of group " +
                          std::to_string(g) + ", which has " + std::to_string(groups.prefix(g)),
-                     "Ask for no more than the shortest prefix has, or for padding (ShortPrefix::pad)");
+                     "Use at most the length of the shortest prefix, or padding (ShortPrefix::pad)");
   }
 }
 

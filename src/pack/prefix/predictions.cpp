@@ -102,7 +102,7 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
   if (numbers.empty()) return;
   const auto [least, most] = std::ranges::minmax(numbers);
   if (least >= 0 && most < size) return;
-  throw InputError(what, "the predictions name rows " + std::to_string(least) + " to " +
+  throw InputError(what, "the predictions have rows " + std::to_string(least) + " to " +
                              std::to_string(most) + "; there are " + std::to_string(size));
 }
 

@@ -59,7 +59,7 @@ PrefixTree::PrefixTree(std::span<const TreeNode> segments, std::vector<std::int6
     if (open.empty() && node.parent != -1) {
       throw InputError(name_of_segment(segments_.size()),
                        "its parent " + std::to_string(node.parent) +
-                           " is not on the way from the segment before it to a root",
+                           " is not on the path from the previous segment to its root",
                        "List segments depth-first");
     }
     require_tokens(segments_.size(), node.tokens, num_rows());

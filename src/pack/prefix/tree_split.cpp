@@ -64,7 +64,7 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
                        " after alignment, and does not fit under the cap of " + std::to_string(max_tokens),
                    aligned <= largest_cap
                        ? "Raise the cap to at least " + std::to_string(aligned) + " or drop the sample"
-                       : "Drop the sample: no cap may be above " + std::to_string(largest_cap));
+                       : "Drop the sample: a cap can be at most " + std::to_string(largest_cap));
 }
 
 }  // namespace

@@ -27,13 +27,12 @@ void check(const Partition& parts, std::span<const Cost> costs, const PlacementI
            const ReassignmentRules& rules) {
   const std::int64_t dp = parts.size();
   require_whole_pieces(input);
-  require(input.num_items() == std::ssize(costs), "owners and bytes",
-          "must be there for as many items as costs");
-  require(input.speeds.empty() || std::ssize(input.speeds) == dp, "speeds", "must be one a part");
+  require(input.num_items() == std::ssize(costs), "owners and bytes", "must have one entry for each cost");
+  require(input.speeds.empty() || std::ssize(input.speeds) == dp, "speeds", "must be one for each part");
   require(std::ranges::all_of(input.speeds, [](std::int64_t speed) { return speed >= 1; }), "speeds",
           "must be above 0");
   require(input.node_of_rank.empty() || input.node_of_rank.size() == input.dp_of_rank.size(), "node_of_rank",
-          "must be one a rank");
+          "must be one for each rank");
   require(rules.tolerance >= 0 && rules.tolerance <= whole, "tolerance", "must be from 0 to one million");
   for (const int of_rank : input.dp_of_rank)
     require(of_rank >= -1 && of_rank < dp, "dp_of_rank", std::to_string(of_rank) + " is no part");

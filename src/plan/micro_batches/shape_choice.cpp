@@ -213,7 +213,7 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
   for (const PlanSettings& pass : passes) {
     if (pass.micro_batch.shapes != passes.front().micro_batch.shapes) {
       throw ConfigError("micro_batch.shapes",
-                        "is not the same in all profiles, and the passes of a step share their shapes",
+                        "differs between profiles, and the passes of a step share their shapes",
                         "Set it once, in the job's micro_batch");
     }
     if (pass.micro_batch.shapes) shapes.push_back(largest_shape(pass));
@@ -221,12 +221,12 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
   std::ranges::sort(shapes, std::ranges::greater{});
   shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
   if (shapes.empty() || std::ssize(shapes) <= *passes.front().micro_batch.shapes) return shapes;
-  throw ConfigError("micro_batch.shapes",
-                    std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
-                        number_of(std::ssize(shapes), "shape") +
-                        " that profiles of different caps, alignments or max_samples need: one each, into "
-                        "which everything fits",
-                    "Raise it, or give all profiles the same cap, alignment and max_samples");
+  throw ConfigError(
+      "micro_batch.shapes",
+      std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
+          number_of(std::ssize(shapes), "shape") +
+          " that profiles with different caps, alignments or max_samples need: a largest one each",
+      "Raise it, or give all profiles the same cap, alignment and max_samples");
 }
 
 PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,

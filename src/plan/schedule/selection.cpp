@@ -21,7 +21,7 @@ Selection::Selection(std::int64_t samples, const std::function<std::int64_t(std:
     const std::int64_t tokens = tokens_in(position);
     if (tokens == 0 && settings.empty == EmptySample::error) {
       throw InputError(std::string(source), "sample " + std::to_string(position) + " has no tokens",
-                       "Mend it, or set batch.empty: drop to leave such samples out");
+                       "Fix it, or set batch.empty: drop to leave such samples out");
     }
     take(position, entries_of(tokens, settings));
   }

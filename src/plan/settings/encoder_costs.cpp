@@ -10,7 +10,7 @@ std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& 
   const std::span<const std::int64_t> rows = rows_of(table.row_counts(), encoder.field);
   if (std::ssize(rows) != table.size()) {
     throw InputError("field '" + encoder.field + "'",
-                     "is what balance.cost: encoder counts the rows of, and samples bring no such field",
+                     "is the field of balance.cost: encoder, and samples do not have it",
                      "Bring it as a field of kind rows, or leave encoder out");
   }
   std::vector<Cost> costs;

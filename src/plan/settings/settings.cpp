@@ -32,7 +32,7 @@ void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
   if (std::ssize(speeds) != dp) {
     throw ConfigError("balance.speeds",
                       "has " + number_of(std::ssize(speeds), "speed") + " for " + number_of(dp, "DP rank"),
-                      "Give one speed a DP rank");
+                      "Give one speed for each DP rank");
   }
   for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
 }
@@ -58,13 +58,13 @@ void require_few_forced(const PlanSettings& settings) {
   const std::int64_t mini_batches = settings.mini_batches.count;
   if (of_mini_batch <= most / mini_batches) return;
   const bool by_multiple = settings.count_multiple() > settings.micro_batch.min_count;
-  throw ConfigError(mini_batches > of_mini_batch ? "batch.mini_batches"
-                    : by_multiple                ? "micro_batch.multiple_of"
-                                                 : "micro_batch.min_count",
-                    "asks every DP rank for " + grouped(mini_batches) + " x " + grouped(of_mini_batch) +
-                        " micro-batches a step, however few samples it has; at most " + grouped(most) +
-                        " can be asked for",
-                    "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
+  throw ConfigError(
+      mini_batches > of_mini_batch ? "batch.mini_batches"
+      : by_multiple                ? "micro_batch.multiple_of"
+                                   : "micro_batch.min_count",
+      "requires every DP rank to make " + grouped(mini_batches) + " x " + grouped(of_mini_batch) +
+          " micro-batches a step, however few samples it has; at most " + grouped(most) + " are possible",
+      "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
 }
 
 /// Least common multiple of two numbers that are at least 1.

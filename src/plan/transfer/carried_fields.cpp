@@ -30,7 +30,7 @@ DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldW
   if (!is_integer(spec.dtype)) {
     throw InputError(
         "field '" + spec.name + "'",
-        "has elements of " + std::string(name_of(spec.dtype)) + ", and only integers are narrowed",
+        "has elements of " + std::string(name_of(spec.dtype)) + ", and only integers can be narrowed",
         "Set fields." + spec.name + ".wire: as-brought");
   }
   if (!travels_narrow(settings, ways.sends_messages)) return spec.dtype;
@@ -43,26 +43,28 @@ DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldW
 void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
   if (!is_counted(spec.kind) || (!settings.layers && settings.wire == FieldWidth::as_brought)) return;
   const std::string key = "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire: as-brought");
-  throw InputError("field '" + spec.name + "'",
-                   "is of " + std::string(name_of(spec.kind)) +
-                       ", which samples count: such rows are neither split by layers nor narrowed",
-                   "Set " + key);
+  throw InputError(
+      "field '" + spec.name + "'",
+      "is of " + std::string(name_of(spec.kind)) +
+          ", of which each sample has its own number of rows: these are neither split by layers nor narrowed",
+      "Set " + key);
 }
 
 /// Only such values are compared.
 void require_counted(const FieldSpec& spec) {
   if (is_counted(spec.kind)) return;
-  throw InputError("field '" + spec.name + "'",
-                   "has one row a " + std::string(name_of(spec.kind)) +
-                       ", and equal values lie once of rows, text and bytes alone",
-                   "Set fields." + spec.name + ".share: none");
+  throw InputError(
+      "field '" + spec.name + "'",
+      "has one row a " + std::string(name_of(spec.kind)) + ", and share: equal is for rows, text and bytes",
+      "Set fields." + spec.name + ".share: none");
 }
 
 CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,
                               const std::string& name) {
   const std::string where = "field '" + cut.name() + "'";
-  const std::string hint = "Bring [first token, after the last] of each row under that name, or set fields." +
-                           cut.name() + ".cut_by: null";
+  const std::string hint =
+      "Bring [first token, after the last] of each row as a field with that name, or set fields." +
+      cut.name() + ".cut_by: null";
   if (cut.spec.kind != FieldKind::rows) {
     throw InputError(where,
                      "has one value a " + std::string(name_of(cut.spec.kind)) + ", and cut_by is for rows",
@@ -70,18 +72,19 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   }
   const auto found = std::ranges::find(carried, name, &CarriedField::name);
   if (found == carried.end()) {
-    throw InputError(where, "is cut by '" + name + "', which samples do not bring with it", hint);
+    throw InputError(where, "is cut by '" + name + "', which samples do not bring", hint);
   }
   if (!has_form_of_ranges(found->spec)) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and is no rows [2] of int64", hint);
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', which is not rows [2] of int64",
+                     hint);
   }
   if (found->shares_equal) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and its equal values lie once",
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and has share: equal",
                      "Set fields." + name + ".share: none");
   }
   if (found->profiles != cut.profiles) {
     throw InputError("field '" + name + "'",
-                     "cuts '" + cut.name() + "', and is sent under other profiles than that one",
+                     "cuts '" + cut.name() + "', and has other profiles than that field",
                      "Set fields." + name + ".profiles and fields." + cut.name() + ".profiles alike");
   }
   return *found;
@@ -97,7 +100,7 @@ void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& sett
     const auto of_ranges = settings.find(by);
     if (of_ranges != settings.end() && !of_ranges->second.cut_by.empty() && of_ranges->second.cut_by != by) {
       throw InputError("field '" + by + "'",
-                       "cuts '" + field.name() + "', and is to be cut by '" + of_ranges->second.cut_by + "'",
+                       "cuts '" + field.name() + "', and has cut_by: '" + of_ranges->second.cut_by + "'",
                        "Set fields." + by + ".cut_by: null");
     }
     field.cut_by = by;
@@ -110,7 +113,7 @@ void add_layered(CarriedField whole, const LayerMap& map, const FieldWays& ways,
                  std::vector<CarriedField>& carried) {
   const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
-    throw InputError(where, "has one element a row, and its rows are to be [layers, ...]",
+    throw InputError(where, "has one element a row, and layers need rows of [layers, ...]",
                      "Bring rows of that shape, or set fields." + whole.name() + ".layers: null");
   }
   const auto of_ranks = layers_of_ranks(map, whole.spec.trailing.front(), ways.pp, ways.vpp, where);

@@ -23,7 +23,7 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
     throw ConfigError(where,
-                      "lists the layers of " + std::to_string(map.stages.size()) +
+                      "lists layers for " + std::to_string(map.stages.size()) +
                           " stages, and mesh has pp " + std::to_string(pp) + " x vpp " + std::to_string(vpp),
                       "Give one list for each virtual stage");
   }
@@ -40,8 +40,8 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   if (layers % stages != 0) {
     throw InputError(where,
                      "has " + std::to_string(layers) + " layers, which pp " + std::to_string(pp) + " x vpp " +
-                         std::to_string(vpp) + " stages cannot have as many each of",
-                     "List those of each stage: layers: [[0, 1, ...], ...]");
+                         std::to_string(vpp) + " stages cannot evenly share",
+                     "List them for each stage: layers: [[0, 1, ...], ...]");
   }
   std::vector<std::vector<std::int64_t>> of_stages(static_cast<std::size_t>(stages));
   for (std::int64_t layer = 0; layer < layers; ++layer)
@@ -63,7 +63,7 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
   const std::string has = "has " + std::to_string(layers) + " layers, and the layers of its stages ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "name layer " + std::to_string(*named.rbegin()),
-                     "Layers are counted from 0");
+                     "Layers are numbered from 0");
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     if (!named.contains(layer))
       throw InputError(where, has + "leave out layer " + std::to_string(layer),
@@ -76,8 +76,8 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp) {
   const std::string where = "fields." + name;
   if (!is_about_lines_alone(field) && std::ranges::find(own_fields, name) != own_fields.end()) {
-    throw ConfigError(where, "is a field that tensors are completed with, and is handed out as it is",
-                      "Leave out what is set but read_as: axes or runs");
+    throw ConfigError(where, "is a built-in field, which is delivered unchanged",
+                      "Leave out all settings except read_as: axes or runs");
   }
   Choices choices;
   choices.field = field;

@@ -36,7 +36,7 @@ void TokensOfRows::require_valid(std::int64_t length, const std::string& where) 
     const std::string said = "gives row " + std::to_string(row) + " the tokens " + text_of(tokens);
     if (tokens.begin < 0 || tokens.begin >= tokens.end || tokens.end > length) {
       throw InputError(where, said + " of " + std::to_string(length),
-                       "Give each row one token of its sample at least, as [first, after the last]");
+                       "Give each row at least one token of its sample, as [first, after the last]");
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
       throw InputError(where, said + ", and the row before those of " + text_of(before),

@@ -37,7 +37,7 @@ LengthTable LengthTable::of(std::span<const std::int64_t> prompts, std::span<con
     throw InputError(
         "lengths",
         std::to_string(prompts.size()) + " prompts and " + std::to_string(responses.size()) + " responses",
-        "Give one of each a sample");
+        "Give one of each for every sample");
   }
   std::vector<LengthEntry> entries(prompts.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {

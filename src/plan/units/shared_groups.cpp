@@ -176,7 +176,7 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
   throw InputError(
       "prefix trees",
       "are given for " + std::to_string(count) + " of " + std::to_string(table.size()) + " samples",
-      "prefix.share: tree plans from the trees that the samples' tokens make");
+      "prefix.share: tree needs the trees of the samples' tokens");
 }
 
 Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {

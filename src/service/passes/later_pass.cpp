@@ -30,9 +30,8 @@ bool cut_alike(const StepAssignment& one, const StepAssignment& other, const Pla
 // Ranks have equal configurations, so all throw or none does.
 void require_kept(const StepSamples& samples, std::int64_t step) {
   if (samples.mine) return;
-  throw InputError("step " + std::to_string(step), "has no samples to be assigned anew",
-                   "Take it from a service of the same configuration: a step has its samples where there are "
-                   "profiles");
+  throw InputError("step " + std::to_string(step), "has no samples to assign again",
+                   "Use a step of a service with profiles: only these keep their samples");
 }
 
 // What the trainer left of a pass's micro-batches.
@@ -149,7 +148,7 @@ Left take_left(const StepContext& context, Step& before, const Planned& planned,
     throw InputError(name_of(before),
                      "has " + std::to_string(before.micro_batches.size()) + " of its " +
                          std::to_string(plan_before.micro_batches.size()) +
-                         " micro-batches left to be passed over again",
+                         " micro-batches left to run again",
                      "Leave them in the step");
   }
   left.tensors = take_tensors(before);

@@ -73,7 +73,7 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
     const Column& source = *std::as_const(from[place.micro_batch]).find(name);
     if (source.bytes().data() != std::as_const(first).bytes().data()) {
       throw InputError("field '" + name + "' of micro-batch " + std::to_string(place.micro_batch),
-                       "has been written to; its rows lie once for all micro-batches, to be read alone",
+                       "was written to; its rows are shared by all micro-batches, and read-only",
                        "Write to a copy, or set fields." + name + ".share: none");
     }
     ranges[i] = source.samples()[place.sequence];

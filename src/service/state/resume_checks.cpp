@@ -58,7 +58,7 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
                                       {"the state's checksum", std::to_string(hash_of(from))}};
   };
   require_equal_on_ranks(comm, together(comm, given),
-                         "Go on from the same state on every rank: read it on one rank and broadcast it");
+                         "Resume from the same state on every rank: read it on one rank and broadcast it");
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void require_resumable(const Communicator& comm, const Config& config, const Ser
   fail_together(comm, try_on_replicated_data([&] {
                   ServiceState now = from;  // but for the settings
                   now.settings = list_settings(config);
-                  require_same_job(from, now, "the state to go on from");
+                  require_same_job(from, now, "the state to resume from");
                 }));
 }
 

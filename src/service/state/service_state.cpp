@@ -17,7 +17,7 @@ struct Consequence {
   std::string_view text;
 };
 
-constexpr std::string_view other_samples = "steps would hold other samples: some twice, others never";
+constexpr std::string_view other_samples = "steps would have other samples: some twice, others never";
 constexpr std::string_view other_cuts = "steps would be cut into other micro-batches";
 constexpr std::string_view other_weights = "tokens would have other weights in the loss";
 
@@ -146,11 +146,11 @@ std::vector<std::string> differences(const ServiceState& saved, const ServiceSta
 void require_same_job(const ServiceState& saved, const ServiceState& now, std::string_view name) {
   const std::vector<std::string> found = differences(saved, now);
   if (found.empty()) return;
-  std::string message = "is of another job: ";
+  std::string message = "belongs to another job: ";
   for (std::size_t i = 0; i < found.size(); ++i) message += (i == 0 ? "" : "; ") + found[i];
-  throw ConfigError(std::string(name), message,
-                    "Go on with the configuration and the files it was taken with, or accept the changes "
-                    "(--allow-changed)");
+  throw ConfigError(
+      std::string(name), message,
+      "Use the configuration and the files that it was taken with, or accept the changes (--allow-changed)");
 }
 
 }  // namespace evenkeel

@@ -88,7 +88,7 @@ class Reader {
   [[nodiscard]] Reader object(const char* key) const { return Reader(at(key), key); }
   [[nodiscard]] std::string text(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_string()) refuse(fmt::format("has a {} that is no text", key));
+    if (!value.is_string()) refuse(fmt::format("has a {} that is not a text", key));
     return value.get<std::string>();
   }
   [[nodiscard]] std::uint64_t hash(const char* key) const {
@@ -96,12 +96,12 @@ class Reader {
     std::uint64_t number = 0;
     const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
     if (failure != std::errc() || digits.size() != 16 || end != digits.data() + digits.size())
-      refuse(fmt::format("has a {} that is no number of 16 hexadecimal digits", key));
+      refuse(fmt::format("has a {} that is not a number of 16 hexadecimal digits", key));
     return number;
   }
   [[nodiscard]] const Json& items(const char* key, Json::value_t type) const {
     const Json& value = at(key);
-    if (value.type() != type) refuse(fmt::format("has {} of another form", key));
+    if (value.type() != type) refuse(fmt::format("has {} in a wrong form", key));
     return value;
   }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) const {
@@ -109,7 +109,7 @@ class Reader {
     const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
                                                     std::in_range<std::int64_t>(value.get<std::uint64_t>()));
     if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-      refuse(fmt::format("has a {} that is no integer of {} to {}", key, least, most));
+      refuse(fmt::format("has a {} that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
   /// 0, or what a measurement may give: integers are made of them.
@@ -119,7 +119,7 @@ class Reader {
     const Json& value = at(key);
     const double number = value.is_number() ? value.get<double>() : -1;
     if (number != 0 && !(number >= least && number <= most))
-      refuse(fmt::format("has a {} that is no number of seconds", key));
+      refuse(fmt::format("has a {} that is not a number of seconds", key));
     return number;
   }
 
@@ -170,7 +170,7 @@ std::string job_of(std::string name) {
   const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '-' || c == '_';
                      });
-  if (!plain) throw InputError("", "the state has a job that is no name for one");
+  if (!plain) throw InputError("", "the state has a job with an invalid name");
   return name;
 }
 
@@ -189,7 +189,7 @@ ServiceState state_of(const Json& json) {
   for (const Json& source : reader.items("sources", Json::value_t::array))
     state.sources.push_back(source_of(source));
   for (const auto& [path, value] : reader.items("settings", Json::value_t::object).items()) {
-    if (!value.is_string()) reader.refuse("has a setting that is no text");
+    if (!value.is_string()) reader.refuse("has a setting that is not a text");
     state.settings.push_back({path, value.get<std::string>()});
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())
@@ -209,9 +209,9 @@ void require_whole(std::string_view text) {
   }
   const std::size_t rest = before_checksum.size() + digits_of_checksum + after_checksum.size();
   if (!text.starts_with(before_checksum) || text.size() < rest)
-    throw InputError("", "does not begin with a checksum: it is no state");
+    throw InputError("", "does not begin with a checksum: it is not a state");
   if (text.substr(before_checksum.size(), digits_of_checksum) != hexadecimal(fnv1a_64(text.substr(rest))))
-    throw InputError("", "was cut off or changed after it was written: its checksum differs");
+    throw InputError("", "was truncated or modified after it was written: its checksum differs");
 }
 
 }  // namespace
@@ -222,13 +222,14 @@ std::string to_text(const ServiceState& state) {
   const std::string text =
       std::string(before_checksum) + hexadecimal(fnv1a_64(rest)) + std::string(after_checksum) + rest;
   if (text.size() <= ServiceState::most_bytes) return text;
-  throw LimitError("state of the job",
-                   fmt::format("takes {} bytes; {} is the most", text.size(), ServiceState::most_bytes),
-                   "Use fewer profiles or sources, or put a source's files together");
+  throw LimitError(
+      "state of the job",
+      fmt::format("takes {} bytes; at most {} are possible", text.size(), ServiceState::most_bytes),
+      "Use fewer profiles or sources, or merge a source's files");
 }
 
 ServiceState parse_state(std::string_view text, std::string_view name) {
-  const char* const hint = "Give a state that `evenkeel run --state` or to_text() wrote, as it was written";
+  const char* const hint = "Give a state as `evenkeel run --state` or to_text() wrote it";
   try {
     require_whole(text);
     return state_of(Json::parse(text));

@@ -18,17 +18,16 @@ void require_whole_results(const Config& config, const StepResults& results) {
       const std::string& name = column.spec().name;
       if (cuts_rows(config.fields, name)) {
         throw InputError("result '" + name + "'",
-                         "is a field of rows that are cut, of which each context-parallel rank has its own, "
-                         "and results come from the first of them alone",
+                         "has rows that are cut, so each context-parallel rank has its own, and results come "
+                         "only from the first",
                          "Put what that one has of all rows under another name");
       }
       const auto field = config.fields.find(name);
       if (field == config.fields.end() || !field->second.layers) continue;
-      throw InputError(
-          "result '" + name + "'",
-          "is a field of layers, of which each pipeline stage has its own, and results come from "
-          "the last stage alone",
-          "Put what the last stage has under another name");
+      throw InputError("result '" + name + "'",
+                       "is a field of layers, so each pipeline stage has its own, and results come only from "
+                       "the last stage",
+                       "Put what the last stage has under another name");
     }
   }
 }
@@ -69,7 +68,7 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   work.on_replicated_data([&] {
     if (root >= 0 && root < ranks) return;
     throw InputError("rank to collect on",
-                     std::to_string(root) + " is none of the mesh, which has " + std::to_string(ranks));
+                     std::to_string(root) + " is not in the mesh, which has " + std::to_string(ranks));
   });
   std::string where;
   work([&] { where = " on rank " + std::to_string(root); });

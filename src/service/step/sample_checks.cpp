@@ -94,7 +94,7 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
     if (valid == text.size()) continue;
     throw InputError(
         name_of(batch.samples()[static_cast<std::size_t>(i)]),
-        "its text of " + name_of(spec) + " is no UTF-8 from byte " + std::to_string(valid) + " on",
+        "its text of " + name_of(spec) + " is not UTF-8 from byte " + std::to_string(valid) + " on",
         "Bring UTF-8, or a field of kind bytes");
   }
 }
@@ -102,7 +102,7 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
 void require_valid_field(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
   if (std::ranges::find(derived_names, spec.name) != derived_names.end()) {
-    throw InputError(name_of(spec), "has the name of something that Evenkeel makes itself",
+    throw InputError(name_of(spec), "has a name that Evenkeel uses itself",
                      "Choose another name than " + list_of(derived_names));
   }
   require_form(spec);
@@ -186,7 +186,7 @@ void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
                      "its loss_mask is set at row " + std::to_string(row - first) +
                          ", whose label is a token of its prompt, which has " +
                          std::to_string(sample.prompt) +
-                         "; with shared prefixes only response tokens carry loss",
+                         "; with shared prefixes only response tokens have loss",
                      "Clear the mask there, or set prefix.share: false");
   }
 }
@@ -256,13 +256,13 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
       const FieldSpec& spec = column.spec();
       const Column* const first = micro_batches.front().find(spec.name);
       if (first == nullptr || first->spec() != spec || !names.insert(spec.name).second) {
-        throw InputError(name_of(spec) + of_micro_batch, "is there twice, or not as in micro-batch 0",
+        throw InputError(name_of(spec) + of_micro_batch, "appears twice, or differs from micro-batch 0",
                          "Add a field of your own to every micro-batch, with one dtype, kind and shape");
       }
       require_rows(column, micro_batch, of_micro_batch);
     }
     if (micro_batch.fields.size() == micro_batches.front().fields.size()) continue;
-    throw InputError("micro-batch " + std::to_string(m), "lacks fields that micro-batch 0 has",
+    throw InputError("micro-batch " + std::to_string(m), "does not have all fields of micro-batch 0",
                      "Add a field of your own to every micro-batch");
   }
 }

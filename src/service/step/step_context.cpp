@@ -73,8 +73,8 @@ std::string name_of(const Step& step) {
 
 void require_made(const Step& step) {
   if (step.record) return;
-  throw InputError("step", "has been moved from, or was never made",
-                   "A step that is handed on to another pass is gone: use the one that comes back");
+  throw InputError("step", "was moved from, or never made",
+                   "A step that is passed to another pass is gone: use the one that is returned");
 }
 
 StepContext::StepContext(const Communicator& world, const Config& config_of_job, const ServiceState& from,
@@ -154,7 +154,7 @@ std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
 CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {
-    throw InputError(name_of(step), "was made by a service of another mesh or configuration",
+    throw InputError(name_of(step), "was made by a service with another mesh or configuration",
                      "Use a service with the configuration of the one that made it");
   }
   const std::string text = std::string(action) + " " + name_of(step) + std::string(how);

@@ -39,7 +39,7 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
   if (micro_batch >= plans.size())
     throw InputError(where, "there are " + std::to_string(plans.size()) + " in " + name_of(step));
   if (!std::isfinite(seconds) || seconds <= 0)
-    throw InputError(where, std::to_string(seconds) + " seconds are no time", "Report seconds above 0");
+    throw InputError(where, std::to_string(seconds) + " seconds are not a time", "Report seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
   if (plan.empty() || !context_.times->wanted(step.profile)) return;
   // Not plan_settings(): another thread may be measuring.

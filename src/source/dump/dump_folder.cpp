@@ -51,11 +51,11 @@ struct Marker {
 Marker read_marker(const fs::path& path) {
   const InputFile file(path);
   if (file.size() > longest_marker)
-    throw InputError(path.string(), "has more than 1 MiB, and so tells of no run");
+    throw InputError(path.string(), "has more than 1 MiB, so it does not describe a run");
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text, 0);
   const JsonText json(text);
-  if (!json.object()) throw InputError(path.string(), "does not tell of a run: it is no JSON object");
+  if (!json.object()) throw InputError(path.string(), "does not describe a run: it is no JSON object");
   const simdjson::dom::object& object = *json.object();
   Marker marker;
   simdjson::dom::element ignored;
@@ -74,8 +74,8 @@ Marker read_marker(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_missing(const fs::path& file) {
-  throw InputError(file.string(), "is missing, and the run wrote it",
-                   "evenkeel inspect FOLDER tells what else is");
+  throw InputError(file.string(), "is missing, although the run wrote it",
+                   "evenkeel inspect FOLDER says what else is");
 }
 
 DumpedPart first_part(std::int64_t step, bool flexible, std::int32_t place) {
@@ -156,7 +156,7 @@ class StepLister {
                      "has no file of a micro-batch that it shares with others of the " +
                          std::to_string(group.size) + " ranks from data-" + std::to_string(group.first) +
                          " on, and the run wrote one",
-                     "evenkeel inspect FOLDER tells what else is missing");
+                     "evenkeel inspect FOLDER says what else is missing");
   }
 
   const fs::path& folder_;
@@ -191,7 +191,7 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
   const fs::path path = dump_marker(folder);
   const Marker marker = read_marker(path);
   if (!marker.has_dump) {
-    throw InputError(folder.string(), "holds no dump: its run wrote none there",
+    throw InputError(folder.string(), "has no dump: its run wrote none there",
                      "Give the folder of evenkeel run --dump");
   }
   if (!marker.is_complete) {
@@ -202,9 +202,9 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
     throw InputError(folder.string(), "has a folder for each profile: " + marker.profiles,
                      "Give one of these folders");
   }
-  if (marker.steps < 0) throw InputError(path.string(), "does not tell how many steps there are");
+  if (marker.steps < 0) throw InputError(path.string(), "does not say how many steps there are");
   if (marker.from < 0 || marker.from >= marker.steps)
-    throw InputError(folder.string(), "is a dump of no steps", "Give the folder of a run that made some");
+    throw InputError(folder.string(), "is a dump without steps", "Give the folder of a run that made some");
   return {marker.from, marker.steps};
 }
 
@@ -220,7 +220,7 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
   const auto tensors = open_safetensors(file);
   DumpSchema schema = schema_of(*tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
-    throw InputError(tensors->path(), "says that it is a file of another place than where it lies",
+    throw InputError(tensors->path(), "says that it belongs to another place",
                      "Give the folder of evenkeel run --dump, as the run wrote it");
   return schema;
 }
@@ -238,7 +238,7 @@ void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t s
                      schema.mesh.pp == part.stages && schema.place.pp == stage && schema.place.tp == 0 &&
                      (schema.flexible ? 0 : schema.mesh.cp) == part.cp && group.first + group.rank == place;
   if (is_it) return;
-  throw InputError(path, "says that it is a file of another place than where it lies, or of another run",
+  throw InputError(path, "says that it belongs to another place, or to another run",
                    "Give the folder of evenkeel run --dump, as the run wrote it");
 }
 

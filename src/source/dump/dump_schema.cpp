@@ -55,7 +55,7 @@ class SchemaReader {
     schema.step = integer(object, "step");
     schema.samples = integer(object, "samples");
     schema.profile = text(object, "profile");
-    if (object["flexible"].get(schema.flexible)) fail("no truth value 'flexible'");
+    if (object["flexible"].get(schema.flexible)) fail("a 'flexible' that is not true or false");
     schema.mesh = point(object, "mesh", 1);
     schema.place = point(object, "place", 0);
     for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
@@ -135,7 +135,7 @@ class SchemaReader {
     std::vector<std::int64_t> values;
     for (const Element element : list) {
       std::int64_t value = -1;
-      if (element.get(value) || value < 0) fail("'" + name + "' that are no list of integers from 0");
+      if (element.get(value) || value < 0) fail("'" + name + "' that are not a list of integers from 0");
       values.push_back(value);
     }
     return values;
@@ -160,12 +160,12 @@ class SchemaReader {
     std::vector<DumpedField> fields;
     for (const Element element : list) {
       Object object;
-      if (element.get(object)) fail("'fields' that are no objects");
+      if (element.get(object)) fail("'fields' that are not objects");
       fields.push_back(field(object));
     }
     const auto name = [](const DumpedField& field) -> const std::string& { return field.spec.name; };
     if (std::ranges::adjacent_find(fields, std::ranges::greater_equal(), name) != fields.end())
-      fail("'fields' that are not in the order of their names, or there twice");
+      fail("'fields' that are not in the order of their names, or repeated");
     return fields;
   }
 
@@ -194,7 +194,7 @@ class SchemaReader {
     std::set<std::int64_t> named(layers.begin(), layers.end());
     const bool fits = !is_counted(spec.kind) && !spec.trailing.empty() && named.size() == layers.size() &&
                       (named.empty() || *named.rbegin() < spec.trailing.front());
-    if (!fits) fail("'layers' of '" + spec.name + "' that it has not, or has twice");
+    if (!fits) fail("'layers' of '" + spec.name + "' that do not exist, or are repeated");
     return layers;
   }
 
@@ -233,8 +233,8 @@ DumpSchema schema_of(const TensorFile& file) {
   const auto text = file.metadata().find(std::string(DumpSchema::metadata_name));
   if (text == file.metadata().end()) {
     throw InputError(file.path(),
-                     "is no file of a dump, or one of an older version: its metadata has no " +
-                         std::string(DumpSchema::metadata_name) + ", which says what it holds",
+                     "is not a file of a dump, or of an older version: its metadata has no " +
+                         std::string(DumpSchema::metadata_name) + ", which says what it contains",
                      "Dump the job again with this version");
   }
   const SchemaReader reader(file.path());

@@ -138,7 +138,7 @@ void DumpSource::require_all_samples(std::span<const DumpedSample> samples) cons
     throw InputError(folder_.string(),
                      "has " + std::to_string(found[part.step]) + " of the " + std::to_string(part.samples) +
                          " samples of step " + std::to_string(part.step),
-                     "evenkeel inspect FOLDER tells what is missing");
+                     "evenkeel inspect FOLDER says what is missing");
   }
 }
 
@@ -265,7 +265,7 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
   const auto position = static_cast<std::size_t>(&sample - samples_.data());
   for (std::size_t c = 0; c < counted_.size() && is_same; ++c)
     is_same = now.counted_rows(counted_[c], sample) == counts_[position * counted_.size() + c];
-  if (!is_same) throw IoError(now.path(), "has changed while in use", "Let nobody write to a dump in use");
+  if (!is_same) throw IoError(now.path(), "has changed while in use", "Do not modify a dump that is in use");
 }
 
 // They follow from tokens and prompts, unless samples bring them.

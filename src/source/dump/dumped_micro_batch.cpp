@@ -97,8 +97,7 @@ void DumpedMicroBatch::learn_sequences() {
   const std::size_t sequences = indices_.size();
   const bool fits = rises_from_0(padded_) && rises_from_0(lengths_) && lengths_.size() == sequences + 1 &&
                     padded_.size() == sequences + 1 && schema_.prompts.size() == sequences && sequences > 0;
-  if (!fits)
-    fail(first, "has cu_seqlens, cu_seqlens_padded, sample_index and prompts that do not belong together");
+  if (!fits) fail(first, "has cu_seqlens, cu_seqlens_padded, sample_index and prompts that do not match");
   const CpGroup cp{static_cast<int>(ranks_.size()), schema_.cut};
   rows_ = padded_.back() / cp.size;
   for (std::size_t i = 0; i < sequences; ++i) {
@@ -132,7 +131,7 @@ DumpedMicroBatch::Source DumpedMicroBatch::find_field(const DumpedField& field) 
   }
   if (field.layers) require_all_layers(field, source);
   if (source.stages.empty())
-    fail(last(0), "has no tensor '" + field.spec.name + "', which its metadata tell of");
+    fail(last(0), "has no tensor '" + field.spec.name + "', which its metadata lists");
   if (is_counted(field.spec.kind)) source.rows = rows_of_ranks(field.spec, source.stages.front().stage);
   return source;
 }
@@ -150,7 +149,7 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const TensorFile& here = file(rank, stage);
     const auto tensor = here.find(spec.name);
-    if (!tensor) fail(here, "has no tensor '" + spec.name + "', which its metadata tell of");
+    if (!tensor) fail(here, "has no tensor '" + spec.name + "', which its metadata lists");
     const StoredTensor& stored = here.tensors()[*tensor];
     std::vector<std::int64_t> shape;
     if (is_counted(spec.kind)) {
@@ -165,7 +164,7 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     if (stored.shape == shape && stored.dtype == spec.dtype) continue;
     fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_in_words(stored.shape) +
-                   ", and its metadata tell of one of " + std::string(name_of(spec.dtype)) + " " +
+                   ", and its metadata says " + std::string(name_of(spec.dtype)) + " " +
                    shape_in_words(shape));
   }
 }
@@ -191,7 +190,7 @@ void DumpedMicroBatch::find_ranges(std::size_t field) {
   const std::string& cut = schema_.fields[field].spec.name;
   if (found == schema_.fields.end() || found->spec != ranges || !is_counted(schema_.fields[field].spec.kind))
     fail(last(0),
-         "has rows of '" + cut + "' that are cut by '" + by + "', which is no field of token ranges");
+         "has rows of '" + cut + "' that are cut by '" + by + "', which is not a field of token ranges");
   sources_[field].ranges = found - schema_.fields.begin();
   if (sources_[static_cast<std::size_t>(sources_[field].ranges)].rows != sources_[field].rows)
     fail(last(0), "has other numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");

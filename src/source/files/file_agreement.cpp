@@ -38,8 +38,7 @@ std::string on_rank(std::size_t rank) {
 
 [[noreturn]] void refuse(const InputFile& file, const std::string& what) {
   throw IoError(file.path(), what,
-                "Let all ranks read one finished file, or the same copy of it on every node, to which nobody "
-                "writes");
+                "All ranks must read one finished file, or identical copies of it on all nodes");
 }
 
 void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights) {

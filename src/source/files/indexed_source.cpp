@@ -22,7 +22,7 @@ constexpr std::int64_t tokens_at_once = 1 << 14;
 void require_tokens(const IndexedDataset& dataset) {
   if (dataset.has_tokens()) return;
   throw InputError(dataset.files()[0]->path(),
-                   "has elements of " + std::string(name_of(dataset.dtype())) + ", which are no tokens",
+                   "has elements of " + std::string(name_of(dataset.dtype())) + ", which are not tokens",
                    "Name the dataset that holds the token ids");
 }
 

@@ -49,9 +49,8 @@ std::vector<std::string> expand(const std::string& pattern) {
   std::vector<std::string> names = Matches(pattern).names();
   std::erase_if(names, [&](const std::string& name) { return fs::is_directory(name, unknown); });
   if (names.empty()) {
-    throw IoError(
-        pattern, "matches no file",
-        "Patterns have *, ? and [...], and are looked up by rank 0 in the folder the job is started in");
+    throw IoError(pattern, "matches no file",
+                  "Patterns have *, ? and [...]; rank 0 expands them in the folder where the job is started");
   }
   std::ranges::sort(names);
   return names;

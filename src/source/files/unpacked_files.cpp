@@ -22,7 +22,7 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* needs_room =
-    "Set TMPDIR to a folder with room for all of it, which every rank of a node can open";
+    "Set TMPDIR to a folder with enough space, which every rank of a node can open";
 
 /// An open file, closed with this object unless it is taken.
 class Descriptor {
@@ -53,7 +53,7 @@ class Room {
     file_ = Descriptor(::mkostemp(name_.data(), O_CLOEXEC));
     if (file_.get() < 0) {
       const int reason = errno;
-      throw system_error(packed, ("cannot be unpacked to " + std::exchange(name_, {})).c_str(), reason);
+      throw system_error(packed, ("cannot be decompressed to " + std::exchange(name_, {})).c_str(), reason);
     }
   }
   Room(Room&& other) noexcept : name_(std::exchange(other.name_, {})), file_(std::move(other.file_)) {}
@@ -72,7 +72,8 @@ class Room {
         const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) {
-          ErrorReport report = system_error(packed.path(), "cannot be unpacked to $TMPDIR", errno).report();
+          ErrorReport report =
+              system_error(packed.path(), "cannot be decompressed to $TMPDIR", errno).report();
           report.hint = needs_room;
           throw_error(std::move(report));
         }

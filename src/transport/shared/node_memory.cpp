@@ -57,7 +57,8 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
   data_ = heap_bytes(size);
   const std::optional<SharedHeap::Place> place = SharedHeap::of_process().find(data_.get(), size);
   if (!place) {
-    throw LimitError("shared memory", "the system gives no memory file of " + std::to_string(size) + " bytes",
+    throw LimitError("shared memory",
+                     "the system provides no memory file of " + std::to_string(size) + " bytes",
                      "Raise the limits on memory and on open files, or set exchange.path: point-to-point");
   }
   place_ = *place;
@@ -106,7 +107,7 @@ void NodeMemory::meet_neighbour(const Introduction& other) {
   words_of_neighbours_[rank] = other.place;
   const auto seen = view(rank, other.place, sizeof other.secret);
   if (std::memcmp(seen.data(), &other.secret, seen.size()) != 0)
-    throw_unreadable(process_of(rank), "found other bytes than expected in the memory");
+    throw_unreadable(process_of(rank), "found unexpected bytes in the memory");
 }
 
 std::span<const std::byte> NodeMemory::view(int rank, const SharedHeap::Place& place, std::size_t bytes) {
@@ -121,7 +122,7 @@ std::shared_ptr<const std::byte> NodeMemory::hold(int rank, const SharedHeap::Pl
   if (offset + bytes > file->bytes().size()) {
     throw IoError("shared memory", "bytes " + std::to_string(offset) + " to " +
                                        std::to_string(offset + bytes) + " of rank " + std::to_string(rank) +
-                                       " lie outside its file of " + std::to_string(file->bytes().size()));
+                                       " are outside its file of " + std::to_string(file->bytes().size()));
   }
   return {file, file->bytes().data() + offset};
 }

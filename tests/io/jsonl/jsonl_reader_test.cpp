@@ -262,14 +262,14 @@ TEST(ReadSamples, a_line_that_is_no_json_object_is_an_error) {
 
 TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_column) {
   EXPECT_EQ(jsonl_error(rollout_with(R"("reward": NaN)")).message,
-            "field 'reward' holds NaN in column 55; JSON has no NaN and no Infinity");
+            "field 'reward' holds NaN in column 55; JSON does not have NaN and Infinity");
   EXPECT_EQ(jsonl_error(rollout_with(R"("adv": [0.5, -Infinity])")).message,
-            "field 'adv' holds -Infinity in column 58; JSON has no NaN and no Infinity");
+            "field 'adv' holds -Infinity in column 58; JSON does not have NaN and Infinity");
   EXPECT_EQ(jsonl_error(R"({"prompt_ids": [NaN], "response_ids": []})").message,
-            "field 'prompt_ids' holds NaN in column 17; JSON has no NaN and no Infinity");
+            "field 'prompt_ids' holds NaN in column 17; JSON does not have NaN and Infinity");
   EXPECT_EQ(jsonl_error(rollout_with(R"("é": "NaN \" Infinity", "top": [[1, 2], [3, Infinity]])")).message,
-            "field 'top' holds Infinity in column 89; JSON has no NaN and no Infinity");
-  EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON has no NaN and no Infinity");
+            "field 'top' holds Infinity in column 89; JSON does not have NaN and Infinity");
+  EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON does not have NaN and Infinity");
 }
 
 TEST(ReadSamples, a_number_that_is_not_finite_is_refused_wherever_it_stands) {

@@ -66,7 +66,7 @@ TEST(WriteNpy, what_numpy_cannot_hold_is_refused) {
     EXPECT_EQ(report.where, file.path().string());
     return report.message;
   };
-  EXPECT_EQ(refusal(DType::bfloat16, {2}, 4), "cannot hold bfloat16, which NumPy has not");
+  EXPECT_EQ(refusal(DType::bfloat16, {2}, 4), "cannot hold bfloat16, which NumPy does not have");
   EXPECT_EQ(refusal(DType::int32, {2, 2}, 12), "is to hold 12 bytes; shape (2, 2) of int32 needs 16");
   EXPECT_THAT(refusal(DType::int32, {-1}, 0), HasSubstr("shape (-1,) of int32 has a negative dimension"));
   constexpr std::int64_t huge = std::int64_t{1} << 40;

@@ -169,7 +169,7 @@ TEST(NpzFile, an_array_above_the_limit_is_refused_before_it_is_unpacked) {
   const auto size = static_cast<std::int64_t>(member.size);
   const ErrorReport report = refusal_of<LimitError>(member, size - 1);
   EXPECT_EQ(report.message, "has " + std::to_string(size) + " bytes; at most " + std::to_string(size - 1) +
-                                " are unpacked into memory");
+                                " are decompressed into memory");
   const TemporaryFile file(zip_text({member}), ".npz");
   EXPECT_EQ(elements(NpzFile(file.path()).read("x", size)), "abc");
 }
@@ -178,7 +178,7 @@ TEST(NpzFile, a_size_that_the_packed_bytes_cannot_hold_is_refused_before_memory_
   Member member = deflated("x.npy", array_text("abc"));
   member.size = 0xfffffffe;
   EXPECT_THAT(refusal_of(member, std::numeric_limits<std::int64_t>::max()).message,
-              HasSubstr("has 4294967294 bytes says the directory; its " +
+              HasSubstr("has 4294967294 bytes, says the directory; its " +
                         std::to_string(member.packed.size()) + " packed bytes cannot hold them"));
   member = stored("x.npy", array_text("abc"));
   ++member.size;
@@ -213,7 +213,7 @@ TEST(NpzFile, encrypted_members_and_other_methods_are_refused) {
   member = stored("x.npy", array_text("abc"));
   member.method = 14;
   EXPECT_EQ(refusal_of(member).message,
-            "is packed by method 14; stored (0) and deflated (8) members are read");
+            "is compressed with method 14; supported are stored (0) and deflated (8)");
 }
 
 RC_GTEST_PROP(NpzFile, a_damaged_file_is_refused_or_read_within_its_bounds, ()) {

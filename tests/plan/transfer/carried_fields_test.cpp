@@ -122,12 +122,13 @@ TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
   wrong.trailing = {3};
   EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("has 3 layers"));
   wrong.dtype = DType::float32;
-  EXPECT_THAT(refusal(narrow()), HasSubstr("float32, and only integers are narrowed"));
+  EXPECT_THAT(refusal(narrow()), HasSubstr("float32, and only integers can be narrowed"));
   wrong.dtype = DType::boolean;
-  EXPECT_THAT(refusal(narrow()), HasSubstr("bool, and only integers are narrowed"));
+  EXPECT_THAT(refusal(narrow()), HasSubstr("bool, and only integers can be narrowed"));
   wrong = {"experts", DType::int64, FieldKind::rows, {3}};
   EXPECT_THAT(refusal(narrow()), HasSubstr("neither split by layers nor narrowed"));
-  EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("is of rows, which samples count"));
+  EXPECT_THAT(refusal({LayerMap{}}),
+              HasSubstr("is of rows, for which each sample has its own number of rows"));
 }
 
 TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel_sample_by_sample) {
@@ -193,7 +194,7 @@ TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
                          FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
                          FieldSpec{"spans", DType::int64, FieldKind::token, {2}}}) {
     EXPECT_THAT(refusal({patches, form}),
-                HasSubstr("field 'spans': cuts 'patches', and is no rows [2] of int64"));
+                HasSubstr("field 'spans': cuts 'patches', which is not rows [2] of int64"));
   }
   FieldWays ways = cut_ways();
   ways.settings["spans"].share = FieldSharing::equal;

@@ -50,8 +50,7 @@ TEST(LayersOfRanks, what_cannot_be_split_is_refused_with_its_reason) {
     EXPECT_EQ(report.where, "field 'x'");
     return report.message + ". " + report.hint;
   };
-  EXPECT_THAT(refusal({}, 6),
-              HasSubstr("has 6 layers, which pp 2 x vpp 2 stages cannot have as many each of"));
+  EXPECT_THAT(refusal({}, 6), HasSubstr("has 6 layers, which pp 2 x vpp 2 stages cannot evenly share"));
   EXPECT_THAT(refusal({}, 6), HasSubstr("List those of each stage"));
   EXPECT_THAT(refusal({{{0}, {1}, {2}, {4}}}, 4), HasSubstr("name layer 4"));
   EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("leave out layer 2"));
@@ -73,7 +72,7 @@ TEST(FieldSettings, that_do_not_fit_each_other_are_refused) {
   axes.read_as = LineFormat::rows;
   EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("completed with"));
   EXPECT_THAT(refusal({LayerMap{{{0}}}}).message,
-              HasSubstr("lists the layers of 1 stages, and mesh has pp 2 x vpp 1"));
+              HasSubstr("lists layers for 1 stages, and mesh has pp 2 x vpp 1"));
   EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("names a layer of stage 1 twice"));
   require_valid({LayerMap{}}, "x", 2, 1);
   require_valid({}, "input_ids", 2, 1);

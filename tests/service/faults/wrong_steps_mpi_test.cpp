@@ -161,7 +161,7 @@ TEST(WrongSteps, steps_of_two_services_are_told_apart_and_each_may_be_collected_
     if (world.size() > 1) {
       const Step& meant = world.rank() == 0 ? of_one : of_other;
       expect_input_error([&] { (void)one.collect(meant, positions_of(meant)); },
-                         {"rank 1 collects step 0, another one of the same name"});
+                         {"rank 1 collects step 0, another one with the same name"});
     }
     expect_collected(one, of_other, mine);
     expect_collected(other, of_one, mine);

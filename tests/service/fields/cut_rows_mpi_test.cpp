@@ -286,10 +286,9 @@ TEST(CutRows, are_not_parted_from_what_cuts_them) {
     RaggedBatch one{{added.samples().begin(), added.samples().end()}};
     one.add_field(added.at(name));
     const std::string why = message_of([&] { (void)service.step(service.step(patches_of(world)), "", one); });
-    EXPECT_THAT(why,
-                HasSubstr(name == std::string("spans")
-                              ? "field 'spans': cuts 'patches', and is replaced without it"
-                              : "field 'patches': is cut by 'spans', which samples do not bring with it"));
+    EXPECT_THAT(why, HasSubstr(name == std::string("spans")
+                                   ? "field 'spans': cuts 'patches', and is replaced without it"
+                                   : "field 'patches': is cut by 'spans', which samples do not bring"));
   }
 }
 

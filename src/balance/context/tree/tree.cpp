@@ -268,8 +268,7 @@ ContextSchedule schedule_context_tree(const ContextProblem& problem) {
     if (!best || schedule.end < best->end) best = std::move(schedule);
   }
   if (best) return *std::move(best);
-  throw LimitError("items",
-                   "each fits a group, but there are no sizes of groups inside each other that all fit");
+  throw LimitError("items", "each fits a group, but no nested group sizes fit all of them");
 }
 
 }  // namespace evenkeel
