@@ -31,7 +31,7 @@ struct WavePrice {
 /// whose prices are looked for by multiplicative steps (Arora, Hazan and Kale, 2012). Any prices prove an
 /// end, better ones a later one. docs/bounds.md has the proof. Views the levels.
 ///
-/// In floating point, rounded down by more than that can err.
+/// Rounded down by more than the worst floating-point error.
 class WavePrices {
  public:
   /// Heights that a wave may have.

@@ -7,7 +7,7 @@
 
 namespace evenkeel::c {
 
-/// The caller's ranks as long as `comm` lives, for errors: takes no memory, of which there may be none.
+/// The caller's ranks as long as `comm` lives, for errors: does not allocate.
 class BorrowedRanks : public boost::mpi::communicator {
  public:
   explicit BorrowedRanks(MPI_Comm& comm) : communicator(MPI_COMM_NULL, boost::mpi::comm_attach) {

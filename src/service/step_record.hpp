@@ -30,7 +30,7 @@ struct StepSamples {
 /// Where a step comes from, so that one is not taken for another: equal on all ranks, and on copies of it.
 struct StepOrigin {
   std::uint64_t service = 0;  ///< the number of the service that made it
-  std::uint64_t serial = 0;   ///< the how-manieth it made
+  std::uint64_t serial = 0;   ///< its sequence number there
   std::uint64_t cut = 0;      ///< hash of how samples are cut for the ranks of its mesh
 };
 

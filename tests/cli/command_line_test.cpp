@@ -13,6 +13,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::Not;
 using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
@@ -209,6 +210,15 @@ TEST(Help, of_every_command_fits_the_line_and_has_examples_and_no_control_charac
       EXPECT_THAT(help.out, HasSubstr("xample"));
       for (const char c : help.out) EXPECT_TRUE(c == '\n' || c >= ' ' || c < 0) << command;
     }
+  }
+}
+
+TEST(Help, leaves_no_short_word_alone_on_the_last_line_of_a_text) {
+  for (const char* command : commands) {
+    std::istringstream help(
+        run_command(std::string("COLUMNS=80 " EVENKEEL_PROGRAM " ") + command + " --help").out);
+    for (std::string line; std::getline(help, line);)
+      EXPECT_THAT(line, Not(MatchesRegex(" *[a-z]{1,5}[.,]?"))) << command;
   }
 }
 

@@ -16,13 +16,23 @@ struct Entry {
   std::string about;
 };
 
+/// The text with its last two words on one line, unless they are long, so that no short word stands alone.
+std::string without_orphan(const std::string& text, std::size_t width) {
+  const std::size_t last = text.find_last_of(' ');
+  if (last == std::string::npos || last == 0) return text;
+  const std::size_t before = text.find_last_of(' ', last - 1);
+  const std::string end = text.substr(before == std::string::npos ? 0 : before + 1);
+  return 3 * text_width(end) < width ? text.substr(0, text.size() - end.size()) + kept_together(end) : text;
+}
+
 std::string list_of(const std::string& heading, const std::vector<Entry>& entries, std::size_t width) {
   if (entries.empty()) return "";
   std::size_t column = 0;
   for (const Entry& entry : entries)
     column = std::max(column, std::min(widest_label, text_width(entry.label)) + 4);
   std::string text = "\n" + heading + ":\n";
-  for (const Entry& entry : entries) text += labelled("  " + entry.label, entry.about, column, width);
+  for (const Entry& entry : entries)
+    text += labelled("  " + entry.label, without_orphan(entry.about, width), column, width);
   return text;
 }
 
@@ -79,7 +89,8 @@ std::string footer_of(const CLI::App& app, std::size_t width) {
   std::istringstream lines(app.get_footer());
   std::string text = "\n";
   for (std::string line; std::getline(lines, line);)
-    text += line.starts_with("  ") ? command_line(line, width) : indented(line, 0, width);
+    text +=
+        line.starts_with("  ") ? command_line(line, width) : indented(without_orphan(line, width), 0, width);
   return text;
 }
 
@@ -104,7 +115,7 @@ std::string HelpText::make_help(const CLI::App* app, std::string /*name*/,
                                 CLI::AppFormatMode /*mode*/) const {
   const std::size_t width = style_of(Stream::out).width;
   const std::string about = app->get_description() + (app->get_description().ends_with('.') ? "" : ".");
-  return indented(usage_of(*app), 0, width) + "\n" + indented(about, 0, width) +
+  return indented(usage_of(*app), 0, width) + "\n" + indented(without_orphan(about, width), 0, width) +
          list_of("Commands", commands_of(*app), width) + list_of("Arguments", arguments_of(*app), width) +
          list_of("Options", options_of(*app), width) + footer_of(*app, width);
 }
