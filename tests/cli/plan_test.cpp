@@ -163,7 +163,7 @@ TEST(PlanOfARun, refuses_a_cost_that_lengths_do_not_tell) {
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("balance.cost: counts the work of an encoder by the rows of 'patches'"),
-                    HasSubstr("knows nothing but lengths")));
+                    HasSubstr("knows only lengths")));
 }
 
 TEST(PlanOfARun, says_what_a_run_does_by_who_holds_samples) {

@@ -205,7 +205,7 @@ TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
   EXPECT_THAT(of_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
   EXPECT_THAT(of_offsets({}), HasSubstr("is empty"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five); }),
-              HasSubstr("nothing tells where samples begin"));
+              HasSubstr("nothing says where samples begin"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("x", {5}, five); }), HasSubstr("neither input_ids nor tokens"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five).ids("input_ids", {5}, five); }),
               HasSubstr("mean the same"));
@@ -228,12 +228,12 @@ TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 4}, {1, 1, 1, 1});
               }),
-              HasSubstr("has not the shape of the tokens"));
+              HasSubstr("does not have the shape of the tokens"));
   EXPECT_THAT(
       with([&](Tensors& t) {
         t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, five).ids("response_mask", {1, 5}, five);
       }),
-      HasSubstr("nothing tells where prompts end"));
+      HasSubstr("nothing says where prompts end"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_lengths", {1}, {6});
               }),

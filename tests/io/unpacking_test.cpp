@@ -89,7 +89,7 @@ TEST(Unpacking, refuses_what_follows) {
   for (const std::string& packed : {gzipped("a"), zstd_packed("a")}) {
     const TemporaryFile file(packed + "rubbish", ".x");
     EXPECT_THAT(report_of<InputError>([&] { (void)unpacked(file); }).message,
-                HasSubstr("cannot be unpacked"));
+                HasSubstr("cannot be decompressed"));
   }
 }
 

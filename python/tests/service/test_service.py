@@ -181,7 +181,7 @@ def test_rows_text_and_bytes_go_round_with_their_samples(mode, tensors):
             assert "text of 1 samples; the batch has 2 samples" in few
             assert "has a bytes where a str is needed" in mixed
             assert "has a str where a bytes is needed" in no_bytes
-            assert "start at 0 and never fall" in falling
+            assert "start at 0 and never decrease" in falling
             assert "Pass one tensor a sample" in ranges
             assert not_split == "taken"  # two samples of 3 rows
         places = ranks // (2 if "tensor" in mode or "context" in mode or "messages" in mode else 1)

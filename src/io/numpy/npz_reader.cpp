@@ -60,7 +60,7 @@ std::size_t read_up_to(const InputFile& file, zip_file_t* member, std::span<char
   std::size_t done = 0;
   while (done < out.size()) {
     const zip_int64_t got = zip_fread(member, out.data() + done, out.size() - done);
-    if (got < 0) fail(file, where, "cannot be unpacked", zip_file_get_error(member));
+    if (got < 0) fail(file, where, "cannot be decompressed", zip_file_get_error(member));
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -70,7 +70,7 @@ std::size_t read_up_to(const InputFile& file, zip_file_t* member, std::span<char
 std::vector<char> unpack(const InputFile& file, ::zip* archive, std::uint64_t index, std::int64_t size,
                          const std::string& where) {
   const std::unique_ptr<zip_file_t, CloseMember> member(zip_fopen_index(archive, index, 0));
-  if (!member) fail(file, where, "cannot be unpacked", zip_get_error(archive));
+  if (!member) fail(file, where, "cannot be decompressed", zip_get_error(archive));
   std::vector<char> bytes(static_cast<std::size_t>(size));
   const std::size_t done = read_up_to(file, member.get(), bytes, where);
   char more = 0;  // the checksum is compared where the member ends, which only the next read finds

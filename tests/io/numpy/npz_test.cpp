@@ -199,10 +199,10 @@ TEST(NpzFile, a_member_of_another_size_than_the_directory_says_is_refused) {
 TEST(NpzFile, damaged_members_are_refused) {
   Member member = stored("x.npy", array_text("abc"));
   member.checksum ^= 1;
-  EXPECT_THAT(refusal_of(member).message, HasSubstr("cannot be unpacked: "));
+  EXPECT_THAT(refusal_of(member).message, HasSubstr("cannot be decompressed: "));
   member = deflated("x.npy", array_text("abc"));
   member.packed[0] = '\7';  // no kind of block
-  EXPECT_THAT(refusal_of(member).message, HasSubstr("cannot be unpacked: "));
+  EXPECT_THAT(refusal_of(member).message, HasSubstr("cannot be decompressed: "));
   EXPECT_THAT(refusal_of(stored("x.npy", "no array")).message, HasSubstr("does not start with \\x93NUMPY"));
 }
 
