@@ -391,8 +391,9 @@ class Drawing:
         groups = self._group_sizes()
         if longest > 4 and self.chance(0.3):
             fates = ["drop"]
-            if not any(field.is_counted for field in self.fields) and not self.sharing:
-                fates += ["truncate", "split"]
+            # Rows are cut where something says which go with which tokens; a text comes whole with every piece.
+            if not any(field.kind == "rows" and field.name not in ("pictures", "spans") for field in self.fields):
+                fates += ["truncate"] if self.sharing else ["truncate", "split"]
             shortest = max(min(len(s.tokens) for s in source.samples if s.tokens) for source in self.sources)
             longest = self.draw.randint(max(shortest, longest // 2), longest)
             self.put("batch.too_long", self.draw.choice(fates))

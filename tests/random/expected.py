@@ -38,7 +38,20 @@ class Entry:
         if field.kind == "response_token":
             prompt = len(self.sample.prompt)
             return rows[max(0, self.begin - prompt):max(0, self.end - prompt)]
+        if field.name == "spans":
+            return self.spans
+        if field.name == "pictures":
+            return [row for row, span in zip(rows, self.sample.values["spans"]) if self._has(span)]
         return rows
+
+    @property
+    def spans(self) -> list[list[int]]:
+        """The tokens of each row that goes with tokens of it, counted from its first."""
+        begin, end = self.begin, self.end
+        return [[max(b, begin) - begin, min(e, end) - begin] for b, e in self.sample.values["spans"] if self._has((b, e))]
+
+    def _has(self, span) -> bool:
+        return span[0] < self.end and self.begin < span[1]
 
     def placed(self, field: Field, empty: list) -> list[list]:
         """A row for each of its tokens: a response token's stands where it is predicted."""

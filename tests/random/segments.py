@@ -129,7 +129,7 @@ class Segments:
                 rows.append([])
             elif is_cut:
                 tokens = {self._starts[s] + row for s in path for row in self._rows(s, rank)[1] if row < self._lengths[s]}
-                rows.append(of_these_tokens(entry, field.field, tokens, entry.sample.values["spans"]))
+                rows.append(of_these_tokens(entry, field.field, tokens))
             else:
                 rows.append(entry.rows(field.field))
         return rows

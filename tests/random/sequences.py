@@ -83,10 +83,9 @@ def require_counted(part: dict, field: FieldOfStage, rows: list[list[list]], whe
     require_rows(part[field.name], flat, [len(flat), *field.trailing], where, field.name)
 
 
-def of_these_tokens(entry: Entry, field: Field, tokens: set[int], spans: list[list[int]]) -> list[list]:
+def of_these_tokens(entry: Entry, field: Field, tokens: set[int]) -> list[list]:
     """Rows that have one of these tokens."""
-    rows = entry.sample.values[field.name]
-    return [row for row, (begin, end) in zip(rows, spans) if not tokens.isdisjoint(range(begin, end))]
+    return [row for row, span in zip(entry.rows(field), entry.spans) if not tokens.isdisjoint(range(*span))]
 
 
 class Sequences:
@@ -189,7 +188,7 @@ class Sequences:
                 rows.append([])
             elif is_cut:
                 tokens = {t for t in rows_of_rank(aligned, rank, self._m.size, self._zigzag) if t < entry.length}
-                rows.append(of_these_tokens(entry, field, tokens, entry.sample.values["spans"]))
+                rows.append(of_these_tokens(entry, field, tokens))
             else:
                 rows.append(entry.rows(field))
         return rows
