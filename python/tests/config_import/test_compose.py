@@ -82,6 +82,15 @@ def test_override_changes_an_option_that_another_file_chose():
     assert keys_of("defaults: [base, {override db: large}]", files) == ["db.size=9"]
 
 
+def test_override_leaves_files_alone_that_a_file_of_its_group_names():
+    files = {
+        "conf/actor/a.yaml": "defaults: [base]\nx: 1",
+        "conf/actor/b.yaml": "x: 2",
+        "conf/actor/base.yaml": "y: 3",
+    }
+    assert keys_of("defaults: [{actor@q: b}, {override actor@q: a}]", files) == ["q.y=3", "q.x=1"]
+
+
 def test_files_are_looked_for_in_the_search_path_too():
     text = 'hydra: {searchpath: ["file://lib/conf"]}\ndefaults: [base]'
     assert keys_of(text, {"lib/conf/base.yaml": "x: 1"}) == ["x=1", "hydra.searchpath=[file://lib/conf]"]

@@ -69,6 +69,8 @@ def test_a_slip_of_the_pen_is_recognised(slip):
 def test_a_file_of_nobody_is_refused():
     assert "no configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
     assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
+    with pytest.raises(ConfigError, match="none of its 0 keys says how verl makes batches"):
+        import_config("{}", "job.yaml", "verl")
     assert "none of its 1 keys" in error_of("actor_infer: {generating_args: {top_k: 1}}")
 
 

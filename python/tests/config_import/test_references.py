@@ -127,6 +127,7 @@ def test_oc_decode_reads_a_text_as_a_value():
     assert value_of("b: ${oc.decode:${oc.env:SIZES}}", "b", environment) == "[1, 2]"
     assert value_of("b: ${oc.decode:${oc.env:DEVICES}}", "b", environment) == "list(range(0,8))"
     assert value_of("b: ${oc.decode:'null'}") == "null"
+    assert value_of("b: ${oc.decode:${oc.env:X}}", "b", {"X": "}"}) == "}"
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,8 @@ class _Composer:
         of_group = _full_group(entry, group)
         if of_group.split("/")[0] == "hydra":
             return  # Hydra's own settings
-        for option in self.overridden.get((of_group, _package_of(entry, package)), entry.options):
+        options = self.overridden.get((of_group, _package_of(entry, package))) if entry.group else None
+        for option in entry.options if options is None else options:
             chosen = self.with_choices(option, entry.place)
             if chosen not in ("", "null"):  # "null" is kept free for others to choose
                 self.include_file(entry, of_group, chosen, group, package, depth)

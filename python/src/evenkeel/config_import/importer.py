@@ -36,7 +36,8 @@ class Document:
         self.files: list[str] = made.files  # read besides the first
         self.lost: list[LostPart] = made.lost  # named in a defaults list, and not found
         self.keys: list[ForeignKey] = []  # in order
-        for key in leaves(References(made.root, environment or {}, made.lost).follow_all(), ""):
+        whole = References(made.root, environment or {}, made.lost).follow_all()
+        for key in leaves(whole) if whole.data else ():
             self.keys.append(key)
             if len(self.keys) > MOST_KEYS:
                 refuse(key.value.place, TOO_LARGE)

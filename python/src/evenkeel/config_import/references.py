@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omegaconf.errors import GrammarParseError, InterpolationResolutionError
-from omegaconf.grammar_parser import parse
+from omegaconf.grammar_parser import parse as parse_by_grammar
 from omegaconf.grammar_visitor import GrammarVisitor
 
 from evenkeel.config_import import arithmetic
@@ -47,6 +47,15 @@ def value_of(data: Any, written: str = "") -> Value:
     if data is None or isinstance(data, str):
         return Value(data, quoted=written[:1] in ("'", '"'))
     return Value(written.strip() or (str(data).lower() if isinstance(data, bool) else str(data)))
+
+
+def _parse(text: str, rule: str, mode: str) -> Any:
+    try:
+        return parse_by_grammar(text, parser_rule=rule, lexer_mode=mode)
+    except RecursionError:
+        raise
+    except Exception as error:  # a bracket closed at the very start is ANTLR's own "Empty Stack"
+        raise GrammarParseError(str(error)) from None
 
 
 class _Visitor(GrammarVisitor):
@@ -84,7 +93,7 @@ def literal(text: str, place: str) -> Value:
         lambda name, args, args_str: Value(f"${{{name}:{','.join(args_str)}}}"),
     )
     try:
-        return value_of(visitor.visit(parse(text, parser_rule="singleElement", lexer_mode="VALUE_MODE")))
+        return value_of(visitor.visit(_parse(text, "singleElement", "VALUE_MODE")))
     except GrammarParseError as error:
         refuse(place, f"malformed value: {str(error).splitlines()[0]}")
 
@@ -138,7 +147,7 @@ class References:
             lambda name, args, args_str: self.resolve(name, [*map(value_of, args, args_str)], at),
         )
         try:
-            return value_of(visitor.visit(parse(text, parser_rule=rule, lexer_mode=mode)), text)
+            return value_of(visitor.visit(_parse(text, rule, mode)), text)
         except Lost as lost:
             return Value(missing=str(lost))
         except RecursionError:

@@ -226,7 +226,7 @@ class ForeignKey:
         return one_line(Value(self.value.written)) if self.value.written else self.text
 
 
-def leaves(value: Value, path: str) -> Iterator[ForeignKey]:
+def leaves(value: Value, path: str = "") -> Iterator[ForeignKey]:
     if isinstance(value.data, dict) and value.data:
         for key, entry in value.data.items():
             yield from leaves(entry, f"{path}.{key}" if path else key)
