@@ -46,50 +46,48 @@ Keys field_keys() {
   const Choice<FieldWidth> widths({{"as-brought", FieldWidth::as_brought}, {"narrow", FieldWidth::narrow}});
   return {
       key("field.layers", f, &FieldSettings::layers, LayersFormat{},
-          "null: rows are whole. Else the first dimension of a row counts layers of the model, and each "
-          "pipeline stage is handed those that it has: stage gives every virtual stage as many, in order; "
-          "a list for each virtual stage names them, part v of pipeline rank s being list v * pp + s."),
+          "null: rows are whole. Otherwise the first dimension of a row is layers of the model, and each "
+          "pipeline stage gets its own: stage splits them evenly over the virtual stages, in order; or a "
+          "list for each virtual stage, with list v * pp + s for part v of pipeline rank s."),
       key("field.stage", f, &FieldSettings::stage,
           Choice<FieldStages>(
               {{"last", FieldStages::last}, {"first", FieldStages::first}, {"all", FieldStages::all}}),
-          "The pipeline stages that are sent the field, where it is not split by layers."),
+          "The pipeline stages that get the field, if it is not split by layers."),
       key("field.read_as", f, &FieldSettings::read_as,
           OptionalChoice<LineFormat>{Choice<LineFormat>({{"rows", LineFormat::rows},
                                                          {"text", LineFormat::text},
                                                          {"bytes", LineFormat::bytes},
                                                          {"axes", LineFormat::axes},
                                                          {"runs", LineFormat::runs}})},
-          "What JSON lines have under this name: a list of any number of rows, a text, bytes in base64, a "
+          "How JSON Lines write the field: a list of any number of rows, a text, bytes in base64, a "
           "list for each axis with a number a token, or runs of tokens as [value, count]. null: numbers, as "
-          "their lists tell; text is left out."),
+          "their lists show; text is left out."),
       key("field.wire", f, &FieldSettings::wire, widths,
-          "The type in which integers travel: what samples bring, or the smallest that holds every element "
-          "of the step over all ranks, from uint8 and int8 up."),
+          "The type in which integers travel: as samples bring them, or the smallest type that holds every "
+          "element of the step over all ranks, from uint8 and int8 up."),
       key("field.hand_out", f, &FieldSettings::hand_out, widths,
-          "The type in which micro-batches have them: what samples bring, or that of the wire, which may be "
-          "another one each step."),
+          "The type in micro-batches: as samples bring them, or that of wire, which may change from step to "
+          "step."),
       key("field.share", f, &FieldSettings::share,
           Choice<FieldSharing>({{"none", FieldSharing::none}, {"equal", FieldSharing::equal}}),
-          "Of rows, text and bytes, none: each sample has its own. equal: values of equal bytes, of samples "
-          "that one rank brings, travel to a node once and lie there once, for all its ranks to read."),
+          "For rows, text and bytes. none: each sample has its own. equal: values with equal bytes, of "
+          "samples that one rank brings, are sent to a node once and stored there once, for all its ranks."),
       key("field.cut_by", f, &FieldSettings::cut_by, OptionalFieldName{},
-          "Of rows, null: each context-parallel rank of a sample has all of them. Else another field of "
-          "rows, [rows, 2] of int64, tells each row's tokens, [first, after the last], and a rank is handed "
-          "those rows alone that have a token of its chunks, as are pieces of samples that batch.too_long "
-          "cuts; "
-          "that field is cut so, too."),
+          "For rows. null: each context-parallel rank of a sample has all of them. Otherwise another field "
+          "of rows, [rows, 2] of int64, has each row's tokens, [first, after the last], and a rank gets only "
+          "the rows with a token in its chunks, as do pieces of samples that batch.too_long cuts; that field "
+          "is cut in the same way."),
       key("field.profiles", f, &FieldSettings::profiles, ProfileNames{},
-          "The profiles under which passes are sent the field, such as pixels for a pass of an encoder "
-          "alone. "
-          "all: every pass. A pass without a profile is sent those fields alone that go to all."),
+          "The profiles whose passes get the field, such as pixels for an encoder's pass. "
+          "all: every pass. A pass without a profile gets only fields that go to all."),
   };
 }
 
 // Read and written by the loader: an entry's value is a map of the keys of field.
 Keys named_field_keys() {
   return {{{"fields", "map", "{}", "names, each with any keys of field",
-            "Fields that samples bring and that are not sent or handed out as they are brought, such as "
-            "fields: {routed_experts: {layers: stage, wire: narrow}}."},
+            "Fields that samples bring and that are not delivered unchanged, such as fields: "
+            "{routed_experts: {layers: stage, wire: narrow}}."},
            {},
            {}}};
 }

@@ -100,28 +100,28 @@ Keys mesh_keys() {
   const auto m = &Config::mesh;
   const Integer<int> axis{1, largest_axis};
   return {
-      key("mesh.tp", m, &MeshSettings::tp, axis, "Ranks of tensor parallelism; they get equal tensors."),
-      cp_key("Ranks of context parallelism; each gets its part of every sequence. flexible gives each "
-             "micro-batch a group of its own size of neighbouring DP ranks (context_sizes); mesh.dp is then "
-             "the number of ranks over tp and pp. With expert parallelism set strategy: grid, too."),
+      key("mesh.tp", m, &MeshSettings::tp, axis, "Tensor-parallel ranks; they get equal tensors."),
+      cp_key("Context-parallel ranks; each gets its part of every sequence. flexible gives each micro-batch "
+             "a group of its own size of neighboring DP ranks (context_sizes); mesh.dp is then the number of "
+             "ranks divided by tp and pp. With expert parallelism set strategy: grid, too."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
-          "With cp: flexible the largest group of a micro-batch, a power of two unless context_sizes is any; "
-          "auto is the largest there is."),
+          "With cp: flexible, the largest group of a micro-batch, a power of two unless context_sizes is "
+          "any; auto is the largest possible."),
       key("mesh.context_sizes", m, &MeshSettings::context_sizes,
           Choice<ContextSizes>({{"powers-of-two", ContextSizes::powers_of_two}, {"any", ContextSizes::any}}),
-          "With cp: flexible the sizes of groups: powers of two, each at a multiple of its size; or any up "
-          "to "
-          "16, then eight to a doubling, and the largest, anywhere. Planning takes some times as long; it "
-          "pays where the number of DP ranks is no power of two, or links are slow."),
-      key("mesh.pp", m, &MeshSettings::pp, axis, "Stages of pipeline parallelism; they get equal tensors."),
+          "With cp: flexible, the sizes of groups: powers of two, each starting at a multiple of its size; "
+          "or any size up to 16, then eight for each doubling, and the largest, starting anywhere. Planning "
+          "takes two to three times as long; it pays if the number of DP ranks is not a power of two, or "
+          "links are slow."),
+      key("mesh.pp", m, &MeshSettings::pp, axis, "Pipeline stages."),
       key("mesh.vpp", m, &MeshSettings::vpp, axis,
-          "Virtual stages a pipeline rank holds (interleaved schedule)."),
+          "Virtual stages of each pipeline rank (interleaved schedule)."),
       key("mesh.dp", m, &MeshSettings::dp, OptionalInteger<int>{"auto", axis},
-          "Ranks of data parallelism; auto is what remains of the world: ranks / (tp * cp * pp)."),
+          "Data-parallel ranks; auto uses all ranks: ranks / (tp * cp * pp)."),
       key("mesh.order", m, &MeshSettings::order, AxisOrder{},
           "The order in which ranks run through the grid, fastest axis first."),
       key("mesh.data_ranks", m, &MeshSettings::data_ranks, Integer<int>{0, largest_axis},
-          "Ranks beside the grid, the first of the world: they read, plan and send, and have no "
+          "The job's first ranks, outside the grid: they read, plan and send, and have no "
           "micro-batches "
           "themselves."),
   };
@@ -146,46 +146,42 @@ Keys balance_keys() {
   return {
       key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
           "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
-          "first, "
-          "every dp-th by rising length, or contiguous runs in source order."),
-      cost_key(
-          "The work of a sample of s tokens: s; 24576 s + s^2; worked out from a model's shape; "
-          "linear s + quadratic s^2; or that with coefficients that are fitted, every so many steps, to "
-          "the latest times the trainer reports, beginning with an initial cost (tokens). With an encoder "
-          "DP ranks share out its work as well, which it does for the rows of a field (linear and "
-          "quadratic, in the units of the model's cost)."),
+          "first, every dp-th by increasing length, or contiguous runs in source order."),
+      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; computed from a model's shape; "
+               "linear s + quadratic s^2; or that with coefficients fitted, at intervals of steps, to the "
+               "latest times that the trainer reports, starting from an initial cost (tokens). With an "
+               "encoder, its work for the rows of a field is balanced over DP ranks as well (linear and "
+               "quadratic, in the units of the model's cost)."),
       key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
-          "How fast each DP rank works, one number a DP rank, 0.5 for half as fast as 1: work is assigned "
-          "so that ranks end together. With mesh.cp: flexible a group is as fast as its slowest rank."),
+          "How fast each DP rank works, one number for each, 0.5 for half as fast as 1: work is assigned so "
+          "that ranks finish together. With mesh.cp: flexible a group is as fast as its slowest rank."),
       key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
-          "Give DP ranks equal numbers of samples, to within one; with prefix.share, of groups that share "
-          "something, or of the parts into which the cap splits them."),
+          "Give DP ranks equal numbers of samples, to within one; with prefix.share, equal numbers of "
+          "groups, or of the parts into which the cap splits them."),
       key("balance.refine", b, &BalanceSettings::refine, Boolean{},
-          "Improve the assignment by moves and swaps afterwards."),
+          "Then improve the assignment by moves and swaps."),
       key("balance.strategy", b, &BalanceSettings::strategy, strategies,
           "Assign to DP ranks first and let each pack its own; or pack the whole step first and lay its "
           "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
           "all-to-all)."),
       key("balance.placement", b, &BalanceSettings::placement, placements,
-          "Which DP rank takes which part: the one that holds most of its tokens already, so that fewer "
-          "travel; or as the algorithm numbers them, as presets always have it."),
+          "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer "
+          "travel; or as the algorithm numbers them, as presets always do."),
       key("balance.placement_tolerance", b, &BalanceSettings::placement_tolerance, tolerance,
-          "Share by which the DP rank that ends last may end later so that fewer tokens travel: samples then "
-          "go "
-          "to the DP rank that holds them, or change places, while no rank passes that and no more "
-          "micro-batches "
-          "are needed. 0 leaves balance as it is."),
+          "How much later, as a share, the DP rank that ends last may end so that fewer tokens travel: "
+          "samples then move to the DP rank that holds them, or are swapped, as long as no rank exceeds that "
+          "and no more micro-batches are needed. 0 does not change the balance."),
       key("balance.overhead", b, &BalanceSettings::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
-          "What a micro-batch costs whatever it holds, in the units of the cost; auto is the work of 256 "
-          "tokens, or what was measured. For micro_batch.count: fastest and mesh.cp: flexible."),
+          "The constant cost of a micro-batch, in the units of the cost; auto is the work of 256 tokens, or "
+          "the measured one. For micro_batch.count: fastest and mesh.cp: flexible."),
       key("balance.communication", b, &BalanceSettings::communication, CommunicationFormat{},
-          "With mesh.cp: flexible, what passing on the keys and values of one token by one rank costs, in "
+          "With mesh.cp: flexible, the cost of passing one token's keys and values to the next rank, in the "
+          "units of the cost, in groups inside a node and in larger ones; how many places (ranks divided by "
+          "tp and pp) a node has; and the share of attention that hides it, 0 to 1. auto is 333 and 2500 of "
           "the "
-          "units of the cost, in groups inside a node and in larger ones; how many places (ranks over tp and "
-          "pp) a node has; and the share of attention that hides it, 0 to 1. auto is 333 and 2500 of the "
           "24576 that a token costs a 7B model with grouped queries, 8 / tp places, and 1. With a measured "
-          "cost the first two are where measuring begins."),
+          "cost, the first two are initial values."),
       key("balance.preset", b, &BalanceSettings::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),
@@ -211,50 +207,45 @@ Keys micro_batch_keys() {
   const Choice<CountRule> counts({{"fewest", CountRule::fewest}, {"fastest", CountRule::fastest}});
   return {
       key("micro_batch.mode", m, &MicroBatchSettings::mode, modes,
-          "As many sequences as the cap holds, balanced and back to back; sequences of near length padded to "
-          "one "
-          "length; or a fixed number of sequences in order, back to back."),
+          "As many sequences as the cap holds, balanced and back to back; sequences of similar length padded "
+          "to one length; or a fixed number of sequences in order, back to back."),
       max_tokens_key("The cap: most tokens of one micro-batch after alignment, over its whole CP group; auto "
-                     "where max_tokens_per_rank says it."),
-      max_tokens_per_rank_key(
-          "The cap in tokens a rank, so that a micro-batch on a CP group has cp times as many; in place of "
-          "max_tokens, and needed with mesh.cp: flexible."),
+                     "if max_tokens_per_rank is set."),
+      max_tokens_per_rank_key("The cap in tokens a rank: a micro-batch on a CP group may have cp times as "
+                              "many; instead of max_tokens, and required with mesh.cp: flexible."),
       key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
           "Most samples of one micro-batch; null is no limit."),
       key("micro_batch.min_count", m, &MicroBatchSettings::min_count,
           Integer<Int64>{1, most_forced_micro_batches},
-          "Fewest micro-batches of a DP rank in each mini-batch, empty ones counted."),
+          "Fewest micro-batches of a DP rank in each mini-batch, including empty ones."),
       key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
           "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
       key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},
-          "Samples of a fixed micro-batch; fewer where the cap asks, or where samples that share prefixes "
-          "would be torn apart."),
+          "Samples of a fixed micro-batch; fewer if the cap requires it, or if samples that share prefixes "
+          "would be separated."),
       key("micro_batch.length_round", m, &MicroBatchSettings::length_round,
           Integer<Int64>{1, largest_multiple},
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
-          "first, or the one found whose simulated pipeline ends first (1F1B, or interleaved with vpp > 1; "
+          "first, or the best one found by simulating the pipeline (1F1B, or interleaved with vpp > 1; "
           "with pp 1 as pipeline). In a tree (cp: flexible with strategy hierarchical) larger "
           "groups come first, whatever this says; in a grid and in waves it is the order of whole columns "
           "and waves, by their longest micro-batch."),
       key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
-          "How packed micro-batches are made: as few as are found, with even work; or exactly what an "
-          "algorithm "
-          "of that name makes of the aligned lengths, each filled as far as the cap lets it, without "
-          "balancing "
-          "afterwards."),
+          "How packed micro-batches are made: as few as can be found, with even work; or exactly the bins of "
+          "the named algorithm for the aligned lengths, without balancing."),
       key("micro_batch.count", m, &MicroBatchSettings::count, counts,
-          "How many micro-batches a DP rank gets: as few as all ranks can do with, or up to seven steps more "
-          "where ranks that meet at every micro-batch are then estimated to end earlier, as a loose cap lets "
-          "them. The cap holds at every count."),
+          "How many micro-batches a DP rank gets: as few as all ranks can manage with, or up to seven steps "
+          "more if ranks that meet at every micro-batch should then end earlier, which a loose cap allows. "
+          "The cap holds at every count."),
       key("micro_batch.shapes", m, &MicroBatchSettings::shapes,
           OptionalInteger<Int64>{"null", {1, most_shapes}},
           "Most shapes (rows, sequences, max_seqlen) that micro-batches of the whole run are padded to, for "
           "CUDA graphs and batch-invariant kernels; the same in all profiles; null is a shape of its own for "
-          "each. Without max_samples there are then at most as many samples as the cap has alignments."),
+          "each. Without max_samples, there may be as many samples as alignments fit into the cap."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
-          "Draw the order of a DP rank's samples before fixed micro-batches are cut."),
+          "Shuffle a DP rank's samples before fixed micro-batches are cut."),
   };
 }
 
@@ -269,7 +260,7 @@ Keys pack_keys() {
       key("pack.align", p, &PackSettings::align, align,
           "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
       key("pack.align_lcm", p, &PackSettings::align_lcm, Integer<Int64>{1, largest_int32},
-          "The alignment becomes its least common multiple with this; FP8 kernels want 16 or 32."),
+          "The alignment becomes its least common multiple with this; FP8 kernels need 16 or 32."),
       key("pack.pad_token", p, &PackSettings::pad_token, Integer<Int64>{0, largest_int32},
           "The token in pad slots."),
       key("pack.label_pad", p, &PackSettings::label_pad, Integer<Int64>{smallest_int32, largest_int32},
@@ -282,7 +273,8 @@ Keys prefix_keys() {
       {{"false", PrefixSharing::none}, {"true", PrefixSharing::prompts}, {"tree", PrefixSharing::trees}});
   return {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
-        "Samples of one uid share tokens, which travel and are computed once: nothing, their prompt, or "
+        "Samples with the same uid share tokens, which travel and are computed once: nothing, their prompt, "
+        "or "
         "every "
         "prefix that some of them have in common."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
@@ -305,14 +297,14 @@ Keys loss_keys() {
   const Choice<FullyMasked> masked({{"count", FullyMasked::count}, {"skip", FullyMasked::skip}});
   return {
       key("loss.aggregation", l, &LossSettings::aggregation, aggregations,
-          "What the un-split loss is, over all tokens of a step; mindspeed-rl is that system's own rule, "
+          "The un-split loss over all tokens of a step; mindspeed-rl is that system's own rule, "
           "which depends on "
           "the split."),
       key("loss.micro_batches", l, &LossSettings::micro_batches, reductions,
           "How the trainer reduces over a rank's micro-batches."),
       key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions, "How the trainer reduces over DP ranks."),
       key("loss.fully_masked", l, &LossSettings::fully_masked, masked,
-          "Whether samples without loss tokens count among the samples and prompts of a mean."),
+          "Whether samples without loss tokens count as samples and prompts of a mean."),
       key("loss.norm_length", l, &LossSettings::norm_length, Integer<Int64>{1, largest_int32},
           "The fixed length that seq-mean-token-sum-norm divides by."),
   };
@@ -338,20 +330,19 @@ Keys exchange_keys() {
                                              {"never", NodeAggregation::never}});
   return {
       key("exchange.path", &Config::exchange, &ExchangeSettings::path, paths,
-          "How tokens travel: the best there is; copied once out of the owner's memory inside a node and in "
-          "messages between nodes; one message a pair of ranks; or one collective call."),
+          "How tokens travel: the best way; copied once from the owner's memory inside a node and in "
+          "messages between nodes; one message for each pair of ranks; or one collective call."),
       key("exchange.tp_copies", &Config::exchange, &ExchangeSettings::tp_copies, copies,
           "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
-          "the first: one copy in memory, which trainers must not write through pointers they made "
-          "writable."),
+          "the first: one copy in memory, which trainers must not modify."),
       key("exchange.aggregate", &Config::exchange, &ExchangeSettings::aggregate, aggregation,
-          "Ranks of a node send what goes to another node through one of them, in one message: when their "
-          "messages are small in the mean, of " +
+          "Ranks of a node send data for another node through one of them, in one message: if their "
+          "messages are small, on average at most " +
               std::to_string(small_message_bytes) +
-              " bytes or less; whenever it fits the leaders' memory; or never."),
+              " bytes; whenever it fits the leaders' memory; or never."),
       key("exchange.prefetch", &Config::exchange, &ExchangeSettings::prefetch,
           Integer<Int64>{0, most_prefetched},
-          "Steps that are made ready ahead of the trainer, by a thread where MPI permits threads; 0 is none. "
+          "Steps that are made ahead of the trainer, by a thread if MPI permits threads; 0 is none. "
           "Each takes a step's memory."),
   };
 }
@@ -360,8 +351,8 @@ Keys watchdog_keys() {
   return {
       key("watchdog.seconds", &Config::watchdog, &JobWatchdogSettings::seconds,
           Integer<Int64>{0, longest_watch},
-          "A job that cannot go on, since a rank is stopped, cut off or never comes, ends within so many "
-          "seconds, with a message that names it; 0: never. Of `evenkeel run`."),
+          "A job that cannot continue, because a rank is stopped, disconnected or never comes, ends within "
+          "this many seconds, with a message that names it; 0: never. For `evenkeel run`."),
   };
 }
 

@@ -29,33 +29,31 @@ Keys source_keys() {
           "padded "
           "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; or the "
           "program "
-          "that embeds Evenkeel. evenkeel run does not start "
-          "without one; a program that embeds Evenkeel needs none."),
+          "that embeds Evenkeel. evenkeel run requires it; a program that embeds Evenkeel does not."),
       key("source.path", s, &SourceSettings::path, FilePath{},
           "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
-          "(such as "
-          "'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder of dump, "
-          "relative to "
-          "the folder the job is started in."),
+          "(such as 'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder "
+          "of dump, relative to the folder where the job is started."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},
           "How many samples a synthetic source has."),
       key("source.epochs", s, &SourceSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How often the source is run through in one epoch of batch.epochs, in a new order each time where "
-          "there is a shuffle; steps run on from one to the next."),
+          "How many times the source is read in one epoch of batch.epochs, in a new order each time if there "
+          "is a shuffle; steps continue from one to the next."),
       key("source.weight", s, &SourceSettings::weight, Decimal{weight_parts, 1, 1000000 * weight_parts},
-          "The source's share where there are several, against the others' weights, until one has run out."),
+          "The source's share among several, relative to the others' weights, until one runs out."),
   };
 }
 
 // Read and written by the loader: an entry's value is a map of the keys of source.
 Keys named_source_keys() {
-  return {{{"sources", "map", "{}", "names, each with any keys of source",
-            "Several sources that are mixed, in place of one, each where it differs from source; source.path "
-            "is then not set."},
-           {},
-           {}}};
+  return {
+      {{"sources", "map", "{}", "names, each with any keys of source",
+        "Several sources that are mixed, instead of one, each with its differences from source; source.path "
+        "is then not set."},
+       {},
+       {}}};
 }
 
 Keys batch_keys() {
@@ -65,14 +63,15 @@ Keys batch_keys() {
           "Samples of one step over all ranks."),
       key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
           Integer<Int64>{1, most_forced_micro_batches},
-          "Optimizer updates a step is split into; no more than samples of a step, global_batch."),
+          "Optimizer updates in a step; at most its samples, global_batch."),
       key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How often the job runs through its source or sources. Steps end with each epoch."),
-      key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{}, "Shuffle the samples anew every epoch."),
+          "How many times the job reads its source or sources. Steps end with each epoch."),
+      key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{},
+          "Shuffle the samples again in every epoch."),
       key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
-          "Seed of everything that is drawn: shuffles, and mini-batches that are not kept."),
+          "Seed of all random draws: shuffles, and mini-batches that are not kept."),
       key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
-          "Leave out an epoch's last batch when it is smaller than global_batch."),
+          "Leave out an epoch's last batch if it is smaller than global_batch."),
       key("batch.mix", &Config::mix, Choice<MixBy>({{"samples", MixBy::samples}, {"tokens", MixBy::tokens}}),
           "What the weights of several sources are shares of."),
       key("batch.too_long", &Config::filter, &FilterSettings::too_long,
@@ -80,36 +79,36 @@ Keys batch_keys() {
                            {"drop", TooLong::drop},
                            {"truncate", TooLong::truncate},
                            {"split", TooLong::split}}),
-          "What becomes of samples of more than max_length tokens: the step that meets one is an error; they "
-          "are left out; their first tokens come; or they come in pieces, each a sample of its own. Counted "
+          "What happens to samples of more than max_length tokens: the step that has one is an error; they "
+          "are left out; their first tokens are kept; or they become pieces, each a sample of its own. "
+          "Counted "
           "and reported."),
       key("batch.empty", &Config::filter, &FilterSettings::empty,
           Choice<EmptySample>(
               {{"keep", EmptySample::keep}, {"error", EmptySample::error}, {"drop", EmptySample::drop}}),
-          "What becomes of samples without any token: they come, and weigh nothing in a mean over tokens; "
+          "What happens to samples without any token: they are kept, and do not count in a mean over tokens; "
           "they "
           "are an error before the first step; or they are left out, counted and reported."),
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
           OptionalInteger<Int64>{"auto", {1, largest_int32}},
           "The most tokens of a sample for too_long, before alignment; auto is the smallest "
-          "micro_batch.max_tokens of the passes over a step, and is refused for too_long where the mesh "
-          "decides on that (mesh.cp: flexible, micro_batch.max_tokens_per_rank)."),
+          "micro_batch.max_tokens of the passes over a step, and is refused for too_long if it depends on "
+          "the mesh (mesh.cp: flexible, micro_batch.max_tokens_per_rank)."),
       key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
-          "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; else "
-          "balance "
-          "the whole batch and cut each rank's share at random."),
+          "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; otherwise "
+          "balance the whole batch and cut each rank's share at random."),
       key("batch.delay_outliers", &Config::delay, &DelaySettings::steps,
           Integer<Int64>{0, most_steps_delayed},
-          "The most steps that a sample of more than outlier_length tokens waits for others of like size to "
-          "come with it, which keeps DP ranks from waiting for a single one; 0: none waits. It changes which "
-          "samples a step holds."),
+          "The most steps that a sample of more than outlier_length tokens waits for others of similar size, "
+          "which keeps DP ranks from waiting for a single one; 0: none waits. It changes which samples a "
+          "step has."),
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
           OptionalInteger<Int64>{"null", {1, largest_int32}},
           "Tokens above which a sample is an outlier for delay_outliers."),
       key("batch.outlier_companions", &Config::delay, &DelaySettings::companions,
           OptionalInteger<Int64>{"null", {2, most_companions}},
-          "How many outliers come together with delay_outliers: as many as there are DP ranks. The mesh does "
-          "not say it, since no mesh decides what a step holds."),
+          "How many outliers share a step with delay_outliers: as many as there are DP ranks. It is not "
+          "taken from the mesh, since the mesh must not decide what a step has."),
   };
 }
 
