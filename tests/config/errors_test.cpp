@@ -56,11 +56,11 @@ TEST(ConfigDelay, asks_for_everything_that_decides_what_a_step_holds) {
   EXPECT_EQ(
       refusal(source + "}"),
       "job.yaml: batch.outlier_length: is not set, and batch.delay_outliers needs it, since nothing else "
-      "says which samples are outliers. Set it to the tokens above which a sample is one");
+      "says which samples are outliers. Set it to the length above which a sample is an outlier");
   EXPECT_EQ(
       refusal(source + ", outlier_length: 512}"),
       "job.yaml: batch.outlier_companions: is not set, and batch.delay_outliers needs it, since nothing "
-      "else says how many outliers come together. Set it to the number of DP ranks");
+      "else says how many outliers share a step. Set it to the number of DP ranks");
   EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
 }
 
@@ -72,12 +72,13 @@ TEST(ConfigDelay, is_refused_beside_what_it_does_not_go_with_and_why) {
         others);
   };
   EXPECT_THAT(with("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 4096}"),
-              testing::HasSubstr("a group of its own takes that"));
-  EXPECT_THAT(with("prefix: {share: true}"), testing::HasSubstr("would part samples that share a prefix"));
-  EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("changes with every run"));
-  EXPECT_THAT(with("balance: {speeds: [1, 0.5]}"), testing::HasSubstr("the machines of one mesh"));
+              testing::HasSubstr("which gets a larger group"));
+  EXPECT_THAT(with("prefix: {share: true}"),
+              testing::HasSubstr("would separate samples that share a prefix"));
+  EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("differs from run to run"));
+  EXPECT_THAT(with("balance: {speeds: [1, 0.5]}"), testing::HasSubstr("depend on the machines"));
   EXPECT_THAT(with("balance: {cost: {model: tokens, encoder: {field: patches, linear: 4}}}"),
-              testing::HasSubstr("by rows of a field, which are not known"));
+              testing::HasSubstr("on rows of a field, which are not known"));
   EXPECT_EQ(with("micro_batch: {max_tokens_per_rank: 4096}"), "accepted");
   EXPECT_EQ(with("balance: {strategy: grid}"), "accepted");
 }
@@ -96,7 +97,7 @@ TEST(ConfigShapes, are_refused_where_they_are_none_or_do_not_fit_the_rest_and_wh
   EXPECT_THAT(refusal("micro_batch: {shapes: 1}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
               testing::HasSubstr("micro_batch.shapes: 1 are fewer than the 2 shapes"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 8}\nprefix: {share: true}"),
-              testing::HasSubstr("micro_batch.shapes: needs samples that stand alone"));
+              testing::HasSubstr("micro_batch.shapes: needs samples that share no tokens"));
   EXPECT_EQ(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
             "accepted");
 }
@@ -207,25 +208,23 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
               testing::HasSubstr("a list of layers for each stage"));
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
-  EXPECT_EQ(
-      refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
-      "job.yaml: fields.x.layers: lists layers for 1 stages, and mesh has pp 2 x vpp 1. Give one list "
-      "for each virtual stage");
-  EXPECT_EQ(
-      refusal("fields: {x: {hand_out: narrow}}\n"),
-      "job.yaml: fields.x.hand_out: narrow needs integers that travel so, since the smallest type is found "
-      "for the way. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
+  EXPECT_EQ(refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
+            "job.yaml: fields.x.layers: lists layers for 1 stages, and mesh has pp 2 x vpp 1. Give one list "
+            "for each virtual stage");
+  EXPECT_EQ(refusal("fields: {x: {hand_out: narrow}}\n"),
+            "job.yaml: fields.x.hand_out: narrow needs integers that are sent narrow, since the narrow type "
+            "is chosen when integers are sent. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
   EXPECT_EQ(refusal("fields: {x: {layers: stage, stage: all}}\n"),
             "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
-            "say which "
-            "stage is sent what. Set fields.x.layers: null, or fields.x.stage: last");
+            "determine which stage gets which rows. Set fields.x.layers: null, or fields.x.stage: last");
   EXPECT_EQ(refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
-            "job.yaml: fields.x.read_as: needs JSON lines, since it says what these have. Set source.kind: "
+            "job.yaml: fields.x.read_as: needs JSON Lines, since it says how JSON Lines write the field. Set "
+            "source.kind: "
             "jsonl, or "
             "fields.x.read_as: null");
   EXPECT_EQ(refusal("fields: {x: {cut_by: y, share: equal}}\n"),
-            "job.yaml: fields.x.cut_by: needs values of each sample's own, since rows that lie once for all "
-            "ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
+            "job.yaml: fields.x.cut_by: needs values that samples do not share, since rows that are stored "
+            "once for all ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
   EXPECT_EQ(refusal("fields: {labels: {wire: narrow}}\n"),
             "job.yaml: fields.labels: is a built-in field, which is delivered unchanged. "

@@ -113,18 +113,18 @@ TEST(Requirements, refuse_what_does_not_go_together_with_the_key_the_reason_and_
 }
 
 TEST(Requirements, say_what_is_needed_of_which_key) {
-  EXPECT_EQ(test::refusal("balance: {strategy: grid, equal_count: true}"),
-            "job.yaml: balance.strategy: grid needs free numbers of samples, since what it lays out is "
-            "micro-batches, whatever they hold. Set balance.equal_count: false, or balance.strategy: "
-            "hierarchical");
   EXPECT_EQ(
-      test::refusal("mesh: {cp: flexible}"),
-      "job.yaml: micro_batch.max_tokens_per_rank: is not set, and mesh.cp: flexible needs it, since it is "
-      "the cap then: a group of any size holds so many tokens a rank. Set it in place of "
-      "micro_batch.max_tokens");
+      test::refusal("balance: {strategy: grid, equal_count: true}"),
+      "job.yaml: balance.strategy: grid needs free numbers of samples, since a grid balances micro-batches, "
+      "whatever their numbers of samples. Set balance.equal_count: false, or balance.strategy: "
+      "hierarchical");
+  EXPECT_EQ(test::refusal("mesh: {cp: flexible}"),
+            "job.yaml: micro_batch.max_tokens_per_rank: is not set, and mesh.cp: flexible needs it, since "
+            "the cap of a group is this times its ranks. Set it instead of "
+            "micro_batch.max_tokens");
   EXPECT_EQ(test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
-            "job.yaml: profiles.update.balance.speeds: needs refinement, since it is a part of how work is "
-            "shared out by speed. Set balance.refine: true, or balance.speeds: equal");
+            "job.yaml: profiles.update.balance.speeds: needs refinement, since refinement is a part of "
+            "balancing by speed. Set balance.refine: true, or balance.speeds: equal");
 }
 
 TEST(Requirements, are_about_keys_that_there_are_and_leave_the_defaults_alone) {
@@ -145,7 +145,7 @@ TEST(Requirements, are_told_with_the_key_and_listed_on_the_page_with_their_reaso
     EXPECT_THAT(page, HasSubstr("| " + std::string(why) + " |\n"));
   }
   EXPECT_THAT(config_schema_text("micro_batch.packing", 10'000),
-              HasSubstr("Where it is set, it needs micro_batch.mode: packed; balance.preset: none; "
+              HasSubstr("If it is set, it needs micro_batch.mode: packed; balance.preset: none; "
                         "balance.strategy: hierarchical."));
 }
 

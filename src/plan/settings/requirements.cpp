@@ -19,7 +19,7 @@ constexpr Need back_to_back{"micro_batch.mode", "packed or fixed", "micro-batche
                             [](C c) { return c.micro_batch.mode != MicroBatchMode::padded; }};
 constexpr Need own_planning{"balance.preset", "none", "Evenkeel's own planning",
                             [](C c) { return c.balance.preset == Preset::none; }};
-constexpr Need own_algorithm{"balance.algorithm", "auto", "an algorithm that is not named",
+constexpr Need own_algorithm{"balance.algorithm", "auto", "the default algorithm",
                              [](C c) { return c.balance.algorithm == BalanceAlgorithm::automatic; }};
 constexpr Need by_work{"balance.algorithm", "auto, karmarkar-karp or lpt",
                        "samples that are assigned by work", [](C c) {
@@ -38,45 +38,46 @@ constexpr Need assigned_first_or_flexible{
     [](C c) { return c.balance.strategy == Strategy::hierarchical || c.flexible_cp; }};
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
-constexpr Need equal_speeds{"balance.speeds", "equal", "ranks that are alike",
+constexpr Need equal_speeds{"balance.speeds", "equal", "equally fast ranks",
                             [](C c) { return c.balance.speeds.empty(); }};
-constexpr Need local{"balance.placement", "locality", "parts that go to those that hold them",
+constexpr Need local{"balance.placement", "locality", "shares that are placed where their tokens are",
                      [](C c) { return c.balance.placement == PlacementRule::locality; }};
 constexpr Need no_tolerance{"balance.placement_tolerance", "0", "samples that stay where they are assigned",
                             [](C c) { return c.balance.placement_tolerance == 0; }};
-constexpr Need fixed_cost{"balance.cost", "tokens, flops-7b or a model's", "a cost that stays as it is",
+constexpr Need fixed_cost{"balance.cost", "tokens, flops-7b or a model's", "a fixed cost",
                           [](C c) { return !c.balance.measured; }};
-constexpr Need cost_of_lengths{"balance.cost", "without encoder", "a cost that follows from lengths",
+constexpr Need cost_of_lengths{"balance.cost", "without encoder", "a cost that depends on lengths alone",
                                [](C c) { return !c.balance.encoder; }};
 constexpr Need cut_first{"batch.keep_mini_batch", "true, or batch.mini_batches: 1",
                          "mini-batches that are cut first",
                          [](C c) { return c.mini_batches.keep || c.mini_batches.count == 1; }};
-constexpr Need own_packing{"micro_batch.packing", "auto", "packing that is not named",
+constexpr Need own_packing{"micro_batch.packing", "auto", "the default packing",
                            [](C c) { return !c.micro_batch.packing; }};
-constexpr Need fewest{"micro_batch.count", "fewest", "as few micro-batches as there can be",
+constexpr Need fewest{"micro_batch.count", "fewest", "the fewest micro-batches",
                       [](C c) { return c.micro_batch.count == CountRule::fewest; }};
-constexpr Need own_alignment{"pack.align", "auto", "an alignment that follows from the mesh",
+constexpr Need own_alignment{"pack.align", "auto", "the default alignment",
                              [](C c) { return !c.names_alignment; }};
 constexpr Need one_size{"mesh.cp", "a number", "groups of one size", [](C c) { return !c.flexible_cp; }};
-constexpr Need own_sizes{"mesh.cp", "flexible", "groups of their own sizes",
+constexpr Need own_sizes{"mesh.cp", "flexible", "groups of different sizes",
                          [](C c) { return c.flexible_cp; }};
-constexpr Need alone{"prefix.share", "false", "samples that stand alone",
+constexpr Need alone{"prefix.share", "false", "samples that share no tokens",
                      [](C c) { return c.sharing == PrefixSharing::none; }};
 constexpr Need cap_of_a_rank{"micro_batch.max_tokens_per_rank", "",
-                             "Set it in place of micro_batch.max_tokens",
+                             "Set it instead of micro_batch.max_tokens",
                              [](C c) { return c.has_cap_of_a_rank; }};
-constexpr Need outlier_length{"batch.outlier_length", "", "Set it to the tokens above which a sample is one",
+constexpr Need outlier_length{"batch.outlier_length", "",
+                              "Set it to the length above which a sample is an outlier",
                               [](C c) { return c.delay.longer_than.has_value(); }};
 constexpr Need companions{"batch.outlier_companions", "", "Set it to the number of DP ranks",
                           [](C c) { return c.delay.companions.has_value(); }};
 constexpr Need own_reading{"source.kind", "any but embedded", "samples that Evenkeel reads",
                            [](C c) { return c.are_samples_read; }};
-constexpr Need lines{"source.kind", "jsonl", "JSON lines", [](C c) { return c.are_lines_read; }};
+constexpr Need lines{"source.kind", "jsonl", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
-constexpr Need narrow_wire{"field.wire", "narrow", "integers that travel so",
+constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",
                            [](C c) { return c.field.wire == FieldWidth::narrow; }};
-constexpr Need own_values{"field.share", "none", "values of each sample's own",
+constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
 
 // What needs others. By default none is used.
@@ -124,95 +125,98 @@ constexpr Feature read_as{"field.read_as", "", "field.read_as: null",
                           [](C c) { return c.field.read_as.has_value(); }};
 
 constexpr Requirement table[] = {
-    {max_cp, own_sizes, "else all groups have mesh.cp ranks"},
-    {any_sizes, own_sizes, "else all groups have mesh.cp ranks"},
+    {max_cp, own_sizes, "otherwise all groups have mesh.cp ranks"},
+    {any_sizes, own_sizes, "otherwise all groups have mesh.cp ranks"},
 
-    {flexible, cap_of_a_rank, "it is the cap then: a group of any size holds so many tokens a rank"},
+    {flexible, cap_of_a_rank, "the cap of a group is this times its ranks"},
     {flexible, packed, "groups are chosen as micro-batches are packed"},
-    {flexible, own_planning, "presets assign samples to DP ranks, and not to groups"},
-    {flexible, own_algorithm, "groups are chosen by an algorithm of their own"},
+    {flexible, own_planning, "presets assign samples to DP ranks, not to groups"},
+    {flexible, own_algorithm, "choosing groups is an algorithm of its own"},
     {flexible, free_counts, "a group of many ranks may run a single sample"},
-    {flexible, refined, "it is a part of how groups are chosen"},
-    {flexible, cut_first, "no DP rank has a share of the whole step that could be cut"},
-    {flexible, no_tolerance, "where a sample is follows from its group"},
-    {flexible, own_packing, "groups have a packing of their own"},
-    {flexible, fewest, "groups have counts of their own"},
-    {flexible, own_alignment, "it depends on the size of the group"},
-    {flexible_pipeline, meeting, "the stages of a pipeline do"},
-    {flexible_counts, meeting, "else each rank has any number of micro-batches"},
-    {mindspeed_loss, one_size,
-     "it weighs a sample by the samples of its rank, and the ranks of a group have different ones"},
+    {flexible, refined, "refinement is a part of choosing groups"},
+    {flexible, cut_first,
+     "otherwise mini-batches are cut from the DP ranks' shares of a step, and groups have no such shares"},
+    {flexible, no_tolerance, "the ranks of a sample follow from its group"},
+    {flexible, own_packing, "groups have their own packing"},
+    {flexible, fewest, "numbers of micro-batches follow from the groups"},
+    {flexible, own_alignment, "the alignment depends on the size of the group"},
+    {flexible_pipeline, meeting, "a pipeline schedule needs the same number of micro-batches on all ranks"},
+    {flexible_counts, meeting, "otherwise ranks have different numbers of micro-batches"},
+    {mindspeed_loss, one_size, "it weights a sample by the samples of its rank, which differ within a group"},
 
-    {grid, packed, "they are packed from all samples at once"},
+    {grid, packed, "a grid packs micro-batches from all samples at once"},
     {grid, own_planning, "presets assign samples before they pack them"},
-    {grid, own_algorithm, "it lays out micro-batches, which is an algorithm of its own"},
-    {grid, free_counts, "what it lays out is micro-batches, whatever they hold"},
-    {grid, cut_first, "no DP rank has a share of the whole step that could be cut"},
+    {grid, own_algorithm, "making a grid is an algorithm of its own"},
+    {grid, free_counts, "a grid balances micro-batches, whatever their numbers of samples"},
+    {grid, cut_first,
+     "otherwise mini-batches are cut from the DP ranks' shares of a step, and a grid has no such shares"},
 
-    {speeds, assigned_first_or_flexible, "a grid makes equal micro-batches for ranks that meet at each"},
-    {speeds, own_planning, "presets know of no speeds"},
-    {speeds, own_algorithm, "speeds have an algorithm of their own"},
-    {speeds, refined, "it is a part of how work is shared out by speed"},
+    {speeds, assigned_first_or_flexible, "a grid makes micro-batches of equal work for all ranks"},
+    {speeds, own_planning, "presets ignore speeds"},
+    {speeds, own_algorithm, "balancing by speed is an algorithm of its own"},
+    {speeds, refined, "refinement is a part of balancing by speed"},
     {speeds, free_counts, "faster ranks get more samples"},
-    {speeds, back_to_back, "all DP ranks pad to the same lengths, fast or slow"},
+    {speeds, back_to_back, "padded micro-batches have the same lengths on all DP ranks, fast or slow"},
 
-    {encoder, assigned_first, "an encoder's work is done before micro-batches begin"},
-    {encoder, one_size, "each DP rank encodes for itself"},
-    {encoder, own_planning, "presets know of no encoder"},
-    {encoder, own_algorithm, "two kinds of work have an algorithm of their own"},
-    {encoder, refined, "it is a part of how two kinds of work are shared out"},
-    {encoder, free_counts, "samples change places by their two kinds of work alone"},
-    {encoder, equal_speeds, "two kinds of work are shared out over equal ranks"},
-    {encoder, no_tolerance, "moving them would count the model's work alone"},
-    {encoder, back_to_back, "all DP ranks pad to the same lengths, which an encoder knows nothing of"},
+    {encoder, assigned_first, "an encoder runs before the first micro-batch"},
+    {encoder, one_size, "each DP rank encodes its own samples"},
+    {encoder, own_planning, "presets ignore encoders"},
+    {encoder, own_algorithm, "balancing two kinds of work is an algorithm of its own"},
+    {encoder, refined, "refinement is a part of balancing two kinds of work"},
+    {encoder, free_counts, "samples are swapped for their two kinds of work, whatever the counts"},
+    {encoder, equal_speeds, "two kinds of work are balanced over equally fast ranks only"},
+    {encoder, no_tolerance, "moves to ranks that hold a sample would consider the model's work only"},
+    {encoder, back_to_back,
+     "padded micro-batches have the same lengths on all DP ranks, whatever an encoder does"},
 
-    {measured, own_planning, "presets have costs of their own"},
+    {measured, own_planning, "presets have their own costs"},
 
-    {tolerance, local, "only who holds a sample is a reason to move it"},
-    {tolerance, assigned_first, "a sample of a grid cannot change places without its micro-batch"},
-    {tolerance, own_planning, "presets fix which DP rank has what"},
-    {tolerance, by_work, "only work may change hands"},
-    {tolerance, back_to_back, "all DP ranks pad to the same lengths"},
-    {tolerance, cut_first, "each mini-batch is balanced by itself"},
+    {tolerance, local, "samples move only to ranks that already hold them"},
+    {tolerance, assigned_first, "a sample of a grid cannot move without its micro-batch"},
+    {tolerance, own_planning, "presets determine the DP rank of each sample"},
+    {tolerance, by_work, "moves keep only the work balanced"},
+    {tolerance, back_to_back, "padded micro-batches have the same lengths on all DP ranks"},
+    {tolerance, cut_first, "each mini-batch is balanced separately"},
 
     {packing, packed, "other micro-batches are not packed"},
     {packing, own_planning, "presets pack as their systems do"},
-    {packing, assigned_first, "a grid has a packing of its own"},
+    {packing, assigned_first, "a grid has its own packing"},
 
-    {fastest, packed, "other micro-batches are as many as their samples ask for"},
-    {fastest, own_planning, "presets count as their systems do"},
+    {fastest, packed, "otherwise the number of micro-batches follows from the samples"},
+    {fastest, own_planning, "presets have as many micro-batches as their systems"},
     {fastest, assigned_first, "a grid has as many columns as it needs"},
-    {fastest, own_packing, "it balances at every count it tries, which packing by name does not"},
+    {fastest, own_packing,
+     "micro-batches of each count tried are balanced, and those of a named packing are not"},
 
-    {schedule, own_planning, "presets have orders of their own"},
+    {schedule, own_planning, "presets have their own order"},
 
-    {shapes, back_to_back, "padded ones have a shape of their own"},
-    {shapes, own_planning, "presets do not keep the cap"},
-    {shapes, alone, "nothing says how many segments shared prefixes come to"},
-    {shapes, one_size, "what a rank computes depends on the size of its group"},
+    {shapes, back_to_back, "padded micro-batches have their own shapes"},
+    {shapes, own_planning, "presets may exceed the cap"},
+    {shapes, alone, "the number of segments of shared prefixes has no bound"},
+    {shapes, one_size, "the shape of a rank's tensors depends on the size of its group"},
 
-    {sharing, back_to_back, "shared tokens stand in several samples"},
-    {sharing, own_planning, "presets plan every sample alone"},
+    {sharing, back_to_back, "a padded row has one sample, and shared tokens belong to several"},
+    {sharing, own_planning, "presets plan every sample separately"},
 
     {delay, outlier_length, "nothing else says which samples are outliers"},
-    {delay, companions, "nothing else says how many outliers come together"},
-    {delay, own_reading, "what the program brings for a step comes in it"},
+    {delay, companions, "nothing else says how many outliers share a step"},
+    {delay, own_reading, "samples that a program adds to a step stay in that step"},
     {delay, one_size,
-     "among groups of their own sizes no DP rank waits for a long sample: a group of its own takes that"},
+     "with groups of different sizes no DP rank waits for a long sample, which gets a larger group"},
     {delay, alone,
-     "it would part samples that share a prefix: steps are arranged by lengths alone, before samples are "
-     "read and it is known which of them share tokens"},
+     "it would separate samples that share a prefix: steps are arranged by lengths alone, before samples are "
+     "read"},
     {delay, fixed_cost,
-     "steps are arranged by what samples cost, and a measured cost changes with every run: steps would hold "
-     "other samples each time"},
+     "steps are arranged by cost, and a measured cost differs from run to run, and so would the samples of a "
+     "step"},
     {delay, cost_of_lengths,
-     "an encoder's work is counted by rows of a field, which are not known before a step is read"},
-    {delay, equal_speeds, "what steps hold would depend on the machines of one mesh"},
+     "an encoder's work depends on rows of a field, which are not known before a step is read"},
+    {delay, equal_speeds, "the samples of a step would depend on the machines"},
 
-    {stage, whole_rows, "layers say which stage is sent what"},
-    {narrow, narrow_wire, "the smallest type is found for the way"},
-    {cut_by, own_values, "rows that lie once for all ranks are not cut"},
-    {read_as, lines, "it says what these have"},
+    {stage, whole_rows, "layers determine which stage gets which rows"},
+    {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},
+    {cut_by, own_values, "rows that are stored once for all ranks are not cut"},
+    {read_as, lines, "it says how JSON Lines write the field"},
 };
 
 }  // namespace
@@ -301,7 +305,7 @@ std::string needs_of(std::string_view key) {
       text += "; ";
     } else {
       text += last == nullptr ? "" : ". ";
-      text += feature.value.empty()        ? "Where it is set, it needs "
+      text += feature.value.empty()        ? "If it is set, it needs "
               : is_addition(feature.value) ? "W" + std::string(feature.value.substr(1)) + " it needs "
                                            : std::string(feature.value) + " needs ";
     }
