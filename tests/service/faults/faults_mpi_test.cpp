@@ -9,6 +9,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "exchange/result_exchange.hpp"
+#include "mesh/fail_together.hpp"
 #include "report/step_figures.hpp"
 #include "service/equal_steps.hpp"
 #include "service/faults/shared_faults.hpp"
