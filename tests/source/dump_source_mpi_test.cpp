@@ -238,8 +238,8 @@ TEST(DumpSource, gives_back_each_sample_of_each_step_as_it_was_brought) {
     expect_given_back(dumped);
     const auto source = open_source(world, dumped.source);
     EXPECT_EQ(source->left_out(),
-              "'loss_weights' (derived anew), 'labels' (derived anew), 'loss_mask' (derived anew), "
-              "'position_ids' (derived anew)");
+              "'loss_weights' (derived again), 'labels' (derived again), 'loss_mask' (derived again), "
+              "'position_ids' (derived again)");
     EXPECT_EQ(source->fingerprint(world), open_source(world, dumped.source)->fingerprint(world));
   }
 }

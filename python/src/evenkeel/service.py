@@ -162,8 +162,8 @@ class DataService:
             _core.raise_error(
                 "input",
                 "service",
-                f"has handed out all {len(self)} steps of its {self._config.settings()['batch.epochs']} epochs",
-                "Set batch.epochs to how often samples are to come; steps are counted over all of them",
+                f"has delivered all {len(self)} steps of its {self._config.settings()['batch.epochs']} epochs",
+                "Set batch.epochs to the number of times samples should come; steps are counted over all of them",
             )
 
     def _steps(self) -> Iterator[Step]:
@@ -212,7 +212,7 @@ class DataService:
     def _hand_out_steps_of(self, whose: str) -> None:
         """Where a service stands is a number of steps of one kind."""
         if self._steps_of not in ("", whose):
-            _core.raise_error("input", "service", f"has handed out steps of {self._steps_of}; these are of {whose}",
+            _core.raise_error("input", "service", f"has delivered steps of {self._steps_of}; these are of {whose}",
                               "Make a service for each")
         self._steps_of = whose
 

@@ -205,7 +205,7 @@ def test_tensors_are_views_that_keep_their_memory():
         rows, sequences, longest = told["shape of a graph"]
         assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]]
         assert told["loader"] == [0, 1, 2]
-        assert "has handed out steps of configured sources" in told["mixed"]
+        assert "has delivered steps of configured sources" in told["mixed"]
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])

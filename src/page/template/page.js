@@ -46,7 +46,7 @@ function advice() {
 function dpRanks() {
   const dp = run.dp;
   const n = dp.tokens.length;
-  const { box, controls } = card('DP ranks, before and after', 'Sums over all steps. Before: samples handed out in equal runs in the order of the source.');
+  const { box, controls } = card('DP ranks, before and after', 'Sums over all steps. Before: samples in source order, in runs of equal count.');
   const area = html('div');
   const measures = [
     { name: 'work', after: dp.cost, before: dp.cost_before, format: short },

@@ -270,11 +270,11 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
 
 // They follow from tokens and prompts, unless samples bring them.
 std::string DumpSource::left_out() const {
-  std::string text = "'loss_weights' (derived anew)";
+  std::string text = "'loss_weights' (derived again)";
   for (const std::string_view name : {labels_field, loss_mask_field, position_ids_field}) {
     const bool is_brought =
         std::ranges::any_of(fields_, [&](const DumpedField& field) { return field.spec.name == name; });
-    if (!is_brought) text += ", '" + std::string(name) + "' (derived anew)";
+    if (!is_brought) text += ", '" + std::string(name) + "' (derived again)";
   }
   return text;
 }
