@@ -83,8 +83,7 @@ CostModel read_fixed(const ConfigValue& value) {
   if (value.node.IsScalar()) return named_costs().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
   if (!has_key(value, model_key)) return from_coefficients(value);
-  if (value.node.size() > 1)
-    throw ConfigError(value.where, "model stands alone, without other keys than encoder beside it");
+  if (value.node.size() > 1) throw ConfigError(value.where, "model takes no other keys except encoder");
   return from_model(value_at(value, model_key));
 }
 
@@ -169,8 +168,7 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
     return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
   if (has_key(value, encoder_key)) return read_two_costs(value);
   if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};
-  if (value.node.size() > 1)
-    throw ConfigError(value.where, "measured stands alone, without other keys beside it");
+  if (value.node.size() > 1) throw ConfigError(value.where, "measured takes no other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),
                      ConfiguredCost{CostModel::tokens(), MeasuredCost{}, std::nullopt});
 }

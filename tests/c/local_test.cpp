@@ -235,7 +235,7 @@ TEST(CLocal, rows_that_are_none_of_the_samples_are_errors) {
               f.rows = 2;
             }),
             EVENKEEL_ERROR_INPUT);
-  EXPECT_TRUE(last_error_has("Leave num_samples, offsets and ranges 0"));
+  EXPECT_TRUE(last_error_has("Set num_samples, offsets and ranges to 0"));
   EXPECT_EQ(evenkeel_samples_num_fields(held.get()), 0);
   EXPECT_EQ(with([](auto&) {}), EVENKEEL_OK);
 }

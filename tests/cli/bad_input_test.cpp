@@ -123,8 +123,9 @@ TEST_F(BadInput, a_field_that_no_pass_of_the_run_is_sent_is_refused) {
   const std::string job =
       "--set 'profiles.encoder={}' --set 'profiles.model={}' --set 'fields.rewards.profiles=[encoder]'";
   for (const std::string passes : {"", " --profiles model"}) {
-    expect_one_message(run_on_rollouts(job + passes), {"fields.rewards.profiles", "nobody would be sent",
-                                                       "Name one with --profiles, or set it to all"});
+    expect_one_message(run_on_rollouts(job + passes),
+                       {"fields.rewards.profiles", "no rank would get the field",
+                        "Name one with --profiles, or set it to all"});
   }
 }
 

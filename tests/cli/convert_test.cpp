@@ -60,7 +60,7 @@ TEST_F(ConvertCommand, goes_through_every_format_and_back_without_a_loss) {
 
 TEST_F(ConvertCommand, writes_tokens_and_lengths_alone_where_it_is_told_to_drop_the_rest) {
   EXPECT_THAT(convert("a.jsonl", "t.idx").err,
-              AllOf(HasSubstr("t.idx: holds tokens alone"), HasSubstr("--drop")));
+              AllOf(HasSubstr("t.idx: can hold only tokens"), HasSubstr("--drop")));
   EXPECT_FALSE(std::filesystem::exists(in("t.idx")));
   converted("a.jsonl", "t.idx", "--drop reward,advantages,prompt_lengths,uid --vocab-size 32000");
   EXPECT_THAT(run_evenkeel("inspect " + in("t.bin")).out,

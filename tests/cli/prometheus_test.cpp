@@ -132,7 +132,7 @@ TEST_F(PrometheusOfARun, is_an_error_before_the_run_where_the_port_is_taken) {
   const ProgramResult result =
       run("--prometheus " + std::to_string(other.listen()) + " --report " + (scratch_ / "report").string());
   EXPECT_NE(result.status, 0);
-  EXPECT_THAT(result.err, HasSubstr("the port is taken"));
+  EXPECT_THAT(result.err, HasSubstr("the port is in use"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "report"));
 }
 

@@ -85,7 +85,7 @@ TEST_F(Resume, in_a_window_of_delayed_outliers_goes_on_with_the_steps_that_were_
     expect_success("$run --dump dump --state state --resume --steps " + std::to_string(upto) + delay);
   expect_equal_folders("whole", "dump");
   expect_refusal("$run --dump dump --state state --resume" + delay + " --set balance.overhead=1",
-                 {"balance.overhead was auto and is 1: steps would hold other samples"});
+                 {"balance.overhead was auto and is 1: steps would have other samples"});
 }
 
 TEST_F(Resume, where_there_is_no_state_begins) {
@@ -219,7 +219,7 @@ TEST_F(Resume, a_damaged_state_is_refused_and_names_the_one_before) {
       "$run --state state --steps 3; sed -i 's/\"next_step\": 3/\"next_step\": 5/' "
       "state/evenkeel-state.json");
   expect_refusal("$run --state state --resume",
-                 {"was cut off or changed", "state/evenkeel-state.previous.json"});
+                 {"was truncated or modified", "state/evenkeel-state.previous.json"});
   expect_success(
       "mv state/evenkeel-state.previous.json state/evenkeel-state.json; $run --state state --resume");
 }

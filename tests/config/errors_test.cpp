@@ -93,7 +93,7 @@ TEST(ConfigDelay, is_for_samples_that_evenkeel_reads) {
 TEST(ConfigShapes, are_refused_where_they_are_none_or_do_not_fit_the_rest_and_why) {
   EXPECT_THAT(refusal("micro_batch: {shapes: 0}"), testing::HasSubstr("allowed: 1 to 256, or null"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {shapes: 3}}}"),
-              testing::HasSubstr("micro_batch.shapes: is not the same in all profiles"));
+              testing::HasSubstr("micro_batch.shapes: differs between profiles"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 1}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
               testing::HasSubstr("micro_batch.shapes: 1 are fewer than the 2 shapes"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 8}\nprefix: {share: true}"),
@@ -263,7 +263,7 @@ TEST(ConfigCost, refuses_what_makes_no_cost) {
   EXPECT_EQ(refusal("balance: {cost: {linear: 0, quadratic: 0}}"),
             "job.yaml:1: balance.cost: linear and quadratic are both 0");
   EXPECT_EQ(refusal("balance: {cost: {linear: 1, model: {}}}"),
-            "job.yaml:1: balance.cost: model stands alone, without other keys than encoder beside it");
+            "job.yaml:1: balance.cost: model takes no other keys except encoder");
   EXPECT_EQ(refusal("balance: {cost: [1]}"),
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
 }
@@ -313,7 +313,7 @@ TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {
   EXPECT_EQ(refusal("balance: {cost: {measured: {initial: measured}}}"),
             "job.yaml:1: balance.cost: measured: initial: measured is not one of: tokens, flops-7b");
   EXPECT_EQ(refusal("balance: {cost: {measured: {}, linear: 1}}"),
-            "job.yaml:1: balance.cost: measured stands alone, without other keys beside it");
+            "job.yaml:1: balance.cost: measured takes no other keys");
   EXPECT_EQ(refusal("balance: {cost: measured, preset: verl}").substr(0, 49),
             "job.yaml: balance.cost: measured needs Evenkeel's");
 }

@@ -238,7 +238,7 @@ TEST_F(Dedicated, what_was_not_collected_is_not_added_and_the_service_goes_on) {
   added.add_field({"back", DType::int64, FieldKind::token, {}});
   Step copy = step;
   expect_input_error([&] { static_cast<void>(service_.step(std::move(copy), "update", added)); },
-                     "of a step of which nothing was collected");
+                     "for a step from which nothing was collected");
   static_cast<void>(service_.collect(step, tokens_of(step, "other")));
   copy = step;
   expect_input_error([&] { static_cast<void>(service_.step(std::move(copy), "update", added)); },
@@ -254,7 +254,7 @@ TEST_F(Dedicated, trainers_that_bring_samples_are_refused_and_go_on) {
     if (is_first()) mine = testing_support::made_up_batch({testing_support::made_up_shape(1)}, {});
     return mine;
   };
-  expect_input_error([&] { static_cast<void>(service_.step(bring)); }, "brought by a rank that trains");
+  expect_input_error([&] { static_cast<void>(service_.step(bring)); }, "brought by a trainer");
   expect_equal(next_step(), expected(0));
 }
 
@@ -273,7 +273,7 @@ TEST_F(Dedicated, trainers_that_do_different_things_all_hear_of_it_and_go_on) {
   const Step other = next_step();
   const Step& mine = is_first() ? step : other;
   expect_input_error([&] { static_cast<void>(service_.collect(mine, tokens_of(mine, "back"))); },
-                     "ranks do not do the same");
+                     "ranks do different things");
   EXPECT_EQ(service_.collect_on(step, tokens_of(step, "back"), 0).size(), is_first() ? step.num_samples : 0);
 }
 

@@ -248,7 +248,8 @@ TEST(IndexedDataset, documents_that_do_not_hold_every_sequence_once_are_refused)
             "document 1 starts at sequence -1 (at byte 78), before the previous one, at 0");
   EXPECT_EQ(indexed_error(small_index_with(86, bytes_of(std::int64_t{2}))),
             "the last document ends at sequence 2 (at byte 86); there are 3 sequences");
-  EXPECT_THAT(indexed_error(small_index_with(86, bytes_of(std::int64_t{1}))), HasSubstr("before the one"));
+  EXPECT_THAT(indexed_error(small_index_with(86, bytes_of(std::int64_t{1}))),
+              HasSubstr("before the previous one"));
   EXPECT_THAT(indexed_error(small_index_with(78, bytes_of(std::numeric_limits<std::int64_t>::max()))),
               HasSubstr("there are 3 sequences"));
 }

@@ -326,7 +326,7 @@ TEST(SampleTensors, of_headers_that_lie_about_sizes_are_refused_before_memory_is
   EXPECT_THAT(refusal(R"({"a":{"dtype":"I64","shape":[1099511627776],"data_offsets":[0,8796093022208]}})"),
               HasSubstr("8796093022208 bytes, the file has 0"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"I63","shape":[],"data_offsets":[0,8]}})"),
-              HasSubstr("which the format has not"));
+              HasSubstr("which the format does not have"));
 }
 
 TEST(SampleTensors, of_elements_that_no_column_holds_are_left_out_with_the_reason) {
@@ -418,7 +418,7 @@ TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
               HasSubstr("falls"));
   Tensors alone;
   alone.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
-  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("has not one element a sample"));
+  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element a sample"));
 }
 
 TEST(SampleWriters, write_npz_files_that_numpy_reads) {

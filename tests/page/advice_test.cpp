@@ -123,7 +123,7 @@ TEST(Advice, is_of_prefetching_only_where_none_is_done_and_the_trainer_stood_lon
   step.waited = 4;
   EXPECT_THAT(advice_on_step(step, {0, 10}), SizeIs(1));
   EXPECT_THAT(advice_on_step(step, {0, 10})[0].what,
-              HasSubstr("4.0 s of 10.0 s until steps were made; most of it is read"));
+              HasSubstr("4.0 s of 10.0 s for steps to be made; most of it is read"));
   EXPECT_THAT(advice_on_step(step, {1, 10}), IsEmpty());
   EXPECT_THAT(advice_on_step(step, {0, 1000}), IsEmpty());
   EXPECT_THAT(advice_on_step(step), IsEmpty());

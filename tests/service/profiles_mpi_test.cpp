@@ -272,7 +272,7 @@ TEST(Profiles, a_step_whose_columns_a_trainer_broke_is_everybodys_error) {
                                     m.front().tensors.fields.emplace_back(
                                         own, m.front().tensors.rows_of(FieldKind::token));
                                   }),
-                HasSubstr("lacks fields"));
+                HasSubstr("does not have all fields"));
     EXPECT_THAT(pass_over_changed(world, bad,
                                   [](auto& m) {
                                     for (MicroBatch& each : m) each.tensors.fields.clear();

@@ -57,7 +57,7 @@ TEST(SampleChecks, text_is_utf8_and_bytes_are_anything) {
   EXPECT_EQ(refusal_of({"source", DType::uint8, FieldKind::bytes, {}}, "\xff\xfe"), "taken");
   const std::string said = refusal_of({"source", DType::uint8, FieldKind::text, {}}, "ab\xff");
   EXPECT_THAT(said, testing::HasSubstr("sample 7"));
-  EXPECT_THAT(said, testing::HasSubstr("no UTF-8 from byte 2 on"));
+  EXPECT_THAT(said, testing::HasSubstr("not UTF-8 from byte 2 on"));
   EXPECT_THAT(refusal_of({"source", DType::int32, FieldKind::text, {}}, "1234"),
               testing::HasSubstr("text is of single uint8 values"));
 }

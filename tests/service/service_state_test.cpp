@@ -94,7 +94,7 @@ TEST(ServiceState, keeps_a_digest_of_all_bytes_beside_one_of_places_and_compares
 TEST(ServiceState, has_no_shape_without_rows) {
   const std::string broken = replaced(to_text(made_up_state()), "\"rows\": 4096", "\"rows\": 0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
-              HasSubstr("a shape has a rows that is no integer of 1"));
+              HasSubstr("a shape has a rows that is not an integer from 1"));
 }
 
 TEST(ServiceState, comes_back_from_its_text_exactly) {
@@ -119,7 +119,7 @@ TEST(ServiceState, of_any_bytes_cut_off_or_changed_is_refused) {
   const std::string text = to_text(made_up_state());
   for (std::size_t size = 0; size < text.size(); ++size) {
     const std::string why = refusal_of(text.substr(0, size));
-    EXPECT_THAT(why, testing::AnyOf(HasSubstr("no state"), HasSubstr("was cut off or changed")));
+    EXPECT_THAT(why, testing::AnyOf(HasSubstr("no state"), HasSubstr("was truncated or modified")));
   }
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const int bit : {0, 3, 7}) {

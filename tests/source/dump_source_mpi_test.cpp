@@ -415,7 +415,7 @@ TEST(DumpSource, with_a_file_in_the_place_of_another_is_refused) {
                                std::filesystem::copy_options::overwrite_existing);
   }
   world.barrier();
-  EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("step-000001"), HasSubstr("of another place")));
+  EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("step-000001"), HasSubstr("to another place")));
 }
 
 TEST(DumpSource, of_files_that_do_not_say_what_they_hold_is_refused_as_an_older_one) {

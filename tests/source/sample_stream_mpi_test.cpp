@@ -396,11 +396,11 @@ TEST_F(SampleStreams, a_delay_is_part_of_the_order_that_a_state_tells) {
   SampleStream(world_, undelayed).describe(without);
   EXPECT_NE(with.order, without.order);
   EXPECT_THAT(differences(with, without),
-              testing::Contains(HasSubstr("batch.delay_outliers was 3 and is 0: steps would hold other")));
+              testing::Contains(HasSubstr("batch.delay_outliers was 3 and is 0: steps would have other")));
   Config dearer = config;
   dearer.balance.overhead = 7;
   EXPECT_THAT(differences(with, state_of_new_job(dearer)),
-              testing::Contains(HasSubstr("balance.overhead was auto and is 7: steps would hold other")));
+              testing::Contains(HasSubstr("balance.overhead was auto and is 7: steps would have other")));
 }
 
 TEST_F(SampleStreams, a_state_tells_other_choices_of_the_same_sources_apart) {

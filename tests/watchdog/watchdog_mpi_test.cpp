@@ -199,7 +199,7 @@ TEST(Watchdog, misses_a_rank_that_is_stopped_before_any_have_met) {
   if (world.rank() != 0) return;
   EXPECT_THAT(heard.message(),
               AllOf(HasSubstr("on rank 0 (host "), HasSubstr("waiting for other ranks in MPI_Allreduce"),
-                    HasSubstr("nobody knows before the watchdogs have met")));
+                    HasSubstr("unknown until the watchdogs have met")));
 }
 
 TEST(Watchdog, leaves_ranks_alone_that_come_one_after_the_other) {

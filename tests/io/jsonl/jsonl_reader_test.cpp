@@ -291,7 +291,7 @@ TEST(ReadSamples, one_list_over_several_lines_is_told_from_objects_a_line) {
   const TemporaryFile file("[\n  {\"prompt_ids\": [1], \"response_ids\": [2]}\n]\n", ".jsonl");
   const ErrorReport report = report_of<InputError>([&] { (void)read_all(file.path()); });
   EXPECT_EQ(report.where, file.line(1));
-  EXPECT_THAT(report.hint, HasSubstr("one whole object a line"));
+  EXPECT_THAT(report.hint, HasSubstr("one complete object a line"));
 }
 
 TEST(ReadSamples, utf_16_is_refused_by_name) {

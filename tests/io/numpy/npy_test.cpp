@@ -260,7 +260,7 @@ TEST(NpyArray, shapes_that_are_no_tuple_of_sizes_are_refused) {
   EXPECT_THAT(refusal("(+6,)"), HasSubstr("an integer from 0 up"));
   EXPECT_THAT(refusal("(6L,)"), HasSubstr("where a comma belongs"));
   EXPECT_THAT(refusal("(6.0,)"), HasSubstr("where a comma belongs"));
-  EXPECT_THAT(refusal("(06,)"), HasSubstr("without zeros ahead"));
+  EXPECT_THAT(refusal("(06,)"), HasSubstr("without leading zeros"));
   EXPECT_THAT(refusal("(0x6,)"), HasSubstr("where a comma belongs"));
   EXPECT_THAT(refusal("(9223372036854775808,)"), HasSubstr("an integer below 2^63"));
   EXPECT_THAT(refusal("("), HasSubstr("an integer from 0 up"));

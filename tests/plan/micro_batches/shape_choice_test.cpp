@@ -161,7 +161,7 @@ TEST(FirstShapes, that_are_too_many_or_not_wanted_by_all_are_refused) {
   for (const std::vector<PlanSettings>& passes :
        {std::vector{settings_of(1000, 4), settings_of(1000, 5)}, {settings_of(1000, 4), PlanSettings{}}})
     EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(passes); }),
-                HasSubstr("not the same in all profiles"));
+                HasSubstr("differs between profiles"));
 }
 
 /// Steps whose lengths grow: samples of up to `longest` tokens, some without any.

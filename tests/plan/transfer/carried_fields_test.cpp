@@ -199,10 +199,10 @@ TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
   FieldWays ways = cut_ways();
   ways.settings["spans"].share = FieldSharing::equal;
   EXPECT_THAT(refusal({patches, spans}, ways),
-              HasSubstr("field 'spans': cuts 'patches', and its equal values"));
+              HasSubstr("field 'spans': cuts 'patches', and has share: equal"));
   ways = cut_ways();
   ways.settings["spans"].cut_by = "patches";
-  EXPECT_THAT(refusal({patches, spans}, ways), HasSubstr("and is to be cut by 'patches'"));
+  EXPECT_THAT(refusal({patches, spans}, ways), HasSubstr("and has cut_by: 'patches'"));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(LayersOfRanks, what_cannot_be_split_is_refused_with_its_reason) {
     return report.message + ". " + report.hint;
   };
   EXPECT_THAT(refusal({}, 6), HasSubstr("has 6 layers, which pp 2 x vpp 2 stages cannot evenly share"));
-  EXPECT_THAT(refusal({}, 6), HasSubstr("List those of each stage"));
+  EXPECT_THAT(refusal({}, 6), HasSubstr("List them for each stage"));
   EXPECT_THAT(refusal({{{0}, {1}, {2}, {4}}}, 4), HasSubstr("name layer 4"));
   EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("leave out layer 2"));
 }

@@ -98,7 +98,7 @@ TEST(WrongSteps, ranks_that_collect_on_different_ranks_or_on_all_hear_which_and_
     for (const int odd : first_middle_last(world)) {
       expect_input_error(
           [&] { (void)service.collect_on(step, results, world.rank() == odd ? 1 : 0); },
-          {"do not do the same", "collects step 0 (profile 'log_prob') on rank 0", "on rank 1"});
+          {"do different things", "collects step 0 (profile 'log_prob') on rank 0", "on rank 1"});
       expect_input_error(
           [&] {
             if (world.rank() == odd) {
@@ -107,7 +107,7 @@ TEST(WrongSteps, ranks_that_collect_on_different_ranks_or_on_all_hear_which_and_
               (void)service.collect_on(step, results, 0);
             }
           },
-          {"do not do the same", "collects step 0 (profile 'log_prob') on rank 0"});
+          {"do different things", "collects step 0 (profile 'log_prob') on rank 0"});
       expect_collected(service, step, mine);
     }
   }

@@ -303,7 +303,7 @@ TEST(CutRows, cannot_come_home_as_results_of_the_first_rank_alone) {
       results.put(m, {name, DType::int64, FieldKind::rows, {}}, counts, {});
     }
     EXPECT_THAT(message_of([&] { (void)service.collect(step, results); }),
-                HasSubstr("result '" + std::string(name) + "': is a field of rows that are cut"));
+                HasSubstr("result '" + std::string(name) + "': has rows that are cut"));
   }
 }
 

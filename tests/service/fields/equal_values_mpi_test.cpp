@@ -313,7 +313,7 @@ TEST(EqualValues, that_one_rank_writes_no_other_sees_and_regrouping_them_is_refu
     } catch (const InputError& error) {
       EXPECT_TRUE(differs);
       EXPECT_THAT(error.what(), HasSubstr("field 'image' of micro-batch"));
-      EXPECT_THAT(error.what(), HasSubstr("has been written to"));
+      EXPECT_THAT(error.what(), HasSubstr("was written to"));
     }
   }
 }

@@ -190,7 +190,7 @@ TEST(FieldsOfPasses, of_a_profile_that_nobody_has_and_rows_that_are_cut_by_other
     (void)service.step(std::move(mine), "same");
     ADD_FAILURE() << "one of the two would be sent alone";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("field 'spans': cuts 'patches', and is sent under other profiles"));
+    EXPECT_THAT(error.what(), HasSubstr("field 'spans': cuts 'patches', and has other profiles"));
   }
 }
 

@@ -470,7 +470,7 @@ TEST(LayeredFields, that_cannot_be_are_refused_on_every_rank_with_the_reason) {
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {3, 2}}), HasSubstr("leave out layer 2"));
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {1, 2}}), HasSubstr("name layer 1"));
   EXPECT_THAT(step_with({"x", DType::float32, FieldKind::token, {2, 2}}),
-              HasSubstr("only integers are narrowed"));
+              HasSubstr("only integers can be narrowed"));
   EXPECT_EQ(step_with({"x", DType::int16, FieldKind::token, {2, 2}}), "nothing was thrown");
 }
 
