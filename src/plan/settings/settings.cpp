@@ -42,8 +42,7 @@ void require_as_configured(const PlanSettings& settings) {
   if (settings.flexible && settings.cp.size != 1)
     throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
   if (settings.balance.encoder && settings.balance.measured)
-    throw ConfigError("balance.cost", "with an encoder needs a fixed model cost",
-                      "Leave one of them out");
+    throw ConfigError("balance.cost", "with an encoder needs a fixed model cost", "Leave one of them out");
   if (settings.micro_batch.shapes && !settings.micro_batch.max_samples)
     throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
 }

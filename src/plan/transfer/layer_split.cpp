@@ -23,8 +23,8 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
     throw ConfigError(where,
-                      "lists layers for " + std::to_string(map.stages.size()) +
-                          " stages, and mesh has pp " + std::to_string(pp) + " x vpp " + std::to_string(vpp),
+                      "lists layers for " + std::to_string(map.stages.size()) + " stages, and mesh has pp " +
+                          std::to_string(pp) + " x vpp " + std::to_string(vpp),
                       "Give one list for each virtual stage");
   }
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
