@@ -237,7 +237,7 @@ TEST(Help, is_asked_for_by_a_command_too) {
 TEST(Help, is_as_wide_as_the_terminal_of_the_launcher) {
   const std::string launch = std::string(EVENKEEL_MPIRUN) + " -np 1 " + EVENKEEL_PROGRAM + " run --help";
   const ProgramResult shown =
-      run_command("script -qec 'stty cols 132; env -u COLUMNS " + launch + "' /dev/null | tr -d '\\r'");
+      run_command("(script -qec 'stty cols 132; env -u COLUMNS " + launch + "' /dev/null | tr -d '\\r')");
   EXPECT_EQ(shown.out, run_command("COLUMNS=132 " EVENKEEL_PROGRAM " run --help").out);
 }
 

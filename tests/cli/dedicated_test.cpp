@@ -301,17 +301,18 @@ TEST_F(WrongDataRanks, without_the_key_are_told_to_set_it) {
 TEST_F(WrongDataRanks, that_leave_none_to_train_are_too_many) {
   for (const char* programs : {"-np 2 $run job-2.yaml", "-np 1 $run job-2.yaml", "-np 2 $serve job-2.yaml",
                                "-np 1 $serve job-2.yaml"})
-    expect_one_message(launch(programs), work_failed, {"mesh.data_ranks: 2 of ", "leave none to train"});
+    expect_one_message(launch(programs), wrong_configuration,
+                       {"mesh.data_ranks: 2 of ", "leave none to train"});
   expect_one_message(launch("-np 3 $serve job-2.yaml"), wrong_configuration,
                      {"mesh.data_ranks", "rank 2 serves"});
-  expect_one_message(run_evenkeel("serve " + (scratch_ / "job-2.yaml").string()), work_failed,
+  expect_one_message(run_evenkeel("serve " + (scratch_ / "job-2.yaml").string()), wrong_configuration,
                      {"2 of 1 ranks leave none to train"});
 }
 
 TEST_F(WrongDataRanks, whose_trainers_are_no_mesh_say_what_would_be_one) {
   const std::string settings = "--set mesh.tp=2";
   for (const ProgramResult& result : {set_aside(2, settings, ""), two_programs(2, settings, "")})
-    expect_one_message(result, work_failed, {"tp 2 x cp 1 x pp 1 = 2 does not divide the 3 ranks"});
+    expect_one_message(result, wrong_configuration, {"tp 2 x cp 1 x pp 1 = 2 does not divide the 3 ranks"});
 }
 
 TEST_F(WrongDataRanks, without_a_configuration_name_it_on_either_side) {
@@ -319,7 +320,7 @@ TEST_F(WrongDataRanks, without_a_configuration_name_it_on_either_side) {
                                "-np 2 $serve job-2.yaml : -np 3 $run no-such.yaml",
                                "-np 2 $serve no-such.yaml : -np 3 $run no-such.yaml",
                                "-np 1 $serve job-2.yaml : -np 1 $serve no-such.yaml : -np 3 $run job-2.yaml"})
-    expect_one_message(launch(programs), work_failed, {"no-such.yaml", "No such file"});
+    expect_one_message(launch(programs), wrong_configuration, {"no-such.yaml", "No such file"});
   for (const char* programs : {"-np 2 $serve job-2.yaml --set mesh.tpp=1 : -np 3 $run job-2.yaml",
                                "-np 2 $serve job-2.yaml : -np 3 $run job-2.yaml --set mesh.tpp=1"})
     expect_one_message(launch(programs), wrong_configuration, {"mesh.tpp=1", "unknown key"});

@@ -57,7 +57,7 @@ TEST_F(RunConfiguration, may_come_to_rank_0_through_the_launcher) {
 
 TEST_F(RunConfiguration, that_a_launcher_does_not_hand_on_is_refused_with_what_to_do) {
   const ProgramResult result = in_bash(mpirun_of_two + " run <(cat " + job() + ")");
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("mpirun ... run /dev/stdin < FILE"));
 }
 
