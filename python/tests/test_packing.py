@@ -205,7 +205,7 @@ def read_only():
         (lambda: packing.split(LAYOUT, LOCAL), "ragged: has 4 rows"),
         (lambda: LAYOUT.runs(2), "2 is outside"),
         (lambda: LAYOUT.padded_to(9), "9"),
-        (lambda: packing.partitioned_indices([0, 4, 2], 1, 0), "fall"),
+        (lambda: packing.partitioned_indices([0, 4, 2], 1, 0), "decrease"),
         (lambda: packing.partitioned_indices([0, 2**40], 1, 0), "does not fit into 32 bits"),
         (lambda: packing.cu_seqlens_on_cp_rank([0, 2], [0, 4, 8], 2, 0), None),
         (lambda: packing.cp_runs(7, 2, 0), "7 rows"),

@@ -115,7 +115,7 @@ TEST_F(BadInput, an_absurd_length_in_a_table_is_named_before_tokens_are_made) {
 TEST_F(BadInput, settings_of_a_field_that_no_sample_brings_are_refused) {
   for (const std::string more : {"", " --set mesh.data_ranks=1"}) {
     expect_one_message(run_on_rollouts("--set fields.routed_expert.layers=stage" + more),
-                       {"fields.routed_expert", "no sample brings"});
+                       {"fields.routed_expert", "no sample has"});
   }
 }
 

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "unexpected argument '\\x1b[31mx' of run. See: evenkeel run --help"}));
 
 TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command) {
-  const std::string why = ": needs a value; it is empty, as a variable that is not set";
+  const std::string why = ": needs a value; it is empty, like a variable that is not set";
   for (const auto& [words, option] : std::vector<std::pair<std::string, std::string>>{
            {"run job.yaml --state '' --resume", "--state"},
            {"run job.yaml --dump ''", "--dump"},

@@ -198,7 +198,7 @@ TEST(ConfigFieldErrors, tell_profiles_that_are_no_list_or_not_there) {
   EXPECT_EQ(refused("x: {profiles: [encoder, model]}"),
             "job.yaml: fields.x.profiles: there is no profile 'model'. Profiles: encoder");
   EXPECT_THAT(refused("x: {profiles: [encoder, encoder]}"), testing::HasSubstr("names 'encoder' twice"));
-  EXPECT_THAT(refused("input_ids: {profiles: [encoder]}"), testing::HasSubstr("tensors are completed with"));
+  EXPECT_THAT(refused("input_ids: {profiles: [encoder]}"), testing::HasSubstr("is a built-in field"));
 }
 
 TEST(ConfigFieldErrors, name_the_field_and_the_key) {

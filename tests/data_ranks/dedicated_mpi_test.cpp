@@ -383,7 +383,7 @@ bool calls_after_dismissal_are_refused(const boost::mpi::communicator& world) {
     try {
       work();
     } catch (const InputError& error) {
-      return std::string_view(error.what()).find("data ranks: have been dismissed") != std::string_view::npos;
+      return std::string_view(error.what()).find("data ranks: were dismissed") != std::string_view::npos;
     }
     return false;
   };

@@ -415,7 +415,7 @@ TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
   Tensors falling;
   falling.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
   EXPECT_THAT(falling.add("uid", {4}, bytes).ids("uid_offsets", {3}, {0, 5, 4}).refusal(),
-              HasSubstr("falls"));
+              HasSubstr("decreases"));
   Tensors alone;
   alone.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
   EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element a sample"));

@@ -119,7 +119,7 @@ TEST(MindSpeedColumns, refuse_sequence_ends_that_do_not_fit_the_batch) {
   EXPECT_THAT(input_error_of([] {
                 (void)held_by(ring_of_each_sequence(2), 8, 0, {6, 4});
               }),
-              HasSubstr("fall"));
+              HasSubstr("decrease"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ring_of_each_sequence(2), 8, 0); }),
               HasSubstr("reach column 0 of 8"));
 }

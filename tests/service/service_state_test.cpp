@@ -119,7 +119,7 @@ TEST(ServiceState, of_any_bytes_cut_off_or_changed_is_refused) {
   const std::string text = to_text(made_up_state());
   for (std::size_t size = 0; size < text.size(); ++size) {
     const std::string why = refusal_of(text.substr(0, size));
-    EXPECT_THAT(why, testing::AnyOf(HasSubstr("no state"), HasSubstr("was truncated or modified")));
+    EXPECT_THAT(why, testing::AnyOf(HasSubstr("not a state"), HasSubstr("was truncated or modified")));
   }
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const int bit : {0, 3, 7}) {

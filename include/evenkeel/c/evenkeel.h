@@ -174,7 +174,8 @@ typedef struct evenkeel_sample {
 typedef struct evenkeel_samples evenkeel_samples;
 
 /* Makes `count` samples without fields; arrays have `count` entries, and may be NULL if that is 0. `groups`
- * may be NULL: then each sample is a group of its own. Local. INPUT for a negative length. */
+ * may be NULL: then each sample is a group of its own, with a number from 2^63 on. Local. INPUT for a
+ * negative length. */
 EVENKEEL_API evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids,
                                                      const uint64_t* groups, const int64_t* prompt_lengths,
                                                      const int64_t* response_lengths,

@@ -128,7 +128,7 @@ TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
   wrong = {"experts", DType::int64, FieldKind::rows, {3}};
   EXPECT_THAT(refusal(narrow()), HasSubstr("neither split by layers nor narrowed"));
   EXPECT_THAT(refusal({LayerMap{}}),
-              HasSubstr("is of rows, for which each sample has its own number of rows"));
+              HasSubstr("is of rows, of which each sample has its own number of rows"));
 }
 
 TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel_sample_by_sample) {

@@ -65,12 +65,12 @@ TEST(FieldSettings, that_do_not_fit_each_other_are_refused) {
   EXPECT_EQ(refusal(narrow).where, "fields.x.hand_out");
   narrow.wire = FieldWidth::narrow;
   require_valid(narrow, "x", 2, 1);
-  EXPECT_THAT(refusal(narrow, "input_ids").message, HasSubstr("completed with"));
+  EXPECT_THAT(refusal(narrow, "input_ids").message, HasSubstr("is a built-in field"));
   FieldSettings axes;
   axes.read_as = LineFormat::axes;  // of position_ids, which samples may bring
   require_valid(axes, "position_ids", 2, 1);
   axes.read_as = LineFormat::rows;
-  EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("completed with"));
+  EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("is a built-in field"));
   EXPECT_THAT(refusal({LayerMap{{{0}}}}).message,
               HasSubstr("lists layers for 1 stages, and mesh has pp 2 x vpp 1"));
   EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("names a layer of stage 1 twice"));
