@@ -92,7 +92,8 @@ TEST(Advice, counts_micro_batches_above_the_bound_and_says_when_they_were_asked_
   step.lower_bound = 1;
   const std::vector<Advice> advice = advice_on_step(step);
   ASSERT_THAT(advice, SizeIs(1));
-  EXPECT_THAT(advice[0].what, HasSubstr("has 2 micro-batches over all steps; by tokens and cap, 1 may be enough."));
+  EXPECT_THAT(advice[0].what,
+              HasSubstr("has 2 micro-batches over all steps; by tokens and cap, 1 may be enough."));
   EXPECT_THAT(advice[0].then, HasSubstr("micro_batch.max_tokens"));
   step.planning.asks_for_more = true;
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));
