@@ -95,7 +95,8 @@ def _definitions(body: list[ast.stmt]) -> tuple:
 
 def _listed(tree: ast.Module) -> list[str]:
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        is_list = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        if is_list and isinstance(node.value, ast.List):  # not those of the strict drop-ins, which have others' names
             return ast.literal_eval(node.value)
     return []
 
