@@ -68,7 +68,7 @@ a_job_that_fails_says_why_and_ends_with_its_status() {
   done
   for how in "${launchers[@]}"; do
     fails "$how" "${wrong[$how]}" 2 "evenkeel: error: wrong.yaml:.*tensor"
-    fails "$how" "${missing[$how]}" 1 "evenkeel: error: nowhere.yaml: cannot open"
+    fails "$how" "${missing[$how]}" 2 "evenkeel: error: nowhere.yaml: cannot open"
     fails "$how" "${empty[$how]}" 2 "error: $how.sbatch: a configuration is missing"
     fails "$how" "${network[$how]}" 2 "EVENKEEL_NETWORK is 'fast'; it must be"
   done

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
+_left_behind: list[Any] = []
 _ending = False
 
 
@@ -18,12 +19,17 @@ def end_before_python_does(steps: Iterator[Any]) -> None:
     _open.add(steps)
 
 
+def leave_behind(running: Any) -> None:
+    """What cannot be ended, since other ranks may not do so."""
+    _left_behind.append(running)
+
+
 def _end() -> None:
     global _ending
-    if _ending or not len(_open):
+    if _ending or not (len(_open) or _left_behind):
         return
     _ending = True
-    if getattr(sys, "last_value", None) is None:
+    if getattr(sys, "last_value", None) is None and not _left_behind:
         for steps in list(_open):
             steps.close()
         return

@@ -123,7 +123,7 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
         rows, offsets = values
         offsets = _arrays.as_numpy(offsets, f"offsets of field {name!r}")
         if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            _core.raise_error("input", f"field {name!r}", "has offsets that are no prefix sums: they start at 0 and never fall")
+            _core.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they start at 0 and never decrease")
         return rows, np.diff(offsets).tolist()
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
         _core.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor a sample")

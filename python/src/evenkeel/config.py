@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import operator
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from evenkeel import _core
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
 ConfigLike = Union["Config", Mapping[str, Any], str, "os.PathLike[str]", None]
 
@@ -81,12 +84,9 @@ class Config:
 def _value_of(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            pass
-    return text
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def _texts_of(base: ConfigLike) -> list[tuple[str, str]]:

@@ -41,6 +41,8 @@ def samples_of(
         _core.raise_error("input", response_mask, f"has the shape {list(responses.shape)}, and {MASK} {list(mask.shape)}",
                           "It has a column for each token of the response, which are the last columns")
     of_response = mask[:, width - r :]
+    if (responses[~of_response] != 0).any():
+        _core.raise_error("input", response_mask, f"names tokens that {MASK} does not", "Are both of the same batch?")
     fields = {"token": {}, "response_token": {}, "sample": {}, "text": {}}  # type: dict[str, dict[str, Any]]
     for name, column in tensors.items():
         if name in (MASK, response_mask):
@@ -125,5 +127,5 @@ def _picked(column: Any, mask: npt.NDArray[np.bool_]) -> Any:
     if _arrays.is_tensor(column):
         import torch
 
-        return column.detach()[torch.from_numpy(mask).to(column.device)].cpu()
+        return column[torch.from_numpy(mask).to(column.device)].cpu()
     return np.asarray(column)[mask]

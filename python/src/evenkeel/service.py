@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel import _core, _exit
 from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
-from evenkeel.errors import Error
+from evenkeel.errors import Error, MpiError
 from evenkeel.samples import Samples, core_of
 from evenkeel.steps import Step
 
@@ -180,10 +180,13 @@ class DataService:
                 yield Step(core, self._tensors)
                 del core  # its memory serves the next step
             self._is_at_end = True
+        except MpiError:
+            _exit.leave_behind(ahead)  # of this rank alone, whose end would wait for the others
+            raise
         finally:
-            # No collective call in here: one rank alone may have left its loop.
             self._resumed = ahead.state()
             self._ahead = None
+            del ahead  # ends its thread, together with all ranks; a traceback would keep both
 
     def __len__(self) -> int:
         """Steps of the configured sources. Collective the first time."""

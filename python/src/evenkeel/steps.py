@@ -105,13 +105,10 @@ class MicroBatch(WithFields):
     def per_row(self, name: str) -> Any:
         """A sample field, such as an advantage, spread over its samples' packed rows on this rank: [rows, ...], as long as
         ``loss_weights`` (``position_ids`` where there is none), 0 in rows of filler. Copied."""
-        fields = {field: (kind, rows) for field, _, kind, _, rows in self._core.fields()}
         values = self[name]  # raises where it is not there
-        if fields.get(name, ("",))[0] != "sample":
-            _core.raise_error("input", f"field {name!r}", "has no row a sample", "Take a field of kind sample")
-        like = next(rows for field, (kind, rows) in fields.items() if field == "loss_weights" or kind == "token")
-        if "loss_weights" in fields:
-            like = fields["loss_weights"][1]
+        if self.kinds().get(name) != "sample":
+            _core.raise_error("input", f"field {name!r}", "does not have one row for each sample", "Take a sample field")
+        like = self["loss_weights" if "loss_weights" in self else "position_ids"]
         counts = self._rows_of_samples(len(like))[: len(values)]
         if not self._tensors:
             spread = np.zeros((len(like), *values.shape[1:]), values.dtype)

@@ -84,6 +84,24 @@ told["log_probs"] = torch.equal(
     torch.where(mask[:, 5:] > 0, batch.batch["old_log_probs"] + 1, torch.zeros(())))
 told["no mask"] = refused(lambda: evenkeel.padded.samples_of({"input_ids": mask}, first_id=0))
 told["too wide"] = refused(lambda: evenkeel.padded.samples_of({**batch.batch, "response_mask": mask}, first_id=0))
+more = {**batch.batch, "response_mask": torch.ones(6, 7)}
+told["other mask"] = refused(lambda: evenkeel.padded.samples_of(more, first_id=0))
+told["gradient"] = refused(lambda: evenkeel.padded.samples_of(
+    {**batch.batch, "old_log_probs": batch.batch["old_log_probs"].clone().requires_grad_()}, first_id=0))
+together = evenkeel.DataService(over, evenkeel.Config(config, prefix={"share": True}), tensors="torch")
+shared_step = together.step(evenkeel.Samples(
+    ids=[3 * service.rank + i for i in range(3)], groups=[f"a prompt of {service.rank}"] * 3, prompt_lengths=[2] * 3,
+    response_lengths=[3, 4, 2], token={"input_ids": [[1, 2, 10, 11, 12], [1, 2, 20, 21, 22, 23], [1, 2, 30, 31]]},
+    sample={"score": [1.0, 2.0, 3.0]}))
+sums = {}
+for part in shared_step:
+    if part.empty:
+        continue
+    rows, ends = part.per_row("score"), part.prediction_offsets.tolist()
+    for s, (begin, end) in enumerate(zip(ends, ends[1:])):
+        if part.samples[s] >= 0:
+            sums[int(part.samples[s])] = [set(rows[begin:end].tolist()) - {float(part["score"][s])}, len(rows) == len(part["loss_weights"])]
+told["shared"] = len(sums) > 0 and all(value == [set(), True] for value in sums.values())
 told["odd"] = refused(lambda: evenkeel.padded.samples_of({**batch.batch, "odd": torch.zeros(5)}, first_id=0))
 
 
@@ -99,7 +117,7 @@ class ParallelState:
 
 
 told["mesh"] = evenkeel.megatron.mesh(ParallelState(place)) == sizes
-sources = evenkeel.DataService(over, evenkeel.Config(config, source={"kind": "synthetic", "samples": 60}, batch={"global_batch": 20}),
+sources = evenkeel.DataService(over, evenkeel.Config(config, source={"kind": "synthetic", "samples": 60}, batch={"global_batch": 20}, micro_batch={"max_tokens": 32768}),
                                tensors="torch")
 iterator = evenkeel.megatron.data_iterator(sources, parallel_state=ParallelState(place))
 told["no step"] = refused(lambda: iterator.num_microbatches)
@@ -112,7 +130,7 @@ for step in iterator.steps():
         shapes = shapes and all(tuple(made[name].shape) == (1, rows) for name in ("tokens", "labels", "loss_mask", "position_ids"))
         shapes = shapes and made["packed_seq_params"]["qkv_format"] == "thd" and made["attention_mask"] is None
 told["shapes"], told["counts"] = bool(shapes), counts
-again = evenkeel.DataService(over, evenkeel.Config(config, source={"kind": "synthetic", "samples": 60}, batch={"global_batch": 20}))
+again = evenkeel.DataService(over, evenkeel.Config(config, source={"kind": "synthetic", "samples": 60}, batch={"global_batch": 20}, micro_batch={"max_tokens": 32768}))
 left = evenkeel.megatron.data_iterator(again, parallel_state=ParallelState(place))
 told["left"] = refused(lambda: [None for _ in left.steps()])
 wrong = {**place, "dp": place["dp"] + 1}

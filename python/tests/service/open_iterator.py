@@ -1,5 +1,5 @@
-"""Leaves an iterator open at its end, as Megatron's training loop does: open_iterator.py END PREFETCH, where END is `end`, or
-`raise`, with which rank 1 alone ends by an exception."""
+"""Leaves an iterator open at its end, as Megatron's training loop does: open_iterator.py END PREFETCH, where END is `end`;
+`raise`, with which rank 1 alone ends by an exception; or `error`, with which a step is an error of all ranks."""
 
 import sys
 
@@ -13,6 +13,8 @@ service = evenkeel.DataService(over, {
     "batch": {"global_batch": 20},
     "exchange": {"prefetch": int(sys.argv[2])},
 })
+if sys.argv[1] == "error":
+    service = evenkeel.DataService(over, evenkeel.Config(service.config, micro_batch={"max_tokens": 8}))
 steps = iter(service)  # a global that lives until Python ends
 first, second = next(steps), next(steps)
 tell(service.rank, indices=[first.index, second.index])

@@ -104,6 +104,15 @@ def test_a_rank_that_ends_by_an_exception_does_not_wait_for_the_others(over):
     assert "exception not rethrown" not in text and "terminate called" not in text
 
 
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_a_program_that_a_failed_step_ends_ends_with_that_error(over):
+    done = ends("open_iterator.py", 2, over=over, arguments=["error", 2])
+    text = "".join(process.stdout + process.stderr for process in done)
+    assert any(process.returncode == 1 for process in done), text
+    assert "LimitError: sample " in text
+    assert "exception not rethrown" not in text and "terminate called" not in text
+
+
 def test_samples_steps_and_micro_batches_are_what_python_expects():
     ranks = [rank["told"] for rank in run("mappings.py", 2, over="mpi")]
     for rank, told in enumerate(ranks):
@@ -143,6 +152,7 @@ def test_padded_batches_go_in_and_out_and_megatron_is_handed_its_batches(mesh):
         assert not set(told["groups"]) & set(ranks[1 - rank]["groups"])
         assert told["tokens"] and told["spread"] and told["values"] and told["log_probs"]
         assert "has no attention_mask" in told["no mask"] and "last columns" in told["too wide"] and "'odd'" in told["odd"]
+        assert told["shared"] and "attention_mask does not" in told["other mask"] and "gradient" in told["gradient"]
         assert told["mesh"] and told["shapes"] and len(told["counts"]) == 3 and min(told["counts"]) > 0
         assert "no step yet" in told["no step"] and "micro-batches left" in told["left"] and told["place"].startswith("MeshError")
 
