@@ -75,9 +75,10 @@ while (($#)); do
   shift
 done
 
+# dpkg-query fails where it has never heard of one of them.
 mapfile -t missing < <(
   installed="$(dpkg-query -W -f='${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
-    sed -n 's/^\([^: ]*\).* installed$/\1/p')"
+    sed -n 's/^\([^: ]*\).* installed$/\1/p' || true)"
   printf '%s\n' "${packages[@]}" | sort -u | grep -vxF -e "${installed:- }"
 )
 ((${#missing[@]})) || exit 0

@@ -30,9 +30,11 @@ class Scripts(unittest.TestCase):
             shutil.copytree(ROOT / part, self.root / part)
         self.stand_ins.mkdir()
         for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo", "cpack"):
-            # dpkg-query, without a word, says that nothing is installed; sudo runs what follows its -n.
+            # sudo runs what follows its -n.
             script = 'shift; exec "$@"' if name == "sudo" else f'echo "{name} $*" >>"{self.called}"'
             self.stand_in(name, script)
+        # No package is installed, and dpkg-query fails, as it does where it has never heard of one.
+        self.stand_in("dpkg-query", f'echo "dpkg-query $*" >>"{self.called}"; exit 1')
         self.environment = {"PATH": f"{self.stand_ins}:{os.environ['PATH']}"}
 
     def stand_in(self, name: str, script: str) -> None:
