@@ -8,11 +8,6 @@ target_compile_options(evenkeel_compile_options INTERFACE -Wall -Wextra -Wpedant
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(evenkeel_compile_options INTERFACE -Wno-restrict)
 endif()
-# In a unity build a name of one file may hide one of another, and no class is in the main file.
-if(CMAKE_UNITY_BUILD)
-  target_compile_options(evenkeel_compile_options INTERFACE -Wno-shadow
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-endif()
 if(EVENKEEL_WARNINGS_AS_ERRORS)
   target_compile_options(evenkeel_compile_options INTERFACE -Werror)
 endif()

@@ -26,7 +26,7 @@ constexpr const char* experts_field = "routed_experts";
 constexpr std::int64_t num_layers = 48;
 constexpr std::int64_t experts_per_token = 8;
 constexpr std::int64_t num_experts = 128;
-constexpr std::int64_t token_bytes =
+constexpr std::int64_t expert_bytes =
     num_layers * experts_per_token * static_cast<std::int64_t>(sizeof(std::int16_t));
 
 // Of pictures: two frames of 14 x 14 pixels of three colours each, four of them a token.
@@ -53,7 +53,7 @@ RaggedBatch experts_of(int rank, const TransferOptions& options) {
   std::int64_t tokens = 0;
   for (const std::int64_t length :
        made_up_lengths(count, static_cast<std::uint64_t>(rank) + 1, distribution)) {
-    if (tokens > 0 && (tokens + length) * token_bytes > options.bytes) break;
+    if (tokens > 0 && (tokens + length) * expert_bytes > options.bytes) break;
     tokens += length;
     const SampleId id{rank * static_cast<std::int64_t>(count) + std::ssize(shapes)};
     shapes.push_back({id, static_cast<std::uint64_t>(id.value()), length / 4, length - length / 4});
@@ -209,10 +209,10 @@ Table table_of(std::string key, std::string title) {
 Report bench_layers(const boost::mpi::communicator& world, const TransferOptions& options) {
   const RaggedBatch experts = experts_of(world.rank(), options);
   Table layers = race_ways(
-      world, options, experts, experts.num_tokens() * token_bytes, layers_ways(world.size()),
+      world, options, experts, experts.num_tokens() * expert_bytes, layers_ways(world.size()),
       table_of("layers", "A field of layers: the slowest rank's time, all ranks beginning together"));
   const std::int64_t brought =
-      boost::mpi::all_reduce(world, experts.num_tokens() * token_bytes, std::plus<std::int64_t>());
+      boost::mpi::all_reduce(world, experts.num_tokens() * expert_bytes, std::plus<std::int64_t>());
   const RaggedBatch patches = patches_of(world.rank(), options);
   const std::int64_t of_patches = patches.at(patches_field).rows() * patch_bytes;
   Table rows = race_ways(

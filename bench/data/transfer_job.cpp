@@ -17,7 +17,7 @@
 namespace evenkeel::bench {
 namespace {
 
-constexpr LogNormal lengths{7.5, 1.0, 64, 8192};
+constexpr LogNormal long_tail{7.5, 1.0, 64, 8192};
 constexpr const char* payload_field = "payload";
 
 Config config_for(const TransferOptions& options, const ExchangeSettings& exchange) {
@@ -28,7 +28,7 @@ Config config_for(const TransferOptions& options, const ExchangeSettings& exchan
 }
 
 RaggedBatch made_up_samples(int rank, std::int64_t count, std::int64_t longest) {
-  LogNormal distribution = lengths;
+  LogNormal distribution = long_tail;
   distribution.max = std::min(distribution.max, longest);
   std::vector<SampleShape> shapes;
   for (const std::int64_t length :

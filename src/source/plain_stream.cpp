@@ -23,16 +23,6 @@ namespace {
 // Samples further apart than this, in bytes, are hardly ever one request.
 constexpr double farthest_apart = 64 << 10;
 
-/// One of the sources, and where its entries and samples stand among those of all.
-struct OpenSource {
-  std::unique_ptr<SampleSource> samples;
-  Selection selection{0};
-  std::int64_t epochs = 1;
-  std::int64_t weight = 1;
-  std::int64_t first_entry = 0;
-  std::int64_t first_sample = 0;
-};
-
 /// The most tokens of a sample for the filter: the smallest cap of the passes, unless it is set.
 std::int64_t max_length(const Config& config, std::span<const PlanSettings> passes) {
   if (config.filter.max_length) return *config.filter.max_length;
@@ -147,6 +137,16 @@ std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
 }  // namespace
 
 struct PlainStream::Parts {
+  /// One of the sources, and where its entries and samples stand among those of all.
+  struct OpenSource {
+    std::unique_ptr<SampleSource> samples;
+    Selection selection{0};
+    std::int64_t epochs = 1;
+    std::int64_t weight = 1;
+    std::int64_t first_entry = 0;
+    std::int64_t first_sample = 0;
+  };
+
   Parts(const Communicator& reading, int ranks_of_job, const Config& config)
       : readers(reading), num_ranks(ranks_of_job), field_settings(config.fields) {}
 

@@ -55,7 +55,7 @@ TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_stays_away_from_a_step) 
   if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
   const Held<evenkeel_config> config = c_config("");
   const auto service = made<evenkeel_service>(
-      [&](auto** service) { return evenkeel_service_create(MPI_COMM_WORLD, config.get(), service); });
+      [&](auto** out) { return evenkeel_service_create(MPI_COMM_WORLD, config.get(), out); });
   const auto none = made<evenkeel_samples>(
       [](auto** samples) { return evenkeel_samples_create(0, nullptr, nullptr, nullptr, nullptr, samples); });
   Calls calls;
@@ -63,7 +63,7 @@ TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_stays_away_from_a_step) 
   const int away = world.size() - 1;
   if (world.rank() == away) calls.wait_for_the_end();
   const auto step = made<evenkeel_step>(
-      [&](auto** step) { return evenkeel_service_step(service.get(), none.get(), nullptr, step); });
+      [&](auto** out) { return evenkeel_service_step(service.get(), none.get(), nullptr, out); });
   calls.wait_for_the_end();
   ASSERT_EQ(calls.ended.size(), 1U);
   EXPECT_THAT(calls.ended.front(), HasSubstr("while others wait for rank " + std::to_string(away) + " ("));

@@ -17,7 +17,7 @@ using testing_support::ProgramResult;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-constexpr int ranks = 3;
+constexpr int three_ranks = 3;
 constexpr std::size_t num_lines = 30;
 
 /// Rollouts of 30 good lines, of which tests spoil one that the first, middle or last rank reads.
@@ -38,7 +38,7 @@ class BadInput : public testing::Test {
 
   [[nodiscard]] ProgramResult run(const std::string& yaml, const std::string& arguments = "") const {
     write_text(scratch_ / "job.yaml", yaml);
-    return mpirun_evenkeel(ranks, "run " + (scratch_ / "job.yaml").string() + " " + arguments);
+    return mpirun_evenkeel(three_ranks, "run " + (scratch_ / "job.yaml").string() + " " + arguments);
   }
   [[nodiscard]] ProgramResult run_on_rollouts(const std::string& arguments = "") const {
     write_rollouts();
@@ -140,7 +140,7 @@ TEST_F(BadInput, an_empty_source_is_an_error) {
 }
 
 TEST_F(BadInput, a_missing_configuration_is_an_error) {
-  expect_one_message(mpirun_evenkeel(ranks, "run /no/such/job.yaml"), {"/no/such/job.yaml"});
+  expect_one_message(mpirun_evenkeel(three_ranks, "run /no/such/job.yaml"), {"/no/such/job.yaml"});
 }
 
 TEST_F(BadInput, an_unknown_key_suggests_the_nearest_known_one) {
@@ -178,7 +178,7 @@ TEST_F(BadInput, a_source_that_needs_a_path_says_so) {
 }
 
 TEST_F(BadInput, an_unknown_option_is_told_once) {
-  expect_one_message(mpirun_evenkeel(ranks, "run job.yaml --dumpp x"),
+  expect_one_message(mpirun_evenkeel(three_ranks, "run job.yaml --dumpp x"),
                      {"unknown option --dumpp of run", "did you mean --dump?"});
 }
 

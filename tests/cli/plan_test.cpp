@@ -40,7 +40,7 @@ class PlanWithSharedPrefixes : public testing::Test {
 };
 
 /// Four samples of two uids; three of them have more in common than their prompt.
-constexpr const char* rollouts =
+constexpr const char* rollout_lines =
     R"({"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 6]}
 {"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 7, 8]}
 {"uid": "b", "prompt_ids": [1, 2], "response_ids": [9]}
@@ -64,7 +64,7 @@ std::multiset<int> planned_samples(const nlohmann::json& plan) {
 }
 
 TEST_F(PlanWithSharedPrefixes, plans_every_sample_of_rollouts_with_what_their_tokens_share) {
-  const std::string lengths = file("rollouts.jsonl", rollouts);
+  const std::string lengths = file("rollouts.jsonl", rollout_lines);
   const std::multiset<int> all{0, 1, 2, 3};
   for (const auto& [share, tokens] : {std::pair{"false", 20}, {"true", 3 + 3 + 4 + 1 + 3}, {"tree", 8 + 3}}) {
     const ProgramResult result = plan(lengths, std::string("--set prefix.share=") + share);
@@ -133,7 +133,7 @@ TEST_F(PlanWithSharedPrefixes, refuses_lengths_that_tell_of_no_shared_prompt) {
 }
 
 TEST_F(PlanWithSharedPrefixes, are_not_compared_and_that_is_said) {
-  const std::string lengths = file("rollouts.jsonl", rollouts);
+  const std::string lengths = file("rollouts.jsonl", rollout_lines);
   EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree").err, HasSubstr("warning: prefix.share"));
   EXPECT_THAT(plan(lengths, "--compare --set micro_batch.mode=padded").err,
               HasSubstr("warning: micro_batch.mode"));

@@ -20,7 +20,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t few = 20'000;
-constexpr std::size_t many = std::size_t{5} << 20;
+constexpr std::size_t many_bytes = std::size_t{5} << 20;
 constexpr CpGroup zigzag3{3, CpLayout::zigzag};
 
 struct CopyCase {
@@ -277,10 +277,11 @@ INSTANTIATE_TEST_SUITE_P(OfFewBytes, Copies,
                                          CopyCase{few, 8, 16}, CopyCase{few, 7, 5}, CopyCase{few, 100, 33}));
 
 INSTANTIATE_TEST_SUITE_P(OfManyBytes, Copies,
-                         testing::Values(CopyCase{many, 1, 5}, CopyCase{many, 2, 33}, CopyCase{many, 4, 60},
-                                         CopyCase{many, 7, 63}, CopyCase{many, 8, 16}, CopyCase{many, 37, 1},
-                                         CopyCase{many, 64, 0}, CopyCase{many, 100, 33},
-                                         CopyCase{many, 5003, 7}, CopyCase{many, 65536, 31}));
+                         testing::Values(CopyCase{many_bytes, 1, 5}, CopyCase{many_bytes, 2, 33},
+                                         CopyCase{many_bytes, 4, 60}, CopyCase{many_bytes, 7, 63},
+                                         CopyCase{many_bytes, 8, 16}, CopyCase{many_bytes, 37, 1},
+                                         CopyCase{many_bytes, 64, 0}, CopyCase{many_bytes, 100, 33},
+                                         CopyCase{many_bytes, 5003, 7}, CopyCase{many_bytes, 65536, 31}));
 
 }  // namespace
 }  // namespace evenkeel

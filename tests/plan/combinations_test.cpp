@@ -19,7 +19,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr int dp = 2;
+constexpr int dp_ranks = 2;
 
 /// A few samples of three prompts, with their tokens, held by two ranks.
 struct SmallStep {
@@ -37,7 +37,7 @@ SmallStep small_step(std::uint64_t seed) {
   for (std::int64_t id = 0; id < samples; ++id) {
     const auto uid = static_cast<std::size_t>(below(3));
     const SampleShape shape{SampleId{id}, uid, prompts[uid], below(9)};
-    entries.push_back({shape, WorldRank{static_cast<int>(below(dp))}, static_cast<int>(id), -1, uid});
+    entries.push_back({shape, WorldRank{static_cast<int>(below(dp_ranks))}, static_cast<int>(id), -1, uid});
     std::vector<std::int64_t>& of_sample = tokens.emplace_back(static_cast<std::size_t>(shape.length()), 0);
     for (std::int64_t t = shape.prompt; t < shape.length(); ++t)
       of_sample[static_cast<std::size_t>(t)] = below(2);
@@ -95,7 +95,7 @@ Choices all_choices() {
 /// Numbers that are drawn for each combination: what a profile changes.
 void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
-  settings.dp = dp;
+  settings.dp = dp_ranks;
   settings.dp_of_rank = {1, 0};
   settings.balance.cost = below(2) == 0 ? CostModel::tokens() : CostModel{3, 1};
   settings.align_lcm = 1 + below(3);
@@ -190,7 +190,7 @@ class PlannedStep {
         EXPECT_LE(m.aligned_tokens, settings_.cap(m.context.size));
         EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
         if (m.is_led_by(rank)) entries.insert(entries.end(), m.entries.begin(), m.entries.end());
-        if (m.context.size == dp) of_all.back().push_back(&m);
+        if (m.context.size == dp_ranks) of_all.back().push_back(&m);
       }
     }
     std::ranges::sort(entries);
@@ -273,7 +273,7 @@ class PlannedStep {
     std::vector<std::int64_t> optima(plan_.ranks.size(), 0);
     for (std::size_t m = 0; m < assignment_.mini_batches.size(); ++m) {
       const IdGroups<UnitId>& units = assignment_.mini_batches[m].units;
-      const std::int64_t of_all = (optimum_of(units.ids()) + dp - 1) / dp;
+      const std::int64_t of_all = (optimum_of(units.ids()) + dp_ranks - 1) / dp_ranks;
       for (std::size_t r = 0; r < optima.size(); ++r) {
         const std::int64_t of_rank = optimum_of(units[static_cast<std::int64_t>(r)]);
         const bool grid = settings_.balance.strategy == Strategy::grid;
@@ -289,7 +289,7 @@ class PlannedStep {
   // Padded micro-batches are planned for all ranks at once, and bounded by the one that needs most.
   [[nodiscard]] std::int64_t most_of_ranks(const IdGroups<UnitId>& units, std::int64_t of_rank) const {
     if (settings_.micro_batch.mode != MicroBatchMode::padded) return of_rank;
-    for (int r = 0; r < dp; ++r) of_rank = std::max(of_rank, optimum_of(units[r]));
+    for (int r = 0; r < dp_ranks; ++r) of_rank = std::max(of_rank, optimum_of(units[r]));
     return of_rank;
   }
 
@@ -333,7 +333,7 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
     ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
     if (HasFailure()) FAIL() << description(settings);
     if (number % some == 0) {
-      settings.flexible = FlexibleContext{dp, ContextSizes::any};
+      settings.flexible = FlexibleContext{dp_ranks, ContextSizes::any};
       ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
       if (HasFailure()) FAIL() << description(settings);
     }

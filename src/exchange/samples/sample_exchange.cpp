@@ -16,7 +16,7 @@
 #include "transport/prepared_exchange.hpp"
 
 namespace evenkeel {
-namespace {
+namespace running_exchange {  // not anonymous, since SampleExchange::Memory has what stands here
 
 TransferEnds ends_at(const Mesh& mesh) {
   return {mesh.rank(), mesh.data_place(), mesh.everyone().size()};
@@ -446,10 +446,10 @@ class RunningExchange {
   std::optional<PreparedExchange> to_all_;
 };
 
-}  // namespace
+}  // namespace running_exchange
 
 struct SampleExchange::Memory {
-  std::optional<RunningExchange> running;
+  std::optional<running_exchange::RunningExchange> running;
 };
 
 SampleExchange::SampleExchange() : memory_(std::make_unique<Memory>()) {}

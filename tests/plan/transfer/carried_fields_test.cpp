@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing_support::report_of;
 using Layers = std::vector<std::int64_t>;
 
-const FieldSpec tokens{"input_ids", DType::int64, FieldKind::token, {}};
+const FieldSpec token_field{"input_ids", DType::int64, FieldKind::token, {}};
 const FieldSpec experts{"experts", DType::int16, FieldKind::token, {4, 3}};
 
 FieldWays ways_of(const FieldSettings& settings, IntegerRange range = {0, 0}, int pp = 2) {
@@ -42,7 +42,7 @@ DType wire_of(DType brought, IntegerRange range) {
 }
 
 TEST(CarriedFields, without_settings_travel_as_they_are) {
-  const std::vector<CarriedField> carried = carried_fields(std::vector{tokens, experts});
+  const std::vector<CarriedField> carried = carried_fields(std::vector{token_field, experts});
   ASSERT_EQ(carried.size(), 2U);
   EXPECT_EQ(carried[1].spec, experts);
   EXPECT_FALSE(carried[1].stage);
@@ -51,7 +51,7 @@ TEST(CarriedFields, without_settings_travel_as_they_are) {
 
 TEST(CarriedFields, with_layers_travel_once_for_each_stage_that_is_sent_its_own) {
   const std::vector<CarriedField> carried =
-      carried_fields(std::vector{tokens, experts}, ways_of({LayerMap{{{3, 0}, {1, 2, 3}}}}));
+      carried_fields(std::vector{token_field, experts}, ways_of({LayerMap{{{3, 0}, {1, 2, 3}}}}));
   ASSERT_EQ(carried.size(), 3U);
   EXPECT_FALSE(changes_field(carried[0]));
   for (int stage = 0; stage < 2; ++stage) {
@@ -135,7 +135,8 @@ TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel
   FieldSettings settings;
   settings.share = FieldSharing::equal;
   FieldSpec images{"experts", DType::int16, FieldKind::rows, {4, 3}};
-  const std::vector<CarriedField> carried = carried_fields(std::vector{tokens, images}, ways_of(settings));
+  const std::vector<CarriedField> carried =
+      carried_fields(std::vector{token_field, images}, ways_of(settings));
   EXPECT_TRUE(carried[1].shares_equal);
   EXPECT_FALSE(changes_field(carried[1])) << "owners send from what they were brought";
   EXPECT_EQ(field_transfers(carried, {1, 2}, false).size(), 1U);
@@ -151,7 +152,7 @@ TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel
 TEST(CarriedFields, of_some_profiles_are_sent_under_these_alone) {
   FieldWays ways = ways_of({LayerMap{}, FieldWidth::as_brought});
   ways.settings["experts"].profiles = {"encoder", "model"};
-  const std::vector<CarriedField> carried = carried_fields(std::vector{tokens, experts}, ways);
+  const std::vector<CarriedField> carried = carried_fields(std::vector{token_field, experts}, ways);
   ASSERT_EQ(carried.size(), 3U) << "layers of two stages";
   for (const char* profile : {"encoder", "model"}) EXPECT_EQ(fields_under(profile, carried), carried);
   for (const char* profile : {"", "enc"})
@@ -168,7 +169,8 @@ const FieldSpec patches{"patches", DType::uint8, FieldKind::rows, {6}};
 const FieldSpec spans{"spans", DType::int64, FieldKind::rows, {2}};
 
 TEST(CarriedFields, whose_rows_are_cut_come_with_the_field_that_cuts_them_which_is_cut_too) {
-  const std::vector<CarriedField> carried = carried_fields(std::vector{patches, spans, tokens}, cut_ways());
+  const std::vector<CarriedField> carried =
+      carried_fields(std::vector{patches, spans, token_field}, cut_ways());
   EXPECT_EQ(carried[0].cut_by, "spans");
   EXPECT_EQ(carried[1].cut_by, "spans");
   EXPECT_EQ(carried[2].cut_by, "");
@@ -183,7 +185,7 @@ TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
     const ErrorReport report = report_of<InputError>([&] { (void)carried_fields(brought, ways); });
     return report.where + ": " + report.message;
   };
-  EXPECT_THAT(refusal({patches, tokens}),
+  EXPECT_THAT(refusal({patches, token_field}),
               HasSubstr("field 'patches': is cut by 'spans', which samples do not"));
   FieldSpec wrong = patches;
   for (const FieldKind kind : {FieldKind::token, FieldKind::sample, FieldKind::text, FieldKind::bytes}) {
