@@ -16,8 +16,8 @@ Cost flexible_lower_bound(const StepProblem& problem) {
   Cost bound = 0;
   for (std::int64_t m = 0; m < cut.size(); ++m) {
     const FlexibleItems items(problem.settings, units, cut[m]);
-    bound += strategy_of(problem.settings).ranks_meet() ? context_waves_lower_bound(items.problem())
-                                                        : context_lower_bound(items.problem());
+    bound += strategy_of(problem.settings).ranks_meet() ? context::waves_lower_bound(items.problem())
+                                                        : context::lower_bound(items.problem());
   }
   return bound;
 }

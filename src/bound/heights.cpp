@@ -11,7 +11,7 @@
 #include "bound/prices.hpp"
 #include "cost/sum_limit.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -154,7 +154,7 @@ class HeightSearch {
 
 }  // namespace
 
-Cost bound_over_wave_heights(const ContextLevels& levels, const LongItems& long_items, Cost at_least) {
+Cost bound_over_wave_heights(const Levels& levels, const LongItems& long_items, Cost at_least) {
   const WavePrices prices(levels, long_items);
   if (prices.size() == 0 || prices.least_time(0) == 0) return at_least;
   const Cost longest = prices.least_time(0);
@@ -173,4 +173,4 @@ Cost bound_over_wave_heights(const ContextLevels& levels, const LongItems& long_
   return at_least;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

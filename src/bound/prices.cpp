@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -57,8 +57,8 @@ std::vector<double> grain_densities(double least, double largest) {
 
 }  // namespace
 
-WavePrices::WavePrices(const ContextLevels& levels, const LongItems& long_items) : levels_(&levels) {
-  const ContextProblem& problem = levels.problem();
+WavePrices::WavePrices(const Levels& levels, const LongItems& long_items) : levels_(&levels) {
+  const Problem& problem = levels.problem();
   cap_ = static_cast<double>(problem.limits.max_size);
   overhead_ = static_cast<double>(problem.communication.overhead);
   overlap_ = static_cast<double>(problem.communication.overlap) / 1000;
@@ -75,7 +75,7 @@ void WavePrices::find_longs(const LongItems& long_items) {
   const LeastTokens least_tokens(*levels_);
   std::vector<std::pair<Cost, std::size_t>> order;
   for (std::size_t i = 0; i < long_items.items().size(); ++i)
-    order.emplace_back(-evenkeel::least_time(long_items.items()[i], *levels_), i);
+    order.emplace_back(-context::least_time(long_items.items()[i], *levels_), i);
   std::ranges::sort(order);
   if (order.size() > most_told_apart) order.resize(most_told_apart);
   for (const auto& [time, i] : order) {
@@ -372,4 +372,4 @@ WavePrices::Answer WavePrices::improve(const Waves& waves, std::vector<WavePrice
   return PriceSearch(*this, waves, prices).improve(times, age);
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -8,7 +8,7 @@
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// What the ranks of a wave cost, and for which of its limits a group pays that.
 struct WavePrice {
@@ -51,7 +51,7 @@ class WavePrices {
     std::size_t first_outside = 0;  ///< the longest item that would not be in these waves; size() for none
   };
 
-  WavePrices(const ContextLevels& levels, const LongItems& long_items);
+  WavePrices(const Levels& levels, const LongItems& long_items);
 
   /// Items that are told apart, the longest ones, by falling least time.
   [[nodiscard]] std::size_t size() const noexcept { return longs_.size(); }
@@ -96,7 +96,7 @@ class WavePrices {
   void find_longs(const LongItems& long_items);
   void find_grains();
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   double cap_ = 1;       ///< tokens of a rank
   double overhead_ = 0;  ///< of a micro-batch
   double overlap_ = 0;
@@ -106,4 +106,4 @@ class WavePrices {
   std::vector<Grain> grains_;   ///< all other items
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -101,4 +101,4 @@ Cost cheapest_sharing_out(const std::vector<Cost>& costs) {
   return least.back();
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -7,7 +7,7 @@
 
 #include "balance/context/levels.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// A few of the largest items of a problem: which of them one wave can hold together, and how high it is
 /// then. A set of them is a number in which the bit of each of its items is set.
@@ -22,7 +22,7 @@ class WaveSets {
   /// So many items at most.
   static constexpr std::size_t most = 8;
 
-  explicit WaveSets(const ContextLevels& levels) : levels_(&levels) {}
+  explicit WaveSets(const Levels& levels) : levels_(&levels) {}
 
   /// One more, with its place on every level. Precondition: there are less than `most`.
   void add(std::vector<Place> places) { items_.push_back(std::move(places)); }
@@ -52,7 +52,7 @@ class WaveSets {
   bool join_groups(std::size_t item, std::size_t set, Wave& wave) const;
   bool open_groups(std::size_t item, std::size_t set, Wave& wave) const;
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   std::vector<std::vector<Place>> items_;
 };
 
@@ -60,4 +60,4 @@ class WaveSets {
 /// a set costs. (Dynamic programming over sets.) 3 to the power of the number of items, in steps.
 [[nodiscard]] Cost cheapest_sharing_out(const std::vector<Cost>& costs);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -15,7 +15,7 @@
 #include "bound/sets.hpp"
 #include "cost/sum_limit.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -48,7 +48,7 @@ struct Price {
 /// docs/bounds.md has the proof.
 class WavesBound {
  public:
-  WavesBound(const ContextLevels& levels, const LongItems& long_items)
+  WavesBound(const Levels& levels, const LongItems& long_items)
       : levels_(&levels), least_tokens_(levels), long_(&long_items) {
     for (Item item = 0; item < levels.num_items(); ++item) tokens_ += least_tokens_(item);
     find_giants();
@@ -218,7 +218,7 @@ class WavesBound {
 
   [[nodiscard]] Cost end_of_sets(std::span<const Giant> few, std::span<const Cost> heights,
                                  const Price& price) const {
-    const ContextProblem& problem = levels_->problem();
+    const Problem& problem = levels_->problem();
     Cost others = price.value;
     for (const Giant& giant : few) others -= value(giant.item, giant.tokens, price);
     std::vector<Cost> costs(heights.size(), 0);
@@ -275,7 +275,7 @@ class WavesBound {
 
   /// What a rank has no use for in waves other than the highest.
   [[nodiscard]] Cost other_waves(const Trial& trial, Cost height) {
-    const ContextProblem& problem = levels_->problem();
+    const Problem& problem = levels_->problem();
     std::int64_t waves = 1;
     Cost sum = 0;
     for (const std::size_t giant : openers(height)) {
@@ -300,13 +300,13 @@ class WavesBound {
     std::vector<std::size_t> openers;
     Cost area = 0;
     std::int64_t tokens = 0;
-    ContextGiants together(*levels_);
+    Giants together(*levels_);
     for (std::size_t i = 0; i < giants_.size(); ++i) {
       area += least_area(giants_[i], height);
       tokens += giants_[i].tokens;
       std::int64_t waves =
           std::max(ceil_div(ceil_div(area, ranks), busy), ceil_div(ceil_div(tokens, ranks), cap()));
-      if (waves <= 1 && openers.empty() && i < ContextGiants::most) {
+      if (waves <= 1 && openers.empty() && i < Giants::most) {
         add(giants_[i], together);
         if (!together.fit(height, busy, busy * ranks)) waves = 2;
       }
@@ -315,8 +315,8 @@ class WavesBound {
     return openers;
   }
 
-  void add(const Giant& giant, ContextGiants& giants) const {
-    std::vector<ContextGiants::Place> places;
+  void add(const Giant& giant, Giants& giants) const {
+    std::vector<Giants::Place> places;
     for (const LongItems::Place& place : giant.places)
       places.push_back({place.time, levels_->work(giant.item).work + place.alone});
     giants.add(places);
@@ -327,7 +327,7 @@ class WavesBound {
     return std::max<std::int64_t>(1, std::min(levels_->problem().limits.max_size, tokens_));
   }
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   LeastTokens least_tokens_;
   const LongItems* long_;
   std::int64_t tokens_ = 0;    ///< of all items
@@ -339,13 +339,13 @@ class WavesBound {
 
 }  // namespace
 
-Cost context_waves_lower_bound(const ContextProblem& problem) {
+Cost waves_lower_bound(const Problem& problem) {
   if (problem.items.empty()) return 0;
-  const ContextLevels levels(problem);
+  const Levels levels(problem);
   const Cost bound = lower_bound_on(levels);
   if (levels.speeds().differ()) return bound;  // what follows takes all ranks of a wave for equally fast
   const LongItems long_items(levels, bound);
   return bound_over_wave_heights(levels, long_items, WavesBound(levels, long_items).at_least(bound));
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

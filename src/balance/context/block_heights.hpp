@@ -7,13 +7,13 @@
 
 #include "balance/context/levels.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// When the last rank of every block of every level ends, where levels are nested: a block of one level lies
 /// inside one of any higher level, or outside all of these.
 class BlockHeights {
  public:
-  explicit BlockHeights(const ContextLevels& levels) : levels_(&levels) {
+  explicit BlockHeights(const Levels& levels) : levels_(&levels) {
     for (int level = 0; level < levels.count(); ++level)
       heights_.emplace_back(static_cast<std::size_t>(levels.blocks(level)), 0);
   }
@@ -56,8 +56,8 @@ class BlockHeights {
     return highest;
   }
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   std::vector<std::vector<Cost>> heights_;
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -5,7 +5,7 @@
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -18,8 +18,8 @@ struct Needs {
   std::int64_t groups = 1;  ///< sizes of the groups of all micro-batches, summed
 };
 
-Needs needs_of(const ContextLevels& levels) {
-  const ContextProblem& problem = levels.problem();
+Needs needs_of(const Levels& levels) {
+  const Problem& problem = levels.problem();
   const LeastTokens least_tokens(levels);
   Needs needs;
   std::int64_t tokens = 0;
@@ -39,7 +39,7 @@ Needs needs_of(const ContextLevels& levels) {
 /// Whether ranks * limit holds all there is to do.
 class Feasibility {
  public:
-  Feasibility(const ContextLevels& levels, const Needs& needs, Cost at_least)
+  Feasibility(const Levels& levels, const Needs& needs, Cost at_least)
       : levels_(&levels), needs_(needs), items_(levels, at_least), giants_(items_.giants()) {}
 
   [[nodiscard]] bool allows(Cost limit, int first_pooled) const {
@@ -74,16 +74,16 @@ class Feasibility {
   }
 
  private:
-  const ContextLevels* levels_;
+  const Levels* levels_;
   Needs needs_;
   LongItems items_;
-  ContextGiants giants_;
+  Giants giants_;
 };
 
 }  // namespace
 
-Cost lower_bound_on(const ContextLevels& levels) {
-  const ContextProblem& problem = levels.problem();
+Cost lower_bound_on(const Levels& levels) {
+  const Problem& problem = levels.problem();
   const Needs needs = needs_of(levels);
   const Cost work = needs.work + needs.groups * problem.communication.overhead;
   Cost bound = std::max(needs.longest, levels.speeds().even_time(work));
@@ -93,8 +93,8 @@ Cost lower_bound_on(const ContextLevels& levels) {
   return bound;
 }
 
-Cost context_lower_bound(const ContextProblem& problem) {
-  return problem.items.empty() ? 0 : lower_bound_on(ContextLevels(problem));
+Cost lower_bound(const Problem& problem) {
+  return problem.items.empty() ? 0 : lower_bound_on(Levels(problem));
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

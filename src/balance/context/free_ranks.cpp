@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <span>
 
-namespace evenkeel {
+namespace evenkeel::context {
 
-FreeRanks::FreeRanks(const ContextLevels& levels) : levels_(&levels), count_(levels.problem().ranks) {
+FreeRanks::FreeRanks(const Levels& levels) : levels_(&levels), count_(levels.problem().ranks) {
   if (!levels.speeds().differ()) return;
   taken_.resize(static_cast<std::size_t>(count_));
   first_free_.resize(static_cast<std::size_t>(levels.count()));
@@ -55,4 +55,4 @@ void FreeRanks::set(int level, std::int64_t first, bool is_taken) {
   }
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -7,7 +7,7 @@
 
 #include "balance/context/levels.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// Ranks of a wave that run nothing yet. Where speeds are alike they are only counted, since groups find
 /// their places at the end (settle_waves); where they differ, a group has its place from its beginning, on
@@ -17,7 +17,7 @@ class FreeRanks {
   /// None.
   FreeRanks() = default;
   /// All. Views the levels.
-  explicit FreeRanks(const ContextLevels& levels);
+  explicit FreeRanks(const Levels& levels);
 
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
   /// What they do together in `time`, in units of the fastest rank's work.
@@ -35,7 +35,7 @@ class FreeRanks {
   [[nodiscard]] bool are_free(std::int64_t first, std::int64_t size) const;
   void set(int level, std::int64_t first, bool is_taken);
 
-  const ContextLevels* levels_ = nullptr;
+  const Levels* levels_ = nullptr;
   std::int64_t count_ = 0;
   // Where speeds differ:
   std::vector<bool> taken_;  ///< of each rank
@@ -44,4 +44,4 @@ class FreeRanks {
       first_free_;  ///< of each level's blocks by falling speed none before is free
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -11,7 +11,7 @@ constexpr std::int64_t most_steps = 1 << 15;
 
 }  // namespace
 
-Cost ContextGiants::least_area(std::size_t from, Cost limit) const {
+Cost Giants::least_area(std::size_t from, Cost limit) const {
   Cost sum = 0;
   for (std::size_t i = from; i < giants_.size(); ++i) {
     Cost least = -1;
@@ -22,15 +22,14 @@ Cost ContextGiants::least_area(std::size_t from, Cost limit) const {
   return sum;
 }
 
-bool ContextGiants::fit(Cost limit, Cost busy, Cost area) const {
+bool Giants::fit(Cost limit, Cost busy, Cost area) const {
   if (levels_->problem().sizes != ContextSizes::powers_of_two) return true;
   std::vector<int> chosen;
   std::int64_t steps = most_steps;
   return choose(chosen, limit, busy, area, steps);
 }
 
-bool ContextGiants::choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area,
-                           std::int64_t& steps) const {
+bool Giants::choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area, std::int64_t& steps) const {
   if (--steps < 0) return true;
   const std::size_t i = chosen.size();
   if (least_area(i, limit) > area) return false;
@@ -45,7 +44,7 @@ bool ContextGiants::choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost
   return false;
 }
 
-bool ContextGiants::have_blocks(const std::vector<int>& chosen, Cost busy, std::int64_t& steps) const {
+bool Giants::have_blocks(const std::vector<int>& chosen, Cost busy, std::int64_t& steps) const {
   std::vector<std::size_t> order(chosen.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order,
@@ -54,8 +53,7 @@ bool ContextGiants::have_blocks(const std::vector<int>& chosen, Cost busy, std::
   return place(order, chosen, top, {{.height = 0, .blocks = levels_->blocks(top)}}, busy, steps);
 }
 
-std::vector<ContextGiants::Run> ContextGiants::on_level(const std::vector<Run>& runs, int from,
-                                                        int level) const {
+std::vector<Giants::Run> Giants::on_level(const std::vector<Run>& runs, int from, int level) const {
   std::vector<Run> result = runs;
   std::int64_t blocks = 0;
   for (Run& run : result) {
@@ -68,8 +66,8 @@ std::vector<ContextGiants::Run> ContextGiants::on_level(const std::vector<Run>& 
   return result;
 }
 
-bool ContextGiants::place(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
-                          const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const {
+bool Giants::place(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
+                   const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const {
   if (--steps < 0) return true;
   if (order.empty()) return true;
   const std::size_t giant = order.front();
@@ -86,4 +84,4 @@ bool ContextGiants::place(std::span<const std::size_t> order, const std::vector<
   return false;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

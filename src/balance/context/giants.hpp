@@ -7,11 +7,11 @@
 
 #include "balance/context/levels.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// The few largest items of a problem, which are so large that not every choice of their groups leaves them
 /// ranks: whether any does is searched for. Which is what a sum over all ranks does not see.
-class ContextGiants {
+class Giants {
  public:
   /// Of an item on a level.
   struct Place {
@@ -22,7 +22,7 @@ class ContextGiants {
   /// So many are searched through at most.
   static constexpr std::size_t most = 5;
 
-  explicit ContextGiants(const ContextLevels& levels) : levels_(&levels) {}
+  explicit Giants(const Levels& levels) : levels_(&levels) {}
 
   /// One more, with its place on every level. Precondition: there are less than `most`.
   void add(std::span<const Place> places) { giants_.emplace_back(places.begin(), places.end()); }
@@ -48,8 +48,8 @@ class ContextGiants {
              const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const;
   [[nodiscard]] std::vector<Run> on_level(const std::vector<Run>& runs, int from, int level) const;
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   std::vector<std::vector<Place>> giants_;
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

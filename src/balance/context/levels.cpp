@@ -6,7 +6,7 @@
 
 #include "balance/partition/item_order.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size) {
   std::vector<std::int64_t> sizes;
@@ -14,7 +14,7 @@ std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size) {
   return sizes;
 }
 
-std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
+std::vector<std::int64_t> sizes_of(const Problem& problem) {
   if (problem.sizes == ContextSizes::powers_of_two) return powers_of_two_up_to(problem.max_size);
   std::vector<std::int64_t> sizes;
   std::int64_t step = 1;
@@ -26,30 +26,29 @@ std::vector<std::int64_t> context_sizes(const ContextProblem& problem) {
   return sizes;
 }
 
-bool fits_all(const ContextProblem& problem, std::span<const std::int64_t> sizes) {
+bool fits_all(const Problem& problem, std::span<const std::int64_t> sizes) {
   for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
     const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
-      return problem.aligned_size(item, size) <= context_cap(problem.limits, size);
+      return problem.aligned_size(item, size) <= cap_of(problem.limits, size);
     });
     if (!fits) return false;
   }
   return true;
 }
 
-std::int64_t context_cap(const BinLimits& limits, std::int64_t size) {
+std::int64_t cap_of(const BinLimits& limits, std::int64_t size) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return limits.max_size > most / size ? most : limits.max_size * size;
 }
 
-ContextLevels::ContextLevels(const ContextProblem& problem)
-    : ContextLevels(problem, context_sizes(problem)) {}
+Levels::Levels(const Problem& problem) : Levels(problem, sizes_of(problem)) {}
 
-ContextLevels::ContextLevels(const ContextProblem& problem, std::vector<std::int64_t> sizes)
+Levels::Levels(const Problem& problem, std::vector<std::int64_t> sizes)
     : problem_(&problem),
       sizes_(std::move(sizes)),
       lowest_(problem.items.size()),
       speeds_(problem.speeds, problem.ranks, sizes_, problem.sizes == ContextSizes::any) {
-  for (const std::int64_t size : sizes_) caps_.push_back(context_cap(problem.limits, size));
+  for (const std::int64_t size : sizes_) caps_.push_back(cap_of(problem.limits, size));
   tokens_.reserve(problem.items.size());
   for (Item item = 0; item < num_items(); ++item) {
     tokens_.push_back(problem.aligned_size(item, 1));
@@ -59,7 +58,7 @@ ContextLevels::ContextLevels(const ContextProblem& problem, std::vector<std::int
   }
 }
 
-int ContextLevels::cheapest_within(Item item, Cost limit) const {
+int Levels::cheapest_within(Item item, Cost limit) const {
   // On one rank there is no communication and least overhead.
   if (lowest(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
@@ -73,7 +72,7 @@ int ContextLevels::cheapest_within(Item item, Cost limit) const {
   return cheapest < 0 ? fastest : cheapest;
 }
 
-std::vector<Item> by_falling_work(const ContextLevels& levels) {
+std::vector<Item> by_falling_work(const Levels& levels) {
   std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
   for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
   std::vector<Item> order;
@@ -82,4 +81,4 @@ std::vector<Item> by_falling_work(const ContextLevels& levels) {
   return order;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -8,18 +8,18 @@
 #include "balance/context/schedule.hpp"
 #include "balance/context/speeds.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// Sizes that groups of a problem may have, ascending, and what its items are on each. A level is a place in
-/// that list. Views the problem, which must outlive it and have passed require_context_fits.
-class ContextLevels {
+/// that list. Views the problem, which must outlive it and have passed require_fits.
+class Levels {
  public:
   /// Of all sizes that the problem allows.
-  explicit ContextLevels(const ContextProblem& problem);
+  explicit Levels(const Problem& problem);
   /// Of these, the first of which is 1. Precondition: fits_all(problem, sizes).
-  ContextLevels(const ContextProblem& problem, std::vector<std::int64_t> sizes);
+  Levels(const Problem& problem, std::vector<std::int64_t> sizes);
 
-  [[nodiscard]] const ContextProblem& problem() const noexcept { return *problem_; }
+  [[nodiscard]] const Problem& problem() const noexcept { return *problem_; }
   [[nodiscard]] int count() const noexcept { return static_cast<int>(sizes_.size()); }
   [[nodiscard]] std::int64_t num_items() const noexcept {
     return static_cast<std::int64_t>(problem_->items.size());
@@ -42,7 +42,7 @@ class ContextLevels {
   /// The lowest level on which the item fits.
   [[nodiscard]] int lowest(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
 
-  [[nodiscard]] const ContextSpeeds& speeds() const noexcept { return speeds_; }
+  [[nodiscard]] const Speeds& speeds() const noexcept { return speeds_; }
   /// Were all ranks as fast as the fastest.
   [[nodiscard]] Cost fastest_time(const ContextWork& work, int level) const noexcept {
     return time_on(work, size(level), problem_->communication);
@@ -78,30 +78,30 @@ class ContextLevels {
   [[nodiscard]] int cheapest_within(Item item, Cost limit) const;
 
  private:
-  const ContextProblem* problem_;
+  const Problem* problem_;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> caps_;
   std::vector<std::int64_t> tokens_;  ///< aligned on the lowest level
   std::vector<std::uint8_t> lowest_;
-  ContextSpeeds speeds_;
+  Speeds speeds_;
 };
 
 /// All items by falling work, of equal work the first first.
-[[nodiscard]] std::vector<Item> by_falling_work(const ContextLevels& levels);
+[[nodiscard]] std::vector<Item> by_falling_work(const Levels& levels);
 
-/// context_lower_bound of the problem, which has items.
-[[nodiscard]] Cost lower_bound_on(const ContextLevels& levels);
+/// lower_bound of the problem, which has items.
+[[nodiscard]] Cost lower_bound_on(const Levels& levels);
 
 /// Sizes that groups may have, ascending.
-[[nodiscard]] std::vector<std::int64_t> context_sizes(const ContextProblem& problem);
+[[nodiscard]] std::vector<std::int64_t> sizes_of(const Problem& problem);
 
 /// Powers of two up to `max_size`.
 [[nodiscard]] std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size);
 
 /// Whether every item fits a group of one of these sizes.
-[[nodiscard]] bool fits_all(const ContextProblem& problem, std::span<const std::int64_t> sizes);
+[[nodiscard]] bool fits_all(const Problem& problem, std::span<const std::int64_t> sizes);
 
 /// `size` times max_size of the limits, as far as numbers go.
-[[nodiscard]] std::int64_t context_cap(const BinLimits& limits, std::int64_t size);
+[[nodiscard]] std::int64_t cap_of(const BinLimits& limits, std::int64_t size);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

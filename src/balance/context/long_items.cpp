@@ -6,7 +6,7 @@
 
 #include "balance/checks.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -24,13 +24,13 @@ Cost hidden_by(const ContextWork& work, const CommunicationCost& cost) {
 /// level.
 class Companions {
  public:
-  explicit Companions(const ContextLevels& levels) {
+  explicit Companions(const Levels& levels) {
     for (Item item = 0; item < levels.num_items(); ++item)
       by_tokens_.emplace_back(tokens(levels, item), item);
     std::ranges::sort(by_tokens_);
   }
 
-  void look_at(const ContextLevels& levels, int level) {
+  void look_at(const Levels& levels, int level) {
     const CommunicationCost& cost = levels.problem().communication;
     most_.assign(by_tokens_.size() + 1, 0);
     for (std::size_t i = 0; i < by_tokens_.size(); ++i) {
@@ -52,8 +52,8 @@ class Companions {
   }
 
  private:
-  static std::int64_t tokens(const ContextLevels& levels, Item item) {
-    const ContextProblem& problem = levels.problem();
+  static std::int64_t tokens(const Levels& levels, Item item) {
+    const Problem& problem = levels.problem();
     const auto at = static_cast<std::size_t>(item);
     if (problem.offsets.empty()) return problem.lengths[at];
     std::int64_t sum = 0;
@@ -69,7 +69,7 @@ class Companions {
 
 }  // namespace
 
-LeastTokens::LeastTokens(const ContextLevels& levels) : levels_(&levels) {
+LeastTokens::LeastTokens(const Levels& levels) : levels_(&levels) {
   const std::span<const std::int64_t> alignments = levels.problem().alignments;
   for (int level = 1; level < levels.count(); ++level)
     if (alignments[static_cast<std::size_t>(levels.size(level))] % alignments[1] != 0)
@@ -83,14 +83,14 @@ std::int64_t LeastTokens::operator()(Item item) const {
   return least;
 }
 
-Cost least_time(Item item, const ContextLevels& levels) {
+Cost least_time(Item item, const Levels& levels) {
   Cost least = levels.time(item, levels.lowest(item));
   for (int level = levels.lowest(item) + 1; level < levels.count(); ++level)
     if (levels.fits(item, level)) least = std::min(least, levels.time(item, level));
   return least;
 }
 
-LongItems::LongItems(const ContextLevels& levels, Cost at_least) : levels_(&levels) {
+LongItems::LongItems(const Levels& levels, Cost at_least) : levels_(&levels) {
   for (Item item = 0; item < levels.num_items(); ++item) {
     const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > at_least / 2;
     (is_long ? items_ : short_items_).push_back(item);
@@ -101,19 +101,19 @@ LongItems::LongItems(const ContextLevels& levels, Cost at_least) : levels_(&leve
   find_pools();
 }
 
-ContextGiants LongItems::giants() const {
+Giants LongItems::giants() const {
   std::vector<std::size_t> order(items_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::size_t count = std::min(order.size(), ContextGiants::most);
+  const std::size_t count = std::min(order.size(), Giants::most);
   const auto has_more_work = [&](std::size_t left, std::size_t right) {
     return std::pair(-levels_->work(items_[left]).work, left) <
            std::pair(-levels_->work(items_[right]).work, right);
   };
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), has_more_work);
-  ContextGiants giants(*levels_);
+  Giants giants(*levels_);
   const auto levels = static_cast<std::size_t>(levels_->count());
   for (std::size_t i = 0; i < count; ++i) {
-    std::vector<ContextGiants::Place> places;
+    std::vector<Giants::Place> places;
     for (const Place& place : std::span(places_).subspan(order[i] * levels, levels))
       places.push_back({place.time, levels_->work(items_[order[i]]).work + place.alone + place.wasted});
     giants.add(places);
@@ -193,4 +193,4 @@ void LongItems::find_pools() {
   }
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -7,21 +7,21 @@
 #include "balance/context/giants.hpp"
 #include "balance/context/levels.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// The least aligned tokens that an item has in any group.
 class LeastTokens {
  public:
-  explicit LeastTokens(const ContextLevels& levels);
+  explicit LeastTokens(const Levels& levels);
   [[nodiscard]] std::int64_t operator()(Item item) const;
 
  private:
-  const ContextLevels* levels_;
+  const Levels* levels_;
   bool is_least_on_one_ = true;  ///< no group aligns anything to less than a single rank does
 };
 
 /// The time of an item on its best group.
-[[nodiscard]] Cost least_time(Item item, const ContextLevels& levels);
+[[nodiscard]] Cost least_time(Item item, const Levels& levels);
 
 /// All items that may have to be on other levels than the lowest, or leave no time for another such item;
 /// level by level. What lower bounds know of them.
@@ -36,7 +36,7 @@ class LongItems {
   };
 
   /// Those that take more than half of `at_least` on one rank, or do not fit there.
-  LongItems(const ContextLevels& levels, Cost at_least);
+  LongItems(const Levels& levels, Cost at_least);
 
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
   /// Of the i-th of them, on all levels.
@@ -46,7 +46,7 @@ class LongItems {
   }
 
   /// The largest ones, in number at most those that are searched through.
-  [[nodiscard]] ContextGiants giants() const;
+  [[nodiscard]] Giants giants() const;
 
   /// Work, exposed communication and waiting for slower ranks of all, if none may take longer than `limit`:
   /// exposed communication of groups from level `first_pooled` on counts in sum, that of smaller groups item
@@ -58,7 +58,7 @@ class LongItems {
   void find_alone();
   void find_pools();
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   std::vector<Item> items_;
   std::vector<Item> short_items_;
   std::vector<Place> places_;  ///< of each item all levels
@@ -66,4 +66,4 @@ class LongItems {
   bool has_work_without_rows_ = false;
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -9,7 +9,7 @@
 #include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -18,7 +18,7 @@ void require_at_least(std::int64_t value, std::int64_t least, const std::string&
   throw InputError(what, std::to_string(value) + ", below " + std::to_string(least));
 }
 
-void require_shape(const ContextProblem& problem) {
+void require_shape(const Problem& problem) {
   require_at_least(problem.ranks, 1, "ranks");
   require_at_least(problem.max_size, 1, "max_size");
   if (problem.max_size > problem.ranks) {
@@ -42,7 +42,7 @@ void require_length(std::size_t has, std::size_t wanted, const std::string& what
   throw InputError(what, std::to_string(has) + " entries where there must be " + std::to_string(wanted));
 }
 
-void require_speeds(const ContextProblem& problem) {
+void require_speeds(const Problem& problem) {
   constexpr std::int64_t largest = std::int64_t{1} << 31;
   if (problem.speeds.empty()) return;
   require_length(problem.speeds.size(), static_cast<std::size_t>(problem.ranks), "speeds");
@@ -54,7 +54,7 @@ void require_speeds(const ContextProblem& problem) {
   }
 }
 
-void require_lists(const ContextProblem& problem) {
+void require_lists(const Problem& problem) {
   require_speeds(problem);
   const std::size_t n = problem.items.size();
   if (!problem.counts.empty()) require_length(problem.counts.size(), n, "counts");
@@ -101,7 +101,7 @@ std::int64_t limited_product(std::int64_t left, std::int64_t right) {
   return left >= sum_limit / right ? sum_limit : left * right;
 }
 
-void require_numbers(const ContextProblem& problem) {
+void require_numbers(const Problem& problem) {
   CheckedSum work("items.work");
   CheckedSum rows("items.rows");
   CheckedSum counts("counts");
@@ -134,17 +134,17 @@ void require_numbers(const ContextProblem& problem) {
                    "use a coarser unit of cost, or leave such a rank out");
 }
 
-[[noreturn]] void throw_too_large(const ContextProblem& problem, Item item) {
-  const std::int64_t size = context_sizes(problem).back();
+[[noreturn]] void throw_too_large(const Problem& problem, Item item) {
+  const std::int64_t size = sizes_of(problem).back();
   throw LimitError("items", "item " + std::to_string(item) + " fits no group: on " + std::to_string(size) +
                                 " ranks it has " + std::to_string(problem.aligned_size(item, size)) +
                                 " aligned tokens, and a micro-batch may hold " +
-                                std::to_string(context_cap(problem.limits, size)));
+                                std::to_string(cap_of(problem.limits, size)));
 }
 
 }  // namespace
 
-std::int64_t ContextProblem::aligned_size(Item item, std::int64_t size) const {
+std::int64_t Problem::aligned_size(Item item, std::int64_t size) const {
   const std::int64_t alignment = alignments[static_cast<std::size_t>(size)];
   const auto at = static_cast<std::size_t>(item);
   const auto aligned = [&](std::int64_t length) { return (length + alignment - 1) / alignment * alignment; };
@@ -155,18 +155,18 @@ std::int64_t ContextProblem::aligned_size(Item item, std::int64_t size) const {
   return sum;
 }
 
-Cost ContextProblem::time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const {
+Cost Problem::time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const {
   const Cost time = time_on(work, size, communication);
   if (speeds.empty()) return time;
   const auto group = speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
   return slowed_time(time, std::ranges::max(speeds), std::ranges::min(group));
 }
 
-void require_context_fits(const ContextProblem& problem) {
+void require_fits(const Problem& problem) {
   require_shape(problem);
   require_lists(problem);
   require_numbers(problem);
-  const std::vector<std::int64_t> sizes = context_sizes(problem);
+  const std::vector<std::int64_t> sizes = sizes_of(problem);
   for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
     if (problem.count_of(item) > problem.limits.max_items) {
       throw LimitError("max_items", "item " + std::to_string(item) + " fits no group: it counts for " +
@@ -175,10 +175,10 @@ void require_context_fits(const ContextProblem& problem) {
                                         std::to_string(problem.limits.max_items) + " items");
     }
     const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
-      return problem.aligned_size(item, size) <= context_cap(problem.limits, size);
+      return problem.aligned_size(item, size) <= cap_of(problem.limits, size);
     });
     if (!fits) throw_too_large(problem, item);
   }
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

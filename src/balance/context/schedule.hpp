@@ -9,11 +9,11 @@
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// Items that are run by one or more of `ranks` ranks each, as context parallelism does with sequences.
 /// Views: what they look at must outlive it.
-struct ContextProblem {
+struct Problem {
   /// One an item.
   std::span<const ContextWork> items{};
   /// Samples of an item; empty: 1 each.
@@ -48,7 +48,7 @@ struct ContextProblem {
 };
 
 /// A micro-batch of a schedule: ranks first .. first + size - 1 run it together.
-struct ContextTask {
+struct Task {
   std::int64_t first = 0;
   std::int64_t size = 1;
   std::int64_t wave = -1;  ///< when it runs, where ranks meet at every micro-batch; else -1
@@ -56,18 +56,18 @@ struct ContextTask {
   std::int64_t aligned_tokens = 0;  ///< as they are in a group of its size
   Cost time = 0;                    ///< how long its ranks take
 
-  friend constexpr bool operator==(const ContextTask&, const ContextTask&) = default;
+  friend constexpr bool operator==(const Task&, const Task&) = default;
 };
 
 /// Which group runs which items together. Tasks stand in the order in which every rank runs those of them
 /// that it has a part in.
-struct ContextSchedule {
-  std::vector<ContextTask> tasks;
+struct Schedule {
+  std::vector<Task> tasks;
   Partition items;         ///< one group a task, ascending, none empty
   std::int64_t waves = 0;  ///< where ranks meet at every micro-batch; else 0
   Cost end = 0;            ///< when the last rank is done
 
-  friend bool operator==(const ContextSchedule&, const ContextSchedule&) = default;
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 /// No schedule ends before, neither where ranks meet at the end only nor where they meet at every
@@ -97,13 +97,13 @@ struct ContextSchedule {
 /// cap, what no company that fits beside it can hide, and all of an item beside which nobody fits who hides
 /// any.
 ///
-/// Precondition: require_context_fits passes. Integers only. O(items * sizes), and less for short ones.
-[[nodiscard]] Cost context_lower_bound(const ContextProblem& problem);
+/// Precondition: require_fits passes. Integers only. O(items * sizes), and less for short ones.
+[[nodiscard]] Cost lower_bound(const Problem& problem);
 
 /// Throws LimitError that names the first item that fits no group, with its size in the largest one;
 /// InputError for lists that do not belong together, negative numbers, attention above the work that it is a
 /// part of, speeds out of range, and sums that reach 2^62, also of what the slowest rank would take.
 /// O(items).
-void require_context_fits(const ContextProblem& problem);
+void require_fits(const Problem& problem);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

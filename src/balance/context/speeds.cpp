@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 /// Products of a time and speeds.
@@ -18,8 +18,8 @@ Wide ceil_of(Wide value, Wide divisor) {
 
 }  // namespace
 
-ContextSpeeds::ContextSpeeds(std::span<const std::int64_t> speeds, std::int64_t ranks,
-                             std::span<const std::int64_t> sizes, bool anywhere)
+Speeds::Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes,
+               bool anywhere)
     : sum_(ranks), sizes_(sizes.begin(), sizes.end()) {
   if (std::ranges::adjacent_find(speeds, std::not_equal_to{}) == speeds.end()) return;
   fastest_ = std::ranges::max(speeds);
@@ -27,8 +27,7 @@ ContextSpeeds::ContextSpeeds(std::span<const std::int64_t> speeds, std::int64_t 
   for (const std::int64_t size : sizes_) levels_.push_back(level_of(speeds, size, anywhere));
 }
 
-ContextSpeeds::Level ContextSpeeds::level_of(std::span<const std::int64_t> speeds, std::int64_t size,
-                                             bool anywhere) {
+Speeds::Level Speeds::level_of(std::span<const std::int64_t> speeds, std::int64_t size, bool anywhere) {
   const auto speed_of = [&](std::int64_t rank) { return speeds[static_cast<std::size_t>(rank)]; };
   Level level;
   std::deque<std::int64_t> slowest;  // of the last `size` ranks: the slowest, the slowest behind it, ...
@@ -62,35 +61,35 @@ ContextSpeeds::Level ContextSpeeds::level_of(std::span<const std::int64_t> speed
   return level;
 }
 
-Cost ContextSpeeds::work_at(Cost time, std::int64_t speed) const noexcept {
+Cost Speeds::work_at(Cost time, std::int64_t speed) const noexcept {
   return static_cast<Cost>(Wide{time} * speed / fastest_);
 }
 
-Cost ContextSpeeds::work_of(Cost time, int level, std::size_t block) const noexcept {
+Cost Speeds::work_of(Cost time, int level, std::size_t block) const noexcept {
   if (!differ()) return time * sizes_[static_cast<std::size_t>(level)];
   return work_at(time, of(level).sum[block]);
 }
 
-Cost ContextSpeeds::wasted_by(Cost work, int level) const noexcept {
+Cost Speeds::wasted_by(Cost work, int level) const noexcept {
   if (!differ()) return 0;
   const Level& here = of(level);
   const Wide used = Wide{sizes_[static_cast<std::size_t>(level)]} * here.even_slowest;
   return static_cast<Cost>(Wide{work} * (here.even_sum - used) / used);
 }
 
-Cost ContextSpeeds::work_of_all(Cost time) const noexcept {
+Cost Speeds::work_of_all(Cost time) const noexcept {
   return work_at(time, sum_);
 }
 
-Cost ContextSpeeds::mean_time(Cost work) const noexcept {
+Cost Speeds::mean_time(Cost work) const noexcept {
   return static_cast<Cost>(Wide{work} * fastest_ / sum_);
 }
 
-Cost ContextSpeeds::even_time(Cost work) const noexcept {
+Cost Speeds::even_time(Cost work) const noexcept {
   return static_cast<Cost>(ceil_of(Wide{work} * fastest_, sum_));
 }
 
-Cost ContextSpeeds::even_end(std::span<const Cost> starts, Cost work) const {
+Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
   std::vector<std::pair<Cost, std::int64_t>> ranks;  // and how fast each is
   ranks.reserve(starts.size());
   for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest(0, r));
@@ -107,4 +106,4 @@ Cost ContextSpeeds::even_end(std::span<const Cost> starts, Cost work) const {
   return ranks.back().first + static_cast<Cost>(ceil_of(left, sum_));
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -7,7 +7,7 @@
 
 #include "evenkeel/balance/partition.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// What takes `time` at speed `fast` takes at speed `slow`, rounded up. Speeds are 1 to 2^31.
 [[nodiscard]] constexpr Cost slowed_time(Cost time, std::int64_t fast, std::int64_t slow) noexcept {
@@ -16,13 +16,13 @@ namespace evenkeel {
 
 /// How fast ranks and blocks of them are. Members of a group wait for each other, so that a block is as fast
 /// as its slowest rank. Times are in units of the fastest rank: what it does in one.
-class ContextSpeeds {
+class Speeds {
  public:
   /// `speeds`: one a rank in any one unit, or none where they are alike. A level has blocks of sizes[level]
   /// ranks, side by side from rank 0; those of one rank are the first. `anywhere`: groups may stand between
   /// these, too, of which at_best and wasted_by know.
-  ContextSpeeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes,
-                bool anywhere);
+  Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes,
+         bool anywhere);
 
   [[nodiscard]] bool differ() const noexcept { return !levels_.empty(); }
 
@@ -90,4 +90,4 @@ class ContextSpeeds {
   std::vector<Level> levels_;  ///< none where speeds are alike
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

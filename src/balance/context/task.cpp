@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-namespace evenkeel {
+namespace evenkeel::context {
 
-ContextSchedule finished_schedule(std::vector<OpenTask> tasks, const ContextLevels& levels) {
-  ContextSchedule schedule;
+Schedule finished_schedule(std::vector<OpenTask> tasks, const Levels& levels) {
+  Schedule schedule;
   std::vector<Item> items;
   std::vector<std::int64_t> offsets{0};
   items.reserve(static_cast<std::size_t>(levels.num_items()));
@@ -22,4 +22,4 @@ ContextSchedule finished_schedule(std::vector<OpenTask> tasks, const ContextLeve
   return schedule;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -6,7 +6,7 @@
 #include "balance/context/levels.hpp"
 #include "balance/partition/few_items.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// A micro-batch that is being filled: ranks first .. first + size of its level - 1 run it.
 struct OpenTask {
@@ -19,19 +19,18 @@ struct OpenTask {
   Cost time = 0;
   FewItems items{};
 
-  [[nodiscard]] bool has_room_for(Item item, const ContextLevels& levels) const {
+  [[nodiscard]] bool has_room_for(Item item, const Levels& levels) const {
     return has_room_for(levels.aligned(item, level), levels.problem().count_of(item), levels);
   }
   /// For an item of so many tokens, aligned as on this level, and samples.
-  [[nodiscard]] bool has_room_for(std::int64_t tokens, std::int64_t samples,
-                                  const ContextLevels& levels) const {
+  [[nodiscard]] bool has_room_for(std::int64_t tokens, std::int64_t samples, const Levels& levels) const {
     return tokens <= levels.cap(level) - used && samples <= levels.problem().limits.max_items - count;
   }
-  void add(Item item, const ContextLevels& levels) {
+  void add(Item item, const Levels& levels) {
     add(item, levels.aligned(item, level), levels.problem().count_of(item), levels);
   }
   /// An item of so many tokens, aligned as on this level, and samples.
-  void add(Item item, std::int64_t tokens, std::int64_t samples, const ContextLevels& levels) {
+  void add(Item item, std::int64_t tokens, std::int64_t samples, const Levels& levels) {
     work += levels.work(item);
     used += tokens;
     count += samples;
@@ -41,6 +40,6 @@ struct OpenTask {
 };
 
 /// Tasks in their order, with the items of each ascending. Leaves out those without items.
-[[nodiscard]] ContextSchedule finished_schedule(std::vector<OpenTask> tasks, const ContextLevels& levels);
+[[nodiscard]] Schedule finished_schedule(std::vector<OpenTask> tasks, const Levels& levels);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -18,7 +18,7 @@ namespace evenkeel {
 class FirstToEnd {
  public:
   /// Block b is free at free[b]. Precondition: there is one.
-  FirstToEnd(const ContextLevels& levels, int level, const std::vector<Cost>& free)
+  FirstToEnd(const context::Levels& levels, int level, const std::vector<Cost>& free)
       : speeds_(&levels.speeds()) {
     std::map<std::int64_t, std::vector<std::int64_t>> by_speed;
     for (std::size_t b = 0; b < free.size(); ++b)
@@ -55,7 +55,7 @@ class FirstToEnd {
     [[nodiscard]] std::int64_t first() const { return blocks[static_cast<std::size_t>(least.least().place)]; }
   };
 
-  const ContextSpeeds* speeds_;
+  const context::Speeds* speeds_;
   std::vector<Class> classes_;
   std::size_t found_ = 0;
 };

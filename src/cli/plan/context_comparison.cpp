@@ -143,7 +143,7 @@ class ContextWays {
   }
   /// As groups of their own sizes count: in units of the fastest rank's time.
   [[nodiscard]] Cost slowed(Cost time, ContextGroup group) const {
-    return speeds_.empty() ? time : slowed_time(time, std::ranges::max(speeds_), speed_of(group));
+    return speeds_.empty() ? time : context::slowed_time(time, std::ranges::max(speeds_), speed_of(group));
   }
 
   const LengthTable& table_;

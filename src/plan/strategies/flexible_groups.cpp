@@ -24,16 +24,16 @@
 namespace evenkeel {
 namespace {
 
-ContextGroup group_of(const ContextTask& task) {
+ContextGroup group_of(const context::Task& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
 }
 
 /// Where each wave runs: the settings' order of one stand-in a wave that takes as long.
-std::vector<std::int64_t> wave_order(const ContextSchedule& schedule, const PlanSettings& settings) {
+std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
     stand_ins[static_cast<std::size_t>(w)].entries = {EntryId{schedule.waves - 1 - w}};
-  for (const ContextTask& task : schedule.tasks) {
+  for (const context::Task& task : schedule.tasks) {
     Cost& slowest = stand_ins[static_cast<std::size_t>(task.wave)].cost;
     slowest = std::max(slowest, task.time);
   }
@@ -50,7 +50,7 @@ std::vector<std::int64_t> wave_order(const ContextSchedule& schedule, const Plan
 using MicroBatchOfUnit = std::vector<std::int64_t>;
 
 /// The tasks of a schedule as micro-batches of the same numbers.
-void add_tasks(const ContextSchedule& schedule, const FlexibleItems& items, JointMicroBatches& joint,
+void add_tasks(const context::Schedule& schedule, const FlexibleItems& items, JointMicroBatches& joint,
                MicroBatchOfUnit& micro_batch_of_unit) {
   joint.reserve(schedule.tasks.size(), static_cast<std::size_t>(schedule.items.num_items()));
   std::vector<UnitId> of_task;
@@ -61,7 +61,7 @@ void add_tasks(const ContextSchedule& schedule, const FlexibleItems& items, Join
       micro_batch_of_unit[unit.index()] = static_cast<std::int64_t>(t);
     }
     std::ranges::sort(of_task);
-    const ContextTask& task = schedule.tasks[t];
+    const context::Task& task = schedule.tasks[t];
     joint.add(of_task, {.tokens = task.tokens,
                         .aligned_tokens = task.aligned_tokens,
                         .cost = task.time,
@@ -70,7 +70,7 @@ void add_tasks(const ContextSchedule& schedule, const FlexibleItems& items, Join
 }
 
 /// How many micro-batches a DP rank needs, as it turned out and at least.
-GroupCount count_of(const JointMicroBatches& joint, const ContextProblem& problem,
+GroupCount count_of(const JointMicroBatches& joint, const context::Problem& problem,
                     const PlanSettings& settings) {
   GroupCount count;
   for (int r = 0; r < settings.dp; ++r)
@@ -179,7 +179,7 @@ void FlexibleStrategy::assign(const StepProblem& problem, StepAssignment& assign
   GroupNumbers numbers(settings.dp);
   for (std::int64_t m = 0; m < cut.size(); ++m) {
     const FlexibleItems items(settings, units, cut[m]);
-    const ContextSchedule scheduled = schedule(items.problem(), settings);
+    const context::Schedule scheduled = schedule(items.problem(), settings);
     JointMicroBatches& joint = assignment.mini_batches.emplace_back().joint;
     joint = JointMicroBatches(settings.dp);
     add_tasks(scheduled, items, joint, micro_batch_of_unit);
@@ -200,17 +200,17 @@ void FlexibleStrategy::assign(const StepProblem& problem, StepAssignment& assign
   }
 }
 
-ContextSchedule ContextTreeStrategy::schedule(const ContextProblem& problem,
-                                              const PlanSettings& /*settings*/) const {
-  return schedule_context_tree(problem);
+context::Schedule ContextTreeStrategy::schedule(const context::Problem& problem,
+                                                const PlanSettings& /*settings*/) const {
+  return context::schedule_tree(problem);
 }
 
 // Ranks run the tasks that they take part in, in the order of these: an empty one of their own where they
 // take part in none, so that each has a last micro-batch, after which it reduces its gradients.
-void ContextTreeStrategy::run(const ContextSchedule& schedule, const PlanSettings& settings,
+void ContextTreeStrategy::run(const context::Schedule& schedule, const PlanSettings& settings,
                               JointMicroBatches& joint) const {
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    const ContextTask& task = schedule.tasks[t];
+    const context::Task& task = schedule.tasks[t];
     for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
       joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
   }
@@ -225,13 +225,13 @@ std::unique_ptr<const MicroBatcher> ContextTreeStrategy::micro_batcher(
   return std::make_unique<TreeMicroBatcher>(problem, assignment);
 }
 
-ContextSchedule ContextWavesStrategy::schedule(const ContextProblem& problem,
-                                               const PlanSettings& settings) const {
-  return schedule_context_waves(problem, settings.count_multiple(), settings.micro_batch.min_count);
+context::Schedule ContextWavesStrategy::schedule(const context::Problem& problem,
+                                                 const PlanSettings& settings) const {
+  return context::schedule_waves(problem, settings.count_multiple(), settings.micro_batch.min_count);
 }
 
 // Ranks run one micro-batch a wave: an empty one of their own where they take part in none.
-void ContextWavesStrategy::run(const ContextSchedule& schedule, const PlanSettings& settings,
+void ContextWavesStrategy::run(const context::Schedule& schedule, const PlanSettings& settings,
                                JointMicroBatches& joint) const {
   std::vector<std::vector<std::int64_t>> of_ranks;
   for (int r = 0; r < settings.dp; ++r) {
@@ -240,7 +240,7 @@ void ContextWavesStrategy::run(const ContextSchedule& schedule, const PlanSettin
   }
   const std::vector<std::int64_t> position = wave_order(schedule, settings);
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    const ContextTask& task = schedule.tasks[t];
+    const context::Task& task = schedule.tasks[t];
     const auto at = static_cast<std::size_t>(position[static_cast<std::size_t>(task.wave)]);
     for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
       of_ranks[static_cast<std::size_t>(rank)][at] = static_cast<std::int64_t>(t);

@@ -17,27 +17,27 @@ class FlexibleStrategy : public PlanningStrategy {
   void assign(const StepProblem& problem, StepAssignment& assignment) const final;
 
  private:
-  [[nodiscard]] virtual ContextSchedule schedule(const ContextProblem& problem,
-                                                 const PlanSettings& settings) const = 0;
+  [[nodiscard]] virtual context::Schedule schedule(const context::Problem& problem,
+                                                   const PlanSettings& settings) const = 0;
   /// Tells DP ranks what they run, in which order: the tasks are micro-batches of the same numbers.
-  virtual void run(const ContextSchedule& schedule, const PlanSettings& settings,
+  virtual void run(const context::Schedule& schedule, const PlanSettings& settings,
                    JointMicroBatches& joint) const = 0;
 };
 
-/// By schedule_context_tree: DP ranks have as many micro-batches as they take part in.
+/// By context::schedule_tree: DP ranks have as many micro-batches as they take part in.
 class ContextTreeStrategy final : public FlexibleStrategy {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
 
  private:
-  [[nodiscard]] ContextSchedule schedule(const ContextProblem& problem,
-                                         const PlanSettings& settings) const override;
-  void run(const ContextSchedule& schedule, const PlanSettings& settings,
+  [[nodiscard]] context::Schedule schedule(const context::Problem& problem,
+                                           const PlanSettings& settings) const override;
+  void run(const context::Schedule& schedule, const PlanSettings& settings,
            JointMicroBatches& joint) const override;
 };
 
-/// By schedule_context_waves: DP ranks have equally many micro-batches, one a wave. The settings' order is
+/// By context::schedule_waves: DP ranks have equally many micro-batches, one a wave. The settings' order is
 /// that of whole waves.
 class ContextWavesStrategy final : public FlexibleStrategy {
  public:
@@ -46,9 +46,9 @@ class ContextWavesStrategy final : public FlexibleStrategy {
   [[nodiscard]] bool ranks_meet() const noexcept override { return true; }
 
  private:
-  [[nodiscard]] ContextSchedule schedule(const ContextProblem& problem,
-                                         const PlanSettings& settings) const override;
-  void run(const ContextSchedule& schedule, const PlanSettings& settings,
+  [[nodiscard]] context::Schedule schedule(const context::Problem& problem,
+                                           const PlanSettings& settings) const override;
+  void run(const context::Schedule& schedule, const PlanSettings& settings,
            JointMicroBatches& joint) const override;
 };
 

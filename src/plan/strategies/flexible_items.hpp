@@ -19,7 +19,7 @@ class FlexibleItems {
   FlexibleItems(const FlexibleItems&) = delete;
   FlexibleItems& operator=(const FlexibleItems&) = delete;
 
-  [[nodiscard]] const ContextProblem& problem() const noexcept { return problem_; }
+  [[nodiscard]] const context::Problem& problem() const noexcept { return problem_; }
   [[nodiscard]] UnitId unit(Item item) const noexcept { return order_[static_cast<std::size_t>(item)]; }
 
  private:
@@ -32,7 +32,7 @@ class FlexibleItems {
   std::vector<std::int64_t> lengths_;
   std::vector<std::int64_t> offsets_{0};
   std::vector<std::int64_t> alignments_;
-  ContextProblem problem_;
+  context::Problem problem_;
 };
 
 }  // namespace evenkeel

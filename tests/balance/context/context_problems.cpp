@@ -8,7 +8,7 @@
 #include "balance/random_costs.hpp"
 #include "bound/waves_bound.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -19,7 +19,7 @@ struct TaskSum {
 };
 
 template <typename Items>
-TaskSum sum_of(const ContextProblem& problem, const Items& items, std::int64_t size) {
+TaskSum sum_of(const Problem& problem, const Items& items, std::int64_t size) {
   TaskSum sum;
   for (const Item item : items) {
     sum.work += problem.items[static_cast<std::size_t>(item)];
@@ -29,12 +29,12 @@ TaskSum sum_of(const ContextProblem& problem, const Items& items, std::int64_t s
   return sum;
 }
 
-bool is_within(const ContextProblem& problem, const TaskSum& sum, std::int64_t size) {
+bool is_within(const Problem& problem, const TaskSum& sum, std::int64_t size) {
   return sum.used <= size * problem.limits.max_size && sum.count <= problem.limits.max_items;
 }
 
 /// Of a micro-batch, as its slowest rank takes.
-Cost time_of(const ContextProblem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
+Cost time_of(const Problem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
   const Cost time = time_on(work, size, problem.communication);
   if (problem.speeds.empty()) return time;
   const auto group = problem.speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
@@ -42,8 +42,7 @@ Cost time_of(const ContextProblem& problem, const ContextWork& work, std::int64_
   return (time * std::ranges::max(problem.speeds) + slowest - 1) / slowest;
 }
 
-std::string fault_of_task(const ContextProblem& problem, const ContextTask& task,
-                          std::span<const Item> items) {
+std::string fault_of_task(const Problem& problem, const Task& task, std::span<const Item> items) {
   const bool is_power = (task.size & (task.size - 1)) == 0;
   if (task.size < 1 || task.size > problem.max_size) return "a group is too large";
   const bool lines_up = is_power && task.first % task.size == 0;
@@ -58,11 +57,11 @@ std::string fault_of_task(const ContextProblem& problem, const ContextTask& task
 }
 
 /// When the last rank ends, each running its tasks in their order as soon as all members are free.
-Cost simulated_end(const ContextProblem& problem, const ContextSchedule& schedule) {
+Cost simulated_end(const Problem& problem, const Schedule& schedule) {
   std::vector<Cost> free(static_cast<std::size_t>(problem.ranks), 0);
   Cost last = 0;
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
-    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     const auto members =
         std::span(free).subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.size));
     const TaskSum sum = sum_of(problem, schedule.items[t], task.size);
@@ -73,12 +72,12 @@ Cost simulated_end(const ContextProblem& problem, const ContextSchedule& schedul
   return last;
 }
 
-std::string fault_of_waves(const ContextProblem& problem, const ContextSchedule& schedule) {
+std::string fault_of_waves(const Problem& problem, const Schedule& schedule) {
   std::map<std::int64_t, Cost> times;
   std::map<std::int64_t, std::vector<bool>> busy;
   std::int64_t wave = 0;
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
-    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     if (task.wave < wave || task.wave >= schedule.waves) return "waves do not ascend";
     wave = task.wave;
     auto& ranks = busy[wave];
@@ -125,7 +124,7 @@ struct Block {
 };
 
 /// The time of one micro-batch; 0 of none.
-BySet single_tasks(const ContextProblem& problem, Block block) {
+BySet single_tasks(const Problem& problem, Block block) {
   BySet times(std::size_t{1} << problem.items.size(), never);
   times[0] = 0;
   for (std::size_t set = 1; set < times.size(); ++set) {
@@ -150,7 +149,7 @@ BySet repeated(const BySet& once) {
 /// Over all ranks, where blocks may have any size: of each block `all` of what one group of it has, and of
 /// what two parts of it have.
 template <typename All>
-BySet over_any_ranks(const ContextProblem& problem, const All& all) {
+BySet over_any_ranks(const Problem& problem, const All& all) {
   std::map<std::pair<std::int64_t, std::int64_t>, BySet> best;  // by size and first rank
   for (std::int64_t size = 1; size <= problem.ranks; ++size) {
     for (std::int64_t first = 0; first + size <= problem.ranks; ++first) {
@@ -168,7 +167,7 @@ BySet over_any_ranks(const ContextProblem& problem, const All& all) {
 }
 
 /// Over all ranks: blocks of the sizes that line up, from `block`, which may use its children.
-BySet over_ranks(const ContextProblem& problem, const std::function<BySet(Block, const BySet*)>& block) {
+BySet over_ranks(const Problem& problem, const std::function<BySet(Block, const BySet*)>& block) {
   BySet best(std::size_t{1} << problem.items.size(), never);
   best[0] = 0;
   const std::function<BySet(Block)> whole = [&](Block all) {
@@ -187,24 +186,24 @@ BySet over_ranks(const ContextProblem& problem, const std::function<BySet(Block,
 
 }  // namespace
 
-std::string fault_of(const ContextProblem& problem, const ContextSchedule& schedule, bool waves) {
+std::string fault_of(const Problem& problem, const Schedule& schedule, bool waves) {
   if (!holds_every_item_once(schedule.items, problem.items.size())) return "not every item once";
   if (static_cast<std::int64_t>(schedule.tasks.size()) != schedule.items.size()) return "not as many tasks";
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
-    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     if (std::string fault = fault_of_task(problem, task, schedule.items[t]); !fault.empty()) return fault;
     if (!waves && task.wave != -1) return "a wave where there are none";
     if (!waves && t > 0 && task.size > schedule.tasks[static_cast<std::size_t>(t - 1)].size)
       return "sizes do not fall";
   }
-  const Cost bound = waves ? context_waves_lower_bound(problem) : context_lower_bound(problem);
+  const Cost bound = waves ? waves_lower_bound(problem) : lower_bound(problem);
   if (schedule.end < bound) return "it ends before the lower bound";
   if (waves) return fault_of_waves(problem, schedule);
   if (schedule.waves != 0) return "waves where there are none";
   return simulated_end(problem, schedule) == schedule.end ? "" : "it does not end when it says";
 }
 
-Cost least_tree_end(const ContextProblem& problem) {
+Cost least_tree_end(const Problem& problem) {
   if (problem.sizes == ContextSizes::any) {
     const auto both_parts = [](const BySet& own, const BySet& parts) {
       return best_splits(repeated(own), parts, both);
@@ -219,7 +218,7 @@ Cost least_tree_end(const ContextProblem& problem) {
       .back();
 }
 
-Cost least_waves_end(const ContextProblem& problem) {
+Cost least_waves_end(const Problem& problem) {
   if (problem.sizes == ContextSizes::any) {
     const auto either = [](BySet own, const BySet& parts) {
       for (std::size_t set = 0; set < own.size(); ++set) own[set] = std::min(own[set], parts[set]);
@@ -236,4 +235,4 @@ Cost least_waves_end(const ContextProblem& problem) {
   return repeated(wave).back();
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

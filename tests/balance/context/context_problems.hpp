@@ -7,7 +7,7 @@
 
 #include "balance/context/schedule.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// A problem with the lists that it looks at.
 struct OwnedContextProblem {
@@ -17,10 +17,10 @@ struct OwnedContextProblem {
   std::vector<std::int64_t> offsets;
   std::vector<std::int64_t> alignments;
   std::vector<std::int64_t> speeds;
-  ContextProblem rest;  ///< all that are no lists
+  Problem rest;  ///< all that are no lists
 
-  [[nodiscard]] ContextProblem problem() const {
-    ContextProblem result = rest;
+  [[nodiscard]] Problem problem() const {
+    Problem result = rest;
     result.items = items;
     result.counts = counts;
     result.lengths = lengths;
@@ -63,7 +63,7 @@ inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(end));
   };
   OwnedContextProblem made;
-  ContextProblem& rest = made.rest;
+  Problem& rest = made.rest;
   rest.ranks = 1 + below(max_ranks);
   rest.max_size = below(3) == 0 ? 1 + below(rest.ranks) : rest.ranks;
   rest.limits.max_size = 64 + below(400);
@@ -178,10 +178,10 @@ inline OwnedContextProblem with_random_speeds(OwnedContextProblem made, std::uin
 
 /// What is wrong with a schedule; empty where nothing is. Simulates it: a micro-batch starts when all of its
 /// ranks are free, or all ranks meet after each wave.
-std::string fault_of(const ContextProblem& problem, const ContextSchedule& schedule, bool waves);
+std::string fault_of(const Problem& problem, const Schedule& schedule, bool waves);
 
 /// The least end of any schedule, by trying all. Exponential in the number of items.
-Cost least_tree_end(const ContextProblem& problem);
-Cost least_waves_end(const ContextProblem& problem);
+Cost least_tree_end(const Problem& problem);
+Cost least_waves_end(const Problem& problem);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -8,22 +8,22 @@
 #include "balance/context/context_problems.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
+#include "balance/context/nested_sizes.hpp"
 #include "balance/context/waves/places.hpp"
-#include "balance/nested_sizes.hpp"
 #include "bound/waves_bound.hpp"
 #include "evenkeel/base/error.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(ContextProblem, every_sequence_of_an_item_is_aligned_on_its_own) {
+TEST(Problem, every_sequence_of_an_item_is_aligned_on_its_own) {
   OwnedContextProblem made = context_problem({5, 3, 9}, 4, 100, 1, {});
   made.offsets = {0, 2, 3};
   made.items.pop_back();
-  const ContextProblem problem = made.problem();
+  const Problem problem = made.problem();
   EXPECT_EQ(problem.aligned_size(0, 1), 8);
   EXPECT_EQ(problem.aligned_size(0, 2), 8 + 4);
   EXPECT_EQ(problem.aligned_size(1, 4), 16);
@@ -32,7 +32,7 @@ TEST(ContextProblem, every_sequence_of_an_item_is_aligned_on_its_own) {
 TEST(ContextFits, an_item_above_the_largest_group_is_an_error_that_names_it) {
   const OwnedContextProblem made = context_problem({5, 401}, 4, 100, 1, {});
   try {
-    require_context_fits(made.problem());
+    require_fits(made.problem());
     FAIL() << "item 1 fits nowhere";
   } catch (const LimitError& error) {
     EXPECT_THAT(error.what(),
@@ -43,19 +43,19 @@ TEST(ContextFits, an_item_above_the_largest_group_is_an_error_that_names_it) {
 
 TEST(ContextFits, sizes_are_powers_of_two_up_to_the_largest) {
   OwnedContextProblem made = context_problem({300}, 4, 100, 1, {});
-  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  EXPECT_NO_THROW(require_fits(made.problem()));
   made.rest.max_size = 3;
-  EXPECT_THROW(require_context_fits(made.problem()), LimitError);
+  EXPECT_THROW(require_fits(made.problem()), LimitError);
 }
 
 TEST(ContextFits, any_sizes_are_all_up_to_16_then_eight_to_a_doubling_and_the_largest) {
   OwnedContextProblem made = context_problem({300}, 100, 100, 1, {});
   made.rest.sizes = ContextSizes::any;
   made.rest.max_size = 3;
-  EXPECT_NO_THROW(require_context_fits(made.problem()));
-  EXPECT_EQ(context_sizes(made.problem()), (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_NO_THROW(require_fits(made.problem()));
+  EXPECT_EQ(sizes_of(made.problem()), (std::vector<std::int64_t>{1, 2, 3}));
   made.rest.max_size = 43;
-  const std::vector<std::int64_t> sizes = context_sizes(made.problem());
+  const std::vector<std::int64_t> sizes = sizes_of(made.problem());
   EXPECT_THAT(std::vector(sizes.begin() + 14, sizes.end()),
               ElementsAre(15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 43));
 }
@@ -96,39 +96,39 @@ TEST(ContextFits, an_item_that_counts_for_too_many_is_an_error) {
   OwnedContextProblem made = context_problem({5, 6}, 2, 100, 1, {});
   made.counts = {1, 4};
   made.rest.limits.max_items = 3;
-  EXPECT_THROW(require_context_fits(made.problem()), LimitError);
+  EXPECT_THROW(require_fits(made.problem()), LimitError);
 }
 
 TEST(ContextFits, lists_that_do_not_belong_together_are_an_error) {
   const OwnedContextProblem good = context_problem({5, 6}, 2, 100, 1, {});
   OwnedContextProblem bad = good;
   bad.counts = {1};
-  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_fits(bad.problem()), InputError);
   bad = good;
   bad.lengths.pop_back();
-  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_fits(bad.problem()), InputError);
   bad = good;
   bad.alignments.pop_back();
-  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_fits(bad.problem()), InputError);
   bad = good;
   bad.items[1].work = -1;
-  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_fits(bad.problem()), InputError);
   bad = good;
   bad.items[1].attention = bad.items[1].work + 1;
-  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_fits(bad.problem()), InputError);
   bad = good;
   bad.items[1].work = std::int64_t{1} << 62;
-  EXPECT_THROW(require_context_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_fits(bad.problem()), InputError);
 }
 
 TEST(ContextLowerBound, no_items_end_at_once) {
-  EXPECT_EQ(context_lower_bound(context_problem({}, 4, 100, 1, {}).problem()), 0);
+  EXPECT_EQ(lower_bound(context_problem({}, 4, 100, 1, {}).problem()), 0);
 }
 
 // One item of 100 tokens on 4 ranks: 10100 of work, over 4 ranks, and 7 of overhead.
 
 TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_group) {
-  EXPECT_EQ(context_lower_bound(context_problem({100}, 4, 100, 1, {.overhead = 7}).problem()), 2525 + 7);
+  EXPECT_EQ(lower_bound(context_problem({100}, 4, 100, 1, {.overhead = 7}).problem()), 2525 + 7);
 }
 
 // Two items of 100 tokens: 10000 of work on 1 rank each, 12000 on 2 and 16000 on 4. Within less than 6000
@@ -138,7 +138,7 @@ TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_group) {
 TEST(ContextLowerBound, short_ends_need_large_groups_that_communicate) {
   const OwnedContextProblem made =
       context_problem({100, 100}, 4, 100, 0, {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
-  EXPECT_EQ(context_lower_bound(made.problem()), 6000);
+  EXPECT_EQ(lower_bound(made.problem()), 6000);
   EXPECT_EQ(least_tree_end(made.problem()), 6000);
 }
 
@@ -155,7 +155,7 @@ TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_
       context_problem(lengths, 4, 100, 0, {.inside_node = 200, .ranks_per_node = 4});
   const Cost work = 100 * 90 * 90 + 300 * 300;
   const Cost exposed = 200 * 3 * 300 - 300 * 300;
-  EXPECT_NEAR(static_cast<double>(context_lower_bound(made.problem())), (work + exposed) / 4, 4);
+  EXPECT_NEAR(static_cast<double>(lower_bound(made.problem())), (work + exposed) / 4, 4);
 }
 
 // On 4 ranks of 100 tokens, 150 tokens cost 36000 of communication, of which their own attention hides 22500.
@@ -165,12 +165,12 @@ TEST(ContextLowerBound, company_hides_no_more_communication_than_fits_beside_an_
 TEST(LongItems, pay_all_communication_where_nobody_who_fits_beside_them_hides_any) {
   const CommunicationCost cost{.inside_node = 80, .ranks_per_node = 4};
   const OwnedContextProblem apart = context_problem({150, 300}, 4, 100, 0, cost);
-  const ContextProblem apart_problem = apart.problem();
-  const ContextLevels apart_levels(apart_problem);
+  const Problem apart_problem = apart.problem();
+  const Levels apart_levels(apart_problem);
   EXPECT_EQ(LongItems(apart_levels, 0).places(0)[2].alone, 36000 - 22500);
   const OwnedContextProblem together = context_problem({150, 300, 245}, 4, 100, 0, cost);
-  const ContextProblem together_problem = together.problem();
-  const ContextLevels together_levels(together_problem);
+  const Problem together_problem = together.problem();
+  const Levels together_levels(together_problem);
   EXPECT_EQ(LongItems(together_levels, 0).places(0)[2].alone, 0);
 }
 
@@ -183,7 +183,7 @@ TEST(LongItems, pay_all_communication_where_nobody_who_fits_beside_them_hides_an
 TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
   const OwnedContextProblem made = context_problem({100, 100, 100, 100, 100}, 4, 100, 0,
                                                    {.inside_node = 20, .ranks_per_node = 4, .overlap = 0});
-  EXPECT_EQ(context_lower_bound(made.problem()), 14000);
+  EXPECT_EQ(lower_bound(made.problem()), 14000);
   EXPECT_EQ(least_tree_end(made.problem()), 14000);
 }
 
@@ -192,7 +192,7 @@ TEST(ContextLowerBound, the_largest_items_need_blocks_of_ranks) {
 TEST(ContextLowerBound, a_slow_rank_does_less) {
   OwnedContextProblem made = context_problem(std::vector<std::int64_t>(100, 10), 3, 100, 0, {});
   made.speeds = {10, 5, 10};
-  EXPECT_EQ(context_lower_bound(made.problem()), 100 * 100 * 2 / 5);
+  EXPECT_EQ(lower_bound(made.problem()), 100 * 100 * 2 / 5);
 }
 
 // 10000 of work, by four ranks at half their speed 5000, or by the two that are fast.
@@ -200,9 +200,9 @@ TEST(ContextLowerBound, a_slow_rank_does_less) {
 TEST(ContextLowerBound, one_item_takes_as_long_as_on_its_best_block) {
   OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
   made.speeds = {10, 5, 10, 10};
-  EXPECT_EQ(context_lower_bound(made.problem()), 5000);
+  EXPECT_EQ(lower_bound(made.problem()), 5000);
   made.rest.max_size = 1;
-  EXPECT_EQ(context_lower_bound(made.problem()), 10000);
+  EXPECT_EQ(lower_bound(made.problem()), 10000);
 }
 
 // 150 tokens need two ranks of 100, of which one is slow: 22500 of work take 22500 on each, in which the fast
@@ -215,7 +215,7 @@ TEST(ContextLowerBound, fast_ranks_wait_for_slow_ones_of_their_blocks) {
   OwnedContextProblem made = context_problem({150, 150, 150, 150}, 4, 100, 0, {});
   made.rest.max_size = 2;
   made.speeds = {10, 5, 5, 10};
-  EXPECT_EQ(context_lower_bound(made.problem()), 2 * 22500);
+  EXPECT_EQ(lower_bound(made.problem()), 2 * 22500);
   EXPECT_EQ(least_tree_end(made.problem()), 2 * 22500);
 }
 
@@ -225,8 +225,8 @@ TEST(ContextLowerBound, groups_of_any_size_stand_anywhere) {
   OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
   made.rest.max_size = 2;
   made.speeds = {5, 10, 10, 5};
-  EXPECT_EQ(context_lower_bound(made.problem()), 10000);
-  EXPECT_EQ(context_lower_bound(with_any_sizes(made).problem()), 5000);
+  EXPECT_EQ(lower_bound(made.problem()), 10000);
+  EXPECT_EQ(lower_bound(with_any_sizes(made).problem()), 5000);
   EXPECT_EQ(least_waves_end(with_any_sizes(made).problem()), 5000);
 }
 
@@ -234,27 +234,27 @@ TEST(ContextLowerBound, with_speeds_is_no_later_than_the_optimum) {
   for (std::uint64_t seed = 1000; seed < 1400; ++seed) {
     OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
     if (seed % 4 == 0) made = with_any_sizes(std::move(made));
-    const Cost bound = context_lower_bound(made.problem());
+    const Cost bound = lower_bound(made.problem());
     ASSERT_LE(bound, least_tree_end(made.problem())) << "seed " << seed;
     ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
-    ASSERT_LE(context_waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
+    ASSERT_LE(waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
   }
 }
 
 TEST(ContextFits, speeds_are_one_a_rank_and_such_that_times_are_numbers) {
   OwnedContextProblem made = context_problem({5, 6}, 2, 100, 1, {});
   made.speeds = {1, 2};
-  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  EXPECT_NO_THROW(require_fits(made.problem()));
   made.speeds = {1, 2, 3};
-  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  EXPECT_THROW(require_fits(made.problem()), InputError);
   made.speeds = {1, 0};
-  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  EXPECT_THROW(require_fits(made.problem()), InputError);
   made.speeds = {1, (std::int64_t{1} << 31) + 1};
-  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  EXPECT_THROW(require_fits(made.problem()), InputError);
   made.speeds = {1, std::int64_t{1} << 31};
-  EXPECT_NO_THROW(require_context_fits(made.problem()));
+  EXPECT_NO_THROW(require_fits(made.problem()));
   made.items[0].work = std::int64_t{1} << 32;
-  EXPECT_THROW(require_context_fits(made.problem()), InputError);
+  EXPECT_THROW(require_fits(made.problem()), InputError);
 }
 
 // A sequence of 100 tokens, 10000 on 1 of 2 ranks or 15000 on both, and 60 of 10 tokens, 100 each, of which a
@@ -278,11 +278,11 @@ TEST(ContextFits, speeds_are_one_a_rank_and_such_that_times_are_numbers) {
 TEST(ContextLowerBound, is_no_later_than_the_optimum) {
   for (std::uint64_t seed = 1000; seed < 1300; ++seed) {
     const OwnedContextProblem made = random_context_problem(seed, 8, 4);
-    const Cost bound = context_lower_bound(made.problem());
+    const Cost bound = lower_bound(made.problem());
     ASSERT_LE(bound, least_tree_end(made.problem())) << "seed " << seed;
     ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
   }
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::context

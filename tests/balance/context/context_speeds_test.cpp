@@ -8,14 +8,14 @@
 #include <span>
 #include <vector>
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 using Speeds = std::vector<std::int64_t>;
 
-TEST(ContextSpeeds, a_block_is_as_fast_as_its_slowest_rank) {
+TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   const std::vector<std::int64_t> sizes{1, 2};
-  const ContextSpeeds speeds(Speeds{10, 5, 10, 4, 5}, 5, sizes, false);
+  const Speeds speeds(Speeds{10, 5, 10, 4, 5}, 5, sizes, false);
   EXPECT_TRUE(speeds.differ());
   EXPECT_EQ(speeds.on_block(100, 0, 0), 100);
   EXPECT_EQ(speeds.on_block(100, 1, 0), 200);
@@ -29,10 +29,10 @@ TEST(ContextSpeeds, a_block_is_as_fast_as_its_slowest_rank) {
   EXPECT_EQ(speeds.even_time(341), 101);
 }
 
-TEST(ContextSpeeds, that_are_alike_are_none) {
+TEST(Speeds, that_are_alike_are_none) {
   const std::vector<std::int64_t> sizes{1, 2};
   for (const Speeds& alike : {Speeds{}, Speeds{7, 7, 7}}) {
-    const ContextSpeeds speeds(alike, 3, sizes, false);
+    const Speeds speeds(alike, 3, sizes, false);
     EXPECT_FALSE(speeds.differ());
     EXPECT_EQ(speeds.on_block(100, 1, 0), 100);
     EXPECT_EQ(speeds.work_of(100, 1, 0), 200);
@@ -40,7 +40,7 @@ TEST(ContextSpeeds, that_are_alike_are_none) {
   }
 }
 
-TEST(ContextSpeeds, the_fastest_group_anywhere_may_stand_between_blocks) {
+TEST(Speeds, the_fastest_group_anywhere_may_stand_between_blocks) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     const auto ranks = static_cast<std::int64_t>(2 + random() % 9);
@@ -58,7 +58,7 @@ TEST(ContextSpeeds, the_fastest_group_anywhere_may_stand_between_blocks) {
       least_wasted = std::min(least_wasted, could - 600);
     }
     const std::vector<std::int64_t> sizes{size};
-    const ContextSpeeds speeds(all, ranks, sizes, true);
+    const Speeds speeds(all, ranks, sizes, true);
     if (speeds.differ()) {
       ASSERT_EQ(speeds.at_best(600, 0), speeds.at_speed(600, best));
       ASSERT_EQ(speeds.wasted_by(600, 0), least_wasted);
@@ -66,7 +66,7 @@ TEST(ContextSpeeds, the_fastest_group_anywhere_may_stand_between_blocks) {
   }
 }
 
-TEST(ContextSpeeds, the_even_end_is_the_first_by_which_all_is_done) {
+TEST(Speeds, the_even_end_is_the_first_by_which_all_is_done) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 500; ++round) {
     const auto ranks = static_cast<std::size_t>(1 + random() % 6);
@@ -78,7 +78,7 @@ TEST(ContextSpeeds, the_even_end_is_the_first_by_which_all_is_done) {
     }
     const auto work = static_cast<Cost>(random() % 500);
     const std::vector<std::int64_t> sizes{1};
-    const ContextSpeeds speeds(all, static_cast<std::int64_t>(ranks), sizes, false);
+    const Speeds speeds(all, static_cast<std::int64_t>(ranks), sizes, false);
     const std::int64_t fastest = std::ranges::max(all);
     const auto is_done_by = [&](Cost end) {
       Cost done = 0;
@@ -92,4 +92,4 @@ TEST(ContextSpeeds, the_even_end_is_the_first_by_which_all_is_done) {
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -8,19 +8,19 @@
 #include "balance/context/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 TEST(ContextTree, no_items_are_an_empty_schedule) {
   const OwnedContextProblem none = context_problem({}, 4, 100, 1, {});
-  EXPECT_EQ(schedule_context_tree(none.problem()), ContextSchedule{});
+  EXPECT_EQ(schedule_tree(none.problem()), Schedule{});
 }
 
 TEST(ContextTree, keeps_all_rules_on_random_problems) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const OwnedContextProblem made = random_context_problem(seed, 60, 20);
-    const ContextProblem problem = made.problem();
-    ASSERT_EQ(fault_of(problem, schedule_context_tree(problem), false), "") << "seed " << seed;
+    const Problem problem = made.problem();
+    ASSERT_EQ(fault_of(problem, schedule_tree(problem), false), "") << "seed " << seed;
   }
 }
 
@@ -29,7 +29,7 @@ TEST(ContextTree, ends_at_the_optimum_of_most_small_problems) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const OwnedContextProblem made = random_context_problem(seed, 8, 4);
     const Cost least = least_tree_end(made.problem());
-    const Cost end = schedule_context_tree(made.problem()).end;
+    const Cost end = schedule_tree(made.problem()).end;
     ASSERT_LE(least, end) << "seed " << seed;
     ASSERT_LE(end, least + least / 20) << "seed " << seed;
     if (end == least) ++optimal;
@@ -41,9 +41,9 @@ TEST(ContextTree, of_any_sizes_keeps_all_rules_and_never_ends_later_than_of_powe
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const OwnedContextProblem powers = random_context_problem(seed, 60, 20);
     const OwnedContextProblem any = with_any_sizes(powers);
-    const ContextSchedule schedule = schedule_context_tree(any.problem());
+    const Schedule schedule = schedule_tree(any.problem());
     ASSERT_EQ(fault_of(any.problem(), schedule, false), "") << "seed " << seed;
-    ASSERT_LE(schedule.end, schedule_context_tree(powers.problem()).end) << "seed " << seed;
+    ASSERT_LE(schedule.end, schedule_tree(powers.problem()).end) << "seed " << seed;
   }
 }
 
@@ -52,7 +52,7 @@ TEST(ContextTree, of_any_sizes_ends_at_the_optimum_of_most_small_problems) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const OwnedContextProblem made = with_any_sizes(random_context_problem(seed, 7, 7));
     const Cost least = least_tree_end(made.problem());
-    const Cost end = schedule_context_tree(made.problem()).end;
+    const Cost end = schedule_tree(made.problem()).end;
     ASSERT_LE(least, end) << "seed " << seed;
     if (end == least) ++optimal;
   }
@@ -61,8 +61,8 @@ TEST(ContextTree, of_any_sizes_ends_at_the_optimum_of_most_small_problems) {
 
 TEST(ContextTree, of_any_sizes_has_room_for_what_no_power_of_two_of_ranks_holds) {
   const OwnedContextProblem made = with_any_sizes(context_problem({680, 90, 80, 70}, 7, 100, 1, {}));
-  EXPECT_THROW((void)schedule_context_tree(context_problem({680}, 7, 100, 1, {}).problem()), LimitError);
-  const ContextTask longest = schedule_context_tree(made.problem()).tasks.front();
+  EXPECT_THROW((void)schedule_tree(context_problem({680}, 7, 100, 1, {}).problem()), LimitError);
+  const Task longest = schedule_tree(made.problem()).tasks.front();
   EXPECT_EQ(longest.first, 0);
   EXPECT_EQ(longest.size, 7);
 }
@@ -70,8 +70,8 @@ TEST(ContextTree, of_any_sizes_has_room_for_what_no_power_of_two_of_ranks_holds)
 TEST(ContextTree, ends_near_the_bound_where_few_samples_have_most_of_the_work) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem made = long_tailed_problem(num_samples);
-    const Cost bound = context_lower_bound(made.problem());
-    EXPECT_LE(schedule_context_tree(made.problem()).end, bound + bound / 200) << num_samples;
+    const Cost bound = lower_bound(made.problem());
+    EXPECT_LE(schedule_tree(made.problem()).end, bound + bound / 200) << num_samples;
   }
 }
 
@@ -79,7 +79,7 @@ TEST(ContextTree, with_speeds_keeps_all_rules_on_random_problems) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
     if (seed % 2 == 0) made = with_any_sizes(std::move(made));
-    ASSERT_EQ(fault_of(made.problem(), schedule_context_tree(made.problem()), false), "") << "seed " << seed;
+    ASSERT_EQ(fault_of(made.problem(), schedule_tree(made.problem()), false), "") << "seed " << seed;
   }
 }
 
@@ -88,7 +88,7 @@ TEST(ContextTree, with_speeds_ends_at_the_optimum_of_most_small_problems) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
     const Cost least = least_tree_end(made.problem());
-    const Cost end = schedule_context_tree(made.problem()).end;
+    const Cost end = schedule_tree(made.problem()).end;
     ASSERT_LE(least, end) << "seed " << seed;
     ASSERT_LE(end, least + least / 20) << "seed " << seed;
     if (end == least) ++optimal;
@@ -101,16 +101,16 @@ TEST(ContextTree, is_as_without_speeds_where_these_are_equal) {
     const OwnedContextProblem plain = random_context_problem(seed, 60, 20);
     OwnedContextProblem equal = plain;
     equal.speeds.assign(static_cast<std::size_t>(equal.rest.ranks), 1 + static_cast<std::int64_t>(seed));
-    ASSERT_EQ(schedule_context_tree(equal.problem()), schedule_context_tree(plain.problem())) << seed;
-    ASSERT_EQ(context_lower_bound(equal.problem()), context_lower_bound(plain.problem())) << seed;
+    ASSERT_EQ(schedule_tree(equal.problem()), schedule_tree(plain.problem())) << seed;
+    ASSERT_EQ(lower_bound(equal.problem()), lower_bound(plain.problem())) << seed;
   }
 }
 
 /// When the last rank ends with a schedule that was made for ranks of other speeds.
-Cost end_on(const ContextProblem& problem, const ContextSchedule& schedule) {
+Cost end_on(const Problem& problem, const Schedule& schedule) {
   std::vector<Cost> ends(static_cast<std::size_t>(problem.ranks));
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
-    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     ContextWork work;
     for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
     const Cost time = problem.time_of(work, task.first, task.size);
@@ -125,8 +125,8 @@ TEST(ContextTree, ends_near_the_bound_where_slow_ranks_are_in_all_groups) {
   for (const std::int64_t num_samples : {512, 2048}) {
     OwnedContextProblem made = long_tailed_problem(num_samples);
     for (std::int64_t r = 0; r < 64; ++r) made.speeds.push_back(r % 8 == 0 ? 500 : 1000);
-    const Cost bound = context_lower_bound(made.problem());
-    EXPECT_LE(schedule_context_tree(made.problem()).end, bound + bound / 200) << num_samples;
+    const Cost bound = lower_bound(made.problem());
+    EXPECT_LE(schedule_tree(made.problem()).end, bound + bound / 200) << num_samples;
   }
 }
 
@@ -134,17 +134,17 @@ TEST(ContextTree, ends_near_the_bound_where_slow_ranks_are_in_all_groups) {
 // that the bound is out of reach.
 TEST(ContextTree, ends_much_earlier_than_without_knowing_of_a_slow_node) {
   OwnedContextProblem made = long_tailed_problem(512);
-  const ContextSchedule unknowing = schedule_context_tree(made.problem());
+  const Schedule unknowing = schedule_tree(made.problem());
   for (std::int64_t r = 0; r < 64; ++r) made.speeds.push_back(r < 8 ? 500 : 1000);
-  const ContextSchedule schedule = schedule_context_tree(made.problem());
+  const Schedule schedule = schedule_tree(made.problem());
   EXPECT_EQ(end_on(made.problem(), schedule), schedule.end);
   EXPECT_LE(schedule.end * 3, end_on(made.problem(), unknowing) * 2);
 }
 
 TEST(ContextTree, is_the_same_every_time) {
   const OwnedContextProblem made = random_context_problem(7, 60, 20);
-  EXPECT_EQ(schedule_context_tree(made.problem()), schedule_context_tree(made.problem()));
+  EXPECT_EQ(schedule_tree(made.problem()), schedule_tree(made.problem()));
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -10,28 +10,28 @@
 #include "balance/context/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 TEST(ContextWaves, no_items_are_as_many_empty_waves_as_asked_for) {
   const OwnedContextProblem none = context_problem({}, 4, 100, 1, {});
-  EXPECT_EQ(schedule_context_waves(none.problem(), 4, 5).waves, 8);
-  EXPECT_TRUE(schedule_context_waves(none.problem(), 4, 5).tasks.empty());
+  EXPECT_EQ(schedule_waves(none.problem(), 4, 5).waves, 8);
+  EXPECT_TRUE(schedule_waves(none.problem(), 4, 5).tasks.empty());
 }
 
 TEST(ContextWaves, a_number_of_waves_that_cannot_be_is_an_error) {
   const OwnedContextProblem none = context_problem({}, 4, 100, 1, {});
-  EXPECT_THROW((void)schedule_context_waves(none.problem(), 0, 1), InputError);
-  EXPECT_THROW((void)schedule_context_waves(none.problem(), 1, -1), InputError);
+  EXPECT_THROW((void)schedule_waves(none.problem(), 0, 1), InputError);
+  EXPECT_THROW((void)schedule_waves(none.problem(), 1, -1), InputError);
 }
 
 TEST(ContextWaves, keeps_all_rules_on_random_problems) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     const OwnedContextProblem made = random_context_problem(seed, 60, 20);
-    const ContextProblem problem = made.problem();
+    const Problem problem = made.problem();
     const auto multiple_of = static_cast<std::int64_t>(1 + seed % 4);
     const auto min_waves = static_cast<std::int64_t>(seed % 7);
-    const ContextSchedule schedule = schedule_context_waves(problem, multiple_of, min_waves);
+    const Schedule schedule = schedule_waves(problem, multiple_of, min_waves);
     ASSERT_EQ(fault_of(problem, schedule, true), "") << "seed " << seed;
     ASSERT_EQ(schedule.waves % multiple_of, 0) << "seed " << seed;
     ASSERT_GE(schedule.waves, min_waves) << "seed " << seed;
@@ -41,7 +41,7 @@ TEST(ContextWaves, keeps_all_rules_on_random_problems) {
 // The bound of these is far below the time of a rank full of small items, of which there are few.
 TEST(ContextWaves, few_small_items_beside_long_ones_are_scheduled) {
   const OwnedContextProblem made = random_context_problem(103818, 60, 20);
-  ASSERT_EQ(fault_of(made.problem(), schedule_context_waves(made.problem()), true), "");
+  ASSERT_EQ(fault_of(made.problem(), schedule_waves(made.problem()), true), "");
 }
 
 TEST(ContextWaves, ends_at_the_optimum_of_most_small_problems) {
@@ -49,7 +49,7 @@ TEST(ContextWaves, ends_at_the_optimum_of_most_small_problems) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const OwnedContextProblem made = random_context_problem(seed, 8, 4);
     const Cost least = least_waves_end(made.problem());
-    const Cost end = schedule_context_waves(made.problem()).end;
+    const Cost end = schedule_waves(made.problem()).end;
     ASSERT_LE(least, end) << "seed " << seed;
     ASSERT_LE(end, least + least / 5) << "seed " << seed;
     if (end == least) ++optimal;
@@ -61,9 +61,9 @@ TEST(ContextWaves, of_any_sizes_keep_all_rules_and_never_end_later_than_of_power
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const OwnedContextProblem powers = random_context_problem(seed, 60, 20);
     const OwnedContextProblem any = with_any_sizes(powers);
-    const ContextSchedule schedule = schedule_context_waves(any.problem());
+    const Schedule schedule = schedule_waves(any.problem());
     ASSERT_EQ(fault_of(any.problem(), schedule, true), "") << "seed " << seed;
-    ASSERT_LE(schedule.end, schedule_context_waves(powers.problem()).end) << "seed " << seed;
+    ASSERT_LE(schedule.end, schedule_waves(powers.problem()).end) << "seed " << seed;
   }
 }
 
@@ -72,7 +72,7 @@ TEST(ContextWaves, of_any_sizes_end_at_the_optimum_of_most_small_problems) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const OwnedContextProblem made = with_any_sizes(random_context_problem(seed, 7, 7));
     const Cost least = least_waves_end(made.problem());
-    const Cost end = schedule_context_waves(made.problem()).end;
+    const Cost end = schedule_waves(made.problem()).end;
     ASSERT_LE(least, end) << "seed " << seed;
     if (end == least) ++optimal;
   }
@@ -82,8 +82,8 @@ TEST(ContextWaves, of_any_sizes_end_at_the_optimum_of_most_small_problems) {
 TEST(ContextWaves, end_near_the_bound_where_few_samples_have_most_of_the_work) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem made = long_tailed_problem(num_samples);
-    const Cost bound = context_lower_bound(made.problem());
-    EXPECT_LE(schedule_context_waves(made.problem()).end, bound + bound / 33) << num_samples;
+    const Cost bound = lower_bound(made.problem());
+    EXPECT_LE(schedule_waves(made.problem()).end, bound + bound / 33) << num_samples;
   }
 }
 
@@ -95,9 +95,9 @@ TEST(ContextWaves, are_as_even_as_a_grid_where_items_are_short_beside_the_cap) {
   const OwnedContextProblem made =
       context_problem(lengths, 16, 40960, 24576,
                       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 6291456});
-  const ContextProblem problem = made.problem();
-  const ContextSchedule schedule = schedule_context_waves(problem);
-  EXPECT_LE(static_cast<double>(schedule.end), 1.02 * static_cast<double>(context_lower_bound(problem)));
+  const Problem problem = made.problem();
+  const Schedule schedule = schedule_waves(problem);
+  EXPECT_LE(static_cast<double>(schedule.end), 1.02 * static_cast<double>(lower_bound(problem)));
 }
 
 // More than are tried as a grid. They ended 3.9 times as late when the first of each wave had most of the
@@ -108,19 +108,19 @@ TEST(ContextWaves, of_very_many_short_items_end_near_the_bound) {
   const OwnedContextProblem made =
       context_problem(lengths, 64, 16384, 24576,
                       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 6291456});
-  const ContextProblem problem = made.problem();
-  EXPECT_LE(static_cast<double>(schedule_context_waves(problem).end),
-            1.01 * static_cast<double>(context_lower_bound(problem)));
+  const Problem problem = made.problem();
+  EXPECT_LE(static_cast<double>(schedule_waves(problem).end),
+            1.01 * static_cast<double>(lower_bound(problem)));
 }
 
 TEST(ContextWaves, come_by_falling_time_and_are_the_same_every_time) {
   const OwnedContextProblem made = long_tailed_problem(300);
-  const ContextProblem problem = made.problem();
-  const ContextSchedule schedule = schedule_context_waves(problem);
-  EXPECT_EQ(schedule_context_waves(problem), schedule);
+  const Problem problem = made.problem();
+  const Schedule schedule = schedule_waves(problem);
+  EXPECT_EQ(schedule_waves(problem), schedule);
   std::vector<Cost> times(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
-    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     ContextWork work;
     for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
     Cost& time = times[static_cast<std::size_t>(task.wave)];
@@ -133,14 +133,14 @@ TEST(ContextWaves, of_equally_fast_ranks_do_not_depend_on_how_fast_they_are) {
   const OwnedContextProblem plain = random_context_problem(7, 60, 20);
   OwnedContextProblem made = plain;
   made.speeds.assign(static_cast<std::size_t>(made.rest.ranks), 3);
-  EXPECT_EQ(schedule_context_waves(made.problem()), schedule_context_waves(plain.problem()));
+  EXPECT_EQ(schedule_waves(made.problem()), schedule_waves(plain.problem()));
 }
 
 TEST(ContextWaves, with_speeds_keep_all_rules_on_random_problems) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
     if (seed % 3 == 0) made = with_any_sizes(made);
-    ASSERT_EQ(fault_of(made.problem(), schedule_context_waves(made.problem()), true), "") << "seed " << seed;
+    ASSERT_EQ(fault_of(made.problem(), schedule_waves(made.problem()), true), "") << "seed " << seed;
   }
 }
 
@@ -149,7 +149,7 @@ TEST(ContextWaves, with_speeds_end_at_the_optimum_of_most_small_problems) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
     const Cost least = least_waves_end(made.problem());
-    const Cost end = schedule_context_waves(made.problem()).end;
+    const Cost end = schedule_waves(made.problem()).end;
     ASSERT_LE(least, end) << "seed " << seed;
     ASSERT_LE(end, least + least / 4) << "seed " << seed;
     if (end == least) ++optimal;
@@ -161,20 +161,19 @@ TEST(ContextWaves, with_speeds_end_at_the_optimum_of_most_small_problems) {
 TEST(ContextWaves, give_a_slow_rank_less) {
   OwnedContextProblem made = context_problem({10, 10, 10}, 2, 20, 1, {});
   made.speeds = {5, 10};
-  const ContextSchedule schedule = schedule_context_waves(made.problem());
+  const Schedule schedule = schedule_waves(made.problem());
   EXPECT_EQ(schedule.waves, 1);
   const ContextWork& item = made.problem().items[0];
   EXPECT_EQ(schedule.end, 2 * item.work);
 }
 
 /// When a schedule ends with these speeds.
-Cost end_with(const std::vector<std::int64_t>& speeds, OwnedContextProblem made,
-              const ContextSchedule& schedule) {
+Cost end_with(const std::vector<std::int64_t>& speeds, OwnedContextProblem made, const Schedule& schedule) {
   made.speeds = speeds;
-  const ContextProblem problem = made.problem();
+  const Problem problem = made.problem();
   std::vector<Cost> waves(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
-    const ContextTask& task = schedule.tasks[static_cast<std::size_t>(t)];
+    const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     ContextWork work;
     for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
     Cost& wave = waves[static_cast<std::size_t>(task.wave)];
@@ -193,10 +192,9 @@ TEST(ContextWaves, that_know_which_node_is_half_as_fast_end_much_earlier) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem alike = long_tailed_problem(num_samples);
     const OwnedContextProblem made = with_a_slow_node(alike);
-    const Cost end = schedule_context_waves(made.problem()).end;
-    EXPECT_LE(end, end_with(made.speeds, alike, schedule_context_waves(alike.problem())) * 3 / 4)
-        << num_samples;
-    EXPECT_LE(end, context_lower_bound(made.problem()) * 13 / 10) << num_samples;
+    const Cost end = schedule_waves(made.problem()).end;
+    EXPECT_LE(end, end_with(made.speeds, alike, schedule_waves(alike.problem())) * 3 / 4) << num_samples;
+    EXPECT_LE(end, lower_bound(made.problem()) * 13 / 10) << num_samples;
   }
 }
 
@@ -206,9 +204,9 @@ TEST(ContextWaves, of_short_items_end_near_the_bound_where_a_node_is_half_as_fas
   const OwnedContextProblem made = with_a_slow_node(
       context_problem(lengths, 64, 16384, 24576,
                       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 6291456}));
-  EXPECT_LE(static_cast<double>(schedule_context_waves(made.problem()).end),
-            1.03 * static_cast<double>(context_lower_bound(made.problem())));
+  EXPECT_LE(static_cast<double>(schedule_waves(made.problem()).end),
+            1.03 * static_cast<double>(lower_bound(made.problem())));
 }
 
 }  // namespace
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -6,7 +6,7 @@
 
 #include "balance/partition/first_to_end.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -45,7 +45,7 @@ class RankTasks {
 };
 
 /// A micro-batch with less room than any of the items takes has none.
-std::int64_t least_size(const ContextLevels& levels, std::span<const Item> items) {
+std::int64_t least_size(const Levels& levels, std::span<const Item> items) {
   std::int64_t least = levels.cap(0);
   for (const Item item : items) least = std::min(least, levels.aligned(item, 0));
   return least;
@@ -53,7 +53,7 @@ std::int64_t least_size(const ContextLevels& levels, std::span<const Item> items
 
 }  // namespace
 
-void place_tree_leaves(const ContextLevels& levels, std::span<const Item> items, std::vector<Cost>& heights,
+void place_tree_leaves(const Levels& levels, std::span<const Item> items, std::vector<Cost>& heights,
                        std::vector<OpenTask>& tasks) {
   std::vector<RankTasks> ranks(heights.size());
   FirstToEnd first(levels, 0, heights);
@@ -80,4 +80,4 @@ void place_tree_leaves(const ContextLevels& levels, std::span<const Item> items,
   }
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

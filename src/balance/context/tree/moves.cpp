@@ -6,7 +6,7 @@
 #include "balance/context/block_heights.hpp"
 #include "base/search_moves.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -21,7 +21,7 @@ struct Spot {
 
 class TreeMoves {
  public:
-  TreeMoves(std::vector<OpenTask>& tasks, const ContextLevels& levels)
+  TreeMoves(std::vector<OpenTask>& tasks, const Levels& levels)
       : tasks_(&tasks), levels_(&levels), heights_(levels) {
     for (const OpenTask& task : tasks) heights_.add(task.level, block_of(task), task.time);
   }
@@ -171,7 +171,7 @@ class TreeMoves {
   }
 
   std::vector<OpenTask>* tasks_;
-  const ContextLevels* levels_;
+  const Levels* levels_;
   BlockHeights heights_;
   SearchMoves random_;
   Cost limit_ = 0;  ///< no rank may end later
@@ -183,9 +183,8 @@ class TreeMoves {
 
 }  // namespace
 
-void improve_tree(std::vector<OpenTask>& tasks, const ContextLevels& levels, Cost enough,
-                  std::int64_t& looks_left) {
+void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough, std::int64_t& looks_left) {
   TreeMoves(tasks, levels).improve(enough, looks_left);
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

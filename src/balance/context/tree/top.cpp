@@ -8,7 +8,7 @@
 #include "balance/context/block_heights.hpp"
 #include "balance/partition/first_to_end.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -18,8 +18,7 @@ constexpr int tasks_looked_at = 16;
 /// The blocks of one level, and the micro-batches that each has there.
 class LevelBlocks {
  public:
-  LevelBlocks(const ContextLevels& levels, int level, const std::vector<Cost>& starts,
-              std::vector<OpenTask>& tasks)
+  LevelBlocks(const Levels& levels, int level, const std::vector<Cost>& starts, std::vector<OpenTask>& tasks)
       : levels_(&levels),
         level_(level),
         tasks_(&tasks),
@@ -63,7 +62,7 @@ class LevelBlocks {
     return newest_[block];
   }
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   int level_;
   std::vector<OpenTask>* tasks_;
   FirstToEnd first_;
@@ -73,15 +72,14 @@ class LevelBlocks {
 };
 
 /// Of every block of a level, whose ranks are busy alike: what its first one is.
-std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const ContextLevels& levels, int level) {
+std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const Levels& levels, int level) {
   std::vector<Cost> blocks(static_cast<std::size_t>(levels.blocks(level)));
   for (std::size_t b = 0; b < blocks.size(); ++b)
     blocks[b] = ranks[b * static_cast<std::size_t>(levels.size(level))];
   return blocks;
 }
 
-void set_heights(const std::vector<Cost>& blocks, const ContextLevels& levels, int level,
-                 std::vector<Cost>& ranks) {
+void set_heights(const std::vector<Cost>& blocks, const Levels& levels, int level, std::vector<Cost>& ranks) {
   auto next = ranks.begin();
   for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
@@ -99,7 +97,7 @@ bool goes_first(const TopItem& left, const TopItem& right) {
          std::tuple(right.anywhere, -right.time, right.item);
 }
 
-std::vector<std::vector<TopItem>> by_level(const ContextLevels& levels, std::span<const LevelledItem> items) {
+std::vector<std::vector<TopItem>> by_level(const Levels& levels, std::span<const LevelledItem> items) {
   std::vector<std::size_t> counts(static_cast<std::size_t>(levels.count()));
   for (const LevelledItem& entry : items) ++counts[static_cast<std::size_t>(entry.level)];
   std::vector<std::vector<TopItem>> of_levels(counts.size());
@@ -111,7 +109,7 @@ std::vector<std::vector<TopItem>> by_level(const ContextLevels& levels, std::spa
 
 }  // namespace
 
-void place_tree_top(const ContextLevels& levels, std::span<const LevelledItem> items, TreeTop& top) {
+void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, TreeTop& top) {
   std::vector<std::vector<TopItem>> of_levels = by_level(levels, items);
   top.tasks.clear();
   top.heights.assign(static_cast<std::size_t>(levels.problem().ranks), 0);
@@ -141,7 +139,7 @@ struct Fit {
   std::size_t block = 0;
 };
 
-Fit best_fit(const ContextLevels& levels, const BlockHeights& heights, Item item, Cost limit) {
+Fit best_fit(const Levels& levels, const BlockHeights& heights, Item item, Cost limit) {
   Fit best;
   Fit first;
   for (int level = levels.lowest(item); level < levels.count(); ++level) {
@@ -164,7 +162,7 @@ Fit best_fit(const ContextLevels& levels, const BlockHeights& heights, Item item
 
 }  // namespace
 
-void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items, Cost limit) {
+void fit_into_blocks(const Levels& levels, std::span<LevelledItem> items, Cost limit) {
   BlockHeights heights(levels);
   for (LevelledItem& entry : items) {
     const Fit fit = best_fit(levels, heights, entry.item, limit);
@@ -174,4 +172,4 @@ void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items,
   }
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -5,7 +5,7 @@
 
 #include "balance/context/task.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// An item and where it shall run.
 struct LevelledItem {
@@ -23,11 +23,11 @@ struct TreeTop {
 /// Levels from the highest, on each the longest item first onto its block, or that which ends it first, there
 /// into the fullest micro-batch with room, or a new one. Those with a block go first. What was in `top` is
 /// replaced; its memory is used again. Preconditions: levels are 1 or more. O(items log + ranks).
-void place_tree_top(const ContextLevels& levels, std::span<const LevelledItem> items, TreeTop& top);
+void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, TreeTop& top);
 
 /// Blocks for `items`, which come by falling work, such that none ends after `limit`: of those blocks and
 /// levels on which it does not, an item takes the least area, and there the block that ends last. Where there
 /// is none, it takes that which ends first. Micro-batches are not shared here. O(items * ranks).
-void fit_into_blocks(const ContextLevels& levels, std::span<LevelledItem> items, Cost limit);
+void fit_into_blocks(const Levels& levels, std::span<LevelledItem> items, Cost limit);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

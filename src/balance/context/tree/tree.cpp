@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "balance/context/levels.hpp"
+#include "balance/context/nested_sizes.hpp"
 #include "balance/context/task.hpp"
 #include "balance/context/tree/leaves.hpp"
 #include "balance/context/tree/moves.hpp"
 #include "balance/context/tree/top.hpp"
-#include "balance/nested_sizes.hpp"
 #include "evenkeel/base/error.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Tree {
 
   [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
 
-  void find_heights(const ContextLevels& levels) {
+  void find_heights(const Levels& levels) {
     std::ranges::fill(heights, 0);
     for (const OpenTask& task : tasks) {
       const auto first = heights.begin() + task.first;
@@ -56,7 +56,7 @@ using Choice = std::vector<Place>;
 class TreeSearch {
  public:
   /// `part`: what is tried is so much less, as one over this.
-  TreeSearch(const ContextLevels& levels, std::int64_t part)
+  TreeSearch(const Levels& levels, std::int64_t part)
       : levels_(levels), bound_(lower_bound_on(levels)), part_(part), placements_left_(most_placed / part) {
     constexpr Cost longs_share = 16;
     for (const Item item : by_falling_work(levels)) {
@@ -141,7 +141,7 @@ class TreeSearch {
     }
   }
 
-  /// As that of ContextLevels, of a long item.
+  /// As that of Levels, of a long item.
   [[nodiscard]] int cheapest_within(std::size_t i, Cost limit) const {
     const auto count = static_cast<std::size_t>(levels_.count());
     const auto times = std::span(times_).subspan(i * count, count);
@@ -229,7 +229,7 @@ class TreeSearch {
     best_.find_heights(levels_);
   }
 
-  const ContextLevels& levels_;
+  const Levels& levels_;
   Cost bound_;
   std::vector<Item> longs_;   ///< by falling work; these may run above the leaves
   std::vector<Item> shorts_;  ///< by falling work
@@ -243,32 +243,32 @@ class TreeSearch {
   Choice best_choice_;
 };
 
-ContextSchedule scheduled_on(const ContextLevels& levels, std::int64_t part) {
+Schedule scheduled_on(const Levels& levels, std::int64_t part) {
   Tree tree = TreeSearch(levels, part).best();
   const Cost end = tree.end();
-  ContextSchedule schedule = finished_schedule(std::move(tree.tasks), levels);
+  Schedule schedule = finished_schedule(std::move(tree.tasks), levels);
   schedule.end = end;
   return schedule;
 }
 
 }  // namespace
 
-ContextSchedule schedule_context_tree(const ContextProblem& problem) {
+Schedule schedule_tree(const Problem& problem) {
   constexpr std::int64_t part_of_others = 8;
-  require_context_fits(problem);
+  require_fits(problem);
   if (problem.items.empty()) return {};
-  ContextProblem powers = problem;  // never later than these
+  Problem powers = problem;  // never later than these
   powers.sizes = ContextSizes::powers_of_two;
   const std::vector<std::vector<std::int64_t>> lists = nested_sizes(problem);
-  std::optional<ContextSchedule> best;
+  std::optional<Schedule> best;
   for (const std::vector<std::int64_t>& sizes : lists) {
     if (!fits_all(problem, sizes)) continue;
-    const ContextLevels levels(sizes == lists.front() ? powers : problem, sizes);
-    ContextSchedule schedule = scheduled_on(levels, best ? part_of_others : 1);
+    const Levels levels(sizes == lists.front() ? powers : problem, sizes);
+    Schedule schedule = scheduled_on(levels, best ? part_of_others : 1);
     if (!best || schedule.end < best->end) best = std::move(schedule);
   }
   if (best) return *std::move(best);
   throw LimitError("items", "each fits a group, but no nested group sizes fit all of them");
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

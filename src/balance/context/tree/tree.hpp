@@ -2,7 +2,7 @@
 
 #include "balance/context/schedule.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// A schedule for ranks that wait for each other at its end only. Every rank runs its micro-batches by
 /// falling size of their groups, so that the members of a group have run the same larger groups'
@@ -14,8 +14,8 @@ namespace evenkeel {
 /// each on the least of groups. The best is improved by sizes that double or halve, and by ruin and recreate.
 /// Micro-batches are filled best-fit.
 ///
-/// Throws as require_context_fits does. Deterministic, local, integers only; how much is tried is bounded by
+/// Throws as require_fits does. Deterministic, local, integers only; how much is tried is bounded by
 /// counts, which fall with the number of items, never by a clock. O(n log n) for many items.
-[[nodiscard]] ContextSchedule schedule_context_tree(const ContextProblem& problem);
+[[nodiscard]] Schedule schedule_tree(const Problem& problem);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

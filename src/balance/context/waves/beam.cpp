@@ -6,7 +6,7 @@
 #include "balance/checks.hpp"
 #include "cost/sum_limit.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr Cost extras[] = {0, 8, 3};
 
 class WaveBeam {
  public:
-  WaveBeam(const ContextLevels& levels, WaveBuilder& builder, const Sand& sand, std::int64_t placements)
+  WaveBeam(const Levels& levels, WaveBuilder& builder, const Sand& sand, std::int64_t placements)
       : levels_(levels), builder_(builder), sand_(sand), placements_(placements), reserve_(placements / 2) {
     for (const Item item : builder.order()) area_ += least_area(item);
   }
@@ -97,7 +97,7 @@ class WaveBeam {
     return states;
   }
 
-  const ContextLevels& levels_;
+  const Levels& levels_;
   WaveBuilder& builder_;
   Sand sand_;
   std::int64_t placements_;
@@ -108,9 +108,9 @@ class WaveBeam {
 
 }  // namespace
 
-std::vector<Waves> beam_waves(const ContextLevels& levels, WaveBuilder& builder, const Sand& sand,
+std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder, const Sand& sand,
                               std::int64_t placements) {
   return WaveBeam(levels, builder, sand, placements).search();
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -8,7 +8,7 @@
 
 #include "balance/context/free_ranks.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -20,7 +20,7 @@ Cost longest_of(std::span<const OpenTask> tasks) {
 
 }  // namespace
 
-WaveBuilder::WaveBuilder(const ContextLevels& levels, std::vector<Item> items)
+WaveBuilder::WaveBuilder(const Levels& levels, std::vector<Item> items)
     : levels_(&levels), order_(std::move(items)) {
   works_.reserve(order_.size());
   tokens_.reserve(order_.size());
@@ -166,4 +166,4 @@ Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
   return waves;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -7,7 +7,7 @@
 
 #include "balance/context/task.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// How waves are built in one trial.
 struct WaveTrial {
@@ -31,7 +31,7 @@ struct Waves {
 class WaveBuilder {
  public:
   /// For `items`, which come by falling work.
-  WaveBuilder(const ContextLevels& levels, std::vector<Item> items);
+  WaveBuilder(const Levels& levels, std::vector<Item> items);
 
   /// `start` has micro-batches by wave that are kept; more items are added to them, and more waves.
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
@@ -58,7 +58,7 @@ class WaveBuilder {
   std::size_t find_company(const OpenTask& task, std::size_t from, Cost height);
   void build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started, Waves& waves);
 
-  const ContextLevels* levels_;
+  const Levels* levels_;
   std::vector<Item> order_;
   std::vector<Cost> works_;           ///< in order
   std::vector<std::int64_t> tokens_;  ///< aligned for one rank, in order
@@ -67,4 +67,4 @@ class WaveBuilder {
   std::vector<std::size_t> next_;     ///< a place itself where its item is left, else some place behind it
 };
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -10,7 +10,7 @@
 #include "balance/context/free_ranks.hpp"
 #include "balance/context/waves/places.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -46,7 +46,7 @@ struct WaveSpot {
 
 class WaveMoves {
  public:
-  WaveMoves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left)
+  WaveMoves(Waves& waves, const Levels& levels, const Sand& sand, std::int64_t& looks_left)
       : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left), all_ranks_(levels) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
@@ -306,7 +306,7 @@ class WaveMoves {
   }
 
   Waves* result_;
-  const ContextLevels* levels_;
+  const Levels* levels_;
   Sand sand_;
   std::int64_t& looks_left_;
   FreeRanks all_ranks_;
@@ -319,7 +319,7 @@ class WaveMoves {
 
 }  // namespace
 
-void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left) {
+void improve_waves(Waves& waves, const Levels& levels, const Sand& sand, std::int64_t& looks_left) {
   WaveMoves moves(waves, levels, sand, looks_left);
   moves.improve();
   moves.write_back();
@@ -328,8 +328,8 @@ void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, 
 namespace {
 
 /// Powers of two that come by falling size line up side by side, wherever nodes begin.
-void settle_wave(std::span<OpenTask> tasks, const ContextLevels& levels) {
-  const ContextProblem& problem = levels.problem();
+void settle_wave(std::span<OpenTask> tasks, const Levels& levels) {
+  const Problem& problem = levels.problem();
   const bool line_up = problem.sizes == ContextSizes::powers_of_two;
   std::vector<std::int64_t> sizes;
   for (const OpenTask& task : tasks) sizes.push_back(levels.size(task.level));
@@ -340,7 +340,7 @@ void settle_wave(std::span<OpenTask> tasks, const ContextLevels& levels) {
 
 }  // namespace
 
-void settle_waves(Waves& waves, const ContextLevels& levels) {
+void settle_waves(Waves& waves, const Levels& levels) {
   std::vector<std::pair<Cost, std::int64_t>> times;
   for (const OpenTask& task : waves.tasks) {
     const auto w = static_cast<std::size_t>(task.wave);
@@ -363,4 +363,4 @@ void settle_waves(Waves& waves, const ContextLevels& levels) {
   }
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

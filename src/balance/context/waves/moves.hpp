@@ -4,7 +4,7 @@
 
 #include "balance/context/waves/builder.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// Small items that will be put where waves have room, as if they were sand.
 struct Sand {
@@ -16,10 +16,10 @@ struct Sand {
 /// for, out, and puts each, by falling work, where it makes waves longer by least: into a micro-batch with
 /// room, onto free ranks of a wave, or into a new wave. Kept where the end is earlier; until nothing is found
 /// or so many places were looked at. (Ruin and recreate; Schrimpf et al., 2000.) Never worse. Deterministic.
-void improve_waves(Waves& waves, const ContextLevels& levels, const Sand& sand, std::int64_t& looks_left);
+void improve_waves(Waves& waves, const Levels& levels, const Sand& sand, std::int64_t& looks_left);
 
 /// Numbers waves by falling time and gives every micro-batch its ranks, unless it has them since speeds
 /// differ. Tasks come out by wave.
-void settle_waves(Waves& waves, const ContextLevels& levels);
+void settle_waves(Waves& waves, const Levels& levels);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 /// Free ranks side by side in one node.
@@ -50,4 +50,4 @@ std::vector<std::int64_t> places_in_wave(std::span<const std::int64_t> sizes, st
   return places;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

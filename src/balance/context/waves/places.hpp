@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// The first rank of each group of a wave, of sizes that fall and fit `ranks` together. Groups that are no
 /// larger than a node lie inside one, as their time assumes, where first fit finds a place for each; else all
@@ -12,4 +12,4 @@ namespace evenkeel {
 [[nodiscard]] std::vector<std::int64_t> places_in_wave(std::span<const std::int64_t> sizes,
                                                        std::int64_t ranks, std::int64_t ranks_per_node);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -11,12 +11,12 @@
 #include "balance/context/task.hpp"
 #include "balance/grid/grid_partition.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 namespace {
 
 /// What items cost and take on groups of one size.
 struct UniformItems {
-  UniformItems(std::span<const Item> items, const ContextLevels& levels, int level) {
+  UniformItems(std::span<const Item> items, const Levels& levels, int level) {
     for (const Item item : items) {
       costs.push_back(levels.work(item).work);
       sizes.push_back(levels.aligned(item, level));
@@ -30,7 +30,7 @@ struct UniformItems {
 
 }  // namespace
 
-Waves uniform_waves_of(std::vector<Item> items, const ContextLevels& levels, int level) {
+Waves uniform_waves_of(std::vector<Item> items, const Levels& levels, int level) {
   const UniformItems uniform(items, levels, level);
   const BinItems bins(uniform.sizes, uniform.counts);
   const BinLimits limits{levels.cap(level), levels.problem().limits.max_items};
@@ -56,11 +56,11 @@ Waves uniform_waves_of(std::vector<Item> items, const ContextLevels& levels, int
   return waves;
 }
 
-std::optional<Waves> uniform_waves(const ContextLevels& levels, int level) {
+std::optional<Waves> uniform_waves(const Levels& levels, int level) {
   std::vector<Item> items(static_cast<std::size_t>(levels.num_items()));
   std::iota(items.begin(), items.end(), Item{0});
   if (std::ranges::any_of(items, [&](Item item) { return !levels.fits(item, level); })) return std::nullopt;
   return uniform_waves_of(std::move(items), levels, level);
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -16,7 +16,7 @@
 #include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 namespace {
 
@@ -40,7 +40,7 @@ constexpr Cost unlimited = sum_limit >> 20;
 /// their waves first, as if the others were sand; then these are put; then all are improved.
 class WaveSearch {
  public:
-  explicit WaveSearch(const ContextLevels& levels)
+  explicit WaveSearch(const Levels& levels)
       : levels_(levels),
         bound_(lower_bound_on(levels)),
         order_(by_falling_work(levels)),
@@ -261,7 +261,7 @@ class WaveSearch {
     }
   }
 
-  const ContextLevels& levels_;
+  const Levels& levels_;
   Cost bound_;
   std::vector<Item> order_;
   WaveBuilder builder_;
@@ -273,36 +273,35 @@ class WaveSearch {
   Waves best_;
 };
 
-ContextSchedule scheduled_on(const ContextLevels& levels) {
+Schedule scheduled_on(const Levels& levels) {
   Waves waves = WaveSearch(levels).best();
-  ContextSchedule schedule = finished_schedule(std::move(waves.tasks), levels);
+  Schedule schedule = finished_schedule(std::move(waves.tasks), levels);
   schedule.end = waves.end;
   return schedule;
 }
 
 /// Of all sizes, and of powers of two alone, which leave less to choose from.
-ContextSchedule best_schedule(const ContextProblem& problem) {
-  ContextSchedule best = scheduled_on(ContextLevels(problem));
-  ContextProblem powers = problem;
+Schedule best_schedule(const Problem& problem) {
+  Schedule best = scheduled_on(Levels(problem));
+  Problem powers = problem;
   powers.sizes = ContextSizes::powers_of_two;
-  if (problem.sizes == powers.sizes || !fits_all(problem, context_sizes(powers))) return best;
-  ContextSchedule schedule = scheduled_on(ContextLevels(powers));
+  if (problem.sizes == powers.sizes || !fits_all(problem, sizes_of(powers))) return best;
+  Schedule schedule = scheduled_on(Levels(powers));
   if (schedule.end <= best.end) best = std::move(schedule);
   return best;
 }
 
 }  // namespace
 
-ContextSchedule schedule_context_waves(const ContextProblem& problem, std::int64_t multiple_of,
-                                       std::int64_t min_waves) {
-  require_context_fits(problem);
+Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::int64_t min_waves) {
+  require_fits(problem);
   if (multiple_of < 1) throw InputError("multiple_of", std::to_string(multiple_of) + ", below 1");
   if (min_waves < 0) throw InputError("min_waves", std::to_string(min_waves) + ", below 0");
-  ContextSchedule schedule;
+  Schedule schedule;
   if (!problem.items.empty()) schedule = best_schedule(problem);
   const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
   schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
   return schedule;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

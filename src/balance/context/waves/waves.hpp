@@ -4,7 +4,7 @@
 
 #include "balance/context/schedule.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
 /// A schedule for ranks that meet after every micro-batch: waves of groups that do not overlap, in which some
 /// ranks may be idle. The number of waves is a multiple of `multiple_of`, and at least `min_waves`; the last
@@ -19,11 +19,10 @@ namespace evenkeel {
 /// Where speeds differ, each group stands on the fastest block of its size that is free, and is filled up to
 /// what its slowest rank does in the height of the wave.
 ///
-/// Throws as require_context_fits does; InputError where multiple_of is below 1 or min_waves below 0.
+/// Throws as require_fits does; InputError where multiple_of is below 1 or min_waves below 0.
 /// Deterministic, local, integers only; how much is tried is bounded by counts, which fall with the number of
 /// items, never by a clock. O(n log n) for many items.
-[[nodiscard]] ContextSchedule schedule_context_waves(const ContextProblem& problem,
-                                                     std::int64_t multiple_of = 1,
-                                                     std::int64_t min_waves = 1);
+[[nodiscard]] Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of = 1,
+                                      std::int64_t min_waves = 1);
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context

@@ -1,13 +1,13 @@
-#include "balance/nested_sizes.hpp"
+#include "balance/context/nested_sizes.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "balance/context/levels.hpp"
 
-namespace evenkeel {
+namespace evenkeel::context {
 
-std::vector<std::vector<std::int64_t>> nested_sizes(const ContextProblem& problem) {
+std::vector<std::vector<std::int64_t>> nested_sizes(const Problem& problem) {
   const std::int64_t most = problem.max_size;
   std::vector<std::vector<std::int64_t>> lists{powers_of_two_up_to(most)};
   if (problem.sizes == ContextSizes::powers_of_two) return lists;
@@ -30,4 +30,4 @@ std::vector<std::vector<std::int64_t>> nested_sizes(const ContextProblem& proble
   return lists;
 }
 
-}  // namespace evenkeel
+}  // namespace evenkeel::context
