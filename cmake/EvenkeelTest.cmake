@@ -97,7 +97,7 @@ endfunction()
 # Ranks of one machine need none of the networks that Open MPI looks for otherwise, which takes half the time of a small
 # job.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 --mca pml ob1
-                    --mca btl_base_warn_component_unused 0)
+                    --mca btl_base_warn_component_unused 0 --mca btl_tcp_disable_family 6)
 set(EVENKEEL_MPI_ENVIRONMENT)
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
