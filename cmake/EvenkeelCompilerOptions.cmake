@@ -36,7 +36,7 @@ target_compile_definitions(evenkeel_compile_options INTERFACE
 
 if(EVENKEEL_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "EVENKEEL_FUZZ needs Clang, which has libFuzzer: -DCMAKE_CXX_COMPILER=clang++-16, or the preset fuzz")
+    message(FATAL_ERROR "EVENKEEL_FUZZ needs Clang, which has libFuzzer: launch/fuzz.sh calls it")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

@@ -22,6 +22,10 @@ while (($#)); do
 done
 if ((${#targets[@]} == 0)); then mapfile -t targets < <(ls "$root/tests/fuzz/corpus"); fi
 
+# Debian 12's own is too old, and has 16 beside it.
+clang=clang
+if command -v clang-16 >/dev/null; then clang=clang-16; fi
+export CC="$clang" CXX="${clang/clang/clang++}"
 "$root/launch/build.sh" --with-tests fuzz "${targets[@]/#/fuzz_}" >&2
 cd "$root/build/fuzz"
 status=0

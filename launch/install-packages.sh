@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Evenkeel needs to build and run, and only those that are missing. Says nothing
+# Installs the packages of Debian 12 or 13 that Evenkeel needs to build and run, and only those that are missing. Says nothing
 # when none is. Runs as root, or as a user who may use sudo without a password.
 #
 #   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch, the Python package and
 #             the documentation site among them
-#   --lint    also what launch/lint.sh needs
-#   --fuzz    also what the preset fuzz needs: Clang 16 with libFuzzer
+#   --lint    also what launch/lint.sh needs, which Debian 12 alone has
+#   --fuzz    also what the preset fuzz needs: Clang with libFuzzer
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 #   --python  also what the Python package is built with
 #   --debs    also what packages of Debian are built and tested with
+#   --wheels  also what wheels of the Python package are built with
 #   --docs    also what the documentation site is built with
 set -euo pipefail
 
@@ -31,9 +32,18 @@ debs=(
   dpkg-dev pkg-config # which libraries a program needs; what MPI's .pc file is called
   mmdebstrap          # a bare Debian to install them in
 )
+wheels=(
+  "${python[@]}"
+  binutils dpkg-dev patchelf # which libraries a module needs, and where it looks for them
+)
+# Debian 12's own Clang cannot read the ranges of GCC 12's library: it has a later one beside it.
+# shellcheck source=/dev/null
+codename="$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}" || true)"
+later=""
+if [[ $codename == bookworm ]]; then later=-16; fi
 fuzz=(
-  clang-16           # older ones cannot read the ranges of GCC 12's library
-  libclang-rt-16-dev # libFuzzer and the sanitizers
+  "clang$later"
+  "libclang-rt$later-dev" # libFuzzer and the sanitizers
 )
 docs=(
   mkdocs mkdocs-material # the site
@@ -61,14 +71,21 @@ if [[ -x /usr/sbin/policy-rc.d && ! -d /run/systemd/system ]]; then tests+=(open
 while (($#)); do
   case "$1" in
     --tests) packages+=("${tests[@]}") ;;
-    --lint) packages+=(clang-format clang-tidy-16) ;;
+    --lint)
+      if [[ $codename != bookworm ]]; then
+        echo "install-packages: --lint is for Debian 12: its clang-format 14 and clang-tidy 16 decide on form" >&2
+        exit 1
+      fi
+      packages+=(clang-format clang-tidy-16)
+      ;;
     --fuzz) packages+=("${fuzz[@]}") ;;
     --torch) packages+=(libtorch-dev) ;;
     --python) packages+=("${python[@]}") ;;
+    --wheels) packages+=("${wheels[@]}") ;;
     --debs) packages+=("${debs[@]}") ;;
     --docs) packages+=("${docs[@]}") ;;
     *)
-      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --fuzz, --torch, --python, --debs and --docs" >&2
+      echo "install-packages: unknown argument '$1'; there are --tests, --lint, --fuzz, --torch, --python, --wheels, --debs and --docs" >&2
       exit 2
       ;;
   esac

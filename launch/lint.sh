@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks at the style of the whole tree: launch/lint.sh --format asks clang-format alone, which takes seconds;
 # launch/lint.sh [--preset NAME] [FILE...] asks clang-tidy too, about all sources or these, which takes long. Changes
-# nothing.
+# nothing. Other versions of both than Debian 12 has judge differently.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -32,7 +32,8 @@ while (($#)); do
 done
 
 tidy=clang-tidy-16 # older ones cannot read the ranges of GCC 12's library
-for tool in clang-format "$tidy"; do
+format=clang-format-14
+for tool in "$format" "$tidy"; do
   if ! command -v "$tool" >/dev/null; then
     [[ $tool == "$tidy" && $only_format == true ]] && continue
     echo "lint: $tool is missing: launch/install-packages.sh --lint installs it" >&2
@@ -40,7 +41,7 @@ for tool in clang-format "$tidy"; do
   fi
 done
 
-git ls-files -z '*.cpp' '*.hpp' | xargs -0 clang-format --dry-run --Werror
+git ls-files -z '*.cpp' '*.hpp' | xargs -0 "$format" --dry-run --Werror
 echo "clang-format has nothing to say."
 if [[ $only_format == true ]]; then exit 0; fi
 
