@@ -75,6 +75,7 @@ AGENT
 
   # Inside the first node, as a user who logged in there. Each node believes it has all cores, so none is bound.
   export OMPI_MCA_plm_rsh_agent="$agent" OMPI_MCA_orte_tmpdir_base=/run/evenkeel/sessions
+  export PRTE_MCA_plm_ssh_agent="$agent" PRTE_MCA_prte_tmpdir_base=/run/evenkeel/sessions # Open MPI 5
   export OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include="$subnet.0/24"
   export OMPI_MCA_oob_tcp_if_include="$subnet.0/24" OMPI_MCA_btl_base_warn_component_unused=0
   local first=(nsenter --net=/run/netns/n1 --uts=/run/evenkeel/uts/n1 --)
