@@ -106,7 +106,7 @@ json group_info(const json& input) {
           {"suffix_x_shape", shape_of(layout.suffix().target)}};
 }
 
-Integers concat(const PrefixLayout& layout, const json& prefix, const Mask& prefix_mask, const json& suffix,
+Integers joined(const PrefixLayout& layout, const json& prefix, const Mask& prefix_mask, const json& suffix,
                 const Mask& suffix_mask, std::int64_t pad) {
   const Integers prefix_ids = flatten<std::int64_t>(prefix);
   const Integers suffix_ids = flatten<std::int64_t>(suffix);
@@ -119,7 +119,7 @@ Integers concat(const PrefixLayout& layout, const json& prefix, const Mask& pref
 
 json concat_input_case(const json& input) {
   const PrefixLayout layout = layout_of(input);
-  const Integers grouped = concat(layout, input.at("prefix"), Mask(input.at("prefix_mask")),
+  const Integers grouped = joined(layout, input.at("prefix"), Mask(input.at("prefix_mask")),
                                   input.at("suffix"), Mask(input.at("suffix_mask")), 0);
   return {{"grouped", nest<std::int64_t>(grouped, shape_of(layout.grouped()))}};
 }
@@ -245,7 +245,7 @@ json build_from_micro_batch(const json& input) {
   const Mask prefix_mask(prompt_mask);
   const Mask suffix_mask(input.at("response_mask"));
   const PrefixLayout layout(PrefixGroups::from_masks(prefix_mask.view(), suffix_mask.view(), sizes));
-  const Integers grouped = concat(layout, prompts, prefix_mask, input.at("responses"), suffix_mask, pad);
+  const Integers grouped = joined(layout, prompts, prefix_mask, input.at("responses"), suffix_mask, pad);
   const auto shape = shape_of(layout.grouped());
   return {{"group_info", group_info_of(layout.groups())},
           {"concat_input_ids", nest<std::int64_t>(grouped, shape)},
