@@ -1,10 +1,10 @@
 # Everything here is a Debian 12 package; launch/install-packages.sh lists them by name.
 if(EVENKEEL_MPI)
   find_package(MPI REQUIRED COMPONENTS C CXX)
-  find_package(Boost 1.74 REQUIRED COMPONENTS mpi serialization)
+  find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS mpi serialization)
   find_package(spdlog REQUIRED)
 elseif(EVENKEEL_BUILD_TESTS)
-  find_package(Boost 1.74 REQUIRED COMPONENTS serialization)
+  find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS serialization)
 endif()
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
