@@ -91,6 +91,8 @@ def context_parallel_round_trip(rank, size):
         batch, index = mindspeed_rl.get_batch_on_this_cp_rank(settings, {"x": whole.clone()}, [], cp_rank=rank)
         own = batch["x"].requires_grad_()
         back = mindspeed_rl.get_output_allgather_cp_without_pack(own, size, index, cp_group=distributed.group.WORLD)
+        beside = mindspeed_rl.allgather_tensor_cp_group(own, size, cp_group=distributed.group.WORLD)
+        assert beside.shape == back.shape and torch.equal(beside.sum(), back.sum())
         (back * whole).sum().backward()
         equal[name] = [torch.equal(back.detach(), whole), torch.equal(own.grad, own.detach())]
     settings = config(context_parallel_size=size, reset_attention_mask=True, cp_attention_mask_type="causal")

@@ -9,6 +9,46 @@ import pytest
 
 from evenkeel.drop_in import _native
 
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drop-ins.md"
+# What callers of the projects import from the modules that are covered here, of all versions that were read.
+IMPORTED = {
+    "verl": {
+        "verl.utils.seqlen_balancing":
+            "balanced_chunk_range calculate_workload ceildiv get_group_balanced_partitions get_reverse_idx "
+            "get_seqlen_balanced_partitions greedy_partition karmarkar_karp log_seqlen_unbalance prepare_dynamic_batch "
+            "rearrange_micro_batches restore_dynamic_batch roundup_divisible PaddingMode "
+            "get_max_sequence_length_padding_micro_batches get_truncate_padding_micro_batches "
+            "synchronize_micro_batches_num_across_ranks",
+        "verl.trainer.ppo.prefix_grouper_utils":
+            "attach_prefix_grouper_forward_args build_pg_from_micro_batch build_position_ids_for_prefix_grouper "
+            "forward_micro_batch_with_prefix_grouper pg_forward response_output_to_nested",
+    },
+    "roll": {
+        "roll.utils.dynamic_batching":
+            "dynamic_batching_shard get_dynamic_batching_loss_scale make_micro_batch_iter_for_dynamic_batching "
+            "make_mini_batch_iter_for_dynamic_batching",
+        "roll.utils.sequence_packing":
+            "LoadBalancePacker SequencePackingConfig SequencePackingPacker get_sequence_packing_packer "
+            "make_micro_batch_iter_for_sequence_packing restore_results_order",
+        "roll.utils.functionals": "batch_balance get_seqlen_balanced_partitions log_seqlen_unbalance",
+        "roll.distributed.strategy.megatron_strategy": "_get_pad_factor _pack_sequences _unpack_sequences",
+    },
+    "mindspeed_rl": {
+        "mindspeed_rl.utils.seqlen_balancing":
+            "balanced_bin_packing get_reverse_idx get_seqlen_balanced_partitions heapq_partition heapq_partition_with_max "
+            "karmarkar_karp rearrange_micro_batches",
+        "mindspeed_rl.utils.remove_padding": "postprocess_packed_seqs preprocess_packed_seqs",
+        "mindspeed_rl.utils.context_parallel":
+            "allgather_output_cp_group allgather_tensor_cp_group get_batch_on_this_cp_rank "
+            "get_output_allgather_cp_with_pack get_output_allgather_cp_without_pack get_ring_degree "
+            "get_tensor_allgather_cp_with_pack get_tensor_allgather_cp_without_pack",
+    },
+    "prefix_grouper": {
+        "prefix_grouper": "GroupInfo GroupInfoForPackedSequence Info PrefixGrouper PrefixGrouperForPackedSequence",
+        "prefix_grouper.forward": "AttentionForward",
+        "prefix_grouper.function": "ConvertPaddingFunction GroupFunction UngroupFunction",
+    },
+}
 MODULES = ("verl", "roll", "mindspeed_rl", "prefix_grouper")
 SIGNATURES = {
     "verl.karmarkar_karp": "seqlen_list k_partitions equal_size",
@@ -50,6 +90,23 @@ SIGNATURES = {
     "prefix_grouper.PrefixGrouper.ungroup": "self q k v",
     "prefix_grouper.PrefixGrouper.group": "self o_prefix o_suffix",
 }
+
+
+def imported():
+    return [(ours, theirs, name) for ours, modules in IMPORTED.items() for theirs, names in modules.items()
+            for name in names.split()]
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the package is tested without the repository")
+def test_each_name_that_callers_import_is_there_or_the_page_says_why_not():
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.split("## Names that are not here", 1)[1].split("\n## ", 1)[0].splitlines()]
+    missing = {name: row[3].strip() for row in rows if len(row) > 3 for name in row[1].replace("`", "").replace(",", "").split()}
+    for ours, theirs, name in imported():
+        there = hasattr(importlib.import_module(f"evenkeel.drop_in.{ours}"), name)
+        assert there == (name not in missing), f"{theirs}.{name}"
+        assert there or missing[name], f"no reason for {theirs}.{name}"
+        assert f"`{name}`" in page, f"{theirs}.{name}"
 
 
 def thing_of(path):

@@ -5,7 +5,7 @@ import torch
 
 import evenkeel
 from evenkeel.drop_in import verl
-from evenkeel.drop_in.prefix_grouper import PrefixGrouper
+from evenkeel.drop_in.prefix_grouper import PrefixGrouper, PrefixGrouperForPackedSequence
 from golden_families import plain_attention
 
 GROUPS = [[3, 2, 1], [2, 4]]
@@ -162,3 +162,88 @@ def test_building_from_a_micro_batch_asks_for_as_many_of_everything():
              "response_mask": torch.ones(2, 2, dtype=torch.long), "uid": ["a"]}
     with pytest.raises(evenkeel.InputError):
         verl.build_pg_from_micro_batch(batch, 0)
+
+
+def test_building_takes_what_engines_hand_in():
+    """Nested tensors of lists of tokens, uids as tensordict wraps them, another pad token than 0."""
+    class NonTensorData:
+        data = ["a", "a", "b"]
+
+    def nested(*rows):
+        return torch.nested.nested_tensor([torch.tensor(row) for row in rows])
+
+    batch = {"prompts": torch.tensor([[9, 3, 4], [9, 3, 4], [1, 2, 3]]), "responses": nested([5, 6], [7], [8]),
+             "response_mask": nested([1, 1], [1], [1]), "uid": NonTensorData()}
+    own, ids, mask, _, responses, response_mask = verl.build_pg_from_micro_batch(batch, 9)
+    assert [list(info) for info in own.group_info] == [[2, 2, 1], [3, 1]]
+    assert ids[mask].tolist() == [3, 4, 5, 6, 7, 1, 2, 3, 8]
+    assert responses.tolist() == [[5, 6], [7, 9], [8, 9]] and response_mask.tolist() == [[1, 1], [1, 0], [1, 0]]
+
+
+PACKED_MASKS = [None, torch.tensor([1, 1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 0])]  # 12 tokens
+
+
+@pytest.mark.parametrize("mask", PACKED_MASKS)
+def test_a_packed_grouper_moves_the_tokens_of_the_padded_one(mask):
+    padded, packed = grouper(), PrefixGrouperForPackedSequence(GROUPS, padding_mode=mask)
+    places = torch.arange(12) if mask is None else mask.nonzero()[:, 0]
+    q = torch.randn(2, 6, 4, 8, dtype=torch.double)
+    rows = torch.full((packed.x_shape[0], 4, 8), 7.0, dtype=torch.double)  # 7 where no token stands
+    rows[places] = q[padded.padding_mask]
+    for x, y in zip(packed.ungroup(rows, rows, rows), padded.ungroup(*[q.transpose(1, 2)] * 3)):
+        assert torch.equal(x, y.transpose(1, 2))
+    for k in (0, 1):
+        for x, y in zip(packed.split_output(rows, k), padded.split_output(q, k)):
+            assert torch.equal(x, y)
+    assert torch.equal(packed.position_ids(-1)[places], padded.position_ids()[padded.padding_mask])
+    assert (packed.position_ids(-1) == -1).sum() == len(rows) - 12
+    for one in ("prefix", "suffix"):
+        chosen = getattr(packed, f"grouped_{one}_mask")[places]
+        assert torch.equal(chosen, getattr(padded, f"grouped_{one}_mask")[padded.padding_mask])
+    parts = padded.split_output(q)
+    whole = packed.concat_input(parts[0], parts[1], parts[2], parts[3])
+    rows[packed.padding_mask.logical_not()] = 0
+    assert torch.equal(whole, rows)
+
+
+@pytest.mark.parametrize("mask", PACKED_MASKS)
+def test_attention_over_a_packed_grouper_is_that_over_the_padded_one(mask):
+    padded, packed = grouper(), PrefixGrouperForPackedSequence(GROUPS, padding_mode=mask)
+    places = torch.arange(12) if mask is None else mask.nonzero()[:, 0]
+    q = torch.randn(2, 6, 4, 8, dtype=torch.double)
+    rows = torch.zeros(packed.x_shape[0], 4, 8, dtype=torch.double)
+    rows[places] = q[padded.padding_mask]
+    rows.requires_grad_()
+    expected = padded.forward(plain_attention, *[q.transpose(1, 2)] * 3, 0.3, causal=True)[padded.padding_mask]
+    out = packed.forward(plain_attention, rows, rows, rows, 0.3, causal=True)
+    assert out.shape == rows.shape and torch.allclose(out[places], expected)
+    out.sum().backward()
+    assert rows.grad[places].abs().sum() > 0
+
+    # The same by attention of variable lengths.
+    queries, keys, values = packed.prepare_packed_qkv(rows, rows, rows)
+    ends, key_ends = packed.cu_seq_lens_q.tolist(), packed.cu_seq_lens_kv.tolist()
+    assert ends == [0, 3, 5, 6, 8, 12] and key_ends == [0, 3, 8, 12, 14, 20]
+    for i in range(5):
+        part = [x[begin:end].transpose(0, 1)[None] for x, begin, end in (
+            (queries, ends[i], ends[i + 1]), (keys, key_ends[i], key_ends[i + 1]), (values, key_ends[i], key_ends[i + 1]))]
+        alone = plain_attention(*part, torch.ones(1, part[1].shape[2], dtype=torch.bool), 0.3, True)[0]
+        assert torch.allclose(alone, out[places[ends[i] : ends[i + 1]]])
+
+
+def test_a_packed_grouper_is_made_of_masks_and_refuses_other_shapes():
+    own = PrefixGrouperForPackedSequence.from_ungrouped_masks(
+        torch.tensor([[0, 1], [1, 1]]), torch.tensor([[1, 0], [1, 1], [1, 1]]), [2, 1], padding_mode=torch.ones(8))
+    assert type(own) is PrefixGrouperForPackedSequence and [list(info) for info in own.group_info] == [[1, 1, 2], [2, 2]]
+    assert own.get_ungroup_args("cpu")[0][2].shape == (3, 1)
+    x = torch.zeros(8, 4, 2)
+    calls = [
+        lambda: own.forward(plain_attention, x[None], x, x), lambda: own.forward(plain_attention, x, x[1:], x),
+        lambda: own.ungroup(x, x, x[1:]), lambda: own.prepare_packed_qkv(x[1:], x, x), lambda: own.split_output(x[1:]),
+        lambda: PrefixGrouperForPackedSequence(GROUPS, padding_mode=torch.ones(11)),
+        lambda: PrefixGrouperForPackedSequence(GROUPS, padding_mode=torch.ones(2, 6)),
+        lambda: PrefixGrouperForPackedSequence(GROUPS, padding_mode="right"),
+    ]
+    for call in calls:
+        with pytest.raises(evenkeel.InputError):
+            call()

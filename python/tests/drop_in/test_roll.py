@@ -1,5 +1,6 @@
 """What the functions under ROLL's names promise beyond the vectors."""
 
+import pickle
 import types
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 import evenkeel
 from evenkeel.drop_in import roll
+from evenkeel.drop_in.strict import roll as strict_roll
 from stand_ins import OrderedDataProto, data_proto, mask_of
 
 LENGTHS = [7, 6, 8, 5, 1, 3, 8, 6]
@@ -35,6 +37,11 @@ def test_samples_that_ranks_do_not_divide_are_all_dealt_out():
     assert sorted(data.batch["sample"].tolist()) == list(range(5))
     with pytest.raises(evenkeel.InputError):
         roll.batch_balance(data_proto([3, 2, 1]), 2, 2, strict_reference=True)
+    with pytest.raises(evenkeel.InputError, match="minibatch_size: is 0"):
+        roll.batch_balance(data, 2, 0, keep_minibatch=True)
+    for size in (3, 8):
+        with pytest.raises(evenkeel.InputError, match="minibatch_size that is divisible"):
+            roll.batch_balance(data_proto([1] * 4), 2, size, keep_minibatch=True, strict_reference=True)
 
 
 def test_the_shard_has_rows_of_everything_and_the_original_stays():
@@ -124,6 +131,46 @@ def test_mini_batches_that_cannot_be_made_are_refused(wrong):
     data.meta_info["global_micro_batch_indices"] = data.meta_info["global_micro_batch_indices"][1:]
     with pytest.raises(evenkeel.InputError, match="for 8 samples"):
         list(roll.make_mini_batch_iter_for_dynamic_batching(data, 1))
+
+
+def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batches_unless_the_reference_is_asked_for():
+    data, wanted = sharded(), {"keep_mini_batch": True, "mini_batch_size": 2, "pipeline_model_parallel_size": 4,
+                               "virtual_pipeline_model_parallel_size": 2}
+    first = next(roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
+    assert first.meta_info["micro_batch_indices"] == [[0, 1], [1, 2], [2, 2], [2, 2]]
+    with pytest.raises(evenkeel.InputError, match="cannot be split into a multiple"):
+        list(strict_roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
+
+
+def test_what_strict_functions_raise_is_an_assertion_error_too():
+    data = sharded()
+    data.meta_info["global_micro_batch_indices"] = [[0, 3], [4, 8]]
+    for kind in (AssertionError, ValueError, evenkeel.InputError):
+        with pytest.raises(kind, match="contiguous.*complete local batch"):
+            list(strict_roll.make_mini_batch_iter_for_dynamic_batching(data, 1))
+    with pytest.raises(AssertionError) as told:
+        strict_roll.batch_balance(data_proto([3, 2, 1]), 2, 2)
+    assert told.value.where == "batch" and isinstance(pickle.loads(pickle.dumps(told.value)), AssertionError)
+    with pytest.raises(evenkeel.LimitError) as plain:
+        roll.dynamic_batching_shard(data_proto([9]), 1, 8, 2)
+    assert not isinstance(plain.value, AssertionError)
+
+
+def test_means_over_micro_batches_become_one_over_samples():
+    mini_batch = next(roll.make_mini_batch_iter_for_dynamic_batching(sharded(cap=16), 1, ga_steps=9))
+    values, means = [], []
+    for micro_batch in roll.make_micro_batch_iter_for_dynamic_batching(mini_batch):
+        own = micro_batch.batch["sample"].double()
+        values += own.tolist()
+        means.append(own.mean().item() * roll.get_dynamic_batching_loss_scale(micro_batch, "seq-mean-token-sum"))
+    assert len(means) > 1 and sum(means) / len(means) == pytest.approx(sum(values) / len(values))
+    with pytest.raises(evenkeel.InputError, match="token-mean"):
+        roll.get_dynamic_batching_loss_scale(mini_batch, "token-mean")
+
+
+def test_the_prefix_of_metrics_may_stand_where_older_versions_have_it():
+    old = roll.dynamic_batching_shard(data_proto(LENGTHS), 2, 12, 2, "actor")[1]
+    assert old == roll.dynamic_batching_shard(data_proto(LENGTHS), 2, 12, 2, log_prefix="actor")[1]
 
 
 @pytest.mark.parametrize("arguments", [(0, 12, 2), (2, 0, 2), (2, 12, 0), (2, 7, 2), (2, 1, 2)])

@@ -89,6 +89,14 @@ def test_samples_with_the_same_uid_stay_together_wherever_they_stand(uids):
         verl.get_group_balanced_partitions([1, 2, 3], uids, 2)
 
 
+def test_chunks_are_runs_whose_sizes_differ_by_one():
+    assert [verl.balanced_chunk_range(9, 4, i) for i in range(4)] == [(0, 3), (3, 5), (5, 7), (7, 9)]
+    assert [verl.balanced_chunk_range(2, 3, i) for i in range(3)] == [(0, 1), (1, 2), (2, 2)]
+    for wrong in [(9, 0, 0), (9, 4, 4), (9, 4, -1), (-1, 4, 0)]:
+        with pytest.raises(evenkeel.InputError):
+            verl.balanced_chunk_range(*wrong)
+
+
 def test_workload_is_that_of_verl_for_ints_arrays_and_tensors():
     assert verl.calculate_workload(3) == 24576 * 3 + 9
     assert verl.calculate_workload(torch.tensor([3])).tolist() == [24576 * 3 + 9]

@@ -16,6 +16,8 @@ def make_mini_batch_iter_for_dynamic_batching(
     mini_batch_size: int | None = None,
     pipeline_model_parallel_size: int | None = 1,
     virtual_pipeline_model_parallel_size: int | None = None,
+    *,
+    strict_reference: bool = False,
 ) -> Iterator[Any]:
     """The mini-batches of one rank's shard of dynamic_batching_shard, `epochs` times over.
 
@@ -25,6 +27,8 @@ def make_mini_batch_iter_for_dynamic_batching(
     ``meta_info`` of a mini-batch has its own micro_batch_indices, micro_batch_lengths, mini_batch_size and num_micro_batchs.
 
     Raises InputError for micro-batches that do not hold the samples of ``data``, one after the other.
+
+    ``strict_reference``: a mini-batch with too few samples for the pipeline stages is refused.
     """
     ranges = [(int(begin), int(end)) for begin, end in data.meta_info["global_micro_batch_indices"]]
     lengths = list(data.meta_info["global_micro_batch_lengths"])
@@ -34,7 +38,7 @@ def make_mini_batch_iter_for_dynamic_batching(
     parts = list(zip(ranges, lengths))
     if keep_mini_batch:
         multiple = (pipeline_model_parallel_size or 1) if virtual_pipeline_model_parallel_size else 1
-        groups = [_split_to(multiple, group) for group in _cut_at(mini_batch_size, parts)]
+        groups = [_split_to(multiple, group, strict_reference) for group in _cut_at(mini_batch_size, parts)]
     else:
         groups = [parts[i : i + ga_steps] for i in range(0, len(parts), ga_steps)]
     for _ in range(epochs):
@@ -46,7 +50,8 @@ def _require_whole(ranges: list[tuple[int, int]], lengths: list[int], num_sample
     ends = [0, *(end for _, end in ranges)]
     begins = [*(begin for begin, _ in ranges), num_samples]
     if len(lengths) != len(ranges) or begins != ends or any(begin > end for begin, end in ranges):
-        _shared.refuse("data.meta_info", f"has micro-batches {list(ranges)} with {len(lengths)} lengths for {num_samples} samples")
+        _shared.refuse("data.meta_info", f"has micro-batches {ranges} with {len(lengths)} lengths for {num_samples} samples",
+                       "Give it contiguous ranges that cover the complete local batch, with a length each")
 
 
 def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
@@ -63,7 +68,7 @@ def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
     return groups
 
 
-def _split_to(multiple: int, group: list[Any]) -> list[Any]:
+def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
     """The same samples in a multiple of so many micro-batches: the largest is halved, and where all have one, empty ones."""
     while len(group) % multiple != 0:
         sizes = [end - begin for (begin, end), _ in group]
@@ -72,6 +77,9 @@ def _split_to(multiple: int, group: list[Any]) -> list[Any]:
         if end - begin > 1:
             middle = (begin + end) // 2
             group[at : at + 1] = [((begin, middle), length), ((middle, end), length)]
+        elif strict:
+            _shared.refuse("pipeline_model_parallel_size", f"is {multiple}; a mini-batch of {len(group)} samples, each in a "
+                           f"micro-batch of its own, cannot be split into a multiple of it")
         else:
             last = group[-1][0][1]
             group.append(((last, last), group[-1][1]))
@@ -101,3 +109,14 @@ def make_micro_batch_iter_for_dynamic_batching(mini_batch: Any) -> Iterator[Any]
             if (column.dim() == dims or name == "position_ids") and width - column.shape[-1] in (0, 1):
                 micro_batch.batch[name] = column[..., : length - (width - column.shape[-1])]
         yield micro_batch
+
+
+def get_dynamic_batching_loss_scale(data: Any, loss_agg_mode: str) -> float:
+    """What to multiply the mean over a micro-batch's samples with, so that Megatron's mean over the micro-batches of a
+    mini-batch is one over its samples. ``data`` is the micro-batch, with the mini-batch's meta_info; the mode can be
+    seq-mean-token-sum or seq-mean-token-mean."""
+    modes = ("seq-mean-token-sum", "seq-mean-token-mean")
+    if loss_agg_mode not in modes:
+        _shared.refuse("loss_agg_mode", f"is {loss_agg_mode!r}; with dynamic batching it can be {' or '.join(modes)}")
+    ranges = data.meta_info["micro_batch_indices"]
+    return len(ranges) * _shared.size_of(data) / (int(ranges[-1][-1]) - int(ranges[0][0]))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "allgather_output_cp_group",
+    "allgather_tensor_cp_group",
     "balanced_bin_packing",
     "get_batch_on_this_cp_rank",
     "get_output_allgather_cp_with_pack",
@@ -336,6 +338,17 @@ def get_output_allgather_cp_without_pack(
     chunks = gathered.chunk(2 * cp_size, dim=1)
     held = [chunk for rank in range(cp_size) for chunk in (rank, 2 * cp_size - 1 - rank)]
     return torch.cat([chunks[at] for at in _native.inverse_order(held)], dim=1)
+
+
+def allgather_tensor_cp_group(cp_tensor: torch.Tensor, cp_size: int, *, cp_group: Any = None) -> torch.Tensor:
+    """The tensors [n, s / cp, ...] of all ranks of a context-parallel group, rank after rank: [n, s, ...]. Gradients flow to
+    this rank's own."""
+    return _gathered(cp_tensor, cp_size, cp_group)
+
+
+def allgather_output_cp_group(output_orig: torch.Tensor, cp_size: int, *, cp_group: Any = None) -> torch.Tensor:
+    """As allgather_tensor_cp_group, under the name of older versions."""
+    return _gathered(output_orig, cp_size, cp_group)
 
 
 get_tensor_allgather_cp_with_pack = get_output_allgather_cp_with_pack

@@ -8,6 +8,7 @@ Every operation takes tensors of any dtype and device, and gradients flow. Bad i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 
 from evenkeel.drop_in import _native, _shared
 
-__all__ = ["GroupInfo", "Info", "PrefixGrouper"]
+__all__ = ["GroupInfo", "Info", "PrefixGrouper", "PrefixGrouperForPackedSequence"]
 
 
 class Info(Sequence[int]):
@@ -87,7 +88,7 @@ class PrefixGrouper:
         self._places = places
         self._prefix, self._suffix, self._keys = (_Move(map_, device) for map_ in (
             places.prefix, places.suffix, places.suffix_keys))
-        self._shape = places.shape
+        self._shape: tuple[int, ...] = tuple(places.shape)
 
         def mask(values: Any) -> torch.Tensor:
             return torch.from_numpy(values).to(device).bool()
@@ -168,13 +169,13 @@ class PrefixGrouper:
         Raises InputError for a prefix of fewer than k tokens; with ``strict_reference`` its suffixes begin with padding,
         which the mask tells, and k is the longest prefix's length at most.
         """
-        self._require_grouped(output, 2, "output")
+        self._require_grouped(output, "output")
         k = int(include_prefix_last)
         if self.strict_reference:
             k = min(k, self.prefix_x_shape[1])
         prefix, prefix_mask, suffix, suffix_mask = self._places.split(k, self.strict_reference)
         masks = [torch.from_numpy(mask).to(output.device).bool() for mask in (prefix_mask, suffix_mask)]
-        return _Move(prefix)(output), masks[0], _Move(suffix)(output), masks[1]
+        return self._move(prefix)(output), masks[0], self._move(suffix)(output), masks[1]
 
     def ungroup(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
@@ -212,7 +213,7 @@ class PrefixGrouper:
         def attend(queries: _Move, keys: _Move, mask: torch.Tensor) -> torch.Tensor:
             held = queries.with_heads(q)
             if held.numel() == 0:
-                return v.new_zeros(held.shape[0], held.shape[2], held.shape[1], v.shape[3])
+                return v.new_zeros(held.shape[0], held.shape[2], held.shape[1], v.shape[-1])
             return __attn_func(held, keys.with_heads(k), keys.with_heads(v), mask.to(q.device), *args, **kwargs)
 
         return self.group(
@@ -299,17 +300,21 @@ class PrefixGrouper:
     def _grouped(self, rows: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         """The rows of all prefixes' tokens and then of all suffixes' at their places in a grouped tensor."""
         target = torch.cat([self._prefix.source, self._suffix.source])
-        grouped = _shared.moved(rows, source, target, self._shape[0] * self._shape[1])
+        grouped = _shared.moved(rows, source, target, math.prod(self._shape))
         return grouped.reshape(*self._shape, *rows.shape[1:])
 
-    def _require_grouped(self, x: torch.Tensor, dimensions: int, name: str) -> None:
-        if x.dim() < dimensions or tuple(x.shape[:2]) != tuple(self._shape):
-            _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must begin with {tuple(self._shape)}")
+    def _move(self, map_: Any) -> _Move:
+        """Of grouped tensors as this class has them."""
+        return _Move(map_)
+
+    def _require_grouped(self, x: torch.Tensor, name: str) -> None:
+        if tuple(x.shape[: len(self._shape)]) != self._shape:
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must begin with {self._shape}")
 
     def _require_heads(self, x: torch.Tensor, name: str) -> None:
         if x.dim() != 4:
             _shared.refuse(name, f"has the shape {tuple(x.shape)}; [batch, heads, width, elements] is needed")
-        self._require_grouped(x.transpose(1, 2), 4, f"{name}.transpose(1, 2)")
+        self._require_grouped(x.transpose(1, 2), f"{name}.transpose(1, 2)")
 
     @staticmethod
     def _require_lengths(x: torch.Tensor, mask: torch.Tensor, lengths: torch.Tensor, name: str) -> None:
@@ -321,20 +326,142 @@ class PrefixGrouper:
             _shared.refuse(f"{name}_mask", f"has rows of {found} tokens; group_info says {lengths.tolist()}")
 
 
+class PrefixGrouperForPackedSequence(PrefixGrouper):
+    """The same groups without a batch dimension: grouped tensors are [s, ...], one group's tokens behind the other's.
+
+    ``group_info``     as for PrefixGrouper
+    ``padding_mode``   None: every row is a token; or a mask [s] that is not 0 where tokens stand
+
+    Prefix and suffix tensors are PrefixGrouper's, and so are all methods but these: ungroup() takes [s, h, d] and gives
+    [b, sp, h, d] and [n, ss, h, d]; forward() takes [s, h, d] and gives the same, its ``__attn_func`` is PrefixGrouper's;
+    position_ids() gives [s]. For attention of variable lengths, prepare_packed_qkv() gives queries, keys and values whose
+    sequences cu_seq_lens_q and cu_seq_lens_kv name: each prefix, and each suffix behind its prefix.
+    """
+
+    def __init__(
+        self, group_info: Sequence[Sequence[int]] | None = None, device: Any = None,
+        padding_mode: torch.Tensor | None = None, *, strict_reference: bool = False,
+    ) -> None:
+        super().__init__(group_info, device, padding_mode, strict_reference=strict_reference)
+
+    def init(
+        self, group_info: Sequence[Sequence[int]], device: Any = None, padding_mode: torch.Tensor | None = None
+    ) -> None:
+        """Takes these groups, as the constructor does."""
+        super().init(group_info, device, "right")
+        padded = self.padding_mask
+        tokens = int(padded.sum())
+        mask = torch.ones(tokens) if padding_mode is None else padding_mode
+        if not isinstance(mask, torch.Tensor) or mask.dim() != 1 or int((mask != 0).sum()) != tokens:
+            _shared.refuse("padding_mode", f"is no mask [s] of the {tokens} tokens that group_info has")
+        mask = (mask != 0).to(padded.device)
+        self._tokens = mask.nonzero()[:, 0]
+        self._packed = torch.full((padded.numel(),), -1, dtype=torch.long, device=padded.device)
+        self._packed[padded.flatten()] = self._tokens  # by its place in a padded tensor, each token's in a packed one
+        for move in (self._prefix, self._suffix, self._keys):
+            move.take_from(self._packed)
+        self._shape = (len(mask),)
+        self._padded_mask, self.padding_mask = padded, mask
+        for name in ("grouped_prefix_mask", "grouped_suffix_mask"):
+            grouped = torch.zeros_like(mask)
+            grouped[self._packed[getattr(self, name).flatten()]] = True
+            setattr(self, name, grouped)
+
+    @classmethod
+    def from_ungrouped_masks(
+        cls, prefix_mask: torch.Tensor, suffix_mask: torch.Tensor, group_sizes: int | Sequence[int], device: Any = None,
+        padding_mode: torch.Tensor | None = None, *, strict_reference: bool = False,
+    ) -> PrefixGrouperForPackedSequence:
+        """As of PrefixGrouper."""
+        made = super().from_ungrouped_masks(
+            prefix_mask, suffix_mask, group_sizes, device, padding_mode, strict_reference=strict_reference)
+        return made  # type: ignore[return-value]
+
+    def ungroup(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Packed tensors [s, h, d] as the prefixes of all three, [b, sp, h, d], and then their suffixes, [n, ss, h, d]."""
+        for name, x in (("q", q), ("k", k), ("v", v)):
+            self._require_grouped(x, name)
+        prefix, suffix = self._prefix, self._suffix
+        return prefix(q), prefix(k), prefix(v), suffix(q), suffix(k), suffix(v)
+
+    def prepare_packed_qkv(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The rows of packed_q_indices of ``q``, and those of packed_kv_indices of ``k`` and ``v``."""
+        for name, x in (("q", q), ("k", k), ("v", v)):
+            self._require_grouped(x, name)
+        queries, keys = (index[:, 0].to(q.device) for index in (self.packed_q_indices, self.packed_kv_indices))
+        return q.index_select(0, queries), k.index_select(0, keys), v.index_select(0, keys)
+
+    @property
+    def packed_q_indices(self) -> torch.Tensor:
+        """Where each token stands: [tokens, 1] int64."""
+        return self._tokens[:, None]
+
+    @property
+    def packed_kv_indices(self) -> torch.Tensor:
+        """Of each prefix its tokens, and of each suffix those of its prefix and its own: [any, 1] int64."""
+        bounds, first = [], 0
+        for info in self.group_info:
+            prefix = (first, first + info.prefix_len)
+            bounds.append(prefix)
+            first = prefix[1]
+            for length in info.suffix_lens:
+                bounds += [prefix, (first, first + length)]
+                first += length
+        return self._tokens[_shared.ranges(bounds).to(self._tokens.device)][:, None]
+
+    @property
+    def cu_seq_lens_q(self) -> torch.Tensor:
+        """Where sequences of queries begin: [prefixes + suffixes + 1] int64."""
+        return self._counts([0, *(length for info in self.group_info for length in info)]).cumsum(0)
+
+    @property
+    def cu_seq_lens_kv(self) -> torch.Tensor:
+        """The same of keys and values."""
+        return self._counts([0, *(length for info in self.group_info for length in (
+            info.prefix_len, *(info.prefix_len + suffix for suffix in info.suffix_lens)))]).cumsum(0)
+
+    def position_ids(self, padding: int = 0) -> torch.Tensor:
+        """Position ids [s] int64, as of PrefixGrouper."""
+        padded = super().position_ids(padding)
+        packed = padded.new_full(self._shape, padding)
+        packed[self._tokens] = padded[self._padded_mask]
+        return packed
+
+    def _move(self, map_: Any) -> _Move:
+        move = _Move(map_, self._packed.device)
+        move.take_from(self._packed)
+        return move
+
+    def _require_heads(self, x: torch.Tensor, name: str) -> None:
+        if x.dim() != 3:
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; [tokens, heads, elements] is needed")
+        self._require_grouped(x, name)
+
+
 class _Move:
-    """From the tokens' places in one padded tensor to those in another of shape [batch, width, ...]."""
+    """From the tokens' places in one padded tensor, or a packed one, to those in another of shape [batch, width, ...]."""
 
     def __init__(self, map_: tuple[Any, Any, tuple[int, int]], device: Any = None) -> None:
         source, target, self.shape = map_
         self.source, self.target = (torch.from_numpy(index).to(device or "cpu") for index in (source, target))
         self.size = self.shape[0] * self.shape[1]
+        self.batched = True
+
+    def take_from(self, packed: torch.Tensor) -> None:
+        """Its tokens stand in a packed tensor, at packed[place in the padded one]."""
+        self.source, self.batched = packed[self.source], False
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return _shared.moved(x.flatten(0, 1), self.source, self.target, self.size).reshape(*self.shape, *x.shape[2:])
+        rows = x.flatten(0, 1) if self.batched else x
+        return _shared.moved(rows, self.source, self.target, self.size).reshape(*self.shape, *rows.shape[1:])
 
     def with_heads(self, x: torch.Tensor) -> torch.Tensor:
-        """The same for [batch, heads, width, elements]."""
-        return self(x.transpose(1, 2)).transpose(1, 2)
+        """The same for [batch, heads, width, elements], or [tokens, heads, elements], as [batch, heads, width, elements]."""
+        return self(x.transpose(1, 2) if self.batched else x).transpose(1, 2)
 
 
 def _side_of(padding_mode: str) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel import _core
 from evenkeel.drop_in import _native, _shared, verl
 from evenkeel.drop_in._dynamic_batching import (
+    get_dynamic_batching_loss_scale,
     make_micro_batch_iter_for_dynamic_batching,
     make_mini_batch_iter_for_dynamic_batching,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "SequencePackingPacker",
     "batch_balance",
     "dynamic_batching_shard",
+    "get_dynamic_batching_loss_scale",
     "get_seqlen_balanced_partitions",
     "get_sequence_packing_packer",
     "log_seqlen_unbalance",
@@ -71,13 +73,16 @@ def batch_balance(
     ``strict_reference``: samples behind the last whole mini-batch are dropped, and `dp_size` must divide the samples.
     """
     lengths = _shared.lengths_of(batch.batch["attention_mask"])
+    if keep_minibatch and minibatch_size < 1:
+        _shared.refuse("minibatch_size", f"is {minibatch_size}; at least 1 is needed")
     planned = len(lengths)
     if strict_reference:
         run = minibatch_size if keep_minibatch else len(lengths)
-        if keep_minibatch and minibatch_size > 0:
+        if keep_minibatch:
             planned -= planned % minibatch_size
         if planned == 0 or run % dp_size != 0:
-            _shared.refuse("batch", f"{len(lengths)} samples cannot be dealt out to {dp_size} ranks, {run} at a time")
+            _shared.refuse("batch", f"{len(lengths)} samples cannot be dealt out to {dp_size} ranks, {run} at a time",
+                           "Choose a minibatch_size that is divisible by dp_size and not above the samples")
     partitions = _native.roll_batch_balance(lengths[:planned], dp_size, minibatch_size if keep_minibatch else None)
     _shared.reorder(batch, [sample for partition in partitions for sample in partition])
     return log_seqlen_unbalance(lengths, partitions, logging_prefix, strict_reference=strict_reference)
@@ -90,7 +95,7 @@ def dynamic_batching_shard(
     dp_size: int,
     max_tokens_per_microbatch: int,
     sequence_length_round: int,
-    pipeline_model_parallel_size: int | None = 1,
+    pipeline_model_parallel_size: int | str | None = 1,
     virtual_pipeline_model_parallel_size: int | None = None,
     log_prefix: str | None = None,
     *,
@@ -111,9 +116,13 @@ def dynamic_batching_shard(
     ``strict_reference``: `dp_size` must divide the samples, a micro-batch is split once at most, and an empty one may come
     first where the cap is below `sequence_length_round`.
     """
+    stages = 1
+    if isinstance(pipeline_model_parallel_size, str):  # older versions have the prefix in this place
+        log_prefix = pipeline_model_parallel_size
+    else:
+        stages = pipeline_model_parallel_size or 1
     mask = origin_batch.batch["attention_mask"]
     lengths = _shared.lengths_of(mask)
-    stages = pipeline_model_parallel_size or 1
     multiple = stages if virtual_pipeline_model_parallel_size else 1
     settings = (dp_size, max_tokens_per_microbatch, sequence_length_round)
     if strict_reference:

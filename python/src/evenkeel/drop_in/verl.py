@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 
 __all__ = [
+    "balanced_chunk_range",
     "build_pg_from_micro_batch",
     "build_position_ids_for_prefix_grouper",
     "calculate_workload",
@@ -47,6 +48,15 @@ def ceildiv(a: int, b: int) -> int:
 def roundup_divisible(a: int, b: int) -> int:
     """The smallest multiple of b that is not below a."""
     return ceildiv(a, b) * b
+
+
+def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tuple[int, int]:
+    """The items [begin, end) of one of `num_chunks` runs of `num_items` items, of which the first have one more."""
+    if num_items < 0 or num_chunks < 1 or not 0 <= chunk_idx < num_chunks:
+        _shared.refuse("chunk_idx", f"{chunk_idx} is no chunk of {num_items} items in {num_chunks} chunks")
+    size, longer = divmod(num_items, num_chunks)
+    begin = chunk_idx * size + min(chunk_idx, longer)
+    return begin, begin + size + (chunk_idx < longer)
 
 
 def calculate_workload(seqlen_list: Any) -> Any:
@@ -307,7 +317,8 @@ def build_pg_from_micro_batch(
     """A PrefixGrouper of the samples of a micro-batch, and what a model needs.
 
     ``micro_batch``   "prompts" [n, sp] with `pad_token_id` where no token stands, "responses" [n, ss], "response_mask"
-                      [n, ss] and "uid" [n]; neighbours with the same uid share the first one's prompt
+                      [n, ss] and "uid" [n]; neighbours with the same uid share the first one's prompt. Nested tensors are
+                      padded on the right first
 
     Returns the PrefixGrouper, input ids [groups, s] with 0 where no token stands, the attention mask and position ids of
     the same shape, and the responses and their mask as they came.
@@ -316,9 +327,12 @@ def build_pg_from_micro_batch(
 
     from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 
-    prompts, responses = micro_batch["prompts"], micro_batch["responses"]
-    response_mask = micro_batch["response_mask"]
-    uids = [_plain(uid) for uid in micro_batch["uid"]]
+    prompts, responses = _padded(micro_batch["prompts"], pad_token_id), _padded(micro_batch["responses"], pad_token_id)
+    response_mask = _padded(micro_batch["response_mask"], 0)
+    uids = micro_batch["uid"]
+    if type(uids).__name__ == "NonTensorData":  # tensordict's, around the whole column
+        uids = uids.data
+    uids = [_plain(uid) for uid in uids]
     if not len(uids) == prompts.shape[0] == responses.shape[0]:
         _shared.refuse("micro_batch", f"has {prompts.shape[0]} prompts, {responses.shape[0]} responses and {len(uids)} uids")
     sizes = [len(list(same)) for _, same in itertools.groupby(uids)]
@@ -328,3 +342,13 @@ def build_pg_from_micro_batch(
     grouper = PrefixGrouper.from_ungrouped_masks(prefix_mask, response_mask, sizes, prompts.device, padding_mode)
     input_ids = grouper.concat_input(prefixes, prefix_mask, responses, response_mask)
     return grouper, input_ids, grouper.padding_mask, grouper.position_ids(0), responses, response_mask
+
+
+def _padded(tensor: torch.Tensor, value: float) -> torch.Tensor:
+    """A nested tensor as one of [n, longest], padded on the right; others as they are."""
+    import torch
+
+    if not getattr(tensor, "is_nested", False):
+        return tensor
+    padded: torch.Tensor = torch.nn.utils.rnn.pad_sequence(list(tensor.unbind()), batch_first=True, padding_value=value)
+    return padded

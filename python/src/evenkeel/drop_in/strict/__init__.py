@@ -3,15 +3,26 @@
     from evenkeel.drop_in.strict.verl import rearrange_micro_batches
 
 gives what verl's code does, also where that breaks verl's own documentation (docs/drop-ins.md). Modules: verl, roll,
-mindspeed_rl and prefix_grouper.
+mindspeed_rl and prefix_grouper. Since the projects' code asserts, what their functions raise here is an AssertionError, too.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+from evenkeel.errors import Error, InputError, LimitError
+
+
+class AssertedInputError(InputError, AssertionError):
+    """An InputError, for those who expect an assertion to fail."""
+
+
+class AssertedLimitError(LimitError, AssertionError):
+    """A LimitError, for those who expect an assertion to fail."""
 
 
 def strictly(module: ModuleType, *more: str) -> dict[str, Any]:
@@ -23,7 +34,7 @@ def _strict(thing: Any) -> Any:
     if isinstance(thing, type):
         made = {name: _strict_method(kept) for name, kept in vars(thing).items() if _has_choice(getattr(kept, "__func__", kept))}
         return type(thing.__name__, (thing,), {**made, "__doc__": thing.__doc__}) if made else thing
-    return _with_default(thing) if _has_choice(thing) else thing
+    return _asserting(_with_default(thing) if _has_choice(thing) else thing)
 
 
 def _strict_method(method: Any) -> Any:
@@ -42,3 +53,27 @@ def _with_default(function: Any) -> Any:
         return function(*arguments, **{"strict_reference": True, **named})
 
     return strict
+
+
+def _asserting(function: Any) -> Any:
+    @functools.wraps(function)
+    def asserting(*arguments: Any, **named: Any) -> Any:
+        try:
+            made = function(*arguments, **named)
+        except Error as error:
+            raise _asserted(error) from error.__cause__
+        return _asserting_items(made) if inspect.isgenerator(made) else made
+
+    return asserting
+
+
+def _asserting_items(items: Iterator[Any]) -> Iterator[Any]:
+    try:
+        yield from items
+    except Error as error:
+        raise _asserted(error) from error.__cause__
+
+
+def _asserted(error: Error) -> Error:
+    kind: type[Error] = {InputError: AssertedInputError, LimitError: AssertedLimitError}.get(type(error), type(error))
+    return kind(error.args[0], error.where, error.message, error.hint, error.rank).with_traceback(error.__traceback__)
