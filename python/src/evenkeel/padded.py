@@ -57,9 +57,8 @@ def samples_of(
         else:
             _core.raise_error("input", f"column {name!r}", f"has the shape {list(shape)}; the batch has {n} samples")
     if loss_mask:
-        carries = np.zeros(mask.shape, np.float32)
-        carries[:, width - r :] = responses
-        fields["token"]["loss_mask"] = carries[mask]
+        # One a response token: one a token would say of each token whether the next one carries loss.
+        fields["response_token"]["loss_mask"] = responses[of_response].astype(np.float32)
     for name, column in others.items():
         values = np.asarray(column)
         if name == uid:

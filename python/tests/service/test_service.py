@@ -146,7 +146,7 @@ def test_padded_batches_go_in_and_out_and_megatron_is_handed_its_batches(mesh):
     config = json.dumps({"mesh": mesh, "micro_batch": {"max_tokens": 64}, "loss": {"aggregation": "token-sum"}})
     ranks = [rank["told"] for rank in run("adapters.py", 2, over="torch", arguments=[config])]
     for rank, told in enumerate(ranks):
-        assert told["fields"] == [["input_ids", "token"], ["loss_mask", "token"], ["old_log_probs", "response_token"],
+        assert told["fields"] == [["input_ids", "token"], ["loss_mask", "response_token"], ["old_log_probs", "response_token"],
                                   ["responses", "response_token"], ["score", "sample"], ["source", "text"]]
         assert len(set(told["groups"])) == 3 and told["groups"][::2] == told["groups"][1::2]
         assert not set(told["groups"]) & set(ranks[1 - rank]["groups"])
