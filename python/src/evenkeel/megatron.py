@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
 from evenkeel.service import DataService
 from evenkeel.steps import MicroBatch, Step
 
-__all__ = ["DataIterator", "data_iterator", "mesh"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DataIterator", "data_iterator", "loss", "mesh"]
 
 
 def mesh(parallel_state: Any = None) -> dict[str, int]:
@@ -31,51 +34,78 @@ def data_iterator(service: DataService, *, device: Any = None, parallel_state: A
     return DataIterator(service, device)
 
 
+def loss(batch: dict[str, Any], losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+    """What a loss_func returns to Megatron's schedules: this micro-batch's part of the loss of the whole mini-batch, scaled for
+    Megatron's reductions; a number of tokens to divide by, 1; and the unscaled part under ``"loss"``, whose sum over
+    micro-batches and the ranks along dp and cp is the loss.
+
+    ``losses`` has one for each row of ``batch["labels"]``, in any shape. Right in every version that takes three values, with
+    ``calculate_per_token_loss`` and without, with gradients averaged over the ranks along dp and cp, as Megatron does. (Two
+    values Megatron multiplies by cp, in newer versions.)
+    """
+    import torch
+
+    flat = losses.flatten()
+    weights = batch["loss_weights"].flatten()
+    if flat.dtype == torch.float64:  # the weights before they were rounded
+        weights = torch.as_tensor(batch["micro_batch"].exact_loss_weights, device=weights.device)
+    if flat.shape != weights.shape:
+        _core.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {len(weights)} rows here")
+    part = (weights * flat).sum()
+    return part * batch["loss_scale"], torch.ones((), dtype=torch.int, device=part.device), {"loss": part.detach()}
+
+
 class DataIterator:
-    """Hands out the micro-batches of one step after the other:
+    """Hands out the micro-batches of one mini-batch after the other:
 
         for step in iterator.steps():
             forward_backward_func(forward_step, iterator, model, iterator.num_microbatches, ...)
 
     ``next(iterator)`` is a dict: ``tokens``, ``labels``, ``loss_mask`` and ``position_ids`` [1, rows] on this context-parallel
     rank, and other token fields and ``loss_weights`` alike, where this pipeline stage has them; ``packed_seq_params``, keywords
-    of Megatron's PackedSeqParams; sample fields as they are; and ``micro_batch``, the MicroBatch itself. ``attention_mask`` is
-    None: packed_seq_params says who sees whom.
+    of Megatron's PackedSeqParams; sample fields as they are; ``loss_scale``, which loss() multiplies with; and ``micro_batch``,
+    the MicroBatch itself. ``attention_mask`` is None: packed_seq_params says who sees whom.
     """
 
     def __init__(self, service: DataService, device: Any) -> None:
         self._service, self._device = service, device
         self._step: Step | None = None
+        self._micro_batches: list[MicroBatch] = []
         self._left: Iterator[MicroBatch] = iter(())
+        self._scale = 1.0
 
     def steps(self) -> Iterator[Step]:
-        """Each step, whose micro-batches the iterator then hands out once. Raises InputError where the step before has some
-        left, which no other step may get."""
+        """Each step, once for each of its mini-batches, whose micro-batches the iterator then hands out: one update of the
+        optimizer each. Raises InputError where the one before has micro-batches left, which no other may get."""
         for step in self._service:
-            self.begin(step)
-            yield step
-            left = sum(1 for _ in self._left)
-            if left:
-                _core.raise_error("input", f"step {step.index}", f"has {left} micro-batches left that nobody took",
-                                  "Pass num_microbatches to forward_backward_func")
+            for mini_batch in sorted({part.mini_batch for part in step}):
+                self.begin(step, mini_batch)
+                yield step
+                left = sum(1 for _ in self._left)
+                if left:
+                    _core.raise_error("input", f"step {step.index}", f"has {left} micro-batches left that nobody took",
+                                      "Pass num_microbatches to forward_backward_func")
 
-    def begin(self, step: Step) -> None:
-        """Hands out the micro-batches of this step from the first on: of one made by ``service.step()``, or once more."""
-        self._step, self._left = step, iter(step)
+    def begin(self, step: Step, mini_batch: int | None = None) -> None:
+        """Hands out the micro-batches of a mini-batch of this step from the first on: of one made by ``service.step()``, or
+        once more. None: of a step that has one mini-batch."""
+        self._scale = self._service.gradient_scale(step, ranks="mean", micro_batches="mean", mini_batch=mini_batch)
+        self._micro_batches = [part for part in step if mini_batch in (None, part.mini_batch)]
+        self._step, self._left = step, iter(self._micro_batches)
 
     @property
     def num_microbatches(self) -> int:
-        """Of the step that is handed out; the same on all ranks but with ``mesh.cp: flexible`` and strategy hierarchical."""
+        """Of what is handed out; the same on all ranks but with ``mesh.cp: flexible`` and strategy hierarchical."""
         if self._step is None:
             _core.raise_error("input", "data_iterator", "has no step yet", "Loop over steps(), or call begin()")
-        return len(self._step)
+        return len(self._micro_batches)
 
     def __iter__(self) -> DataIterator:
         return self
 
     def __next__(self) -> dict[str, Any]:
         micro_batch = next(self._left)
-        batch: dict[str, Any] = {"micro_batch": micro_batch, "attention_mask": None}
+        batch: dict[str, Any] = {"micro_batch": micro_batch, "attention_mask": None, "loss_scale": self._scale}
         fields = micro_batch.kinds()
         tensors = micro_batch._as_tensors() if self._device is None else micro_batch.to(self._device)
         for name, kind in fields.items():
